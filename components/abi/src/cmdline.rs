@@ -1,0 +1,27 @@
+//! Keys on the kernel command line, which is inside the UKI and so is as trusted as the kernel itself.
+
+/// Seconds since 1970 below which the node's clock is never set: the lock's source epoch.
+pub const EPOCH: &str = "osbuild.epoch";
+
+/// The least memory in MiB that the board says it needs. `init` says on the console when the machine has less.
+pub const MIN_RAM_MIB: &str = "osbuild.min-ram-mib";
+
+/// Returns the value of `key` on `line`, the last one if it stands there more than once (as the kernel itself does).
+pub fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_of_two_values_wins() {
+        assert_eq!(value("a=1 osbuild.epoch=5 osbuild.epoch=7 b", EPOCH), Some("7"));
+    }
+
+    #[test]
+    fn a_longer_key_is_another_key() {
+        assert_eq!(value("osbuild.epoch-x=5", EPOCH), None);
+    }
+}

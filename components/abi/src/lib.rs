@@ -1,0 +1,9 @@
+//! Each fact that the builder and the node share, in one place and without dependencies: what one side writes, the other reads.
+
+#![no_std]
+
+pub mod cmdline;
+pub mod console;
+pub mod disk;
+pub mod paths;
+pub mod pods;

@@ -1,0 +1,43 @@
+//! Paths inside the initramfs and on the running node.
+
+/// In the initramfs: the folder of the root's read-only layers, `NN-name.erofs`. The highest number is the topmost layer.
+pub const LAYERS: &str = "/layers";
+/// In the initramfs: `init`'s first life, which mounts the root and becomes [`INIT`].
+pub const EARLY_INIT: &str = "/init";
+/// On the node: the folder of the seven host binaries.
+pub const BIN: &str = "/bin";
+/// On the node: PID 1.
+pub const INIT: &str = "/bin/init";
+
+/// Everything that the builder puts on the node for `init` to read.
+pub const SHARE: &str = "/usr/share/osbuild";
+/// OCI image layout with every pod image.
+pub const IMAGES: &str = "/usr/share/osbuild/images";
+/// The kubelet's `staticPodPath`: one `NAME.yaml` a declared pod, read-only and as trusted as the root.
+pub const POD_MANIFESTS: &str = "/usr/share/osbuild/pods";
+/// The declared pods in the form that [`crate::pods`] reads.
+pub const POD_LIST: &str = "/usr/share/osbuild/pods.list";
+/// The kubelet's configuration.
+pub const KUBELET_CONFIG: &str = "/usr/share/osbuild/kubelet.yaml";
+/// containerd's configuration.
+pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
+/// `KEY = VALUE` lines, each a file below `/proc/sys`, with comments that give the reason.
+pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
+
+/// Where DATA is mounted.
+pub const DATA: &str = "/data";
+/// A kubeconfig here makes the node start joined to its cluster.
+pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+/// A bootstrap kubeconfig here makes the kubelet ask its cluster for a certificate.
+pub const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubeconfig";
+/// Drop-ins (`*.conf`) over [`KUBELET_CONFIG`], as of the kubelet's `--config-dir`.
+pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
+
+/// The socket by which a pod sets host name and name servers.
+pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
+/// The socket by which an administrator's pod asks for status and restarts.
+pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
+/// containerd's gRPC socket.
+pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// The folder of `init.log`, `containerd.log` and `kubelet.log`.
+pub const LOGS: &str = "/var/log";
