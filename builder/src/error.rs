@@ -1,0 +1,218 @@
+//! Errors for people: one line that says what is wrong, the causes, and a hint with a command to paste.
+
+use std::fmt;
+
+/// What kind of failure it is, which is the exit code of `osbuild`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A step failed.
+    Build = 1,
+    /// The command line or a recipe is wrong.
+    Usage = 2,
+    /// The lock is missing or out of date, or a locked source is gone.
+    Lock = 3,
+    /// A digest or a signature does not match.
+    Digest = 4,
+}
+
+/// A place in a file that somebody wrote, to be shown with a caret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user knows it, relative to the project.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column of the first character to point at, counted from 1 in characters.
+    pub column: usize,
+    /// How many characters to point at, at least 1.
+    pub width: usize,
+    /// The text of that line.
+    pub text: String,
+}
+
+/// One problem, as design 8 shows it: a line, a place, causes and a hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// One line, lower case, no period, literals in backticks.
+    pub message: String,
+    /// Where it stands, when it stands in a file.
+    pub place: Option<Place>,
+    /// What led to it, nearest first.
+    pub causes: Vec<String>,
+    /// What to do, with a command to paste where there is one.
+    pub hint: Option<String>,
+    /// The end of a failed step's log.
+    pub log: Option<LogTail>,
+}
+
+/// The end of a failed step's log, and where the whole of it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogTail {
+    /// The last lines.
+    pub lines: Vec<String>,
+    /// The path of the whole log.
+    pub path: String,
+}
+
+/// One or more problems that ended a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The exit code's meaning.
+    pub kind: Kind,
+    /// At least one problem, in the order in which they are shown.
+    pub problems: Vec<Problem>,
+}
+
+/// The result of anything that may fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Problem {
+    /// A problem with only its line.
+    pub fn new(message: impl Into<String>) -> Self {
+        Problem { message: message.into(), place: None, causes: Vec::new(), hint: None, log: None }
+    }
+
+    /// Adds the place.
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Adds a cause behind those that are there.
+    pub fn cause(mut self, cause: impl fmt::Display) -> Self {
+        self.causes.push(cause.to_string());
+        self
+    }
+
+    /// Sets the hint.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl Error {
+    /// A failed step or anything else that went wrong while building.
+    pub fn build(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Build, problems: vec![Problem::new(message)] }
+    }
+
+    /// A wrong command line or recipe.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Usage, problems: vec![Problem::new(message)] }
+    }
+
+    /// A missing or stale lock, or a source that is gone.
+    pub fn lock(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Lock, problems: vec![Problem::new(message)] }
+    }
+
+    /// Bytes that are not what they should be.
+    pub fn digest(message: impl Into<String>) -> Self {
+        Error { kind: Kind::Digest, problems: vec![Problem::new(message)] }
+    }
+
+    /// All of `problems` at once. There must be at least one.
+    pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
+        assert!(!problems.is_empty(), "an error has at least one problem");
+        Error { kind, problems }
+    }
+
+    /// Adds a cause to the last problem.
+    pub fn cause(self, cause: impl fmt::Display) -> Self {
+        self.last(|problem| problem.cause(cause))
+    }
+
+    /// Sets the hint of the last problem.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.last(|problem| problem.hint(hint))
+    }
+
+    /// Sets the log of the last problem.
+    pub fn log(self, log: LogTail) -> Self {
+        self.last(|problem| Problem { log: Some(log), ..problem })
+    }
+
+    fn last(mut self, change: impl FnOnce(Problem) -> Problem) -> Self {
+        let problem = self.problems.pop().expect("an error has at least one problem");
+        self.problems.push(change(problem));
+        self
+    }
+}
+
+/// Turns any library's error into ours, with a line that says what was being done.
+pub trait Context<T> {
+    /// `message` is the line; the library's error and its sources become the causes.
+    fn or_build(self, message: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: std::error::Error> Context<T> for std::result::Result<T, E> {
+    fn or_build(self, message: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|error| {
+            let mut ours = Error::build(message()).cause(&error);
+            let mut source = error.source();
+            while let Some(cause) = source {
+                ours = ours.cause(cause);
+                source = cause.source();
+            }
+            ours
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => {
+                writeln!(f, "{}:{}: {}", place.file, place.line, self.message)?;
+                let number = place.line.to_string();
+                writeln!(f, "  {number} | {}", place.text)?;
+                write!(f, "  {:width$} | {:indent$}{}", "", "", "^".repeat(place.width.max(1)), width = number.len(), indent = place.column - 1)?;
+            }
+            None => write!(f, "{}", self.message)?,
+        }
+        for cause in &self.causes {
+            write!(f, "\n  caused by: {cause}")?;
+        }
+        if let Some(log) = &self.log {
+            for line in &log.lines {
+                write!(f, "\n  | {line}")?;
+            }
+            write!(f, "\n  the whole log: {}", log.path)?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "error: {problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_as_the_design_says() {
+        let place = Place { file: "recipes/node.toml".into(), line: 14, column: 2, width: 6, text: "[kernal]".into() };
+        let problem = Problem::new("unknown key `kernal`").at(place).cause("`[kernel]` is the only section of that shape").hint("did you mean `kernel`?");
+        let shown = Error::many(Kind::Usage, vec![problem]).to_string();
+        assert_eq!(
+            shown,
+            "error: recipes/node.toml:14: unknown key `kernal`\n  14 | [kernal]\n     |  ^^^^^^\n  caused by: `[kernel]` is the only section of that shape\nhint: did you mean `kernel`?"
+        );
+    }
+}

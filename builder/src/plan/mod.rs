@@ -1,0 +1,1 @@
+//! What is wanted, resolved: pure, without network, process, clock or environment.

@@ -1,0 +1,184 @@
+//! The only writer to the terminal. stdout carries data alone; steps, bars, notes and errors go to stderr and read well in a pipe.
+
+use crate::error::Error;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors and warnings.
+    Quiet,
+    /// A line a finished step besides.
+    Normal,
+    /// Steps that were found in the store, and why a step ran, besides.
+    Verbose,
+}
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Color {
+    /// When stderr is a terminal and `NO_COLOR` is not set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// A handle on the terminal, cheap to clone and usable from several threads.
+#[derive(Clone)]
+pub struct Report {
+    bars: MultiProgress,
+    verbosity: Verbosity,
+    color: bool,
+    lines: Arc<std::sync::Mutex<()>>,
+}
+
+/// One piece of work that is under way. Dropping it without an end takes its bar away and prints nothing.
+pub struct Step {
+    report: Report,
+    bar: ProgressBar,
+    name: String,
+    started: Instant,
+}
+
+/// How a step came to its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran.
+    Ran,
+    /// The store had it.
+    Stored,
+}
+
+impl Report {
+    /// Opens the terminal. `color` is the user's word; the environment is asked for `Auto` alone.
+    pub fn new(verbosity: Verbosity, color: Color) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let color = match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        };
+        let target = if terminal && verbosity > Verbosity::Quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Report { bars: MultiProgress::with_draw_target(target), verbosity, color, lines: Arc::default() }
+    }
+
+    /// Starts a step: a bar on a terminal, nothing in a pipe until it ends.
+    pub fn step(&self, name: impl Into<String>) -> Step {
+        let name = name.into();
+        let bar = self.bars.add(ProgressBar::no_length());
+        let style = ProgressStyle::with_template("{spinner} {prefix:28} {elapsed:>5} {wide_msg}").expect("the template is fixed");
+        bar.set_style(style);
+        bar.set_prefix(name.clone());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Step { report: self.clone(), bar, name, started: Instant::now() }
+    }
+
+    /// Says something that the user should know but need not act on.
+    pub fn note(&self, text: impl AsRef<str>) {
+        if self.verbosity >= Verbosity::Normal {
+            self.line(&format!("{} {}", self.paint("36", "note:"), text.as_ref()));
+        }
+    }
+
+    /// Says something only with `-v`.
+    pub fn detail(&self, text: impl AsRef<str>) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.line(text.as_ref());
+        }
+    }
+
+    /// Says something that the user should act on some day.
+    pub fn warning(&self, text: impl AsRef<str>) {
+        self.line(&format!("{} {}", self.paint("33", "warning:"), text.as_ref()));
+    }
+
+    /// Shows an error in full.
+    pub fn error(&self, error: &Error) {
+        for line in error.to_string().lines() {
+            let painted = ["error:", "hint:"].iter().find_map(|word| {
+                let rest = line.strip_prefix(word)?;
+                Some(format!("{}{rest}", self.paint(if *word == "error:" { "1;31" } else { "32" }, word)))
+            });
+            self.line(painted.as_deref().unwrap_or(line));
+        }
+    }
+
+    /// Writes data to stdout: a path, an id, JSON. A closed pipe is not an error.
+    pub fn data(&self, data: impl AsRef<str>) {
+        self.bars.suspend(|| {
+            let mut out = std::io::stdout().lock();
+            let _ = writeln!(out, "{}", data.as_ref());
+        });
+    }
+
+    /// Writes a line to stderr as it is, above the bars.
+    pub fn line(&self, line: &str) {
+        let _one_at_a_time = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.bars.suspend(|| {
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        });
+    }
+
+    /// Whether stderr is a terminal whose user can answer a question.
+    pub fn can_ask(&self) -> bool {
+        std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+impl Step {
+    /// Says what the step is doing now, shown behind its bar.
+    pub fn doing(&self, what: impl Into<String>) {
+        self.bar.set_message(what.into());
+    }
+
+    /// Ends the step with its line: name, product, size, time.
+    pub fn done(self, product: &str, size: Option<u64>, outcome: Outcome) {
+        self.bar.finish_and_clear();
+        let least = if outcome == Outcome::Ran { Verbosity::Normal } else { Verbosity::Verbose };
+        if self.report.verbosity < least {
+            return;
+        }
+        let time = match outcome {
+            Outcome::Ran => duration(self.started.elapsed()),
+            Outcome::Stored => "stored".to_owned(),
+        };
+        let size = size.map(bytes).unwrap_or_default();
+        self.report.line(format!("{:28} {product:32} {size:>9} {time:>9}", self.name).trim_end());
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+        self.report.bars.remove(&self.bar);
+    }
+}
+
+/// A size for people: `5.6 MB`, in powers of ten.
+pub fn bytes(size: u64) -> String {
+    match size {
+        0..1_000 => format!("{size} B"),
+        1_000..1_000_000 => format!("{:.1} kB", size as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", size as f64 / 1e6),
+        _ => format!("{:.1} GB", size as f64 / 1e9),
+    }
+}
+
+/// A duration for people: `0.04 s`, `12.3 s`, `9m 05s`.
+pub fn duration(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        ..1.0 => format!("{seconds:.2} s"),
+        ..60.0 => format!("{seconds:.1} s"),
+        _ => format!("{}m {:02}s", time.as_secs() / 60, time.as_secs() % 60),
+    }
+}

@@ -1,0 +1,1 @@
+//! What is done with a produced image: run it, look into it.
