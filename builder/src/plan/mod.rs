@@ -1,1 +1,100 @@
 //! What is wanted, resolved: pure, without network, process, clock or environment.
+//!
+//! [`Project`] holds the texts that somebody wrote, `resolve` makes a [`Plan`] of them, and a [`Lock`] pins what the plan wants.
+//! Only a plan with its lock, [`Plan<Locked>`], can be built: that is a type and not a check.
+
+mod architecture;
+mod binary;
+mod board;
+mod date;
+mod file;
+mod kernel;
+mod lock;
+mod origin;
+mod pod;
+mod project;
+mod source;
+mod version;
+mod wanted;
+
+pub use architecture::Architecture;
+pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
+pub use board::{Board, Qemu};
+pub use date::Date;
+pub use file::{Content, RootFile};
+pub use kernel::{Kernel, KernelOption, OptionValue};
+pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain, Toolchains};
+pub use origin::{Origin, Origins};
+pub use pod::{ImageFrom, Pod, PodImage};
+pub use project::Project;
+pub use source::{Source, SourceKind};
+pub use version::{Minor, Version};
+pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
+
+/// Everything that a recipe resolves to. `L` says whether it is pinned: [`Unlocked`] or [`Locked`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan<L = Unlocked> {
+    /// The recipe's name: `qemu-amd64`.
+    pub recipe: String,
+    /// The architecture of the node.
+    pub architecture: Architecture,
+    /// The machine that the node runs on.
+    pub board: Board,
+    /// The kernel and its options.
+    pub kernel: Kernel,
+    /// The files of `/bin`, in the order of [`BinaryName::ALL`].
+    pub binaries: [Binary; 7],
+    /// The rest of the root, in order of path.
+    pub files: Vec<RootFile>,
+    /// The static pods, in order of name.
+    pub pods: Vec<Pod>,
+    /// The image of every pod's sandbox: `localhost/pause:1`.
+    pub pause: PodImage,
+    /// What the skew policy looks at.
+    pub kubernetes: Kubernetes,
+    /// Everything that the lock has to pin.
+    pub wanted: Wanted,
+    /// Where each resolved value was written.
+    pub origins: Origins,
+    /// What the user should act on some day. It never changes what is built.
+    pub warnings: Vec<String>,
+    /// [`Unlocked`], or the lock that pins all that is wanted.
+    pub lock: L,
+}
+
+/// A plan that nothing pins yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unlocked;
+
+/// The lock of a plan. It is made by [`Plan::lock`] alone, after it was compared with the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locked(Lock);
+
+impl Locked {
+    /// The lock itself.
+    pub fn get(&self) -> &Lock {
+        &self.0
+    }
+}
+
+/// The versions that have to fit each other, and the exception that the recipe asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// The kubelet's version.
+    pub kubelet: Version,
+    /// containerd's version.
+    pub containerd: Version,
+    /// Minors of the API servers that the node must be able to join.
+    pub api_servers: Vec<Minor>,
+    /// Why the kubelet is not the pegged one.
+    pub exception: Option<Exception>,
+}
+
+/// A dated leave from the peg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exception {
+    /// Why.
+    pub reason: String,
+    /// The last day on which it holds.
+    pub until: Date,
+}

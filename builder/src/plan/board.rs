@@ -1,0 +1,33 @@
+//! The machine that a node runs on.
+
+/// A board: sizes of the disk's parts and what QEMU has to offer to look like it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Board {
+    /// The board's name: `qemu-amd64`.
+    pub name: String,
+    /// Logical sector size of the disk in bytes, 512 or 4096.
+    pub sector_size: u32,
+    /// Size of the EFI system partition in MiB.
+    pub esp_size_mib: u64,
+    /// Size of each of the two slots in MiB.
+    pub slot_size_mib: u64,
+    /// Size of DATA in the image in MiB, before it is grown to the disk.
+    pub data_size_mib: u64,
+    /// The least memory in MiB with which the node works.
+    pub min_ram_mib: u64,
+    /// The machine that `osbuild run` makes; none where QEMU cannot stand in for the board.
+    pub qemu: Option<Qemu>,
+}
+
+/// A machine as QEMU's command line describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// `-machine`, without the accelerator.
+    pub machine: String,
+    /// `-cpu` under software emulation.
+    pub cpu: String,
+    /// Memory in MiB.
+    pub memory_mib: u64,
+    /// Number of virtual CPUs.
+    pub cpus: u32,
+}

@@ -1,0 +1,50 @@
+//! A day, without a clock: what day it is comes in as an argument.
+
+use std::fmt;
+
+/// A day of the Gregorian calendar in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Date {
+    /// The year.
+    pub year: u16,
+    /// The month, from 1.
+    pub month: u8,
+    /// The day of the month, from 1.
+    pub day: u8,
+}
+
+impl Date {
+    /// The day on which `seconds` since 1970 falls (the civil-from-days algorithm of Howard Hinnant).
+    pub fn from_unix(seconds: u64) -> Self {
+        let days = seconds / 86_400 + 719_468;
+        let era = days / 146_097;
+        let day_of_era = days % 146_097;
+        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year_of_era + era * 400 + u64::from(month <= 2);
+        Date { year: u16::try_from(year).unwrap_or(u16::MAX), month: month as u8, day: day as u8 }
+    }
+}
+
+impl fmt::Display for Date {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_seconds_are_known_days() {
+        for (seconds, day) in
+            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_790_000_000, "2026-09-21"), (4_107_542_399, "2100-02-28")]
+        {
+            assert_eq!(Date::from_unix(seconds).to_string(), day);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A locked input: bytes that are known before they are fetched.
+
+use super::lock::{DebianPackage, Lock};
+use super::wanted::Crate;
+
+/// One thing to fetch, known by its digest.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// SHA-256 in hexadecimal.
+    pub digest: String,
+    /// Its size in bytes, where the lock knows it.
+    pub size: Option<u64>,
+    /// What people call it: `libseccomp-dev 2.5.4-1+deb12u1 arm64`.
+    pub name: String,
+    /// Where it comes from.
+    pub kind: SourceKind,
+}
+
+/// Where a source comes from, with what the client of that place has to be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SourceKind {
+    /// A `.deb`, through `apt`.
+    Debian(DebianPackage),
+    /// The zip file of a Go module, through `go`.
+    GoZip {
+        /// The module's path.
+        path: String,
+        /// The module's version.
+        version: String,
+    },
+    /// The go.mod of a Go module, through `go`.
+    GoMod {
+        /// The module's path.
+        path: String,
+        /// The module's version.
+        version: String,
+    },
+    /// The Go toolchain, through `go`.
+    GoToolchain {
+        /// Its version.
+        version: String,
+    },
+    /// The Rust toolchain, through `rustup`.
+    RustToolchain {
+        /// Its version.
+        version: String,
+        /// Targets whose standard library is in it.
+        targets: Vec<String>,
+    },
+    /// A crate, through `cargo`.
+    Crate {
+        /// Its name.
+        name: String,
+        /// Its version.
+        version: String,
+    },
+}
+
+impl Lock {
+    /// Every input of this lock and of `crates`, without repetition, in a fixed order.
+    pub fn sources(&self, crates: &[Crate]) -> Vec<Source> {
+        let debian = self.debian_packages().map(debian_source);
+        let go = self.go.iter().flat_map(|go| &go.modules).flat_map(|module| {
+            let zip = module.zip.as_ref().map(|blob| {
+                let kind = SourceKind::GoZip { path: module.path.clone(), version: module.version.clone() };
+                Source {
+                    digest: blob.sha256.clone(),
+                    size: Some(blob.size),
+                    name: format!("{} {}", module.path, module.version),
+                    kind,
+                }
+            });
+            let text = module.go_mod.as_ref().map(|blob| {
+                let kind = SourceKind::GoMod { path: module.path.clone(), version: module.version.clone() };
+                let name = format!("go.mod of {} {}", module.path, module.version);
+                Source { digest: blob.sha256.clone(), size: Some(blob.size), name, kind }
+            });
+            zip.into_iter().chain(text)
+        });
+        let crates = crates.iter().map(|krate| Source {
+            digest: krate.sha256.clone(),
+            size: None,
+            name: format!("crate {} {}", krate.name, krate.version),
+            kind: SourceKind::Crate { name: krate.name.clone(), version: krate.version.clone() },
+        });
+        let mut all: Vec<Source> = debian.chain(go).chain(self.toolchain_sources()).chain(crates).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    fn debian_packages(&self) -> impl Iterator<Item = &DebianPackage> {
+        let single = [&self.kernel_source, &self.stub];
+        let lists = [&self.sandbox, &self.cross, &self.files];
+        single.into_iter().chain(lists.into_iter().flat_map(|list| &list.packages))
+    }
+
+    fn toolchain_sources(&self) -> [Source; 2] {
+        let (go, rust) = (&self.toolchain.go, &self.toolchain.rust);
+        [
+            Source {
+                digest: go.sha256.clone(),
+                size: Some(go.size),
+                name: format!("Go {}", go.version),
+                kind: SourceKind::GoToolchain { version: go.version.clone() },
+            },
+            Source {
+                digest: rust.sha256.clone(),
+                size: Some(rust.size),
+                name: format!("Rust {}", rust.version),
+                kind: SourceKind::RustToolchain { version: rust.version.clone(), targets: rust.targets.clone() },
+            },
+        ]
+    }
+}
+
+fn debian_source(package: &DebianPackage) -> Source {
+    Source {
+        digest: package.sha256.clone(),
+        size: Some(package.size),
+        name: format!("{} {} {}", package.package, package.version, package.architecture),
+        kind: SourceKind::Debian(package.clone()),
+    }
+}
