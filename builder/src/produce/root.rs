@@ -1,0 +1,117 @@
+//! The node's root: one read-only layer a component, so that a change to one costs that one.
+
+use super::action::{Action, InputTree};
+use super::compile::Sandbox;
+use super::digest::Digest;
+use super::podimage::Layout;
+use super::store::Store;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Content, Locked, Plan, RootFile};
+use osbuild_abi::paths;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The output of a layer's action.
+pub const LAYER: &str = "layer.erofs";
+
+/// One layer of the root.
+#[derive(Clone)]
+pub struct Layer {
+    /// The component, or `base` or `pods`.
+    pub name: String,
+    tree: InputTree,
+    modes: String,
+}
+
+impl Layer {
+    fn new(name: &str) -> Self {
+        Layer { name: name.into(), tree: InputTree::new(), modes: String::new() }
+    }
+
+    /// The layer with everything but binaries and pods.
+    ///
+    /// # Errors
+    /// A file that the recipe names cannot be read, or a package does not hold what is asked of it.
+    pub fn base(store: &Store, project: &Path, plan: &Plan<Locked>) -> Result<Self> {
+        let mut layer = Layer::new("base");
+        layer.tree.add_dir(&at(paths::BIN))?;
+        for file in &plan.files {
+            layer.add(store, project, plan, file)?;
+        }
+        Ok(layer)
+    }
+
+    /// The layer with the binaries of one component, by the file's name in `/bin`.
+    pub fn binaries(component: &str, binaries: &BTreeMap<String, Digest>) -> Result<Self> {
+        let mut layer = Layer::new(component);
+        for (name, digest) in binaries {
+            layer.tree.add_file(&at(&format!("{}/{name}", paths::BIN)), *digest, true)?;
+        }
+        Ok(layer)
+    }
+
+    /// The layer with the declared pods: manifests, their list, and the images.
+    pub fn pods(store: &Store, plan: &Plan<Locked>, images: &Layout) -> Result<Self> {
+        let mut layer = Layer::new("pods");
+        let mut list = String::new();
+        for pod in &plan.pods {
+            let manifest = store.put_bytes(pod.manifest.as_bytes())?;
+            layer.tree.add_file(&at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)), manifest, false)?;
+            writeln!(list, "{} {}", pod.name, pod.containers.join(" ")).expect("a string takes every write");
+        }
+        layer.tree.add_dir(&at(paths::POD_MANIFESTS))?;
+        layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;
+        images.place(store, &mut layer.tree, &at(paths::IMAGES))?;
+        Ok(layer)
+    }
+
+    /// The action that makes its file system.
+    pub fn action(&self, store: &Store, sandbox: &Sandbox) -> Result<Action> {
+        let mut input = self.tree.clone();
+        input.add_file("modes", store.put_bytes(self.modes.as_bytes())?, false)?;
+        let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:layer:{}", self.name).as_bytes());
+        let env = BTreeMap::from([("UUID".into(), id.to_string())]);
+        sandbox.script(store, format!("layer {}", self.name), include_str!("layer.sh"), &[], env, input, &[LAYER])
+    }
+
+    fn add(&mut self, store: &Store, project: &Path, plan: &Plan<Locked>, file: &RootFile) -> Result<()> {
+        let path = at(&file.path);
+        let bytes = match &file.content {
+            Content::Directory => {
+                self.tree.add_dir(&path)?;
+                self.mode(file, 0o755);
+                return Ok(());
+            }
+            Content::Symlink(target) => return self.tree.add_symlink(&path, target),
+            Content::File(name) => std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`"))?,
+            Content::Text(text) => text.clone().into_bytes(),
+            Content::Debian { package, path } => from_package(store, plan, package, path)?,
+        };
+        self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
+        self.mode(file, 0o644);
+        Ok(())
+    }
+
+    fn mode(&mut self, file: &RootFile, usual: u32) {
+        if file.mode != usual {
+            writeln!(self.modes, "{:04o} {}", file.mode, file.path).expect("a string takes every write");
+        }
+    }
+}
+
+/// Where a path of the node stands among an action's inputs.
+fn at(path: &str) -> String {
+    format!("root{path}")
+}
+
+fn from_package(store: &Store, plan: &Plan<Locked>, package: &str, path: &str) -> Result<Vec<u8>> {
+    let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == package);
+    let locked = locked.ok_or_else(|| Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe)))?;
+    let deb = store.read(&store.locked(&locked.sha256)?)?;
+    let files = super::deb::files_below(&deb, path)?;
+    if files.is_empty() {
+        return Err(Error::build(format!("package `{package}` has nothing at `{path}`")));
+    }
+    Ok(files.into_values().flatten().collect())
+}
