@@ -13,6 +13,8 @@ pub enum Kind {
     Lock = 3,
     /// A digest or a signature does not match.
     Digest = 4,
+    /// The user or the system asked the build to stop: 128 and the number of SIGINT, as a shell would say it.
+    Stopped = 130,
 }
 
 /// A place in a file that somebody wrote, to be shown with a caret.
@@ -112,6 +114,11 @@ impl Error {
         Error { kind: Kind::Digest, problems: vec![Problem::new(message)] }
     }
 
+    /// The end of what was under way when the user said stop.
+    pub fn stopped() -> Self {
+        Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
+    }
+
     /// All of `problems` at once. There must be at least one.
     pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "an error has at least one problem");
@@ -167,15 +174,7 @@ impl fmt::Display for Problem {
                 writeln!(f, "{}:{}: {}", place.file, place.line, self.message)?;
                 let number = place.line.to_string();
                 writeln!(f, "  {number} | {}", place.text)?;
-                write!(
-                    f,
-                    "  {:width$} | {:indent$}{}",
-                    "",
-                    "",
-                    "^".repeat(place.width.max(1)),
-                    width = number.len(),
-                    indent = place.column - 1
-                )?;
+                write!(f, "  {:width$} | {:indent$}{}", "", "", "^".repeat(place.width.max(1)), width = number.len(), indent = place.column - 1)?;
             }
             None => write!(f, "{}", self.message)?,
         }
@@ -216,10 +215,7 @@ mod tests {
     #[test]
     fn a_problem_reads_as_the_design_says() {
         let place = Place { file: "recipes/node.toml".into(), line: 14, column: 2, width: 6, text: "[kernal]".into() };
-        let problem = Problem::new("unknown key `kernal`")
-            .at(place)
-            .cause("`[kernel]` is the only section of that shape")
-            .hint("did you mean `kernel`?");
+        let problem = Problem::new("unknown key `kernal`").at(place).cause("`[kernel]` is the only section of that shape").hint("did you mean `kernel`?");
         let shown = Error::many(Kind::Usage, vec![problem]).to_string();
         assert_eq!(
             shown,

@@ -35,7 +35,7 @@ impl Layer {
     /// A file that the recipe names cannot be read, or a package does not hold what is asked of it.
     pub fn base(store: &Store, project: &Path, plan: &Plan<Locked>) -> Result<Self> {
         let mut layer = Layer::new("base");
-        layer.tree.add_dir(&at(paths::BIN))?;
+        layer.tree.add_directory(&at(paths::BIN))?;
         for file in &plan.files {
             layer.add(store, project, plan, file)?;
         }
@@ -60,7 +60,7 @@ impl Layer {
             layer.tree.add_file(&at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)), manifest, false)?;
             writeln!(list, "{} {}", pod.name, pod.containers.join(" ")).expect("a string takes every write");
         }
-        layer.tree.add_dir(&at(paths::POD_MANIFESTS))?;
+        layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
         layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;
         images.place(store, &mut layer.tree, &at(paths::IMAGES))?;
         Ok(layer)
@@ -79,7 +79,7 @@ impl Layer {
         let path = at(&file.path);
         let bytes = match &file.content {
             Content::Directory => {
-                self.tree.add_dir(&path)?;
+                self.tree.add_directory(&path)?;
                 self.mode(file, 0o755);
                 return Ok(());
             }
