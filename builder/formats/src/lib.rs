@@ -4,3 +4,5 @@
 
 pub mod gpt;
 mod le;
+pub mod pe;
+pub mod uki;
