@@ -6,6 +6,7 @@
 mod architecture;
 mod binary;
 mod board;
+mod crates;
 mod date;
 mod file;
 mod kernel;
@@ -20,6 +21,7 @@ mod wanted;
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
 pub use board::{Board, Qemu};
+pub use crates::Closure;
 pub use date::Date;
 pub use file::{Content, RootFile};
 pub use kernel::{Kernel, KernelOption, OptionValue};

@@ -2,6 +2,7 @@
 
 use super::action::{Action, InputTree};
 use super::compile::Sandbox;
+use super::deb;
 use super::digest::Digest;
 use super::podimage::Layout;
 use super::store::Store;
@@ -10,7 +11,9 @@ use crate::plan::{Content, Locked, Plan, RootFile};
 use osbuild_abi::paths;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// The output of a layer's action.
 pub const LAYER: &str = "layer.erofs";
@@ -108,10 +111,24 @@ fn at(path: &str) -> String {
 fn from_package(store: &Store, plan: &Plan<Locked>, package: &str, path: &str) -> Result<Vec<u8>> {
     let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == package);
     let locked = locked.ok_or_else(|| Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe)))?;
-    let deb = store.read(&store.locked(&locked.sha256)?)?;
-    let files = super::deb::files_below(&deb, path)?;
+    let files = files_below(&store.path(&store.locked(&locked.sha256)?)?, path).or_build(|| format!("cannot read package `{package}`"))?;
     if files.is_empty() {
         return Err(Error::build(format!("package `{package}` has nothing at `{path}`")));
     }
     Ok(files.into_values().flatten().collect())
+}
+
+/// The regular files of a package at or below `path`, by name.
+fn files_below(package: &Path, path: &str) -> std::io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in tar::Archive::new(deb::data(File::open(package)?)?).entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.strip_prefix(".").map(Path::to_owned).unwrap_or_default();
+        if entry.header().entry_type().is_file() && name.starts_with(path) {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            files.insert(name, bytes);
+        }
+    }
+    Ok(files)
 }

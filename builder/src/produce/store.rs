@@ -21,6 +21,7 @@ mod collect;
 mod lock;
 mod results;
 mod session;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod trees;

@@ -2,12 +2,12 @@
 //! costs the compilation of ours.
 
 use super::Sandbox;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Result};
 use crate::plan::{Closure, Locked, Plan};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -36,9 +36,10 @@ impl<'a> Package<'a> {
     /// # Errors
     /// The workspace has no such member, or a file of it cannot be read.
     pub fn find(project: &'a Path, name: &'a str) -> Result<Self> {
-        let lock = table(&project.join("Cargo.lock"))?;
+        let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
+        let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
         let workspace = table(&project.join("Cargo.toml"))?;
-        let closure = Closure::of(&lock, &[name])?;
+        let closure = Closure::of(&text, &BTreeSet::from([name])).map_err(|problem| Error::many(Kind::Usage, vec![problem]))?;
         let mut folders = BTreeMap::new();
         for folder in strings(&workspace["workspace"]["members"]) {
             let manifest = table(&project.join(folder).join("Cargo.toml"))?;
@@ -115,7 +116,10 @@ impl<'a> Package<'a> {
     fn reduced_lock(&self) -> Table {
         let mut lock = self.lock.clone();
         if let Some(Value::Array(packages)) = lock.get_mut("package") {
-            packages.retain(|package| self.closure.has_version(package["name"].as_str(), package["version"].as_str()));
+            packages.retain(|package| {
+                let text = |key: &str| package[key].as_str().unwrap_or_default();
+                self.closure.has_version(text("name"), text("version"))
+            });
         }
         lock
     }

@@ -11,10 +11,10 @@ pub use go::{escaped, wrapper_program};
 pub use pin::pin;
 
 use super::digest::Digest;
-use super::store::Store;
+use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Blob, DebianPackage, GoWish, Locked, Plan, Source, SourceKind};
-use crate::report::{Outcome, Report, Step};
+use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ impl Fetcher<'_> {
     /// A source is gone, cannot be reached, or is not what the lock says.
     pub fn fetch(&self, plan: &Plan<Locked>) -> Result<()> {
         let sources = plan.lock.get().sources(&plan.wanted.crates);
-        let missing = sources.into_iter().filter(|source| !self.store.contains(&source.digest)).collect::<Vec<_>>();
+        let missing = sources.into_iter().filter(|source| self.store.find(&source.digest).is_none()).collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
         }
@@ -130,14 +130,14 @@ impl Fetcher<'_> {
         if lacks(&locked.rust.sha256) {
             let step = self.report.step("toolchain rust");
             let digest = rust::toolchain(self.store, self.scratch()?.path(), &plan.wanted.rust_toolchain, &step)?;
-            step.done(&format!("rust {}", locked.rust.version), Some(digest.size), Outcome::Ran);
+            step.done(&format!("rust {}", locked.rust.version), Some(digest.size()), Outcome::Ran);
         }
         Ok(())
     }
 
     /// Clients check what they know; that it is what the *lock* says is checked here, for all of them in the same way.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
-        match missing.iter().find(|source| !self.store.contains(&source.digest)) {
+        match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
             None => Ok(()),
             Some(source) => Err(Error::digest(format!("{} is not what the lock says", source.name))
                 .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
@@ -145,7 +145,7 @@ impl Fetcher<'_> {
         }
     }
 
-    fn scratch(&self) -> Result<tempfile::TempDir> {
+    fn scratch(&self) -> Result<Scratch> {
         self.store.scratch()
     }
 }
@@ -175,5 +175,5 @@ fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
 }
 
 fn blob(digest: &Digest) -> Blob {
-    Blob { sha256: digest.hex(), size: digest.size }
+    Blob { sha256: digest.hex(), size: digest.size() }
 }

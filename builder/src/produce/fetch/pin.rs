@@ -99,7 +99,7 @@ fn toolchains(store: &Store, report: &Report, plan: &Plan<Unlocked>) -> Result<T
     let go = GoToolchain { version, sum, sha256: zip.sha256, size: zip.size };
     let wish = &plan.wanted.rust_toolchain;
     let digest = rust::toolchain(store, store.scratch()?.path(), wish, &step)?;
-    let rust = RustToolchain { version: wish.version.clone(), targets: wish.targets.clone(), sha256: digest.hex(), size: digest.size };
+    let rust = RustToolchain { version: wish.version.clone(), targets: wish.targets.clone(), sha256: digest.hex(), size: digest.size() };
     step.done(&format!("go {}, rust {}", go.version, rust.version), Some(go.size + rust.size), Outcome::Ran);
     Ok(Toolchains { go, rust })
 }
