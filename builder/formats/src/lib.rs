@@ -4,6 +4,9 @@
 
 #[cfg(feature = "cpio")]
 pub mod cpio;
+pub mod disk;
+#[cfg(feature = "fat")]
+pub mod fat;
 pub mod gpt;
 mod le;
 pub mod pe;

@@ -1,6 +1,7 @@
 //! From a locked plan to files: actions, the store that keeps their results, and the executor that runs them.
 
 pub mod action;
+pub mod assemble;
 pub mod compile;
 mod deb;
 pub mod digest;

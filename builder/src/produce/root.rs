@@ -7,8 +7,9 @@ use super::digest::Digest;
 use super::podimage::Layout;
 use super::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::{Content, Locked, Plan, RootFile};
+use crate::plan::{Content, DebianPackage, Locked, Plan, RootFile};
 use osbuild_abi::paths;
+use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
@@ -38,7 +39,10 @@ impl Layer {
     /// A file that the recipe names cannot be read, or a package does not hold what is asked of it.
     pub fn base(store: &Store, project: &Path, plan: &Plan<Locked>) -> Result<Self> {
         let mut layer = Layer::new("base");
-        layer.tree.add_directory(&at(paths::BIN))?;
+        for folder in [paths::BIN, paths::DATA, "/dev", "/proc", "/sys"] {
+            layer.tree.add_directory(&at(folder))?;
+        }
+        layer.add_writable(store)?;
         for file in &plan.files {
             layer.add(store, project, plan, file)?;
         }
@@ -89,10 +93,25 @@ impl Layer {
             Content::Symlink(target) => return self.tree.add_symlink(&path, target),
             Content::File(name) => std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`"))?,
             Content::Text(text) => text.clone().into_bytes(),
-            Content::Debian { package, path } => from_package(store, plan, package, path)?,
+            Content::Debian { package, path } => {
+                let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == *package);
+                let stale = || Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+                from_package(store, locked.ok_or_else(stale)?, path)?
+            }
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);
+        Ok(())
+    }
+
+    /// Adds what `init` mounts writable paths onto.
+    fn add_writable(&mut self, store: &Store) -> Result<()> {
+        for writable in WRITABLE {
+            match writable.from {
+                From::DataFile(_) => self.tree.add_file(&at(writable.path), store.put_bytes(b"")?, false)?,
+                From::Data(_) | From::Memory(_) => self.tree.add_directory(&at(writable.path))?,
+            }
+        }
         Ok(())
     }
 
@@ -108,12 +127,12 @@ fn at(path: &str) -> String {
     format!("root{path}")
 }
 
-fn from_package(store: &Store, plan: &Plan<Locked>, package: &str, path: &str) -> Result<Vec<u8>> {
-    let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == package);
-    let locked = locked.ok_or_else(|| Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe)))?;
-    let files = files_below(&store.path(&store.locked(&locked.sha256)?)?, path).or_build(|| format!("cannot read package `{package}`"))?;
+/// The bytes of a file of a package, or of all files of a folder of it, one behind the other in the order of their names.
+pub fn from_package(store: &Store, package: &DebianPackage, path: &str) -> Result<Vec<u8>> {
+    let deb = store.path(&store.locked(&package.sha256)?)?;
+    let files = files_below(&deb, path).or_build(|| format!("cannot read package `{}`", package.package))?;
     if files.is_empty() {
-        return Err(Error::build(format!("package `{package}` has nothing at `{path}`")));
+        return Err(Error::build(format!("package `{}` has nothing at `{path}`", package.package)));
     }
     Ok(files.into_values().flatten().collect())
 }

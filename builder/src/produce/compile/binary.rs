@@ -31,7 +31,7 @@ fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
     };
     let mut faults = Vec::new();
     if header.e_machine(endian) != wanted {
-        faults.push(format!("it is for machine {} of the ELF specification, not for {architecture} ({wanted})", header.e_machine(endian)));
+        faults.push(format!("it is for machine {} of the ELF specification, not for {architecture}", header.e_machine(endian).0));
     }
     match header.program_headers(endian, bytes) {
         Ok(segments) => faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes))),
@@ -41,7 +41,7 @@ fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
     faults
 }
 
-fn machine(architecture: Architecture) -> u16 {
+fn machine(architecture: Architecture) -> elf::Machine {
     match architecture {
         Architecture::Amd64 => elf::EM_X86_64,
         Architecture::Arm64 => elf::EM_AARCH64,
@@ -53,7 +53,7 @@ fn fault(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness, bytes: 
         elf::PT_INTERP => Some("it names an interpreter, so it is dynamically linked".into()),
         elf::PT_DYNAMIC => {
             let entries = segment.dynamic(endian, bytes).ok().flatten()?;
-            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED as _)).then(|| "it needs a shared library".into())
+            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED)).then(|| "it needs a shared library".into())
         }
         elf::PT_NOTE => {
             let mut notes = segment.notes(endian, bytes).ok().flatten()?;

@@ -6,9 +6,12 @@ pub mod go;
 pub mod kernel;
 
 use crate::error::Result;
+use crate::plan::Lock;
 use crate::produce::action::{Action, InputTree, Toolchain};
 use crate::produce::sandbox::SandboxRoot;
 use crate::produce::store::Store;
+use crate::produce::toolchain;
+use crate::report::Report;
 use std::collections::BTreeMap;
 
 /// What an action sees beside its inputs: the root made of locked packages, the toolchains, and the time.
@@ -31,6 +34,19 @@ pub struct Equipped<'a> {
 }
 
 impl Sandbox {
+    /// Unpacks the root and the toolchains of a lock, each once.
+    pub fn unpack(store: &Store, report: &Report, lock: &Lock) -> Result<Self> {
+        let step = report.step("sandbox");
+        step.doing("unpacking packages and toolchains");
+        let packages = lock.sandbox.packages.iter().map(|package| store.locked(&package.sha256)).collect::<Result<Vec<_>>>()?;
+        Ok(Sandbox {
+            root: SandboxRoot::unpack(store, &packages)?,
+            go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
+            rust: toolchain::rust(store, &store.locked(&lock.toolchain.rust.sha256)?)?,
+            epoch: lock.epoch,
+        })
+    }
+
     /// With the Go toolchain at `/toolchain/go`.
     pub fn with_go(&self) -> Equipped<'_> {
         Equipped { sandbox: self, toolchains: vec![self.go.clone()] }
