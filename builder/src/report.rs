@@ -63,7 +63,8 @@ impl Report {
             Color::Never => false,
             Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        let target = if terminal && verbosity > Verbosity::Quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target =
+            if terminal && verbosity > Verbosity::Quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         Report { bars: MultiProgress::with_draw_target(target), verbosity, color, lines: Arc::default() }
     }
 
