@@ -174,7 +174,15 @@ impl fmt::Display for Problem {
                 writeln!(f, "{}:{}: {}", place.file, place.line, self.message)?;
                 let number = place.line.to_string();
                 writeln!(f, "  {number} | {}", place.text)?;
-                write!(f, "  {:width$} | {:indent$}{}", "", "", "^".repeat(place.width.max(1)), width = number.len(), indent = place.column - 1)?;
+                write!(
+                    f,
+                    "  {:width$} | {:indent$}{}",
+                    "",
+                    "",
+                    "^".repeat(place.width.max(1)),
+                    width = number.len(),
+                    indent = place.column - 1
+                )?;
             }
             None => write!(f, "{}", self.message)?,
         }
@@ -215,7 +223,10 @@ mod tests {
     #[test]
     fn a_problem_reads_as_the_design_says() {
         let place = Place { file: "recipes/node.toml".into(), line: 14, column: 2, width: 6, text: "[kernal]".into() };
-        let problem = Problem::new("unknown key `kernal`").at(place).cause("`[kernel]` is the only section of that shape").hint("did you mean `kernel`?");
+        let problem = Problem::new("unknown key `kernal`")
+            .at(place)
+            .cause("`[kernel]` is the only section of that shape")
+            .hint("did you mean `kernel`?");
         let shown = Error::many(Kind::Usage, vec![problem]).to_string();
         assert_eq!(
             shown,

@@ -278,10 +278,8 @@ impl ActionResult {
             is_executable: output.executable,
         };
         let cpu = reapi::Any { type_url: CPU_TIME.to_owned(), value: reapi::Duration::from(self.cpu).encode_to_vec() };
-        let metadata = reapi::ExecutedActionMetadata {
-            auxiliary_metadata: vec![cpu],
-            virtual_execution_duration: Some(self.wall.into()),
-        };
+        let metadata =
+            reapi::ExecutedActionMetadata { auxiliary_metadata: vec![cpu], virtual_execution_duration: Some(self.wall.into()) };
         let result = reapi::ActionResult {
             output_files: self.outputs.iter().map(output).collect(),
             stdout_digest: self.log.as_ref().map(Into::into),

@@ -70,7 +70,9 @@ impl Store {
     pub fn usual_root(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
         let absolute = |path: &PathBuf| path.is_absolute();
         let cache = cache_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".cache")));
-        Ok(cache.ok_or_else(|| Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set").hint("export HOME=/root"))?.join("osbuild"))
+        Ok(cache
+            .ok_or_else(|| Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set").hint("export HOME=/root"))?
+            .join("osbuild"))
     }
 
     /// Opens the store at `root`, makes it when it is not there, and sweeps away what killed builds left.
@@ -199,7 +201,9 @@ impl Store {
         let moved = fs::rename(self.blob(digest), &away).at("move away", &self.blob(digest));
         let error = Error::digest(format!("the stored copy of `{digest}` is damaged"));
         match moved {
-            Ok(()) => error.cause(format!("it is now `{}`", away.display())).hint("run the same command again: what made it runs again"),
+            Ok(()) => {
+                error.cause(format!("it is now `{}`", away.display())).hint("run the same command again: what made it runs again")
+            }
             Err(failure) => error.cause(&failure.problems[0].message),
         }
     }

@@ -8,8 +8,14 @@ use crate::produce::disk;
 use std::path::Path;
 
 /// What tools print when a process of theirs was killed: gcc, then rustc and cargo, go, make, ld and the shell.
-const KILLED: [&str; 6] =
-    ["Killed signal terminated program", "(signal: 9, SIGKILL", "signal: killed", "] Killed", "terminated with signal 9", "Killed"];
+const KILLED: [&str; 6] = [
+    "Killed signal terminated program",
+    "(signal: 9, SIGKILL",
+    "signal: killed",
+    "] Killed",
+    "terminated with signal 9",
+    "Killed",
+];
 
 /// How a shell, and bubblewrap, say that a process was killed.
 const KILLED_STATUS: i32 = 128 + 9;

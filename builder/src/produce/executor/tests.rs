@@ -85,7 +85,9 @@ fn the_second_run_of_an_action_is_not_a_run() {
 #[test]
 fn the_cpu_time_is_that_of_the_processes_inside() {
     let bench = Bench::new();
-    let result = bench.executor().run(&bench.script("sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.3; touch out", &["out"]));
+    let result = bench
+        .executor()
+        .run(&bench.script("sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.3; touch out", &["out"]));
     let result = result.unwrap();
     assert!(result.cpu > Duration::from_millis(50), "{:?}", result.cpu);
     assert!(result.wall >= result.cpu.min(Duration::from_millis(300)) && result.wall >= Duration::from_millis(300));
@@ -94,7 +96,10 @@ fn the_cpu_time_is_that_of_the_processes_inside() {
 #[test]
 fn nothing_of_the_host_is_visible() {
     let bench = Bench::new();
-    assert_eq!(bench.says("ls /usr/bin | grep -v busybox; ls -d /home /root /sys /var /work 2>/dev/null; ls /").lines().next(), Some("cat"));
+    assert_eq!(
+        bench.says("ls /usr/bin | grep -v busybox; ls -d /home /root /sys /var /work 2>/dev/null; ls /").lines().next(),
+        Some("cat")
+    );
     let environment = bench.says("env");
     let mut lines: Vec<_> = environment.lines().collect();
     lines.sort_unstable();
@@ -103,7 +108,15 @@ fn nothing_of_the_host_is_visible() {
 
 #[test]
 fn a_sandbox_has_no_network_but_the_loopback() {
-    assert_eq!(Bench::new().says("cat /proc/net/dev").lines().skip(2).map(|line| line.trim().split(':').next().unwrap()).collect::<Vec<_>>(), ["lo"]);
+    assert_eq!(
+        Bench::new()
+            .says("cat /proc/net/dev")
+            .lines()
+            .skip(2)
+            .map(|line| line.trim().split(':').next().unwrap())
+            .collect::<Vec<_>>(),
+        ["lo"]
+    );
 }
 
 #[test]
@@ -115,7 +128,10 @@ fn an_action_sees_as_many_processors_as_there_are_jobs() {
 fn the_root_and_toolchains_are_read_only() {
     let bench = Bench::new();
     let tools = bench.store.tree(&Digest::of(b"tools"), |root| fs::write(root.join("tool"), "a tool").at("write", root)).unwrap();
-    let mut action = bench.script("cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch /usr/bin/new && ! touch /new", &["out"]);
+    let mut action = bench.script(
+        "cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch /usr/bin/new && ! touch /new",
+        &["out"],
+    );
     action.toolchains.push(crate::produce::action::Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(result.outputs["out"].digest, Digest::of(b"a tool"));
@@ -132,7 +148,9 @@ fn a_failed_step_shows_the_end_of_its_log() {
 
 #[test]
 fn a_step_killed_for_memory_says_so() {
-    for script in ["kill -9 $$", "sh -c 'kill -9 $$'; exit 1", "echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 2"] {
+    for script in
+        ["kill -9 $$", "sh -c 'kill -9 $$'; exit 1", "echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 2"]
+    {
         let error = Bench::new().fails(script);
         assert_eq!(error.problems[0].message, "`a test/step` was killed, most likely because the memory ran out", "{script}");
         assert!(error.problems[0].hint.as_ref().unwrap().contains("--jobs 1"));

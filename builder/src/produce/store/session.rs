@@ -28,7 +28,8 @@ impl Session {
             flock(&gate, FlockOperation::LockExclusive).at("lock", root)?;
             let abandoned = abandoned(&tmp)?;
             let directory = tempfile::Builder::new().prefix("build-").tempdir_in(&tmp).at("make a directory in", &tmp)?.keep();
-            let alive = hold(&directory)?.ok_or_else(|| Error::build(format!("somebody else locked `{}`", directory.display())))?;
+            let alive =
+                hold(&directory)?.ok_or_else(|| Error::build(format!("somebody else locked `{}`", directory.display())))?;
             (directory, alive, abandoned)
         };
         for (path, _lock) in abandoned {
