@@ -1,5 +1,6 @@
 //! The texts that a plan is made of, read by somebody else.
 
+use crate::error::Problem;
 use std::collections::BTreeMap;
 
 /// Files of the project by their path relative to it, with `/` between its parts: `recipes/node.toml`.
@@ -10,4 +11,19 @@ use std::collections::BTreeMap;
 pub struct Project {
     /// The files.
     pub files: BTreeMap<String, Vec<u8>>,
+}
+
+impl Project {
+    /// The text of a file, if it exists. Bytes that are not UTF-8 are a problem and no text.
+    pub(super) fn text(&self, path: &str, problems: &mut Vec<Problem>) -> Option<&str> {
+        let bytes = self.files.get(path)?;
+        std::str::from_utf8(bytes)
+            .inspect_err(|error| problems.push(Problem::new(format!("`{path}` is not UTF-8")).cause(error)))
+            .ok()
+    }
+
+    /// Whether there is such a file.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.files.contains_key(path)
+    }
 }
