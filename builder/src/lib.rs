@@ -3,6 +3,7 @@
 //! Dependencies run one way: [`plan`] is pure and knows nothing of the others, [`produce`] turns a plan into files, [`ship`] uses
 //! what was produced. [`error`] and [`report`] are beneath all three.
 
+pub mod checkout;
 pub mod error;
 pub mod plan;
 pub mod produce;

@@ -30,9 +30,10 @@ static IMAGE: Form = Form {
 static MODULE: Form = Form { what: "the path of a Go module", pattern: "^[a-z0-9.-]+\\.[a-z]+(/[A-Za-z0-9._~-]+)+$" };
 static PACKAGE: Form = Form { what: "the name of a Cargo package", pattern: "^[a-z][a-z0-9_-]*$" };
 
-static WORDS: Shape = Shape::List(&Shape::Text(&WORD));
-static NAMES: Shape = Shape::List(&Shape::Text(&NAME));
-static PACKAGES: Shape = Shape::List(&Shape::Text(&DEBIAN));
+const WORDS: Shape = Shape::List(&Shape::Text(&WORD));
+const NAMES: Shape = Shape::List(&Shape::Text(&NAME));
+const PACKAGES: Shape = Shape::List(&Shape::Text(&DEBIAN));
+const OPTIONS: Shape = Shape::Map { key: &OPTION, value: &Shape::KernelValue, removable: false };
 
 const MIB: &str = "a number of MiB";
 
@@ -58,12 +59,9 @@ pub(super) static RECIPE: &[Key] = &[
 
 static RECIPE_KERNEL: &[Key] = &[
     key("component", Inherited, Shape::Text(&NAME), "The component that names the source and the fragments."),
-    key("command-line", Optional, WORDS_SHAPE, "Words of the kernel's command line, behind the board's."),
+    key("command-line", Optional, WORDS, "Words of the kernel's command line, behind the board's."),
     key("options", Optional, OPTIONS, "Options over the board's and the fragments', by name without `CONFIG_`."),
 ];
-
-const WORDS_SHAPE: Shape = Shape::List(&Shape::Text(&WORD));
-const OPTIONS: Shape = Shape::Map { key: &OPTION, value: &Shape::KernelValue, removable: false };
 
 static UKI: &[Key] = &[key("stub", Inherited, Shape::Text(&DEBIAN), "The Debian package with systemd's UEFI stub.")];
 
@@ -151,12 +149,7 @@ static TOOLCHAINS: &[Key] =
     &[key("go", Inherited, Shape::Text(&VERSION), "The version of Go. Rust's is in `rust-toolchain.toml`.")];
 
 static SANDBOX: &[Key] = &[
-    key(
-        "packages",
-        Optional,
-        Shape::List(&Shape::Text(&DEBIAN)),
-        "Debian packages that every build needs; components add theirs.",
-    ),
+    key("packages", Optional, PACKAGES, "Debian packages that every build needs; components add theirs."),
     key("suite", Optional, Shape::Text(&NAME), "The Debian suite that all packages come from; none is the build machine's own."),
 ];
 
@@ -184,13 +177,8 @@ pub(super) static BOARD: &[Key] = &[
 ];
 
 static BOARD_KERNEL: &[Key] = &[
-    key("command-line", Optional, WORDS_SHAPE, "Words of the kernel's command line."),
-    key(
-        "fragments",
-        Optional,
-        Shape::List(&Shape::Text(&NAME)),
-        "Fragments of the kernel's component besides those that it names.",
-    ),
+    key("command-line", Optional, WORDS, "Words of the kernel's command line."),
+    key("fragments", Optional, NAMES, "Fragments of the kernel's component besides those that it names."),
     key("options", Optional, OPTIONS, "Options over the fragments', by name without `CONFIG_`."),
 ];
 
@@ -222,9 +210,9 @@ static VERSIONS: Shape = Shape::List(&Shape::Text(&VERSION));
 
 static COMPONENT_KERNEL: &[Key] = &[
     key("package", Here, Shape::Text(&DEBIAN), "The Debian package with the source."),
-    key("fragments", Here, Shape::List(&Shape::Text(&NAME)), "Files `fragments/<name>.config`, later ones over earlier ones."),
-    key("fragments-amd64", Optional, Shape::List(&Shape::Text(&NAME)), "Fragments for amd64 behind them."),
-    key("fragments-arm64", Optional, Shape::List(&Shape::Text(&NAME)), "Fragments for arm64 behind them."),
+    key("fragments", Here, NAMES, "Files `fragments/<name>.config`, later ones over earlier ones."),
+    key("fragments-amd64", Optional, NAMES, "Fragments for amd64 behind them."),
+    key("fragments-arm64", Optional, NAMES, "Fragments for arm64 behind them."),
 ];
 
 static GO: &[Key] = &[
@@ -235,25 +223,20 @@ static GO: &[Key] = &[
         Shape::Map { key: &NAME, value: &Shape::Text(&WORD), removable: false },
         "File names, each with its Go package.",
     ),
-    key("tags", Optional, WORDS_SHAPE, "Build tags."),
+    key("tags", Optional, WORDS, "Build tags."),
     key(
         "ldflags",
         Optional,
         Shape::List(&Shape::Text(&ANY)),
         "Linker flags. `{version}`, `{major}` and `{minor}` are replaced by the version's.",
     ),
-    key(
-        "libraries",
-        Optional,
-        Shape::List(&Shape::Text(&DEBIAN)),
-        "Debian packages of the node's architecture to link; naming any turns cgo on.",
-    ),
+    key("libraries", Optional, PACKAGES, "Debian packages of the node's architecture to link; naming any turns cgo on."),
     key("wrapper", Optional, Shape::True, "The module cannot be a main module: build it from a module that requires it."),
 ];
 
 static CARGO: &[Key] = &[
     key("package", Here, Shape::Text(&PACKAGE), "The Cargo package."),
-    key("programs", Here, Shape::List(&Shape::Text(&NAME)), "Its programs, by file name."),
+    key("programs", Here, NAMES, "Its programs, by file name."),
 ];
 
 static IMAGE_KEYS: &[Key] = &[
@@ -265,9 +248,9 @@ static IMAGE_KEYS: &[Key] = &[
 static POD_KEYS: &[Key] = &[key("manifest", Here, Shape::Text(&FILE_PATH), "The pod's manifest, relative to this file.")];
 
 static COMPONENT_SANDBOX: &[Key] = &[
-    key("packages", Optional, Shape::List(&Shape::Text(&DEBIAN)), "Debian packages."),
-    key("packages-amd64", Optional, Shape::List(&Shape::Text(&DEBIAN)), "Debian packages when the node is amd64."),
-    key("packages-arm64", Optional, Shape::List(&Shape::Text(&DEBIAN)), "Debian packages when the node is arm64."),
+    key("packages", Optional, PACKAGES, "Debian packages."),
+    key("packages-amd64", Optional, PACKAGES, "Debian packages when the node is amd64."),
+    key("packages-arm64", Optional, PACKAGES, "Debian packages when the node is arm64."),
 ];
 
 /// `components/kubelet/releases.toml`
