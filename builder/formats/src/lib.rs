@@ -4,6 +4,8 @@
 
 #[cfg(feature = "cpio")]
 pub mod cpio;
+#[cfg(feature = "fat")]
+pub mod fat;
 pub mod gpt;
 mod le;
 pub mod pe;
