@@ -21,41 +21,11 @@ struct Package {
     dependencies: Vec<String>,
 }
 
-/// What some packages of this workspace are made of.
+/// Everything from the registry that `packages` and the members that they depend on need, in order of name and version.
 ///
 /// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating system needs; both are in here, as
 /// cargo resolves them before it compiles anything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Closure {
-    /// The packages themselves and the members of the workspace that they depend on.
-    pub members: BTreeSet<String>,
-    /// Everything from the registry, in order of name and version.
-    pub crates: Vec<Crate>,
-}
-
-impl Closure {
-    /// The closure of `packages` in the text of a `Cargo.lock`.
-    ///
-    /// # Errors
-    /// The text is not a `Cargo.lock`, does not have a package, or has one that comes from elsewhere than a registry.
-    pub fn of(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Self, Problem> {
-        let mut members = BTreeSet::new();
-        let crates = closure(cargo_lock, packages, &mut members)?;
-        Ok(Closure { members, crates })
-    }
-
-    /// Whether a member or a crate of this name is in it, in any version.
-    pub fn has(&self, name: &str) -> bool {
-        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name)
-    }
-
-    /// Whether a member of this name or a crate of this name and version is in it.
-    pub fn has_version(&self, name: &str, version: &str) -> bool {
-        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name && krate.version == version)
-    }
-}
-
-fn closure(cargo_lock: &str, packages: &BTreeSet<&str>, members: &mut BTreeSet<String>) -> Result<Vec<Crate>, Problem> {
+pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec<Crate>, Problem> {
     let lock: CargoLock =
         toml::from_str(cargo_lock).map_err(|error| Problem::new("`Cargo.lock` cannot be read").cause(error.message()))?;
     let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
@@ -73,10 +43,7 @@ fn closure(cargo_lock: &str, packages: &BTreeSet<&str>, members: &mut BTreeSet<S
             continue;
         }
         open.extend(package.dependencies.iter().cloned());
-        match from_registry(package)? {
-            Some(krate) => drop(crates.insert(krate)),
-            None => drop(members.insert(package.name.clone())),
-        }
+        crates.extend(from_registry(package)?);
     }
     Ok(crates.into_iter().collect())
 }
@@ -102,3 +69,54 @@ fn from_registry(package: &Package) -> Result<Option<Crate>, Problem> {
     }
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: &str = r#"
+        version = 4
+        [[package]]
+        name = "init"
+        version = "0.1.0"
+        dependencies = ["abi", "libc 0.2.1"]
+        [[package]]
+        name = "abi"
+        version = "0.1.0"
+        [[package]]
+        name = "builder"
+        version = "0.1.0"
+        dependencies = ["clap", "libc 0.1.0"]
+        [[package]]
+        name = "clap"
+        version = "4.0.0"
+        source = "registry+https://example.org/index"
+        checksum = "aa"
+        [[package]]
+        name = "libc"
+        version = "0.1.0"
+        source = "registry+https://example.org/index"
+        checksum = "bb"
+        [[package]]
+        name = "libc"
+        version = "0.2.1"
+        source = "registry+https://example.org/index"
+        checksum = "cc"
+    "#;
+
+    #[test]
+    fn only_what_the_node_needs_is_in_the_closure() {
+        let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap();
+        assert_eq!(crates, [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]);
+    }
+
+    #[test]
+    fn a_crate_without_a_digest_is_refused() {
+        let git = LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
+        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().message.contains("cannot be pinned"));
+    }
+
+    #[test]
+    fn a_package_that_is_not_there_is_named() {
+        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().message.contains("`kubelet`"));
+    }
+}
