@@ -39,5 +39,7 @@ pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// What `/etc/resolv.conf` in the root links to. `init` writes it, from the `net` socket.
+pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
 /// The folder of `init.log`, `containerd.log` and `kubelet.log`.
 pub const LOGS: &str = "/var/log";
