@@ -19,6 +19,8 @@ pub mod net {
     pub const RESOLV: &str = "resolv";
     /// `address ADDRESS/PREFIX-LENGTH on LINK`: says that the link has the address, which `init` prints and remembers.
     pub const ADDRESS: &str = "address";
+    /// `ntp ADDRESS…`: sets the time servers, which `init` writes to [`crate::paths::NTP_SERVERS`]. No word empties it.
+    pub const NTP: &str = "ntp";
     /// The word between name servers and search list.
     pub const SEARCH: &str = "search";
 }
