@@ -3,7 +3,7 @@
 
 use super::Sandbox;
 use crate::error::{Context, Error, Kind, Result};
-use crate::plan::{Closure, Locked, Plan};
+use crate::plan::{Closure, Locked, Plan, closure};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
@@ -39,7 +39,7 @@ impl<'a> Package<'a> {
         let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
         let workspace = table(&project.join("Cargo.toml"))?;
-        let closure = Closure::of(&text, &BTreeSet::from([name])).map_err(|problem| Error::many(Kind::Usage, vec![problem]))?;
+        let closure = closure(&text, &BTreeSet::from([name])).map_err(|problem| Error::many(Kind::Usage, vec![problem]))?;
         let mut folders = BTreeMap::new();
         for folder in strings(&workspace["workspace"]["members"]) {
             let manifest = table(&project.join(folder).join("Cargo.toml"))?;
