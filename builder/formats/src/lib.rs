@@ -4,6 +4,7 @@
 
 #[cfg(feature = "cpio")]
 pub mod cpio;
+pub mod disk;
 #[cfg(feature = "fat")]
 pub mod fat;
 pub mod gpt;
