@@ -11,3 +11,4 @@ pub mod plan;
 pub mod produce;
 pub mod report;
 pub mod ship;
+pub mod verbs;
