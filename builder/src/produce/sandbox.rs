@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
 /// To be counted up when the same packages are to give another root.
-const LAYOUT: &str = "sandbox root 1";
+const LAYOUT: &str = "sandbox root 2";
 
 /// The directories that Debian merged into `/usr`.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
@@ -22,7 +22,7 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 const MOUNT_POINTS: [&str; 5] = ["build", "dev", "proc", "tmp", "toolchain"];
 
 /// Links that maintainer scripts would have made, each where its target is there and the name is free.
-const ALTERNATIVES: [(&str, &str); 2] = [("usr/bin/awk", "mawk"), ("usr/bin/cc", "gcc")];
+const ALTERNATIVES: [(&str, &str); 3] = [("usr/bin/awk", "mawk"), ("usr/bin/cc", "gcc"), ("usr/bin/sh", "bash")];
 
 /// An unpacked root.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,7 +74,7 @@ impl Sandbox {
 }
 
 impl Equipped<'_> {
-    /// An action that runs `script`, a shell script, with `args` in `/build`, where `input` is. It stops at the first command that fails.
+    /// An action that runs `script` with bash and `args` in `/build`, where `input` is. It stops at the first command that fails.
     #[expect(clippy::too_many_arguments, reason = "an action is these seven things, and every caller names each of them")]
     pub fn script(
         self,
@@ -88,7 +88,7 @@ impl Equipped<'_> {
     ) -> Result<Action> {
         input.add_file("script.sh", store.put_bytes(script.as_bytes())?, false)?;
         env.insert("SOURCE_DATE_EPOCH".into(), self.sandbox.epoch.to_string());
-        let argv = ["/bin/sh", "-eu", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
+        let argv = ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
         Ok(Action {
             name,
             argv: argv.collect(),

@@ -2,7 +2,7 @@
 //! but its mirrors and keyrings are used.
 
 use super::client::Client;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Architecture, DebianPackage};
 use crate::report::Step;
 use std::collections::BTreeMap;
@@ -58,30 +58,32 @@ impl Archive {
         Ok(packages)
     }
 
-    /// Downloads one exact version into `folder` and returns its path.
+    /// Downloads exact versions into `folder` and returns the files.
     ///
     /// # Errors
-    /// The archive no longer has it: the error names the newest, and what to run.
-    pub fn download(&self, package: &DebianPackage, folder: &Path, step: &Step) -> Result<PathBuf> {
-        let wanted = format!("{}={}", package.package, package.version);
-        self.apt("apt-get").args(["download", &wanted]).within(folder).shown(step).run().map_err(|error| self.gone(package, error))?;
-        let mut entries = std::fs::read_dir(folder).or_build(|| "cannot read the download folder".into())?;
-        let start = format!("{}_", package.package);
-        entries
-            .find_map(|entry| entry.ok().map(|entry| entry.path()).filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))))
-            .ok_or_else(|| Error::build(format!("apt-get downloaded nothing for `{wanted}`")))
+    /// The archive no longer has one: the error names the newest, and what to run.
+    pub fn download(&self, packages: &[&DebianPackage], folder: &Path, step: &Step) -> Result<Vec<PathBuf>> {
+        self.still_there(packages)?;
+        let wanted = packages.iter().map(|package| format!("{}={}", package.package, package.version));
+        self.apt("apt-get").args(["download"]).args(wanted).within(folder).shown(step).run()?;
+        let say = || "cannot read the download folder".to_owned();
+        let entries = std::fs::read_dir(folder).or_build(say)?;
+        entries.map(|entry| Ok(entry.or_build(say)?.path())).collect()
     }
 
-    fn gone(&self, package: &DebianPackage, error: Error) -> Error {
-        let Ok(newest) = self.newest(std::slice::from_ref(&package.package)) else { return error };
-        match newest.first() {
-            Some(newest) if newest.version != package.version => {
-                Error::lock(format!("the archive no longer has `{}` {}", package.package, package.version))
-                    .cause(format!("its newest version is {}", newest.version))
-                    .hint(format!("cargo osbuild update {}", package.package))
-            }
-            _ => error,
-        }
+    /// Refuses versions that the archive no longer has.
+    fn still_there(&self, packages: &[&DebianPackage]) -> Result<()> {
+        let names = packages.iter().map(|package| package.package.as_str());
+        let versions = records(&self.apt("apt-cache").args(["show"]).args(names).run()?);
+        let gone = packages.iter().filter(|package| !versions.iter().any(|there| there.package == package.package && there.version == package.version));
+        let problems = gone.map(|package| {
+            let newest = versions.iter().find(|there| there.package == package.package);
+            let problem = Problem::new(format!("the archive no longer has `{}` {}", package.package, package.version));
+            let problem = newest.into_iter().fold(problem, |problem, newest| problem.cause(format!("its newest version is {}", newest.version)));
+            problem.hint(format!("cargo osbuild update {}", package.package))
+        });
+        let problems = problems.collect::<Vec<_>>();
+        if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Lock, problems)) }
     }
 
     fn apt(&self, program: &str) -> Client<'static> {

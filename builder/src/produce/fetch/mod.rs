@@ -103,11 +103,9 @@ impl Fetcher<'_> {
         let step = self.report.step(format!("packages {architecture}"));
         let archive = debian::Archive::new(&self.store.state("apt")?, architecture);
         archive.update(&step)?;
-        for package in packages {
-            step.doing(format!("{} {}", package.package, package.version));
-            let folder = self.scratch()?;
-            let file = archive.download(package, folder.path(), &step)?;
-            expect(self.store.put_file(&file)?, &package.sha256, &package.package)?;
+        let folder = self.scratch()?;
+        for file in archive.download(packages, folder.path(), &step)? {
+            self.store.put_file(&file)?;
         }
         step.done(&format!("{} packages", packages.len()), Some(packages.iter().map(|package| package.size).sum()), Outcome::Ran);
         Ok(())
