@@ -4,6 +4,8 @@
 
 #[cfg(feature = "cpio")]
 pub mod cpio;
+pub mod disk;
+pub mod erofs;
 #[cfg(feature = "fat")]
 pub mod fat;
 pub mod gpt;

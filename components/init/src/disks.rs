@@ -4,11 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::disk::DATA;
+use osbuild_formats::gpt::{Geometry, Label};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Explain, Failure, Outcome};
 
 /// The volatile EFI variable in which systemd's stub names the partition that it was loaded from (Boot Loader Interface).
 const BOOTED_PARTITION: &str = "/sys/firmware/efi/efivars/LoaderDevicePartUUID-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+
+/// The unit of a disk's size below `/sys`, whatever its own sectors are.
+const SYSFS_SECTOR: u64 = 512;
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +36,53 @@ pub struct Partition {
     pub guid: Option<String>,
 }
 
+impl Disk {
+    /// Its device file.
+    pub fn device(&self) -> PathBuf {
+        Path::new("/dev").join(&self.name)
+    }
+
+    /// Its partition table, and what the disk is like.
+    pub fn label(&self) -> Outcome<(Label, Geometry)> {
+        let sector_size = number(&self.name, "queue/logical_block_size")?;
+        let geometry = Geometry::new(sector_size, size(&self.name)?);
+        let geometry = geometry.explain(format_args!("look at disk {}", self.name))?;
+        let mut file = fs::File::open(self.device()).explain(format_args!("open {}", self.device().display()))?;
+        let label = Label::read(&mut file, geometry).explain(format_args!("read the partition table of {}", self.name))?;
+        Ok((label, geometry))
+    }
+
+    /// Takes the GUIDs of its partitions from its table: our kernel does not tell them.
+    fn with_guids(mut self) -> Disk {
+        // A disk whose table only the kernel can read is not one of ours.
+        if let Ok((label, _)) = self.label() {
+            for entry in &label.table().partitions {
+                let found = self.partitions.iter_mut().find(|partition| partition.number == entry.number);
+                if let Some(partition) = found {
+                    partition.guid = Some(entry.guid.to_string());
+                }
+            }
+        }
+        self
+    }
+}
+
 impl Partition {
     /// Its device file.
     pub fn device(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }
+}
+
+/// The size of a disk or a partition in bytes, as the kernel knows it. `name` is the kernel's.
+pub fn size(name: &str) -> Outcome<u64> {
+    Ok(number(name, "size")? * SYSFS_SECTOR)
+}
+
+fn number(name: &str, file: &str) -> Outcome<u64> {
+    let path = Path::new("/sys/class/block").join(name).join(file);
+    let text = fs::read_to_string(&path).explain(format_args!("read {}", path.display()))?;
+    text.trim().parse().explain(format_args!("read {}", path.display()))
 }
 
 /// All disks that have partitions, in the order of their names.
@@ -51,7 +97,7 @@ fn disk(folder: &Path) -> Option<Disk> {
     let name = folder.file_name()?.to_str()?.to_owned();
     let entries = fs::read_dir(folder).ok()?;
     let partitions: Vec<Partition> = entries.flatten().filter_map(|entry| partition(&entry.path())).collect();
-    (!partitions.is_empty()).then_some(Disk { name, partitions })
+    (!partitions.is_empty()).then(|| Disk { name, partitions }.with_guids())
 }
 
 fn partition(folder: &Path) -> Option<Partition> {
@@ -59,9 +105,7 @@ fn partition(folder: &Path) -> Option<Partition> {
     let property = |key: &str| uevent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let number = property("PARTN")?.parse().ok()?;
     let label = property("PARTNAME").unwrap_or_default().to_owned();
-    // Newer kernels than ours say it here.
-    let guid = property("PARTUUID").map(str::to_ascii_lowercase);
-    Some(Partition { name: folder.file_name()?.to_str()?.to_owned(), number, label, guid })
+    Some(Partition { name: folder.file_name()?.to_str()?.to_owned(), number, label, guid: None })
 }
 
 /// The GUID of the partition that the stub was loaded from, in lower case, if it told.

@@ -17,6 +17,7 @@ mod doors;
 mod early;
 mod failure;
 mod gate;
+mod grow;
 mod hostname;
 mod images;
 mod kubelet;
