@@ -89,7 +89,7 @@ pub(super) fn relative(from: &str, file: &str) -> String {
     for part in file.split('/') {
         match part {
             "" | "." => {}
-            ".." => drop(parts.pop()),
+            ".." => parts.truncate(parts.len().saturating_sub(1)),
             part => parts.push(part),
         }
     }
