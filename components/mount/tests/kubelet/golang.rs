@@ -20,7 +20,7 @@ pub fn module(path: &str, kubernetes: &str) -> PathBuf {
 /// The version of `path` in the `go.mod` below `folder`.
 fn required(path: &str, folder: &Path) -> String {
     let go_mod = fs::read_to_string(folder.join("go.mod")).unwrap();
-    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(path)?.split_whitespace().next());
+    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(path)?.strip_prefix(' ')?.split(' ').next());
     version.unwrap_or_else(|| panic!("{path} is not in go.mod")).to_owned()
 }
 
@@ -48,8 +48,17 @@ pub fn sites(module: &str, root: &Path, folders: &[String], wanted: impl Fn(&str
             }
         }
     }
-    found.sort();
     found
+}
+
+/// Fails with the lines that stand in only one of the two, where a line that stands several times must be known as often.
+pub fn same_sites(mut found: Vec<Site>, mut known: Vec<Site>) {
+    found.sort();
+    known.sort();
+    let new: Vec<&Site> = found.iter().filter(|site| !known.contains(site)).collect();
+    let gone: Vec<&Site> = known.iter().filter(|site| !found.contains(site)).collect();
+    assert!(new.is_empty() && gone.is_empty(), "not in the table: {new:#?}\nno longer in the source: {gone:#?}");
+    assert_eq!(found.len(), known.len(), "a line that stands several times is listed as often");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
