@@ -1,7 +1,7 @@
 //! The crates that programs of this workspace are made of, out of `Cargo.lock`.
 
 use super::wanted::Crate;
-use crate::error::Problem;
+use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ struct Package {
 ///
 /// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating system needs; both are in here, as
 /// cargo resolves them before it compiles anything.
-pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec<Crate>, Problem> {
+pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec<Crate>> {
     let lock: CargoLock =
-        toml::from_str(cargo_lock).map_err(|error| Problem::new("`Cargo.lock` cannot be read").cause(error.message()))?;
+        toml::from_str(cargo_lock).map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
     let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
     for package in &lock.package {
         by_name.entry(&package.name).or_default().push(package);
@@ -37,7 +37,7 @@ pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec
     let mut crates = BTreeSet::new();
     while let Some(wish) = open.pop() {
         let package = find(&by_name, &wish).ok_or_else(|| {
-            Problem::new(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
+            Error::usage(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
         })?;
         if !reached.insert((&package.name, &package.version)) {
             continue;
@@ -58,13 +58,13 @@ fn find<'l>(by_name: &BTreeMap<&str, Vec<&'l Package>>, wish: &str) -> Option<&'
     }
 }
 
-fn from_registry(package: &Package) -> Result<Option<Crate>, Problem> {
+fn from_registry(package: &Package) -> Result<Option<Crate>> {
     match (&package.source, &package.checksum) {
         (None, _) => Ok(None),
         (Some(source), Some(checksum)) if source.starts_with("registry+") => {
             Ok(Some(Crate { name: package.name.clone(), version: package.version.clone(), sha256: checksum.clone() }))
         }
-        (Some(source), _) => Err(Problem::new(format!("crate `{}` cannot be pinned by digest", package.name))
+        (Some(source), _) => Err(Error::usage(format!("crate `{}` cannot be pinned by digest", package.name))
             .cause(format!("it comes from `{source}`"))),
     }
 }
@@ -112,11 +112,11 @@ mod tests {
     #[test]
     fn a_crate_without_a_digest_is_refused() {
         let git = LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
-        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().message.contains("cannot be pinned"));
+        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().to_string().contains("cannot be pinned"));
     }
 
     #[test]
     fn a_package_that_is_not_there_is_named() {
-        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().message.contains("`kubelet`"));
+        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().to_string().contains("`kubelet`"));
     }
 }

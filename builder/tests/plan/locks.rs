@@ -3,7 +3,8 @@
 use crate::{changed, expect, project, resolve};
 use osbuild::error::Kind;
 use osbuild::plan::{
-    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Packages, Plan, RustToolchain, Toolchains, no_lock,
+    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Moved, Packages, Plan, RustToolchain, Toolchains, moved,
+    no_lock, set_version,
 };
 
 fn package(wish: &DebianWish) -> DebianPackage {
@@ -93,4 +94,28 @@ fn the_lock_of_another_recipe_and_no_lock_are_told_apart() {
     let other = Lock { recipe: "large".into(), ..lock(&plan) };
     let other = plan.lock(other).map(|_| ()).unwrap_err();
     expect("other-lock.txt", &format!("{other}\n{}\n", no_lock("small")));
+}
+
+#[test]
+fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
+    let project = project();
+    let files = set_version(&project, "small", "containerd", "2.2.10".parse().unwrap()).unwrap();
+    let before = String::from_utf8(project.files["recipes/base.toml"].clone()).unwrap();
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), [("recipes/base.toml".to_owned(), before.replace("2.2.9", "2.2.10"))]);
+    assert!(set_version(&project, "small", "runc", "1.4.3".parse().unwrap()).unwrap().is_empty());
+    assert!(set_version(&project, "small", "mount", "1.4.3".parse().unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn an_update_says_what_moved() {
+    let before = lock(&resolve(&project()));
+    let mut after = before.clone();
+    after.kernel_source.version = "2".into();
+    after.sandbox.packages.remove(0);
+    after.go.retain(|go| go.component != "runc");
+    let moved: Vec<String> = moved(&before, &after)
+        .into_iter()
+        .map(|Moved { name, from, to }| format!("{name}: {} -> {}", from.unwrap_or_default(), to.unwrap_or_default()))
+        .collect();
+    assert_eq!(moved, ["bash for amd64: 1 -> ", "linux-source-6.12 for amd64: 1 -> 2", "runc: v1.4.3 -> "]);
 }
