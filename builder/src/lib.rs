@@ -4,8 +4,11 @@
 //! what was produced. [`error`] and [`report`] are beneath all three.
 
 pub mod checkout;
+pub mod cli;
 pub mod error;
+pub mod pipeline;
 pub mod plan;
 pub mod produce;
 pub mod report;
 pub mod ship;
+pub mod verbs;

@@ -125,6 +125,19 @@ impl Report {
         });
     }
 
+    /// Passes the bytes of a node's console on to a terminal as they are.
+    pub fn raw(&self, bytes: &[u8]) {
+        self.bars.suspend(|| {
+            let mut terminal = std::io::stderr().lock();
+            let _ = terminal.write_all(bytes).and_then(|()| terminal.flush());
+        });
+    }
+
+    /// Whether stderr is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        std::io::stderr().is_terminal()
+    }
+
     /// Whether stderr is a terminal whose user can answer a question.
     pub fn can_ask(&self) -> bool {
         std::io::stderr().is_terminal() && std::io::stdin().is_terminal()

@@ -21,11 +21,35 @@ struct Package {
     dependencies: Vec<String>,
 }
 
-/// Everything from the registry that `packages` and the members that they depend on need, in order of name and version.
+/// What some packages of this workspace are made of.
 ///
 /// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating system needs; both are in here, as
 /// cargo resolves them before it compiles anything.
-pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec<Crate>> {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// The packages themselves and the members of the workspace that they depend on.
+    pub members: BTreeSet<String>,
+    /// Everything from the registry, in order of name and version.
+    pub crates: Vec<Crate>,
+}
+
+impl Closure {
+    /// Whether a member or a crate of this name is in it, in any version.
+    pub fn has(&self, name: &str) -> bool {
+        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name)
+    }
+
+    /// Whether a member of this name, or a crate of this name and version, is in it.
+    pub fn has_version(&self, name: &str, version: &str) -> bool {
+        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name && krate.version == version)
+    }
+}
+
+/// The closure of `packages` in the text of a `Cargo.lock`.
+///
+/// # Errors
+/// The text is no `Cargo.lock`, lacks a package, or has one that comes from elsewhere than a registry.
+pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure> {
     let lock: CargoLock =
         toml::from_str(cargo_lock).map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
     let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
@@ -34,7 +58,7 @@ pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec
     }
     let mut reached: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut open: Vec<String> = packages.iter().map(|&name| name.to_owned()).collect();
-    let mut crates = BTreeSet::new();
+    let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
     while let Some(wish) = open.pop() {
         let package = find(&by_name, &wish).ok_or_else(|| {
             Error::usage(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
@@ -43,9 +67,12 @@ pub(super) fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Vec
             continue;
         }
         open.extend(package.dependencies.iter().cloned());
-        crates.extend(from_registry(package)?);
+        match from_registry(package)? {
+            Some(krate) => crates.insert(krate),
+            None => members.insert(package.name.clone()),
+        };
     }
-    Ok(crates.into_iter().collect())
+    Ok(Closure { members, crates: crates.into_iter().collect() })
 }
 
 /// Finds what `Cargo.lock` calls `name`, `name version` or `name version (source)`.
@@ -105,7 +132,7 @@ mod tests {
 
     #[test]
     fn only_what_the_node_needs_is_in_the_closure() {
-        let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap();
+        let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap().crates;
         assert_eq!(crates, [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]);
     }
 

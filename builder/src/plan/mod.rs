@@ -38,6 +38,7 @@ mod wanted;
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
 pub use board::{Board, Qemu};
+pub use crates::{Closure, closure};
 pub use date::Date;
 pub use edit::set_version;
 pub use file::{Content, RootFile};
@@ -85,6 +86,14 @@ pub struct Plan<L = Unlocked> {
     pub warnings: Vec<String>,
     /// [`Unlocked`], or the lock that pins all that is wanted.
     pub lock: L,
+}
+
+impl<L> Plan<L> {
+    /// Every image that the node carries, each once: those of pods, and that of their sandboxes.
+    pub fn images(&self) -> impl Iterator<Item = &PodImage> {
+        let images = self.pods.iter().flat_map(|pod| &pod.images).chain([&self.pause]);
+        images.map(|image| (&image.name, image)).collect::<std::collections::BTreeMap<_, _>>().into_values()
+    }
 }
 
 /// A plan that nothing pins yet.

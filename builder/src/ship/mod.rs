@@ -1,1 +1,7 @@
-//! What is done with a produced image: run it, look into it.
+//! What is done with an image once it is there: [`run`] boots it.
+
+pub mod boot;
+pub mod console;
+pub mod machine;
+pub mod node;
+pub mod run;

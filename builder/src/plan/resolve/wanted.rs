@@ -86,7 +86,8 @@ impl Resolver<'_> {
         });
         let packages: BTreeSet<&str> = of_binaries.chain(of_images).collect();
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
-        crates::closure(text, &packages).map_err(|error| self.problems.extend(error.problems)).ok()
+        let closure = crates::closure(text, &packages).map_err(|error| self.problems.extend(error.problems));
+        closure.ok().map(|closure| closure.crates)
     }
 }
 

@@ -1,0 +1,210 @@
+//! The serial console of a node, read for the phrases of [`osbuild_abi::console`]: bytes go in, lines and events come out.
+
+use osbuild_abi::console::{ADDRESS, FAILED, LOW_RAM, PHASE, READY};
+
+/// A line longer than this many bytes is cut: it is not text.
+const LONGEST_LINE: usize = 16 << 10;
+
+/// How the kernel starts its last words.
+const PANIC: &str = "Kernel panic - not syncing";
+
+/// How the UEFI firmware (edk2's BdsDxe) says that nothing on the disk can be started.
+const NOTHING_TO_BOOT: &str = "No bootable option or device was found";
+
+/// One line of the console without control characters, and what it means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The line's text.
+    pub text: String,
+    /// What it says, when it is one of the phrases.
+    pub event: Option<Event>,
+}
+
+/// What a line of the console says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A phase of the boot has ended.
+    Phase {
+        /// Its name.
+        name: String,
+        /// Seconds since the kernel started.
+        seconds: f64,
+    },
+    /// The node has an address: `ADDRESS/PREFIX-LENGTH on LINK`.
+    Address(String),
+    /// The machine has less memory than its board asks for.
+    LowRam(String),
+    /// The kubelet is healthy and every declared pod runs.
+    Ready,
+    /// The node, its kernel or its firmware gave up, and why.
+    Failed(String),
+}
+
+/// Cuts the stream of the console into lines, and drops what only a terminal understands.
+#[derive(Debug, Default)]
+pub struct Console {
+    line: Vec<u8>,
+    escape: Escape,
+}
+
+/// Where in an escape sequence of a terminal (ECMA-48) the stream is.
+#[derive(Debug, Default, PartialEq)]
+enum Escape {
+    /// In none.
+    #[default]
+    Outside,
+    /// Behind the escape character.
+    Begun,
+    /// In a control sequence, which ends with a byte from `@` to `~`.
+    Control,
+}
+
+impl Console {
+    /// Takes the next bytes and gives the lines that they end.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<Line> {
+        bytes.iter().filter_map(|&byte| self.take(byte)).collect()
+    }
+
+    /// Gives the line that was never ended, if there is one.
+    pub fn rest(&mut self) -> Option<Line> {
+        (!self.line.is_empty()).then(|| self.end())
+    }
+
+    fn take(&mut self, byte: u8) -> Option<Line> {
+        match (&self.escape, byte) {
+            (Escape::Begun, b'[') => self.escape = Escape::Control,
+            (Escape::Begun, _) | (Escape::Control, b'@'..=b'~') => self.escape = Escape::Outside,
+            (Escape::Control, _) => {}
+            (Escape::Outside, 0x1b) => self.escape = Escape::Begun,
+            (Escape::Outside, b'\n') => return Some(self.end()),
+            (Escape::Outside, b'\t' | b' '..=b'~' | 0x80..) => {
+                self.line.push(byte);
+                if self.line.len() >= LONGEST_LINE {
+                    return Some(self.end());
+                }
+            }
+            (Escape::Outside, _) => {}
+        }
+        None
+    }
+
+    fn end(&mut self) -> Line {
+        let text = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim_end().to_owned();
+        let event = read(&text);
+        Line { text, event }
+    }
+}
+
+/// Reads one line. A phrase may stand anywhere in it, as the kernel and the firmware may have left something before it.
+pub fn read(line: &str) -> Option<Event> {
+    let after = |phrase| line.find(phrase).map(|start| line[start + str::len(phrase)..].trim());
+    if let Some(rest) = after(PHASE) {
+        let (name, seconds) = rest.split_once(' ')?;
+        return Some(Event::Phase {
+            name: name.to_owned(),
+            seconds: seconds.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite())?,
+        });
+    }
+    if let Some(address) = after(ADDRESS) {
+        return Some(Event::Address(address.to_owned()));
+    }
+    if let Some(why) = after(FAILED) {
+        let why = why.trim_start_matches(':').trim_start();
+        return Some(Event::Failed(format!("`init` gave up: {}", if why.is_empty() { "it did not say why" } else { why })));
+    }
+    if after(READY).is_some() {
+        return Some(Event::Ready);
+    }
+    if let Some(start) = line.find(LOW_RAM) {
+        return Some(Event::LowRam(line[start..].to_owned()));
+    }
+    if let Some(why) = after(PANIC) {
+        return Some(Event::Failed(format!("the kernel panicked: {}", why.trim_start_matches(':').trim_start())));
+    }
+    after(NOTHING_TO_BOOT).map(|_| Event::Failed("the firmware found nothing to boot on the disk".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(console: &mut Console, bytes: &[u8]) -> Vec<String> {
+        console.feed(bytes).into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn what_only_a_terminal_understands_is_dropped() {
+        let mut console = Console::default();
+        assert_eq!(
+            texts(&mut console, b"\x1b[2J\x1b[01;01H\x1b[=3hBdsDxe: start\x1b[0m ing\r\n\x07ok\t1\n"),
+            ["BdsDxe: start ing", "ok\t1"]
+        );
+    }
+
+    #[test]
+    fn a_line_may_come_in_pieces() {
+        let mut console = Console::default();
+        assert_eq!(console.feed(b"init: RE"), []);
+        assert_eq!(console.feed(b"ADY\r"), []);
+        assert_eq!(console.feed(b"\n"), [Line { text: "init: READY".into(), event: Some(Event::Ready) }]);
+        assert_eq!(console.rest(), None);
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_not_lost() {
+        let mut console = Console::default();
+        console.feed(b"init: FAILED no disk");
+        assert_eq!(console.rest().unwrap().event, Some(Event::Failed("`init` gave up: no disk".into())));
+    }
+
+    #[test]
+    fn a_phase_has_a_name_and_seconds() {
+        assert_eq!(read("[    4.01] init: phase mounts 4.013"), Some(Event::Phase { name: "mounts".into(), seconds: 4.013 }));
+        assert_eq!(read("init: phase mounts soon"), None);
+        assert_eq!(read("init: phase mounts NaN"), None);
+    }
+
+    #[test]
+    fn an_address_is_kept_as_it_was_said() {
+        assert_eq!(read("init: address 10.0.2.15/24 on eth0"), Some(Event::Address("10.0.2.15/24 on eth0".into())));
+    }
+
+    #[test]
+    fn a_panic_is_a_failure() {
+        let line = "[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)";
+        assert_eq!(
+            read(line),
+            Some(Event::Failed("the kernel panicked: VFS: Unable to mount root fs on unknown-block(0,0)".into()))
+        );
+    }
+
+    #[test]
+    fn an_empty_disk_is_a_failure() {
+        assert!(matches!(read("BdsDxe: No bootable option or device was found."), Some(Event::Failed(_))));
+    }
+
+    #[test]
+    fn too_little_memory_is_no_failure() {
+        let line = "init: memory: too little: 900 MiB, the board asks for 1024 MiB";
+        assert_eq!(read(line), Some(Event::LowRam(line.into())));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_no_line_holds_a_control_character(bytes: Vec<u8>) {
+            let mut console = Console::default();
+            let lines = console.feed(&bytes).into_iter().chain(console.rest()).collect::<Vec<_>>();
+            prop_assert!(lines.iter().all(|line| line.text.chars().all(|c| c == '\t' || !c.is_ascii_control())));
+        }
+
+        #[test]
+        fn the_lines_do_not_depend_on_where_the_stream_is_cut(bytes: Vec<u8>, cut: prop::sample::Index) {
+            let cut = cut.index(bytes.len() + 1);
+            let mut whole = Console::default();
+            let mut parts = Console::default();
+            let lines = [parts.feed(&bytes[..cut]), parts.feed(&bytes[cut..])].concat();
+            prop_assert_eq!(whole.feed(&bytes), lines);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! QEMU's command line for a machine (`qemu-system-x86_64(1)`): pure.
+
+use super::{Accelerator, Bus, Hardware, Reboot, text};
+use crate::error::{Error, Result};
+use std::str::FromStr;
+
+/// A port of the host's loopback that leads to a port of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    /// The host's port; 0 for one that is free.
+    pub host: u16,
+    /// The node's port.
+    pub node: u16,
+}
+
+impl FromStr for Forward {
+    type Err = Error;
+
+    /// Reads `HOST:NODE`.
+    fn from_str(text: &str) -> Result<Self> {
+        let ports = text.split_once(':').and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
+        match ports {
+            Some((host, node)) if node != 0 => Ok(Forward { host, node }),
+            _ => Err(Error::usage(format!("`{text}` is no port forward"))
+                .hint("write a port of this machine and one of the node: `--forward 8080:80`")),
+        }
+    }
+}
+
+impl Hardware {
+    /// The arguments, without the program's name. The serial console is on stdin and stdout; `Ctrl-A x` ends QEMU.
+    pub(super) fn arguments(&self) -> Result<Vec<String>> {
+        let mut arguments: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none"].map(str::to_owned).into();
+        let mut option = |name: &str, value: String| arguments.extend([format!("-{name}"), value]);
+        option("machine", self.qemu.machine.clone());
+        option("accel", self.accelerator.argument().to_owned());
+        option("cpu", if self.accelerator == Accelerator::Kvm { "host".to_owned() } else { self.qemu.cpu.clone() });
+        option("smp", self.qemu.cpus.to_string());
+        option("m", self.qemu.memory_mib.to_string());
+        option("drive", format!("if=pflash,unit=0,format=raw,readonly=on,file={}", escaped(&text(&self.firmware.code)?)));
+        option("drive", format!("if=pflash,unit=1,format=raw,file={}", escaped(&text(&self.firmware.variables)?)));
+        option("drive", format!("if=none,id=disk,{}", self.disk.drive()?));
+        option("device", self.disk_device());
+        option("netdev", format!("user,id=net{}", self.forwards.iter().map(forward).collect::<String>()));
+        // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
+        option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
+        option("device", "virtio-rng-pci".to_owned());
+        option("chardev", "stdio,id=console,mux=on,signal=on".to_owned());
+        option("serial", "chardev:console".to_owned());
+        option("mon", "chardev=console,mode=readline".to_owned());
+        if self.reboot == Reboot::PowerOff {
+            arguments.push("-no-reboot".to_owned());
+        }
+        Ok(arguments)
+    }
+
+    fn disk_device(&self) -> String {
+        let device = match self.bus {
+            Bus::VirtioBlk => "virtio-blk-pci",
+            Bus::Nvme => "nvme,serial=osbuild",
+        };
+        let size = self.sector_size;
+        format!("{device},drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}")
+    }
+}
+
+/// A value inside an option's list, in which a comma is written twice.
+pub(super) fn escaped(value: &str) -> String {
+    value.replace(',', ",,")
+}
+
+fn forward(forward: &Forward) -> String {
+    format!(",hostfwd=tcp:127.0.0.1:{}-:{}", forward.host, forward.node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Disk, Firmware};
+    use super::*;
+    use crate::plan::{Architecture, Qemu};
+
+    fn hardware() -> Hardware {
+        Hardware {
+            architecture: Architecture::Amd64,
+            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
+            accelerator: Accelerator::Tcg,
+            firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
+            disk: Disk::existing("/out/a,b.raw".into()),
+            bus: Bus::VirtioBlk,
+            sector_size: 512,
+            forwards: vec![],
+            reboot: Reboot::Allow,
+        }
+    }
+
+    fn line(hardware: &Hardware) -> String {
+        hardware.arguments().unwrap().join(" ")
+    }
+
+    #[test]
+    fn a_comma_in_a_path_does_not_end_it() {
+        assert!(line(&hardware()).contains("file=/out/a,,b.raw"));
+    }
+
+    #[test]
+    fn a_host_port_is_open_on_the_loopback_alone() {
+        let forwards = vec!["8080:80".parse().unwrap()];
+        assert!(line(&Hardware { forwards, ..hardware() }).contains("-netdev user,id=net,hostfwd=tcp:127.0.0.1:8080-:80 "));
+    }
+
+    #[test]
+    fn sectors_and_disk_are_those_of_the_board() {
+        let nvme = Hardware { bus: Bus::Nvme, sector_size: 4096, ..hardware() };
+        assert!(
+            line(&nvme)
+                .contains("-device nvme,serial=osbuild,drive=disk,bootindex=0,logical_block_size=4096,physical_block_size=4096")
+        );
+    }
+
+    #[test]
+    fn the_hosts_processor_is_used_only_where_it_works() {
+        assert!(line(&hardware()).contains("-accel tcg,thread=multi -cpu max"));
+        assert!(line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() }).contains("-accel kvm -cpu host"));
+    }
+
+    #[test]
+    fn a_wrong_forward_is_refused_with_an_example() {
+        for wrong in ["", "80", "80:", ":80", "80:0", "65536:80", "80:80:80", "a:b"] {
+            let error = wrong.parse::<Forward>().unwrap_err();
+            assert!(error.to_string().contains("--forward 8080:80"), "{wrong}: {error}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! A virtual machine that stands in for a board: what QEMU is asked for, and the running process.
+//!
+//! QEMU and `qemu-img` are started here and nowhere else.
+
+mod accelerator;
+mod arguments;
+mod disk;
+mod firmware;
+mod running;
+
+pub use accelerator::Accelerator;
+pub use arguments::Forward;
+pub use disk::Disk;
+pub use firmware::{Download, Firmware};
+pub use running::{Heard, Machine};
+
+use crate::error::{Context, Error, Result};
+use crate::plan::{Architecture, Qemu};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Everything that a machine is made of.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// The processor's architecture.
+    pub architecture: Architecture,
+    /// The board's machine, processor and memory.
+    pub qemu: Qemu,
+    /// What executes the processor's instructions.
+    pub accelerator: Accelerator,
+    /// What starts from the disk.
+    pub firmware: Firmware,
+    /// The disk.
+    pub disk: Disk,
+    /// What the disk is connected to.
+    pub bus: Bus,
+    /// Logical sector size of the disk in bytes.
+    pub sector_size: u32,
+    /// Ports of the host's loopback that lead to ports of the node.
+    pub forwards: Vec<Forward>,
+    /// What to do when the node reboots.
+    pub reboot: Reboot,
+}
+
+/// What a disk is connected to, which is what the node's kernel needs a driver for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// A paravirtual block device.
+    VirtioBlk,
+    /// NVM Express, as on AWS.
+    Nvme,
+}
+
+/// What to do when the node reboots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reboot {
+    /// Let it.
+    Allow,
+    /// Power off: whoever waits for the node wants to know that the first boot did not succeed.
+    PowerOff,
+}
+
+/// QEMU's program for a machine of this architecture.
+pub fn program(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Amd64 => "qemu-system-x86_64",
+        Architecture::Arm64 => "qemu-system-aarch64",
+    }
+}
+
+/// The Debian package with [`program`].
+pub fn package(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Amd64 => "qemu-system-x86",
+        Architecture::Arm64 => "qemu-system-arm",
+    }
+}
+
+/// Runs a tool to its end, and makes an error of what it said when it fails.
+fn tool(program: &str, package: &str, arguments: &[String]) -> Result<Output> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| not_started(program, package, &error))?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Error::build(format!("`{program}` failed: {}", output.status)).cause(said))
+}
+
+fn not_started(program: &str, package: &str, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::build(format!("`{program}` is not installed")).hint(format!("apt-get install {package}"))
+        }
+        _ => Error::build(format!("cannot start `{program}`")).cause(error),
+    }
+}
+
+/// `path` as text, which QEMU's options need.
+fn text(path: &std::path::Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| Error::build(format!("the path `{}` is not UTF-8", path.display())))
+}
+
+/// A folder that is gone once its machine has opened what is in it.
+pub(super) fn scratch(near: &std::path::Path) -> Result<tempfile::TempDir> {
+    std::fs::create_dir_all(near).or_build(|| format!("cannot make `{}`", near.display()))?;
+    tempfile::Builder::new()
+        .prefix("machine-")
+        .tempdir_in(near)
+        .or_build(|| format!("cannot make a folder in `{}`", near.display()))
+}
+
+/// The absolute form of `path`, which need not exist.
+fn absolute(path: &std::path::Path) -> Result<PathBuf> {
+    std::path::absolute(path).or_build(|| format!("cannot find where `{}` is", path.display()))
+}

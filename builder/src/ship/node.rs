@@ -1,0 +1,154 @@
+//! A node in a virtual machine: its console is shown and kept, and read for how far it is.
+
+use super::boot::Boot;
+use super::console::{Console, Event, Line};
+use super::machine::{Hardware, Heard, Machine};
+use crate::error::{Context, Error, LogTail, Result};
+use crate::report::{Report, duration};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How many of the console's last lines an error shows.
+const TAIL: usize = 20;
+
+/// How often the clock and the user are looked at while the console is silent.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How long a node that gave up may go on explaining.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// A node that was powered on.
+pub struct Node<'a> {
+    machine: Machine,
+    report: &'a Report,
+    show: bool,
+    console: Console,
+    log: File,
+    path: PathBuf,
+    tail: VecDeque<String>,
+    boot: Boot,
+}
+
+impl<'a> Node<'a> {
+    /// Powers on. `show` passes the console on to the terminal; all of it goes to the file `log`, without what only a terminal understands.
+    pub fn start(report: &'a Report, hardware: &Hardware, scratch: TempDir, log: &Path, show: bool) -> Result<Self> {
+        let file = File::create(log).or_build(|| format!("cannot write `{}`", log.display()))?;
+        let machine = Machine::start(hardware, scratch)?;
+        let (console, tail, boot) = Default::default();
+        Ok(Node { machine, report, show, console, log: file, path: log.to_owned(), tail, boot })
+    }
+
+    /// Waits until the node is ready. It is an error that shows the end of the console when the node gives up, its machine ends, or
+    /// `timeout` passes.
+    pub fn ready(&mut self, timeout: Option<Duration>) -> Result<&Boot> {
+        while self.boot.ready.is_none() {
+            if let Some(limit) = timeout.filter(|limit| self.machine.started().elapsed() > *limit) {
+                return Err(self.explain(format!("the node was not ready after {}", duration(limit)), self.boot.standing()));
+            }
+            match self.listen(TICK)? {
+                Listened::Events(events) => {
+                    if let Some(why) = self.note(events) {
+                        self.last_words()?;
+                        return Err(self.explain("the node did not get ready".to_owned(), why));
+                    }
+                }
+                Listened::Ended(verdict) => {
+                    let why =
+                        verdict.err().unwrap_or_else(|| format!("the node powered off or rebooted; {}", self.boot.standing()));
+                    return Err(self.explain("the machine ended before the node was ready".to_owned(), why));
+                }
+            }
+        }
+        Ok(&self.boot)
+    }
+
+    /// Waits until the machine ends, because the user or the node ended it.
+    pub fn end(&mut self) -> Result<()> {
+        loop {
+            match self.listen(TICK)? {
+                Listened::Events(events) => drop(self.note(events)),
+                Listened::Ended(Ok(())) => return Ok(()),
+                Listened::Ended(Err(why)) => return Err(self.explain("the machine ended by itself".to_owned(), why)),
+            }
+        }
+    }
+
+    /// How far the boot is.
+    pub fn boot(&self) -> &Boot {
+        &self.boot
+    }
+
+    /// Powers off, without asking the node, once all that it wrote is on the disk.
+    pub fn power_off(self) -> Result<()> {
+        self.machine.power_off()
+    }
+
+    fn listen(&mut self, patience: Duration) -> Result<Listened> {
+        let heard = self.machine.wait(patience)?;
+        let lines: Vec<Line> = match &heard {
+            Heard::Said(bytes) => self.console.feed(bytes),
+            Heard::Silent => Vec::new(),
+            Heard::Ended(_) => self.console.rest().into_iter().collect(),
+        };
+        if let (true, Heard::Said(bytes)) = (self.show && self.report.is_terminal(), &heard) {
+            self.report.raw(bytes);
+        }
+        for line in &lines {
+            self.keep(&line.text)?;
+        }
+        Ok(match heard {
+            Heard::Ended(verdict) => Listened::Ended(verdict),
+            _ => Listened::Events(lines.into_iter().filter_map(|line| line.event).collect()),
+        })
+    }
+
+    fn keep(&mut self, line: &str) -> Result<()> {
+        if self.show && !self.report.is_terminal() {
+            self.report.line(line);
+        }
+        writeln!(self.log, "{line}").or_build(|| format!("cannot write `{}`", self.path.display()))?;
+        if !line.is_empty() {
+            self.tail.push_back(line.to_owned());
+        }
+        if self.tail.len() > TAIL {
+            self.tail.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Takes note of what the node said, and gives the reason if it gave up.
+    fn note(&mut self, events: Vec<Event>) -> Option<String> {
+        let now = self.machine.started().elapsed();
+        for event in events {
+            match event {
+                Event::LowRam(line) => self.report.warning(line),
+                Event::Failed(why) => return Some(why),
+                event => self.boot.note(event, now),
+            }
+        }
+        None
+    }
+
+    fn last_words(&mut self) -> Result<()> {
+        let end = Instant::now() + LAST_WORDS;
+        while Instant::now() < end && matches!(self.listen(TICK)?, Listened::Events(_)) {}
+        Ok(())
+    }
+
+    fn explain(&self, what: String, why: String) -> Error {
+        let lines = self.tail.iter().cloned().collect();
+        Error::build(what).cause(why).log(LogTail { lines, path: self.path.display().to_string() })
+    }
+}
+
+/// What came of listening to the console.
+enum Listened {
+    /// Lines, among them these events.
+    Events(Vec<Event>),
+    /// The machine's end.
+    Ended(std::result::Result<(), String>),
+}
