@@ -173,7 +173,7 @@ impl Lock {
             let source = Arc::new(Text { name: path.to_owned(), text: text.to_owned() });
             let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
             let problem = Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
-            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `osbuild lock` and not by hand")
+            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `cargo osbuild lock` and not by hand")
         })?;
         if lock.version != Self::VERSION {
             let error = Error::lock(format!(
@@ -181,7 +181,7 @@ impl Lock {
                 lock.version,
                 Self::VERSION
             ));
-            return Err(error.hint(format!("write it anew with `osbuild lock {}`", lock.recipe)));
+            return Err(error.hint(format!("write it anew with `cargo osbuild lock {}`", lock.recipe)));
         }
         Ok(lock)
     }

@@ -53,7 +53,6 @@ pub use resolve::{BUILD_MACHINE, buildable, check, resolve};
 pub use schema::{FileKind, schema};
 pub use skew::Strictness;
 pub use source::{Source, SourceKind};
-pub use stale::no_lock;
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
 

@@ -128,6 +128,11 @@ fn a_pod_must_fit_its_manifest() {
 }
 
 #[test]
+fn two_pods_may_not_call_different_images_by_one_name() {
+    refused("pod-images-clash", &[("recipes/hello.yaml", "localhost/hello:1", "localhost/dhcp:1")]);
+}
+
+#[test]
 fn a_pod_may_have_several_images() {
     let digest = format!("digest = \"sha256:{}\"", "0".repeat(64));
     let images = format!(

@@ -29,7 +29,9 @@ impl Archive {
             std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
         }
         std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        let suites = suites(&Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?);
+        let suites = suites(
+            &Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?,
+        );
         if suites.is_empty() {
             return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
                 .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
@@ -49,7 +51,8 @@ impl Archive {
 
     /// Returns the newest versions of `names` and of everything that they depend on, as for an empty system.
     pub fn closure(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
-        let uris = self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
+        let uris =
+            self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
         let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
         let text = self.apt("apt-cache").args(["show"]).args(&wanted).run()?;
         let mut packages = records(&text);
@@ -64,11 +67,21 @@ impl Archive {
     /// The archive no longer has it: the error names the newest, and what to run.
     pub fn download(&self, package: &DebianPackage, folder: &Path, step: &Step) -> Result<PathBuf> {
         let wanted = format!("{}={}", package.package, package.version);
-        self.apt("apt-get").args(["download", &wanted]).within(folder).shown(step).run().map_err(|error| self.gone(package, error))?;
+        self.apt("apt-get")
+            .args(["download", &wanted])
+            .within(folder)
+            .shown(step)
+            .run()
+            .map_err(|error| self.gone(package, error))?;
         let mut entries = std::fs::read_dir(folder).or_build(|| "cannot read the download folder".into())?;
         let start = format!("{}_", package.package);
         entries
-            .find_map(|entry| entry.ok().map(|entry| entry.path()).filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))))
+            .find_map(|entry| {
+                entry
+                    .ok()
+                    .map(|entry| entry.path())
+                    .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
+            })
             .ok_or_else(|| Error::build(format!("apt-get downloaded nothing for `{wanted}`")))
     }
 
@@ -156,8 +169,12 @@ mod tests {
 
     #[test]
     fn only_this_release_and_its_backports_are_used() {
-        let list = suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
-        assert_eq!(list, "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n");
+        let list =
+            suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
+        assert_eq!(
+            list,
+            "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n"
+        );
     }
 
     #[test]
