@@ -153,7 +153,7 @@ fn a_pod_may_have_several_images() {
 #[test]
 fn the_kernel_is_asked_for_what_exists() {
     let changes = [
-        (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\"\nCONFIG-X = true"),
+        (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\"\nCONFIG-X = true\nCONFIG_Y = true"),
         (SMALL, "[kernel.options]", "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n[kernel.options]"),
         ("components/linux/component.toml", "[\"base\"]", "[\"bse\"]"),
     ];
