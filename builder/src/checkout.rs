@@ -56,7 +56,8 @@ impl Checkout {
         match fs::read_to_string(self.root.join(&path)) {
             Ok(text) => Lock::parse(&path, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let missing = Error::lock(format!("`{path}` is missing")).cause("what is not locked is neither fetched nor built");
+                let missing =
+                    Error::lock(format!("`{path}` is missing")).cause("what is not locked is neither fetched nor built");
                 Err(missing.hint(format!("cargo osbuild lock {recipe}")))
             }
             Err(error) => Err(Error::build(format!("cannot read `{path}`")).cause(error)),

@@ -74,7 +74,8 @@ impl<'a> Session<'a> {
         };
         let checkout = Checkout::around(&here)?;
         let project = checkout.read()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?.as_secs();
+        let now =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?.as_secs();
         Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
     }
 

@@ -35,39 +35,36 @@ impl<'p> Components<'p> {
 
     /// The component that is named at `spot`, which must have `section`.
     pub fn get(&mut self, place: Place, name: &str, section: &str, spot: &Spot, problems: &mut Vec<Problem>) -> Option<Node> {
-        let kind = place.kind();
-        let path = kind.path(name);
-        let Some(component) =
-            self.read.entry(path.clone()).or_insert_with(|| read_file(self.project, &path, kind.keys, problems))
-        else {
-            problems.push(kind.absent(self.project, name).at(spot.place()));
+        let Some(component) = self.find(place, name, problems) else {
+            problems.push(place.kind().absent(self.project, name).at(spot.place()));
             return None;
         };
         if component.get(section).is_none() {
             let problem = Problem::new(format!("component `{name}` cannot be used here")).at(spot.place());
-            problems.push(problem.cause(format!("`{path}` has no `[{section}]`")));
+            problems.push(problem.cause(format!("`{}` has no `[{section}]`", component.spot.file())));
             return None;
         }
-        Some(component.clone())
+        Some(component)
     }
 
-    /// The component of this path, if it was read or can be.
-    pub fn at(&mut self, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
-        let path = HOST.path(name);
-        self.read.entry(path.clone()).or_insert_with(|| read_file(self.project, &path, HOST.keys, problems)).clone()
+    /// The component of this name, if there is one.
+    pub fn find(&mut self, place: Place, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+        let kind = place.kind();
+        let path = kind.path(name);
+        let read = || read_file(self.project, &path, kind.keys, problems).map(|(node, _)| node);
+        self.read.entry(path.clone()).or_insert_with(read).clone()
     }
 
     /// Reads every component that exists.
     pub fn read_all(&mut self, problems: &mut Vec<Problem>) {
-        for kind in [&HOST, &PODS] {
-            for name in kind.names(self.project) {
-                let path = kind.path(name);
-                self.read.entry(path.clone()).or_insert_with(|| read_file(self.project, &path, kind.keys, problems));
+        for place in [Place::Host, Place::Pods] {
+            for name in place.kind().names(self.project) {
+                self.find(place, name, problems);
             }
         }
     }
 
-    /// All components that were read, in order of path.
+    /// Every component that was read so far, in order of path.
     pub fn used(&self) -> impl Iterator<Item = &Node> {
         self.read.values().flatten()
     }
@@ -89,7 +86,7 @@ pub(super) fn relative(from: &str, file: &str) -> String {
     for part in file.split('/') {
         match part {
             "" | "." => {}
-            ".." => drop(parts.pop()),
+            ".." => parts.truncate(parts.len().saturating_sub(1)),
             part => parts.push(part),
         }
     }

@@ -1,7 +1,7 @@
 //! The crates that programs of this workspace are made of, out of `Cargo.lock`.
 
 use super::wanted::Crate;
-use crate::error::Problem;
+use crate::error::{Error, Result};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,9 +49,9 @@ impl Closure {
 ///
 /// # Errors
 /// The text is no `Cargo.lock`, lacks a package, or has one that comes from elsewhere than a registry.
-pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure, Problem> {
+pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure> {
     let lock: CargoLock =
-        toml::from_str(cargo_lock).map_err(|error| Problem::new("`Cargo.lock` cannot be read").cause(error.message()))?;
+        toml::from_str(cargo_lock).map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
     let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
     for package in &lock.package {
         by_name.entry(&package.name).or_default().push(package);
@@ -61,16 +61,16 @@ pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure, P
     let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
     while let Some(wish) = open.pop() {
         let package = find(&by_name, &wish).ok_or_else(|| {
-            Problem::new(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
+            Error::usage(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
         })?;
         if !reached.insert((&package.name, &package.version)) {
             continue;
         }
         open.extend(package.dependencies.iter().cloned());
         match from_registry(package)? {
-            Some(krate) => drop(crates.insert(krate)),
-            None => drop(members.insert(package.name.clone())),
-        }
+            Some(krate) => crates.insert(krate),
+            None => members.insert(package.name.clone()),
+        };
     }
     Ok(Closure { members, crates: crates.into_iter().collect() })
 }
@@ -85,13 +85,13 @@ fn find<'l>(by_name: &BTreeMap<&str, Vec<&'l Package>>, wish: &str) -> Option<&'
     }
 }
 
-fn from_registry(package: &Package) -> Result<Option<Crate>, Problem> {
+fn from_registry(package: &Package) -> Result<Option<Crate>> {
     match (&package.source, &package.checksum) {
         (None, _) => Ok(None),
         (Some(source), Some(checksum)) if source.starts_with("registry+") => {
             Ok(Some(Crate { name: package.name.clone(), version: package.version.clone(), sha256: checksum.clone() }))
         }
-        (Some(source), _) => Err(Problem::new(format!("crate `{}` cannot be pinned by digest", package.name))
+        (Some(source), _) => Err(Error::usage(format!("crate `{}` cannot be pinned by digest", package.name))
             .cause(format!("it comes from `{source}`"))),
     }
 }
@@ -139,11 +139,11 @@ mod tests {
     #[test]
     fn a_crate_without_a_digest_is_refused() {
         let git = LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
-        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().message.contains("cannot be pinned"));
+        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().to_string().contains("cannot be pinned"));
     }
 
     #[test]
     fn a_package_that_is_not_there_is_named() {
-        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().message.contains("`kubelet`"));
+        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().to_string().contains("`kubelet`"));
     }
 }

@@ -74,6 +74,16 @@ impl Spot {
         &self.text.name
     }
 
+    /// The whole text of the file that it is in.
+    pub fn text(&self) -> &str {
+        &self.text.text
+    }
+
+    /// Its bytes in that text.
+    pub fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
     /// The line for an error message. A stretch of several lines is cut at the end of the first.
     pub fn place(&self) -> Place {
         let text = &self.text.text;
@@ -157,7 +167,8 @@ pub(super) fn parse(text: &Arc<Text>, problems: &mut Vec<Problem>) -> Node {
     let (table, errors) = DeTable::parse_recoverable(&text.text);
     problems.extend(errors.into_iter().map(|error| {
         let span = error.span().unwrap_or(0..0);
-        Problem::new(error.message().replace('\n', ", ")).at(Spot::new(text, span).place())
+        let message = error.message().replace('\n', ", ");
+        Problem::new(message.trim_end_matches(", expected nothing")).at(Spot::new(text, span).place())
     }));
     Node { spot: Spot::new(text, 0..0), value: Value::Table(convert_table(text, table.get_ref())) }
 }

@@ -68,6 +68,10 @@ fn is_number(text: &str) -> bool {
 pub(super) fn from_table(kernel: Option<&Node>, problems: &mut Vec<Problem>) -> Options {
     let mut options = Options::new();
     for (name, entry) in kernel.into_iter().flat_map(|kernel| kernel.entries_of("options")) {
+        if let Some(bare) = name.strip_prefix("CONFIG_") {
+            let problem = Problem::new(format!("`{name}` is written without `CONFIG_` here")).at(entry.key.place());
+            problems.push(problem.hint(format!("write `{bare}`")));
+        }
         let value = match &entry.node.value {
             Value::Flag(true) => OptionValue::Yes,
             Value::Flag(false) => OptionValue::No,

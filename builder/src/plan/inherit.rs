@@ -3,7 +3,7 @@
 use super::document::{self, Entry, Node, Table, Text, Value};
 use super::nearest::nearest;
 use super::project::Project;
-use super::shape::{Key, Shape};
+use super::shape::{Key, Need, Shape};
 use super::walk::{missing, walk};
 use crate::error::Problem;
 use std::sync::Arc;
@@ -26,29 +26,50 @@ impl Kind {
         format!("{}{name}{}", self.prefix, self.suffix)
     }
 
-    /// Reads a file of this kind with all that it inherits from. Every problem of every file is added to `problems`.
+    /// Reads a file of this kind with all that it inherits from. Every problem of every file is added to `problems`, and so is what is
+    /// needed and stands in none of them.
     ///
     /// Nothing comes back when the file does not exist, which is the caller's to say.
     pub fn read(&self, project: &Project, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
+        let (node, has_holes) = self.read_part(project, name, problems)?;
+        if !has_holes {
+            missing(&node, self.keys, problems);
+        }
+        Some(node)
+    }
+
+    /// As [`Kind::read`] for a file that may only be there to be inherited from. With it comes whether some of its text could not be read.
+    pub fn read_part(&self, project: &Project, name: &str, problems: &mut Vec<Problem>) -> Option<(Node, bool)> {
+        let (first, mut has_holes) = read_file(project, &self.path(name), self.keys, problems)?;
         let mut chain = vec![name.to_owned()];
-        let mut documents = vec![self.read_one(project, name, problems)?];
+        let mut documents = vec![first];
         while let Some(parent) = documents.last().and_then(|document| document.get("inherit")).cloned() {
             let Some(name) = parent.text() else { break };
-            if chain.iter().any(|seen| seen == name) {
+            let read = if chain.iter().any(|seen| seen == name) {
                 chain.push(name.to_owned());
                 let problem = Problem::new(format!("{} `{name}` inherits from itself", self.what)).at(parent.spot.place());
-                problems.push(problem.cause(format!("`{}`", chain.join("` inherits `"))));
-                break;
-            }
-            let Some(document) = self.read_one(project, name, problems) else {
-                problems.push(self.absent(project, name).at(parent.spot.place()));
-                break;
+                Err(problem.cause(format!("`{}`", chain.join("` inherits `"))))
+            } else {
+                let absent = || self.absent(project, name).at(parent.spot.place());
+                read_file(project, &self.path(name), self.keys, problems).ok_or_else(absent)
             };
-            chain.push(name.to_owned());
-            documents.push(document);
+            match read {
+                Ok((document, holes)) => {
+                    chain.push(name.to_owned());
+                    documents.push(document);
+                    has_holes |= holes;
+                }
+                Err(problem) => {
+                    problems.push(problem);
+                    has_holes = true;
+                    break;
+                }
+            }
         }
         let nothing = Node { spot: documents.last()?.spot.clone(), value: Value::Table(Table::new()) };
-        Some(documents.into_iter().rev().fold(nothing, |parent, child| merge_documents(parent, child, self.keys, problems)))
+        let whole =
+            documents.into_iter().rev().fold(nothing, |parent, child| merge_documents(parent, child, self.keys, problems));
+        Some((whole, has_holes))
     }
 
     /// What there is of this kind, by name.
@@ -67,27 +88,27 @@ impl Kind {
             None => problem.hint(format!("there are {}", super::walk::list(names.into_iter()))),
         }
     }
-
-    fn read_one(&self, project: &Project, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
-        read_file(project, &self.path(name), self.keys, problems)
-    }
-
-    /// Finds what is needed and is not there.
-    pub fn complete(&self, document: &Node, problems: &mut Vec<Problem>) {
-        missing(document, self.keys, problems);
-    }
 }
 
-/// Reads one file and compares it with its keys. Nothing comes back when it does not exist.
-pub(super) fn read_file(project: &Project, path: &str, keys: &'static [Key], problems: &mut Vec<Problem>) -> Option<Node> {
-    let text = Arc::new(Text { name: path.to_owned(), text: project.text(path, problems)?.to_owned() });
+/// Reads one file and compares it with its keys. With it comes whether it has holes: after an error of syntax, what is there is right as
+/// far as it goes, but nothing can be said of what is not. Nothing comes back when there is no such file.
+pub(super) fn read_file(
+    project: &Project,
+    path: &str,
+    keys: &'static [Key],
+    problems: &mut Vec<Problem>,
+) -> Option<(Node, bool)> {
+    if !project.has(path) {
+        return None;
+    }
     let before = problems.len();
-    let document = document::parse(&text, problems);
-    // After an error of syntax the tree has holes; complaints about them would hide the error.
-    if problems.len() == before {
+    let text = project.text(path, problems).unwrap_or_default().to_owned();
+    let document = document::parse(&Arc::new(Text { name: path.to_owned(), text }), problems);
+    let has_holes = problems.len() > before;
+    if !has_holes {
         walk(&document, keys, problems);
     }
-    Some(document)
+    Some((document, has_holes))
 }
 
 fn merge_documents(parent: Node, child: Node, keys: &'static [Key], problems: &mut Vec<Problem>) -> Node {
@@ -117,7 +138,7 @@ fn merge(mut parent: Table, child: Table, keys: &'static [Key], problems: &mut V
 
 /// Whether a section is put together of several files: one whose keys all have to stand together is not.
 fn inherits(key: &Key) -> bool {
-    key.need != super::shape::Need::Here
+    key.need != Need::Here
 }
 
 fn merge_entries(parent: Option<Entry>, child: Node, problems: &mut Vec<Problem>) -> Node {

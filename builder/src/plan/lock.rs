@@ -4,7 +4,6 @@ use super::document::{Spot, Text};
 use super::print::quote;
 use crate::error::{Error, Kind, Problem, Result};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// A lock file, `recipes/<recipe>.lock`.
@@ -174,7 +173,7 @@ impl Lock {
             let source = Arc::new(Text { name: path.to_owned(), text: text.to_owned() });
             let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
             let problem = Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
-            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `osbuild lock` and not by hand")
+            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `cargo osbuild lock` and not by hand")
         })?;
         if lock.version != Self::VERSION {
             let error = Error::lock(format!(
@@ -182,33 +181,34 @@ impl Lock {
                 lock.version,
                 Self::VERSION
             ));
-            return Err(error.hint(format!("write it anew with `osbuild lock {}`", lock.recipe)));
+            return Err(error.hint(format!("write it anew with `cargo osbuild lock {}`", lock.recipe)));
         }
         Ok(lock)
     }
 
     /// The lock as a file, one pinned thing a line, which [`Lock::parse`] reads back.
     pub fn print(&self) -> String {
-        let mut text = String::from(
-            "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n",
-        );
-        let Lock { version, recipe, epoch, wanted, kernel_source, stub, .. } = self;
-        let _ = writeln!(text, "version = {version}\nrecipe = {}\nepoch = {epoch}\nwanted = {}", quote(recipe), quote(wanted));
-        let _ = writeln!(text, "kernel-source = {}\nstub = {}", kernel_source.inline(), stub.inline());
-        for (name, list) in [("sandbox", &self.sandbox), ("cross", &self.cross), ("files", &self.files)] {
-            let _ = writeln!(text, "\n[{name}]\npackages = [");
-            list.packages.iter().for_each(|package| drop(writeln!(text, "    {},", package.inline())));
-            text.push_str("]\n");
-        }
-        self.go.iter().for_each(|go| text.push_str(&go.print()));
-        let (go, rust) = (&self.toolchain.go, &self.toolchain.rust);
-        let _ = writeln!(text, "\n[toolchain.go]\nversion = {}\nsum = {}", quote(&go.version), quote(&go.sum));
-        let _ = writeln!(text, "sha256 = {}\nsize = {}", quote(&go.sha256), go.size);
-        let targets: Vec<String> = rust.targets.iter().map(|target| quote(target)).collect();
-        let _ = writeln!(text, "\n[toolchain.rust]\nversion = {}\ntargets = [{}]", quote(&rust.version), targets.join(", "));
-        let _ = writeln!(text, "sha256 = {}\nsize = {}", quote(&rust.sha256), rust.size);
-        let _ = writeln!(text, "\n[crates]\ndigest = {}", quote(&self.crates.digest));
-        text
+        let Lock { version, recipe, epoch, wanted, kernel_source, stub, sandbox, cross, files, go, toolchain, crates } = self;
+        let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)].map(|(name, list)| list.print(name));
+        let go: Vec<String> = go.iter().map(GoLock::print).collect();
+        [
+            "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n"
+                .to_owned(),
+            format!("version = {version}\nrecipe = {}\nepoch = {epoch}\nwanted = {}\n", quote(recipe), quote(wanted)),
+            format!("kernel-source = {}\nstub = {}\n", kernel_source.inline(), stub.inline()),
+            lists.concat(),
+            go.concat(),
+            toolchain.print(),
+            format!("\n[crates]\ndigest = {}\n", quote(&crates.digest)),
+        ]
+        .concat()
+    }
+}
+
+impl Packages {
+    fn print(&self, name: &str) -> String {
+        let lines: Vec<String> = self.packages.iter().map(|package| format!("    {},\n", package.inline())).collect();
+        format!("\n[{name}]\npackages = [\n{}]\n", lines.concat())
     }
 }
 
@@ -220,33 +220,49 @@ impl DebianPackage {
     }
 }
 
+impl Toolchains {
+    fn print(&self) -> String {
+        let Toolchains { go, rust } = self;
+        let targets: Vec<String> = rust.targets.iter().map(|target| quote(target)).collect();
+        [
+            format!("\n[toolchain.go]\nversion = {}\nsum = {}\n", quote(&go.version), quote(&go.sum)),
+            format!("sha256 = {}\nsize = {}\n", quote(&go.sha256), go.size),
+            format!("\n[toolchain.rust]\nversion = {}\ntargets = [{}]\n", quote(&rust.version), targets.join(", ")),
+            format!("sha256 = {}\nsize = {}\n", quote(&rust.sha256), rust.size),
+        ]
+        .concat()
+    }
+}
+
 impl GoLock {
     fn print(&self) -> String {
         let [component, module, version] = [&self.component, &self.module, &self.version].map(|text| quote(text));
-        let mut text = format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
-        if let Some(go_mod) = &self.go_mod {
-            // A go.mod has neither backslashes nor quotes, so it stands here as it is.
-            let escaped = go_mod.replace('\\', "\\\\").replace("\"\"\"", "\"\"\\\"");
-            let _ = writeln!(text, "go-mod = \"\"\"\n{escaped}\"\"\"");
-        }
-        text.push_str("modules = [\n");
-        self.modules.iter().for_each(|module| drop(writeln!(text, "    {},", module.inline())));
-        text.push_str("]\n");
-        text
+        let go_mod = match &self.go_mod {
+            // Several lines stay several lines, so that a change of one module is a change of one line.
+            Some(text) => format!("go-mod = \"\"\"\n{}\"\"\"\n", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            None => String::new(),
+        };
+        let modules: Vec<String> = self.modules.iter().map(|module| format!("    {},\n", module.inline())).collect();
+        let head = format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
+        format!("{head}{go_mod}modules = [\n{}]\n", modules.concat())
     }
 }
 
 impl GoModule {
     fn inline(&self) -> String {
-        let mut text = format!("{{ path = {}, version = {}", quote(&self.path), quote(&self.version));
-        for (key, sum) in [("sum", &self.sum), ("mod-sum", &self.mod_sum)] {
-            sum.iter().for_each(|sum| drop(write!(text, ", {key} = {}", quote(sum))));
-        }
-        for (key, blob) in [("zip", &self.zip), ("mod", &self.go_mod)] {
-            let each = |blob: &Blob| drop(write!(text, ", {key} = {{ sha256 = {}, size = {} }}", quote(&blob.sha256), blob.size));
-            blob.iter().for_each(each);
-        }
-        text + " }"
+        let head = format!("path = {}, version = {}", quote(&self.path), quote(&self.version));
+        let sum = |(key, sum): (&str, &Option<String>)| sum.as_ref().map(|sum| format!("{key} = {}", quote(sum)));
+        let sums = [("sum", &self.sum), ("mod-sum", &self.mod_sum)].map(sum);
+        let blob = |(key, blob): (&str, &Option<Blob>)| blob.as_ref().map(|blob| format!("{key} = {}", blob.inline()));
+        let blobs = [("zip", &self.zip), ("mod", &self.go_mod)].map(blob);
+        let parts: Vec<String> = [Some(head)].into_iter().chain(sums).chain(blobs).flatten().collect();
+        format!("{{ {} }}", parts.join(", "))
+    }
+}
+
+impl Blob {
+    fn inline(&self) -> String {
+        format!("{{ sha256 = {}, size = {} }}", quote(&self.sha256), self.size)
     }
 }
 

@@ -1,7 +1,6 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
 use super::{Binary, Compile, Content, ImageFrom, KernelOption, OptionValue, Origins, Plan, Pod, PodImage, RootFile};
-use std::fmt::Write;
 
 impl<L> Plan<L> {
     /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans print equally.
@@ -90,11 +89,12 @@ struct Page<'p> {
 
 impl Page<'_> {
     fn line(&mut self, line: &str) {
-        let _ = writeln!(self.text, "{line}");
+        self.text.push_str(line);
+        self.text.push('\n');
     }
 
     fn section(&mut self, name: &str) {
-        let _ = writeln!(self.text, "\n[{name}]");
+        self.line(&format!("\n[{name}]"));
     }
 
     fn with_origin(&mut self, line: String, name: &str) {
@@ -116,23 +116,29 @@ impl Page<'_> {
 
     fn binary(&mut self, binary: &Binary) {
         let Binary { name, component, version, build } = binary;
-        let mut value = format!("{{ component = {}", quote(component));
-        version.iter().for_each(|version| drop(write!(value, ", version = {}", quote(version))));
-        match build {
-            Compile::Go { module, tags, ldflags, cgo, .. } => {
-                let _ = write!(value, ", go = {}, tags = {}, ldflags = {}", quote(module), list(tags), list(ldflags));
-                cgo.iter().for_each(|cgo| drop(write!(value, ", libraries = {}", list(&cgo.debian))));
-            }
-            Compile::Cargo { package, bin } => drop(write!(value, ", package = {}, program = {}", quote(package), quote(bin))),
-        }
+        let version = version.as_ref().map(|version| format!("version = {}", quote(version)));
         let origin = if version.is_some() { "version" } else { "component" };
-        self.entry_from(name.file_name(), value + " }", &format!("binaries.{name}.{origin}"));
+        let parts: Vec<String> =
+            [format!("component = {}", quote(component))].into_iter().chain(version).chain(compile(build)).collect();
+        self.entry_from(name.file_name(), format!("{{ {} }}", parts.join(", ")), &format!("binaries.{name}.{origin}"));
     }
 
     fn pod(&mut self, pod: &Pod) {
         let images: Vec<String> = pod.images.iter().map(image).collect();
         let value = format!("{{ containers = {}, images = [{}] }}", list(&pod.containers), images.join(", "));
         self.entry("pods.", &pod.name, value);
+    }
+}
+
+fn compile(build: &Compile) -> Vec<String> {
+    match build {
+        Compile::Go { module, tags, ldflags, cgo, .. } => {
+            let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
+            let go =
+                [format!("go = {}", quote(module)), format!("tags = {}", list(tags)), format!("ldflags = {}", list(ldflags))];
+            go.into_iter().chain(libraries).collect()
+        }
+        Compile::Cargo { package, bin } => vec![format!("package = {}", quote(package)), format!("program = {}", quote(bin))],
     }
 }
 
@@ -182,7 +188,7 @@ pub(super) fn quote(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            letter if letter.is_control() => drop(write!(quoted, "\\u{:04X}", u32::from(letter))),
+            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
             letter => quoted.push(letter),
         }
     }

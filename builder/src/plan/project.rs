@@ -17,6 +17,9 @@ pub struct Project {
 impl Project {
     /// The text of a file, if it exists. Bytes that are not UTF-8 are a problem and no text.
     pub(super) fn text(&self, path: &str, problems: &mut Vec<Problem>) -> Option<&str> {
+        if self.big.contains(path) {
+            problems.push(Problem::new(format!("`{path}` is too big to be read")));
+        }
         let bytes = self.files.get(path)?;
         std::str::from_utf8(bytes)
             .inspect_err(|error| problems.push(Problem::new(format!("`{path}` is not UTF-8")).cause(error)))

@@ -95,7 +95,7 @@ fn table(document: &Node) -> Option<Releases> {
 
 /// The problem that the table is not there.
 pub(super) fn absent() -> Problem {
-    Problem::new(format!("there is no `{}`", Releases::PATH)).hint("write it with `osbuild update kubelet`")
+    Problem::new(format!("there is no `{}`", Releases::PATH)).hint("write it with `cargo osbuild update kubelet`")
 }
 
 #[cfg(test)]

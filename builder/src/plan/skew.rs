@@ -121,7 +121,7 @@ fn newest(kubelet: Version, releases: &Releases) -> Option<Finding> {
         return Some(finding(
             About::Kubelet,
             Severity::Refused,
-            problem.hint("bring the table up to date with `osbuild update kubelet`"),
+            problem.hint("bring the table up to date with `cargo osbuild update kubelet`"),
         ));
     }
     let problem = Problem::new(format!("kubelet {kubelet} is not the newest patch, which is {newest}"));

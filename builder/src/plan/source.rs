@@ -89,7 +89,8 @@ impl Lock {
         all
     }
 
-    fn debian_packages(&self) -> impl Iterator<Item = &DebianPackage> {
+    /// Every Debian package that is locked.
+    pub fn debian_packages(&self) -> impl Iterator<Item = &DebianPackage> {
         let single = [&self.kernel_source, &self.stub];
         let lists = [&self.sandbox, &self.cross, &self.files];
         single.into_iter().chain(lists.into_iter().flat_map(|list| &list.packages))

@@ -43,13 +43,8 @@ impl Plan<Unlocked> {
     }
 }
 
-/// The problem that a recipe has no lock.
-pub fn no_lock(recipe: &str) -> Error {
-    Error::lock(format!("`{recipe}` has no lock")).cause(format!("there is no `{}`", Lock::path(recipe))).hint(relock(recipe))
-}
-
 fn relock(recipe: &str) -> String {
-    format!("write it with `osbuild lock {recipe}`")
+    format!("write it anew with `cargo osbuild lock {recipe}`")
 }
 
 /// What a lock has otherwise, a line each.

@@ -4,13 +4,16 @@ use super::document::{Entry, Node, Spot, Table, Value};
 use super::nearest::nearest;
 use super::shape::{Form, Key, Need, Shape};
 use crate::error::Problem;
+use regex_lite::Regex;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 /// Compares a file with its keys. What is only needed after inheritance is looked at by [`missing`].
 pub(super) fn walk(document: &Node, keys: &'static [Key], problems: &mut Vec<Problem>) {
     Walk { problems }.table(document, keys, "this file");
 }
 
-/// Finds what is needed and is not there even after inheritance. `whole` is the place to point at when a section has none.
+/// Finds what is needed and is not there even after inheritance.
 pub(super) fn missing(document: &Node, keys: &'static [Key], problems: &mut Vec<Problem>) {
     missing_in(document, keys, "", problems);
 }
@@ -19,7 +22,7 @@ fn missing_in(node: &Node, keys: &'static [Key], prefix: &str, problems: &mut Ve
     for key in keys {
         let name = format!("{prefix}{}", key.name);
         match (node.get(key.name), &key.shape) {
-            (None, _) if key.need == Need::Inherited => {
+            (None, _) if key.need == Need::Inherited && !is_misspelt(node, keys, key) => {
                 let problem = Problem::new(format!("`{name}` is missing")).at(node.spot.place());
                 problems
                     .push(problem.cause(format!("neither this file nor one that it inherits from has it: {}", lower(key.about))));
@@ -30,6 +33,13 @@ fn missing_in(node: &Node, keys: &'static [Key], prefix: &str, problems: &mut Ve
     }
 }
 
+/// Whether an unknown key of this table is most likely a slip of `key`, which is then not said to be missing as well.
+fn is_misspelt(node: &Node, keys: &'static [Key], key: &Key) -> bool {
+    let names = || keys.iter().map(|key| key.name);
+    let unknown = node.table().into_iter().flat_map(Table::keys).filter(|found| names().all(|name| name != *found));
+    unknown.into_iter().any(|found| nearest(found, names()) == Some(key.name))
+}
+
 struct Walk<'a> {
     problems: &'a mut Vec<Problem>,
 }
@@ -37,7 +47,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn value(&mut self, node: &Node, shape: &'static Shape, name: &str) {
         match (shape, &node.value) {
-            (Shape::Text(form), Value::Text(text)) => self.form(text, form, &node.spot, name),
+            (Shape::Text(form), Value::Text(text)) => self.form(text, form, &node.spot, &format!("`{name}`")),
             (Shape::Integer { least, most, .. }, Value::Integer { value, .. }) if (least..=most).contains(&value) => {}
             (Shape::Number(numbers), Value::Integer { value, .. }) if numbers.contains(value) => {}
             (Shape::Word(words), Value::Text(text)) if words.contains(&text.as_str()) => {}
@@ -52,7 +62,7 @@ impl Walk<'_> {
         }
     }
 
-    fn wrong(&mut self, node: &Node, shape: &Shape, name: &str) {
+    fn wrong(&mut self, node: &Node, shape: &'static Shape, name: &str) {
         let problem = Problem::new(format!("`{name}` must be {}, and is {}", shape.what(), found(&node.value)));
         let hint = match (shape, &node.value) {
             (Shape::Mode, Value::Integer { value, radix: 10 }) => Some(format!("write `0o{value}` if you meant it in octal")),
@@ -69,9 +79,9 @@ impl Walk<'_> {
         self.problems.push(Problem { hint, ..problem });
     }
 
-    fn form(&mut self, text: &str, form: &Form, spot: &Spot, name: &str) {
+    fn form(&mut self, text: &str, form: &'static Form, spot: &Spot, what: &str) {
         if !matches(form, text) {
-            self.problems.push(Problem::new(format!("`{name}` must be {}, and is {text:?}", form.what)).at(spot.place()));
+            self.problems.push(Problem::new(format!("{what} must be {}, and is {text:?}", form.what)).at(spot.place()));
         }
     }
 
@@ -83,7 +93,8 @@ impl Walk<'_> {
                 None => self.unknown(found, entry, keys, name),
             }
         }
-        for key in keys.iter().filter(|key| key.need == Need::Here && !table.contains_key(key.name)) {
+        let is_missing = |key: &&Key| key.need == Need::Here && !table.contains_key(key.name) && !is_misspelt(node, keys, key);
+        for key in keys.iter().filter(is_missing) {
             let problem = Problem::new(format!("{} has no `{}`", quoted(name), key.name)).at(node.spot.place());
             self.problems.push(problem.cause(lower(key.about)));
         }
@@ -120,9 +131,9 @@ impl Walk<'_> {
         }
     }
 
-    fn map(&mut self, table: &Table, form: &Form, shape: &'static Shape, removable: bool, name: &str) {
+    fn map(&mut self, table: &Table, form: &'static Form, shape: &'static Shape, removable: bool, name: &str) {
         for (key, entry) in table {
-            self.form(key, form, &entry.key, &format!("key of {name}"));
+            self.form(key, form, &entry.key, &format!("a key of `{name}`"));
             if !(removable && matches!(entry.node.value, Value::Flag(false))) {
                 self.value(&entry.node, shape, key);
             }
@@ -135,9 +146,12 @@ fn firsts(kinds: &'static [&'static [Key]]) -> impl Iterator<Item = &'static str
 }
 
 /// Whether `text` has this form.
-pub(super) fn matches(form: &Form, text: &str) -> bool {
-    let expression = regex_lite::Regex::new(form.pattern).expect("a test compiles every pattern");
-    expression.is_match(text)
+pub(super) fn matches(form: &'static Form, text: &str) -> bool {
+    /// A pattern is compiled once, as each file has many strings of few forms.
+    static COMPILED: Mutex<BTreeMap<&str, Regex>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let compile = || Regex::new(form.pattern).expect("a test compiles every pattern");
+    compiled.entry(form.pattern).or_insert_with(compile).is_match(text)
 }
 
 fn found(value: &Value) -> String {

@@ -62,7 +62,9 @@ impl Assembly<'_> {
         if !was_current {
             out.begin()?;
             let packed = self.initramfs(store, report)?;
-            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).or_build(|| "cannot write the initramfs".into()))?;
+            replace(&initramfs, report, "initramfs", |file| {
+                file.write_all(&packed).or_build(|| "cannot write the initramfs".into())
+            })?;
             let unified = self.uki(store, &packed)?;
             drop(packed);
             replace(&uki, report, "uki", |file| file.write_all(&unified).or_build(|| "cannot write the UKI".into()))?;
@@ -112,7 +114,11 @@ impl Assembly<'_> {
         ];
         for (index, layer) in self.layers.iter().enumerate() {
             step.doing(layer.name.clone());
-            entries.push(Entry::file(&format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name), 0o444, store.read(&layer.image)?));
+            entries.push(Entry::file(
+                &format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name),
+                0o444,
+                store.read(&layer.image)?,
+            ));
         }
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         cpio::write(&entries, Vec::new()).or_build(|| "cannot pack the initramfs".into())
@@ -120,7 +126,11 @@ impl Assembly<'_> {
 
     fn uki(&self, store: &Store, initramfs: &[u8]) -> Result<Vec<u8>> {
         let (plan, lock) = (self.plan, self.plan.lock.get());
-        let stub = super::root::from_package(store, &lock.stub, &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()))?;
+        let stub = super::root::from_package(
+            store,
+            &lock.stub,
+            &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
+        )?;
         let parts = Parts {
             os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.kubernetes.kubelet),
             command_line: &self.command_line(),
@@ -138,7 +148,12 @@ impl Assembly<'_> {
             if uki > mib << 20 {
                 let needed = uki.div_ceil(1 << 20) + 1;
                 return Err(Error::build(format!("the UKI does not fit its {name}: it has {needed} MiB, the partition {mib}"))
-                    .hint(format!("set `{}-size-mib = {}` in `boards/{}.toml`", name.to_lowercase(), needed.next_multiple_of(32), board.name)));
+                    .hint(format!(
+                        "set `{}-size-mib = {}` in `boards/{}.toml`",
+                        name.to_lowercase(),
+                        needed.next_multiple_of(32),
+                        board.name
+                    )));
             }
         }
         Ok(())
@@ -146,7 +161,12 @@ impl Assembly<'_> {
 }
 
 /// Writes a file beside `path` and gives it that name once it is whole.
-fn replace(path: &std::path::Path, report: &Report, name: &str, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+fn replace(
+    path: &std::path::Path,
+    report: &Report,
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
+) -> Result<()> {
     let step = report.step(name);
     let say = || format!("cannot write `{}`", path.display());
     let unfinished = path.with_extension("unfinished");

@@ -48,7 +48,8 @@ impl Contents<'_> {
     /// Writes the image. Every identifier in it is made from a name, so the same contents give the same bytes.
     pub fn write(&self, out: &mut File) -> Result<()> {
         let board = &self.plan.board;
-        let volume = Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
+        let volume =
+            Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
         let path = format!("/{}", removable_path(self.plan.architecture));
         let esp = volume.write(&[fat::File { path, bytes: self.uki }]).or_build(|| "cannot make the ESP".into())?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;

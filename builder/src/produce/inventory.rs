@@ -54,7 +54,13 @@ impl Inventory {
             let digest = binaries[binary.name.file_name()];
             let ours = || env!("CARGO_PKG_VERSION").to_owned();
             let (name, component) = (binary.name.to_string(), binary.component.clone());
-            InventoryBinary { name, component, version: binary.version.clone().unwrap_or_else(ours), size: digest.size(), sha256: digest.hex() }
+            InventoryBinary {
+                name,
+                component,
+                version: binary.version.clone().unwrap_or_else(ours),
+                size: digest.size(),
+                sha256: digest.hex(),
+            }
         };
         let mut prebuilt = BTreeMap::from([
             (locked.stub.package.clone(), locked.stub.version.clone()),
@@ -72,7 +78,11 @@ impl Inventory {
             binaries: plan.binaries.iter().map(binary).collect(),
             kernel: kernel.into(),
             prebuilt,
-            pods: plan.pods.iter().map(|pod| (pod.name.clone(), pod.images.iter().map(|image| image.name.clone()).collect())).collect(),
+            pods: plan
+                .pods
+                .iter()
+                .map(|pod| (pod.name.clone(), pod.images.iter().map(|image| image.name.clone()).collect()))
+                .collect(),
         }
     }
 }

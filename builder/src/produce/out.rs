@@ -77,7 +77,9 @@ impl Out {
     /// Forgets what the last build left: a build that is cut off leaves no note behind.
     pub fn begin(&self) -> Result<()> {
         match fs::remove_file(self.path(STAMP)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).or_build(|| format!("cannot write to `{}`", self.folder.display())),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).or_build(|| format!("cannot write to `{}`", self.folder.display()))
+            }
             _ => Ok(()),
         }
     }

@@ -95,7 +95,10 @@ impl Layer {
             Content::Text(text) => text.clone().into_bytes(),
             Content::Debian { package, path } => {
                 let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == *package);
-                let stale = || Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+                let stale = || {
+                    Error::lock(format!("the lock has no package `{package}`"))
+                        .hint(format!("cargo osbuild lock {}", plan.recipe))
+                };
                 from_package(store, locked.ok_or_else(stale)?, path)?
             }
         };

@@ -78,7 +78,8 @@ impl Stages<'_> {
     /// Compiles programs of one package of this workspace.
     fn package(&self, package: &str, programs: &[String]) -> Result<Programs> {
         let package = cargo::Package::find(self.project, package)?;
-        let dependencies = self.executor.run(&package.dependencies(self.store, self.sandbox, self.plan)?)?.output(cargo::DEPENDENCIES)?;
+        let dependencies =
+            self.executor.run(&package.dependencies(self.store, self.sandbox, self.plan)?)?.output(cargo::DEPENDENCIES)?;
         let result = self.executor.run(&package.compile(self.store, self.sandbox, self.plan, programs, dependencies)?)?;
         programs.iter().map(|name| self.checked(result.output(&cargo::output(name))?, name.clone())).collect()
     }
@@ -99,7 +100,9 @@ impl Stages<'_> {
                 let programs = self.package(package, std::slice::from_ref(bin))?;
                 from_program(self.store, bin, &self.store.read(&programs[bin])?, self.plan.architecture)?
             }
-            ImageFrom::Archive { path, digest } => from_archive(self.store, &self.project.join(path), digest, self.plan.architecture)?,
+            ImageFrom::Archive { path, digest } => {
+                from_archive(self.store, &self.project.join(path), digest, self.plan.architecture)?
+            }
         };
         Ok((image.name.clone(), made))
     }

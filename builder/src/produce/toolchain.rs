@@ -20,7 +20,8 @@ pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
 /// The Rust toolchain out of the tar file that `fetch` made of it.
 pub fn rust(store: &Store, tar: &Digest) -> Result<Toolchain> {
     unpacked(store, "rust", tar, |blob, folder| {
-        let mut archive = tar::Archive::new(BufReader::new(File::open(blob).or_build(|| "cannot open the Rust toolchain".into())?));
+        let mut archive =
+            tar::Archive::new(BufReader::new(File::open(blob).or_build(|| "cannot open the Rust toolchain".into())?));
         archive.unpack(folder).or_build(|| "cannot unpack the Rust toolchain".into())
     })
 }

@@ -34,7 +34,8 @@ pub fn plan(session: &Session, recipe: &str) -> Result<()> {
 /// `osbuild skew`
 pub fn skew(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
-    let releases = Releases::parse(&String::from_utf8_lossy(session.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice)))?;
+    let releases =
+        Releases::parse(&String::from_utf8_lossy(session.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice)))?;
     let rows = plan::skew::table(&plan.kubernetes, &releases, session.today);
     let json = || {
         let row = |row: &plan::skew::Row| {
@@ -55,7 +56,14 @@ pub fn skew(session: &Session, recipe: &str) -> Result<()> {
                 Some(date) => format!("supported until {date}"),
                 None => String::new(),
             };
-            format!("{:12} {:6} {until:24} {}", row.api_server.to_string(), if row.obstacle.is_none() { "joins" } else { "no" }, row.obstacle.as_deref().unwrap_or("")).trim_end().to_owned()
+            format!(
+                "{:12} {:6} {until:24} {}",
+                row.api_server.to_string(),
+                if row.obstacle.is_none() { "joins" } else { "no" },
+                row.obstacle.as_deref().unwrap_or("")
+            )
+            .trim_end()
+            .to_owned()
         };
         let head = format!("kubelet {} against each API server", plan.kubernetes.kubelet);
         std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>().join("\n")

@@ -52,7 +52,8 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let plan = session.locked(&flags.recipe)?;
     let board = plan.board.name.clone();
     let mut qemu = plan.board.qemu.clone().ok_or_else(|| {
-        Error::usage(format!("QEMU cannot stand in for board `{board}`")).hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
+        Error::usage(format!("QEMU cannot stand in for board `{board}`"))
+            .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
     })?;
     qemu.memory_mib = flags.memory.unwrap_or(qemu.memory_mib);
     qemu.cpus = flags.cpus.unwrap_or(qemu.cpus);

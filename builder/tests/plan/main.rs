@@ -1,10 +1,18 @@
 //! The plan from outside: what ships is whole, and what is wrong is said well.
 
+mod locks;
+mod printed;
+mod random;
+mod schemas;
 mod shipped;
+mod skew;
+mod wrong;
 
 use osbuild::checkout::Checkout;
-use osbuild::plan::{Date, Project};
-use std::path::Path;
+use osbuild::error::Error;
+use osbuild::plan::{self, Date, Plan, Project, Strictness};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The day on which these tests happen.
 const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
@@ -12,4 +20,44 @@ const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
 /// This checkout.
 fn shipped() -> Project {
     Checkout::around(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap().read().unwrap()
+}
+
+/// A small project that does not change when what ships does.
+fn project() -> Project {
+    Checkout { root: folder().join("project") }.read().unwrap()
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan")
+}
+
+/// The small project after changes, each a file, a text that stands in it, and what stands there instead.
+fn changed(changes: &[(&str, &str, &str)]) -> Project {
+    let mut project = project();
+    for (path, before, after) in changes {
+        let bytes = project.files.get_mut(*path).unwrap_or_else(|| panic!("no {path}"));
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        assert!(text.contains(before), "{path} has no {before:?}");
+        *bytes = text.replacen(before, after, 1).into_bytes();
+    }
+    project
+}
+
+fn resolve(project: &Project) -> Plan {
+    plan::resolve(project, "small", TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(project: &Project) -> Error {
+    plan::resolve(project, "small", TODAY, Strictness::Build).map(|plan| plan.print()).unwrap_err()
+}
+
+/// Compares a text with `expected/<name>.txt`. `BLESS=1` writes it instead, to be read in the change.
+#[track_caller]
+fn expect(name: &str, text: &str) {
+    let path = folder().join("expected").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(expected == text, "{} has:\n{expected}\nand this is:\n{text}", path.display());
 }

@@ -23,7 +23,7 @@ impl Resolver<'_> {
         let component_name = named.text()?;
         let version = asked.get("version");
         self.note(format!("binaries.{key}.component"), &named.spot);
-        let component = self.components.at(component_name, &mut self.problems);
+        let component = self.components.find(Place::Host, component_name, &mut self.problems);
         let is_ours = component.as_ref().is_some_and(|component| component.get("cargo").is_some());
         let kind = if is_ours { "cargo" } else { "go" };
         let component = self.components.get(Place::Host, component_name, kind, &named.spot, &mut self.problems)?;

@@ -53,11 +53,13 @@ impl Resolver<'_> {
     }
 
     fn file(&mut self, path: &str, node: &Node) -> Option<RootFile> {
-        let mode = match node.get("mode") {
-            Some(mode) => u32::try_from(mode.integer()?).ok()?,
-            None => 0o777,
-        };
         let content = self.content(node)?;
+        let mode = match (&content, node.get("mode").map(|mode| &mode.value)) {
+            (Content::Symlink(_), _) => 0o777,
+            (_, Some(Value::Integer { value: value @ 0..=0o1777, radix: 8 })) => *value as u32,
+            // The reader has said so already.
+            _ => return None,
+        };
         let is_plain = !matches!(content, Content::Directory | Content::Symlink(_));
         if is_plain && mode & 0o1111 != 0 {
             let problem = Problem::new(format!("`{path}` must not be executable or sticky, and its mode is `{mode:#o}`"));

@@ -6,7 +6,7 @@ use crate::plan::component::Place;
 use crate::plan::document::{Node, Text};
 use crate::plan::fragment::{self, Options};
 use crate::plan::nearest::nearest;
-use crate::plan::{Architecture, Kernel, KernelOption, OptionValue, Origin};
+use crate::plan::{Architecture, Kernel, KernelOption, OptionValue};
 use std::sync::Arc;
 
 impl Resolver<'_> {
@@ -65,11 +65,6 @@ impl Resolver<'_> {
 }
 
 impl Kernel {
-    /// The options that are not set by a fragment, and so differ from what other recipes ask for.
-    pub fn changed(&self) -> impl Iterator<Item = (&String, &KernelOption)> {
-        self.options.iter().filter(|(_, option)| !is_fragment(&option.origin))
-    }
-
     /// The options as a configuration fragment, in order of name: what `KCONFIG_ALLCONFIG` takes.
     pub fn fragment(&self) -> String {
         let line = |(name, option): (&String, &KernelOption)| match option.value {
@@ -78,8 +73,4 @@ impl Kernel {
         };
         self.options.iter().map(line).collect()
     }
-}
-
-fn is_fragment(origin: &Origin) -> bool {
-    origin.file.ends_with(".config")
 }

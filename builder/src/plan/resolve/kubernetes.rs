@@ -1,6 +1,7 @@
 //! The version-skew policy at the places where a recipe names versions.
 
 use super::Resolver;
+use crate::plan::component::Place;
 use crate::plan::document::{Node, Spot};
 use crate::plan::releases::{Releases, absent};
 use crate::plan::skew::{self, About, Fits, Severity, Strictness};
@@ -55,7 +56,7 @@ impl Resolver<'_> {
     /// The table in the component of the container runtime.
     fn fits(&mut self, binaries: Option<&[Binary; 7]>) -> Fits {
         let runtime = binaries.and_then(|all| all.iter().find(|binary| binary.name == BinaryName::Containerd));
-        let component = runtime.and_then(|binary| self.components.at(&binary.component, &mut self.problems));
+        let component = runtime.and_then(|binary| self.components.find(Place::Host, &binary.component, &mut self.problems));
         let row = |(minor, entry): (&String, &crate::plan::document::Entry)| {
             let firsts = entry.node.list().iter().filter_map(|node| node.text()?.parse().ok()).collect();
             Some((minor.parse().ok()?, firsts))

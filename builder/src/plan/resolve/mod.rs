@@ -67,9 +67,9 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
         resolver.board(name);
     }
     for name in RECIPES.names(project) {
-        let recipe = RECIPES.read(project, name, &mut resolver.problems);
+        let recipe = RECIPES.read_part(project, name, &mut resolver.problems);
         // A recipe without a board is there to be inherited from.
-        if recipe.is_some_and(|recipe| recipe.get("board").is_some()) {
+        if recipe.is_some_and(|(recipe, _)| recipe.get("board").is_some()) {
             resolver.plan(name, today, Strictness::Build);
         }
     }
@@ -78,8 +78,9 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
 
 /// The recipes of the project that can be built: those that name a board, themselves or by inheritance.
 pub fn buildable(project: &Project) -> Vec<String> {
-    let names = |name: &&str| RECIPES.read(project, name, &mut Vec::new()).is_some_and(|recipe| recipe.get("board").is_some());
-    RECIPES.names(project).filter(names).map(str::to_owned).collect()
+    let read = |name: &str| RECIPES.read_part(project, name, &mut Vec::new());
+    let names_board = |name: &&str| read(name).is_some_and(|(recipe, _)| recipe.get("board").is_some());
+    RECIPES.names(project).filter(names_board).map(str::to_owned).collect()
 }
 
 /// A file that several others name is read more than once: each of its problems is shown once.
@@ -106,7 +107,6 @@ impl<'p> Resolver<'p> {
             self.problems.push(absent);
             return None;
         };
-        RECIPES.complete(&recipe, &mut self.problems);
         let board = self.named_board(&recipe);
         let architecture = board.as_ref().map(|(architecture, ..)| *architecture);
         // What does not hang on the architecture is looked at even without one, so that its problems are shown as well.
@@ -154,7 +154,6 @@ impl<'p> Resolver<'p> {
 
     fn board(&mut self, name: &str) -> Option<(Architecture, Board, Node)> {
         let node = BOARDS.read(self.project, name, &mut self.problems)?;
-        BOARDS.complete(&node, &mut self.problems);
         let architecture = Architecture::named(node.text_of("architecture")?)?;
         let number = |key: &str| u64::try_from(node.get(key)?.integer()?).ok();
         let board = Board {

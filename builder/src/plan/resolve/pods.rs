@@ -13,7 +13,16 @@ impl Resolver<'_> {
     pub(super) fn pods(&mut self, recipe: &Node) -> Vec<Pod> {
         let entries: Vec<(String, Entry)> =
             recipe.entries_of("pods").map(|(name, entry)| (name.clone(), entry.clone())).collect();
-        entries.into_iter().filter_map(|(name, entry)| self.pod(&name, &entry)).collect()
+        let pods: Vec<Pod> = entries.iter().filter_map(|(name, entry)| self.pod(name, entry)).collect();
+        for (index, pod) in pods.iter().enumerate() {
+            let other =
+                pods[..index].iter().find(|other| pod.images.iter().any(|image| other.images.iter().any(|it| clash(it, image))));
+            let entry = entries.iter().find(|(name, _)| *name == pod.name);
+            if let (Some(other), Some((_, entry))) = (other, entry) {
+                self.problem(&entry.key, format!("`{}` and `{}` call different images by one name", other.name, pod.name));
+            }
+        }
+        pods
     }
 
     /// The image of every pod's sandbox.
@@ -106,6 +115,11 @@ impl Resolver<'_> {
             self.problem(&named.spot, format!("`{path}` does not run `{}`, which is provided for it", image.name));
         }
     }
+}
+
+/// The node finds an image by its name alone.
+fn clash(one: &PodImage, other: &PodImage) -> bool {
+    one.name == other.name && one.from != other.from
 }
 
 /// The image that a component of this workspace makes.

@@ -86,13 +86,8 @@ impl Resolver<'_> {
         });
         let packages: BTreeSet<&str> = of_binaries.chain(of_images).collect();
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
-        match crates::closure(text, &packages) {
-            Ok(closure) => Some(closure.crates),
-            Err(problem) => {
-                self.problems.push(problem);
-                None
-            }
-        }
+        let closure = crates::closure(text, &packages).map_err(|error| self.problems.extend(error.problems));
+        closure.ok().map(|closure| closure.crates)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::plan::Architecture;
+use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
-use object::Endianness;
 
 /// Paths that only a build machine has. The sandbox's own `/build` and `/toolchain` may not shine through either.
 const FOREIGN_PATHS: [&str; 5] = ["/home/", "/root/.", "/build/", "/toolchain/", "/usr/local/go/"];
@@ -19,7 +19,10 @@ pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()>
         return Ok(());
     }
     let error = Error::build(format!("`{name}` may not go to the node"));
-    Err(faults.into_iter().fold(error, |error, fault| error.cause(fault)).hint("host binaries are static ELF programs of the board's architecture"))
+    Err(faults
+        .into_iter()
+        .fold(error, |error, fault| error.cause(fault))
+        .hint("host binaries are static ELF programs of the board's architecture"))
 }
 
 fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
@@ -37,7 +40,12 @@ fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
         Ok(segments) => faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes))),
         Err(_) => faults.push("its program headers are damaged".into()),
     }
-    faults.extend(FOREIGN_PATHS.into_iter().filter(|path| contains(bytes, path.as_bytes())).map(|path| format!("it holds a path below `{path}`")));
+    faults.extend(
+        FOREIGN_PATHS
+            .into_iter()
+            .filter(|path| contains(bytes, path.as_bytes()))
+            .map(|path| format!("it holds a path below `{path}`")),
+    );
     faults
 }
 
@@ -53,7 +61,10 @@ fn fault(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness, bytes: 
         elf::PT_INTERP => Some("it names an interpreter, so it is dynamically linked".into()),
         elf::PT_DYNAMIC => {
             let entries = segment.dynamic(endian, bytes).ok().flatten()?;
-            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32)).then(|| "it needs a shared library".into())
+            entries
+                .iter()
+                .any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32))
+                .then(|| "it needs a shared library".into())
         }
         elf::PT_NOTE => {
             let mut notes = segment.notes(endian, bytes).ok().flatten()?;

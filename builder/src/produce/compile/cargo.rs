@@ -2,7 +2,7 @@
 //! costs the compilation of ours.
 
 use super::Sandbox;
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::{Closure, Locked, Plan, closure};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
@@ -39,7 +39,7 @@ impl<'a> Package<'a> {
         let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
         let workspace = table(&project.join("Cargo.toml"))?;
-        let closure = closure(&text, &BTreeSet::from([name])).map_err(|problem| Error::many(Kind::Usage, vec![problem]))?;
+        let closure = closure(&text, &BTreeSet::from([name]))?;
         let mut folders = BTreeMap::new();
         for folder in strings(&workspace["workspace"]["members"]) {
             let manifest = table(&project.join(folder).join("Cargo.toml"))?;
@@ -72,7 +72,14 @@ impl<'a> Package<'a> {
     }
 
     /// The action that compiles `programs` of the package with `dependencies`, the output of [`Self::dependencies`].
-    pub fn compile(&self, store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, programs: &[String], dependencies: Digest) -> Result<Action> {
+    pub fn compile(
+        &self,
+        store: &Store,
+        sandbox: &Sandbox,
+        plan: &Plan<Locked>,
+        programs: &[String],
+        dependencies: Digest,
+    ) -> Result<Action> {
         let mut input = self.input(store)?;
         input.add_file(DEPENDENCIES, dependencies, false)?;
         for folder in self.folders.values() {
@@ -91,7 +98,8 @@ impl<'a> Package<'a> {
         for krate in &self.closure.crates {
             input.add_file(&format!("crates/{}-{}.crate", krate.name, krate.version), store.locked(&krate.sha256)?, false)?;
         }
-        let mut add = |path: &str, text: String| input.add_file(&format!("workspace/{path}"), store.put_bytes(text.as_bytes())?, false);
+        let mut add =
+            |path: &str, text: String| input.add_file(&format!("workspace/{path}"), store.put_bytes(text.as_bytes())?, false);
         add("Cargo.toml", self.reduced_workspace().to_string())?;
         add("Cargo.lock", self.reduced_lock().to_string())?;
         for folder in self.folders.values() {

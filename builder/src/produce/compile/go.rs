@@ -20,7 +20,9 @@ pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component:
     let Compile::Go { module, version, packages, tags, ldflags, cgo, .. } = build else {
         panic!("`{component}` is not compiled by Go");
     };
-    let find = || Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+    let find = || {
+        Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {}", plan.recipe))
+    };
     let lock = plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
     let wish = plan.wanted.go_modules.iter().find(|wish| wish.component == component).ok_or_else(find)?;
     let mut input = proxy(store, lock)?;

@@ -24,7 +24,15 @@ pub fn configure(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Resul
     input.add_file("source.deb", source(store, plan)?, false)?;
     input.add_file("asked.config", store.put_bytes(asked(&plan.kernel).as_bytes())?, false)?;
     let env = environment(plan);
-    sandbox.script(store, format!("kernel-config {}", plan.architecture), include_str!("kernel-config.sh"), &[], env, input, &[CONFIG, KCONFIG])
+    sandbox.script(
+        store,
+        format!("kernel-config {}", plan.architecture),
+        include_str!("kernel-config.sh"),
+        &[],
+        env,
+        input,
+        &[CONFIG, KCONFIG],
+    )
 }
 
 /// The action that compiles the kernel with `config`, a whole `.config`. Plans that agree in it share the result.
@@ -73,7 +81,8 @@ pub fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<S
     let kconfig = kconfig()?;
     let problems = dropped.into_iter().map(|(name, option)| {
         let shown = value(name).unwrap_or("n");
-        let problem = Problem::new(format!("{}: kernel option `{name}` came out as `{shown}`, not `{}`", option.origin, option.value));
+        let problem =
+            Problem::new(format!("{}: kernel option `{name}` came out as `{shown}`, not `{}`", option.origin, option.value));
         explain(problem, name, &kconfig, &got)
     });
     Err(Error::many(Kind::Usage, problems.collect()))
@@ -104,7 +113,9 @@ fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &st
     };
     let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
     let off = dependencies.iter().flat_map(|line| line.split(word));
-    let off = off.filter(|word| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'));
+    let off = off.filter(|word| {
+        word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    });
     let mut off = off.filter(|word| !got.contains_key(word)).map(|word| format!("`{word}`")).collect::<Vec<_>>();
     off.dedup();
     let problem = dependencies.iter().fold(problem, |problem, line| problem.cause(format!("it depends on {line}")));
@@ -133,7 +144,8 @@ mod tests {
     use super::*;
     use crate::plan::{KernelOption, Origin};
 
-    const DECLARED: &str = "config EROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
+    const DECLARED: &str =
+        "config EROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
 
     fn kconfig() -> Result<String> {
         Ok(DECLARED.into())
@@ -149,7 +161,10 @@ mod tests {
     fn a_dropped_option_names_the_dependency_that_is_off() {
         let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", kconfig).unwrap_err();
         let problem = &error.problems[0];
-        assert_eq!(problem.message, "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, not `y`");
+        assert_eq!(
+            problem.message,
+            "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, not `y`"
+        );
         assert_eq!(problem.hint.as_deref(), Some("ask for `MISC_FILESYSTEMS` too, which is off"));
     }
 

@@ -99,7 +99,9 @@ impl<'a> Client<'a> {
         let all = tail.join("\n") + text;
         let error = Error::build(format!("`{}` failed: {status}", self.line()));
         let error = match no_network(&all) {
-            true => error.cause("the network or the registry cannot be reached").hint("try again with a network, or build from exported sources: `osbuild build --sources DIR`"),
+            true => error
+                .cause("the network or the registry cannot be reached")
+                .hint("try again with a network, or build from exported sources: `osbuild build --sources DIR`"),
             false => error,
         };
         tail.into_iter().filter(|line| !line.is_empty()).fold(error, |error, line| error.cause(line))

@@ -25,7 +25,9 @@ pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Re
 
 /// The folders in which cargo keeps archives: one a registry.
 fn caches() -> Result<Vec<PathBuf>> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let home = std::env::var_os("CARGO_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let home = home.ok_or_else(|| Error::build("neither `CARGO_HOME` nor `HOME` is set, so cargo's cache cannot be found"))?;
     let cache = home.join("registry/cache");
     let entries = std::fs::read_dir(&cache).or_build(|| format!("cannot read cargo's cache `{}`", cache.display()))?;

@@ -24,7 +24,14 @@ pub struct Modules {
 ///
 /// # Errors
 /// The proxy does not have a module, or its bytes are not what go.sum or the checksum database says.
-pub fn modules(store: &Store, folder: &Path, wish: &GoWish, go_mod: Option<&str>, toolchain: &str, step: &Step) -> Result<Modules> {
+pub fn modules(
+    store: &Store,
+    folder: &Path,
+    wish: &GoWish,
+    go_mod: Option<&str>,
+    toolchain: &str,
+    step: &Step,
+) -> Result<Modules> {
     let go = Go { cache: folder.join("cache"), toolchain: toolchain.to_owned() };
     let main = go.download(&format!("{}@{}", wish.module, wish.version), step)?;
     let go_mod = match wish.wrapper {
@@ -87,8 +94,10 @@ impl Go {
     /// Returns the folder of the unpacked module.
     fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
         let answer = self.client().args(["mod", "download", "-json", module]).shown(step).run()?;
-        let answer: serde_json::Value = serde_json::from_str(&answer).or_build(|| "`go mod download` did not answer in JSON".into())?;
-        let folder = answer["Dir"].as_str().ok_or_else(|| Error::build(format!("`go mod download` unpacked nothing for `{module}`")))?;
+        let answer: serde_json::Value =
+            serde_json::from_str(&answer).or_build(|| "`go mod download` did not answer in JSON".into())?;
+        let folder =
+            answer["Dir"].as_str().ok_or_else(|| Error::build(format!("`go mod download` unpacked nothing for `{module}`")))?;
         Ok(folder.into())
     }
 
@@ -98,7 +107,12 @@ impl Go {
         let client = client.env("CGO_ENABLED", if wish.cgo { "1" } else { "0" });
         let packages = wish.packages.iter().map(|output| output.package.as_str());
         let tags = format!("-tags={}", wish.tags.join(","));
-        client.args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"]).args(packages).shown(step).run().map(drop)
+        client
+            .args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"])
+            .args(packages)
+            .shown(step)
+            .run()
+            .map(drop)
     }
 
     /// Does the same from inside a module around `main`, and returns that module's go.mod.
@@ -108,7 +122,8 @@ impl Go {
         let text = match go_mod {
             Some(text) => text.to_owned(),
             None => {
-                let theirs = std::fs::read_to_string(main.join("go.mod")).or_build(|| format!("cannot read the go.mod of `{}`", wish.module))?;
+                let theirs = std::fs::read_to_string(main.join("go.mod"))
+                    .or_build(|| format!("cannot read the go.mod of `{}`", wish.module))?;
                 wrapper(&theirs, wish)
             }
         };
@@ -152,7 +167,14 @@ fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
             if path.is_dir() {
                 folders.push(path);
             } else if let Some((key, extension)) = module_of(downloads, &path) {
-                let empty = || GoModule { path: key.0.clone(), version: key.1.clone(), sum: None, mod_sum: None, zip: None, go_mod: None };
+                let empty = || GoModule {
+                    path: key.0.clone(),
+                    version: key.1.clone(),
+                    sum: None,
+                    mod_sum: None,
+                    zip: None,
+                    go_mod: None,
+                };
                 add(store, found.entry(key.clone()).or_insert_with(empty), &path, extension)?;
             }
         }
@@ -172,7 +194,8 @@ fn add(store: &Store, module: &mut GoModule, file: &Path, extension: &str) -> Re
     let blob = super::blob(&store.put_file(file)?);
     if extension == "zip" {
         let sum = file.with_extension("ziphash");
-        module.sum = Some(std::fs::read_to_string(&sum).or_build(|| format!("cannot read `{}`", sum.display()))?.trim().to_owned());
+        module.sum =
+            Some(std::fs::read_to_string(&sum).or_build(|| format!("cannot read `{}`", sum.display()))?.trim().to_owned());
         module.zip = Some(blob);
     } else {
         let text = std::fs::read(file).or_build(|| format!("cannot read `{}`", file.display()))?;
@@ -216,7 +239,11 @@ mod tests {
             cgo: false,
             architecture: "amd64".into(),
         };
-        let text = wrapper("module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n", &wish);
-        assert_eq!(text, "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace k8s.io/api => k8s.io/api v0.35.8\n");
+        let text =
+            wrapper("module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n", &wish);
+        assert_eq!(
+            text,
+            "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace k8s.io/api => k8s.io/api v0.35.8\n"
+        );
     }
 }

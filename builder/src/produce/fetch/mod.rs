@@ -76,7 +76,8 @@ impl Fetcher<'_> {
     }
 
     fn from_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
-        let debian = missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
+        let debian =
+            missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
         for architecture in Architecture::ALL {
             let packages = debian.clone().filter(|package| plan_architecture(package) == architecture).collect::<Vec<_>>();
             if !packages.is_empty() {

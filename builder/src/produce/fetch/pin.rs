@@ -1,9 +1,10 @@
 //! Makes a lock: asks each ecosystem what there is now, fetches it, and writes down its digests.
 
-use super::{debian, go, rust, From};
+use super::{From, debian, go, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Packages, Plan, RustToolchain, Toolchains, Unlocked,
+    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Packages, Plan, RustToolchain, Toolchains,
+    Unlocked,
 };
 use crate::produce::store::Store;
 use crate::report::{Outcome, Report};
@@ -14,7 +15,9 @@ use crate::report::{Outcome, Report};
 /// `from` is not the registries, an archive lacks what is wanted, or the network does.
 pub fn pin(store: &Store, report: &Report, plan: &Plan<Unlocked>, epoch: u64, from: &From) -> Result<Lock> {
     if !matches!(from, From::Registries) {
-        return Err(Error::usage("a lock is made from what the registries have now").hint("run `osbuild lock` without `--offline`"));
+        return Err(
+            Error::usage("a lock is made from what the registries have now").hint("run `osbuild lock` without `--offline`")
+        );
     }
     let wanted = &plan.wanted;
     let single = |packages: Vec<DebianPackage>| packages.into_iter().next().expect("one package was asked for and found");
@@ -99,7 +102,8 @@ fn toolchains(store: &Store, report: &Report, plan: &Plan<Unlocked>) -> Result<T
     let go = GoToolchain { version, sum, sha256: zip.sha256, size: zip.size };
     let wish = &plan.wanted.rust_toolchain;
     let digest = rust::toolchain(store, store.scratch()?.path(), wish, &step)?;
-    let rust = RustToolchain { version: wish.version.clone(), targets: wish.targets.clone(), sha256: digest.hex(), size: digest.size() };
+    let rust =
+        RustToolchain { version: wish.version.clone(), targets: wish.targets.clone(), sha256: digest.hex(), size: digest.size() };
     step.done(&format!("go {}, rust {}", go.version, rust.version), Some(go.size + rust.size), Outcome::Ran);
     Ok(Toolchains { go, rust })
 }

@@ -54,7 +54,9 @@ fn files(root: &Path, wish: &RustWish) -> Result<BTreeSet<PathBuf>> {
 }
 
 fn below(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
-    for entry in std::fs::read_dir(root.join(folder)).or_build(|| format!("cannot read `{}` of the toolchain", folder.display()))? {
+    for entry in
+        std::fs::read_dir(root.join(folder)).or_build(|| format!("cannot read `{}` of the toolchain", folder.display()))?
+    {
         let name = folder.join(entry.or_build(|| format!("cannot read `{}` of the toolchain", folder.display()))?.file_name());
         if root.join(&name).is_dir() {
             below(root, &name, files)?;

@@ -97,10 +97,12 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn image(mut self, index: Index, path: &Path) -> Result<Image> {
         let manifest = self.choose(index, DEPTH)?.ok_or_else(|| {
-            Error::build(format!("`{}` has no image for {}", path.display(), self.architecture)).hint("give an image that was built for the board's architecture")
+            Error::build(format!("`{}` has no image for {}", path.display(), self.architecture))
+                .hint("give an image that was built for the board's architecture")
         })?;
         let text = self.blob(&manifest)?;
-        let parsed: Manifest = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
+        let parsed: Manifest =
+            serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
         self.blob(&parsed.config)?;
         for layer in &parsed.layers {
             self.blob_file(layer)?;
@@ -112,7 +114,11 @@ impl Reader<'_> {
     /// The manifest for our architecture: the one that says so, or the only one that says nothing.
     fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
         for descriptor in &index.manifests {
-            if descriptor.platform.as_ref().is_some_and(|platform| platform.os != "linux" || platform.architecture != self.architecture.go()) {
+            if descriptor
+                .platform
+                .as_ref()
+                .is_some_and(|platform| platform.os != "linux" || platform.architecture != self.architecture.go())
+            {
                 continue;
             }
             if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
@@ -138,15 +144,23 @@ impl Reader<'_> {
         let digest = self.store.put_file(&self.path(descriptor)?)?;
         let found = format!("sha256:{}", digest.hex());
         if found != descriptor.digest {
-            return Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)));
+            return Err(Error::digest(format!(
+                "a blob of the image is damaged: it should be {} and is {found}",
+                descriptor.digest
+            )));
         }
         self.blobs.insert(found, digest);
         Ok(())
     }
 
     fn path(&self, descriptor: &Descriptor) -> Result<std::path::PathBuf> {
-        let hex = descriptor.digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let hex = hex.ok_or_else(|| Error::build(format!("the image names a blob by `{}`, which is no SHA-256 digest", descriptor.digest)))?;
+        let hex = descriptor
+            .digest
+            .strip_prefix("sha256:")
+            .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = hex.ok_or_else(|| {
+            Error::build(format!("the image names a blob by `{}`, which is no SHA-256 digest", descriptor.digest))
+        })?;
         Ok(self.folder.join("blobs/sha256").join(hex))
     }
 }

@@ -32,8 +32,13 @@ pub fn from_program(store: &Store, name: &str, program: &[u8], architecture: Arc
 fn put(store: &Store, bytes: &[u8], media_type: &str) -> Result<(Descriptor, Digest)> {
     let digest = store.put_bytes(bytes)?;
     let size = bytes.len() as u64;
-    let descriptor =
-        Descriptor { media_type: media_type.into(), digest: format!("sha256:{}", digest.hex()), size, platform: None, annotations: BTreeMap::new() };
+    let descriptor = Descriptor {
+        media_type: media_type.into(),
+        digest: format!("sha256:{}", digest.hex()),
+        size,
+        platform: None,
+        annotations: BTreeMap::new(),
+    };
     Ok((descriptor, digest))
 }
 

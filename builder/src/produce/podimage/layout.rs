@@ -72,7 +72,8 @@ impl Layout {
         });
         tree.add_file(&format!("{folder}/index.json"), store.put_bytes(index.to_string().as_bytes())?, false)?;
         tree.add_file(&format!("{folder}/oci-layout"), store.put_bytes(br#"{"imageLayoutVersion":"1.0.0"}"#)?, false)?;
-        let blobs = self.images.values().flat_map(|image| &image.blobs).map(|blob| (blob.hex(), *blob)).collect::<BTreeMap<_, _>>();
+        let blobs =
+            self.images.values().flat_map(|image| &image.blobs).map(|blob| (blob.hex(), *blob)).collect::<BTreeMap<_, _>>();
         for (hex, blob) in blobs {
             tree.add_file(&format!("{folder}/blobs/sha256/{hex}"), blob, false)?;
         }

@@ -1,0 +1,121 @@
+//! A lock against a plan.
+
+use crate::{changed, expect, project, resolve};
+use osbuild::error::Kind;
+use osbuild::plan::{
+    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Moved, Packages, Plan, RustToolchain, Toolchains, moved,
+    set_version,
+};
+
+fn package(wish: &DebianWish) -> DebianPackage {
+    let DebianWish { package, architecture, .. } = wish.clone();
+    DebianPackage { package, version: "1".into(), architecture, sha256: "00".into(), size: 1 }
+}
+
+/// A lock that pins what the plan wants.
+fn lock(plan: &Plan) -> Lock {
+    let wanted = &plan.wanted;
+    let packages = |wishes: &[DebianWish]| Packages { packages: wishes.iter().map(package).collect() };
+    let go = wanted.go_modules.iter().map(|wish| GoLock {
+        component: wish.component.clone(),
+        module: wish.module.clone(),
+        version: wish.version.clone(),
+        go_mod: None,
+        modules: Vec::new(),
+    });
+    let rust = wanted.rust_toolchain.clone();
+    Lock {
+        version: Lock::VERSION,
+        recipe: plan.recipe.clone(),
+        epoch: 1_790_000_000,
+        wanted: wanted.digest(),
+        kernel_source: package(&wanted.kernel_source),
+        stub: package(&wanted.stub),
+        sandbox: packages(&wanted.sandbox),
+        cross: packages(&wanted.cross),
+        files: packages(&wanted.files),
+        go: go.collect(),
+        toolchain: Toolchains {
+            go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: "00".into(), size: 1 },
+            rust: RustToolchain { version: rust.version, targets: rust.targets, sha256: "00".into(), size: 1 },
+        },
+        crates: CratesLock { digest: wanted.crates_digest() },
+    }
+}
+
+#[test]
+fn a_lock_of_the_same_plan_is_taken() {
+    let plan = resolve(&project());
+    let lock = lock(&plan);
+    assert_eq!(plan.lock(lock.clone()).unwrap().lock.get(), &lock);
+}
+
+#[test]
+fn a_stale_lock_says_what_moved() {
+    let before = lock(&resolve(&project()));
+    let changes = [
+        ("recipes/base.toml", "\"1.4.3\"", "\"1.4.4\""),
+        ("recipes/base.toml", "[\"bash\"]", "[\"bash\", \"curl\"]"),
+        ("recipes/base.toml", "\"1.26.8\"", "\"1.26.9\""),
+        ("Cargo.lock", "checksum = \"c", "checksum = \"d"),
+    ];
+    let error = resolve(&changed(&changes)).lock(before).map(|_| ()).unwrap_err();
+    assert_eq!(error.kind, Kind::Lock);
+    expect("stale-lock.txt", &format!("{error}\n"));
+}
+
+#[test]
+fn a_change_that_no_line_of_the_lock_shows_makes_it_stale_too() {
+    let before = lock(&resolve(&project()));
+    let tags = ("components/runc/component.toml", "\"seccomp\", ", "");
+    assert_eq!(resolve(&changed(&[tags])).lock(before).map(|_| ()).unwrap_err().kind, Kind::Lock);
+}
+
+#[test]
+fn a_lock_edited_by_hand_is_stale() {
+    let plan = resolve(&project());
+    let mut edited = lock(&plan);
+    edited.go[0].version = "v2.2.8".into();
+    let error = plan.lock(edited).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("containerd: `v2.2.9` is wanted, `v2.2.8` is locked"), "{error}");
+}
+
+#[test]
+fn what_is_built_without_new_inputs_leaves_the_lock_alone() {
+    let before = lock(&resolve(&project()));
+    let file = ("recipes/base.toml", "127.0.0.1 localhost", "127.0.0.1 localhost node");
+    let option = ("recipes/small.toml", "LOG_BUF_SHIFT = 17", "LOG_BUF_SHIFT = 18");
+    assert!(resolve(&changed(&[file, option])).lock(before).is_ok());
+}
+
+#[test]
+fn the_lock_of_another_recipe_is_refused() {
+    let plan = resolve(&project());
+    let other = Lock { recipe: "large".into(), ..lock(&plan) };
+    let other = plan.lock(other).map(|_| ()).unwrap_err();
+    expect("other-lock.txt", &format!("{other}\n"));
+}
+
+#[test]
+fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
+    let project = project();
+    let files = set_version(&project, "small", "containerd", "2.2.10".parse().unwrap()).unwrap();
+    let before = String::from_utf8(project.files["recipes/base.toml"].clone()).unwrap();
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), [("recipes/base.toml".to_owned(), before.replace("2.2.9", "2.2.10"))]);
+    assert!(set_version(&project, "small", "runc", "1.4.3".parse().unwrap()).unwrap().is_empty());
+    assert!(set_version(&project, "small", "mount", "1.4.3".parse().unwrap()).unwrap().is_empty());
+}
+
+#[test]
+fn an_update_says_what_moved() {
+    let before = lock(&resolve(&project()));
+    let mut after = before.clone();
+    after.kernel_source.version = "2".into();
+    after.sandbox.packages.remove(0);
+    after.go.retain(|go| go.component != "runc");
+    let moved: Vec<String> = moved(&before, &after)
+        .into_iter()
+        .map(|Moved { name, from, to }| format!("{name}: {} -> {}", from.unwrap_or_default(), to.unwrap_or_default()))
+        .collect();
+    assert_eq!(moved, ["bash for amd64: 1 -> ", "linux-source-6.12 for amd64: 1 -> 2", "runc: v1.4.3 -> "]);
+}

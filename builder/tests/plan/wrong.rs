@@ -1,0 +1,189 @@
+//! Each way in which a recipe, a board or a component can be wrong, with the whole message.
+
+use crate::{changed, expect, refusal, resolve};
+use osbuild::error::Kind;
+use osbuild::plan::{self, Strictness};
+
+const SMALL: &str = "recipes/small.toml";
+const BASE: &str = "recipes/base.toml";
+const BENCH: &str = "boards/bench.toml";
+
+/// The message after these changes is the expected one, and its exit code that of a wrong recipe.
+#[track_caller]
+fn refused(name: &str, changes: &[(&str, &str, &str)]) {
+    let error = refusal(&changed(changes));
+    assert_eq!(error.kind, Kind::Usage);
+    expect(&format!("{name}.txt"), &format!("{error}\n"));
+}
+
+#[test]
+fn unknown_key_suggests_the_nearest() {
+    refused("unknown-key", &[(SMALL, "[kernel.options]", "[kernal.options]")]);
+}
+
+#[test]
+fn a_wrong_type_says_what_was_expected_and_what_is_there() {
+    refused(
+        "wrong-type",
+        &[(BENCH, "min-ram-mib = 256", "min-ram-mib = \"256\""), (BENCH, "= 512", "= 520"), (SMALL, "0o600", "600")],
+    );
+}
+
+#[test]
+fn an_unknown_component_suggests_the_nearest() {
+    refused(
+        "unknown-component",
+        &[(BASE, "component = \"runc\"", "component = \"rnc\""), (SMALL, "inherit", "pause = \"dchp\"\ninherit")],
+    );
+}
+
+#[test]
+fn a_component_of_the_wrong_kind_says_what_it_lacks() {
+    refused("wrong-kind-of-component", &[(BASE, "component = \"linux\"", "component = \"runc\"")]);
+}
+
+#[test]
+fn an_inheritance_cycle_shows_its_way() {
+    refused("inheritance-cycle", &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")]);
+}
+
+#[test]
+fn an_unknown_parent_and_an_unknown_board_suggest_the_nearest() {
+    refused("unknown-parent", &[(SMALL, "\"base\"", "\"bas\"")]);
+    refused("unknown-board", &[(SMALL, "\"bench\"", "\"bensch\"")]);
+}
+
+#[test]
+fn an_eighth_binary_is_refused() {
+    refused("eighth-binary", &[(BASE, "[kernel]", "curl = { component = \"curl\", version = \"8.0.0\" }\n\n[kernel]")]);
+}
+
+#[test]
+fn a_missing_binary_is_named() {
+    refused("missing-binary", &[(BASE, "runc = { component = \"runc\", version = \"1.4.3\" }\n", "")]);
+}
+
+#[test]
+fn binaries_have_the_versions_and_components_that_they_need() {
+    let changes = [
+        (BASE, "init = { component = \"init\" }", "init = { component = \"init\", version = \"1.0.0\" }"),
+        (BASE, "component = \"runc\", version = \"1.4.3\"", "component = \"runc\""),
+        (BASE, "umount = { component = \"mount\" }", "umount = { component = \"init\" }"),
+    ];
+    refused("binaries", &changes);
+    refused(
+        "two-versions",
+        &[(
+            BASE,
+            "containerd = { component = \"containerd\", version = \"2.2.9\" }",
+            "containerd = { component = \"containerd\", version = \"2.2.8\" }",
+        )],
+    );
+}
+
+#[test]
+fn every_problem_of_every_file_comes_at_once() {
+    let changes = [
+        (SMALL, "inherit = \"base\"", "inherit = \"base\"\nbord = \"bench\""),
+        (BASE, "stub = \"systemd-boot-efi\"", "stub = \"Systemd\""),
+        (BENCH, "architecture = \"arm64\"", "architecture = \"arm\""),
+        ("components/runc/component.toml", "module = ", "modul = "),
+        ("components/linux/fragments/base.config", "CONFIG_64BIT=y", "CONFIG_64BIT=m"),
+        ("recipes/hello.yaml", "kind: Pod", "kind: Job"),
+    ];
+    refused("all-at-once", &changes);
+}
+
+#[test]
+fn broken_syntax_is_shown_where_it_is() {
+    refused("syntax", &[(SMALL, "EROFS_FS = true", "EROFS_FS = = true"), (SMALL, "api-servers = [", "api-servers = [\"")]);
+}
+
+#[test]
+fn a_file_that_cannot_be_on_the_node_is_refused() {
+    let files = [
+        "\"/bin/sh\" = { text = \"\", mode = 0o644 }",
+        "\"/run/x\" = { text = \"\", mode = 0o644 }",
+        "\"/etc/tool\" = { text = \"#!/bin/sh\", mode = 0o755 }",
+        "\"/etc/hosts/more\" = { text = \"\", mode = 0o644 }",
+        "\"/etc/../x\" = { text = \"\", mode = 0o644 }",
+        "\"/etc/a\" = { source = \"recipes/helo.txt\", mode = 0o644 }",
+        "\"/etc/b\" = { text = \"\", source = \"x\", mode = 0o644 }",
+        "\"/etc/c\" = { mode = 0o644 }",
+        "\"/etc/d\" = { text = \"\" }",
+        "\"/etc/e\" = { text = \"\", mode = 0o4755 }",
+        "\"/etc/f\" = false",
+    ];
+    refused("files", &[(SMALL, "[files]\n", &format!("[files]\n{}\n", files.join("\n")))]);
+}
+
+#[test]
+fn a_pod_must_fit_its_manifest() {
+    refused("pod-name", &[("recipes/hello.yaml", "  name: hello", "  name: hallo")]);
+    refused("pod-without-digest", &[(SMALL, "digest = ", "# digest = ")]);
+    let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
+    refused("pod-with-two-images", &[("recipes/hello.yaml", "  containers:", several)]);
+    refused("pod-image-without-provider", &[("components/pods/dhcp/pod.yaml", "localhost/dhcp:1", "localhost/dhcpd:1")]);
+    refused("pod-manifest-absent", &[(SMALL, "hello.yaml", "goodbye.yaml")]);
+}
+
+#[test]
+fn two_pods_may_not_call_different_images_by_one_name() {
+    refused("pod-images-clash", &[("recipes/hello.yaml", "localhost/hello:1", "localhost/dhcp:1")]);
+}
+
+#[test]
+fn a_pod_may_have_several_images() {
+    let digest = format!("digest = \"sha256:{}\"", "0".repeat(64));
+    let images = format!(
+        "[pods.hello.images]\n\"localhost/hello:1\" = {{ archive = \"a.tar\", {digest} }}\n\"localhost/first:1\" = {{ archive = \"b.tar\", {digest} }}"
+    );
+    let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
+    let project = changed(&[
+        (SMALL, &format!("image = \"hello.tar\"\n{digest}"), &images),
+        ("recipes/hello.yaml", "  containers:", several),
+    ]);
+    let pod = resolve(&project).pods.pop().unwrap();
+    assert_eq!(
+        pod.images.iter().map(|image| image.name.as_str()).collect::<Vec<_>>(),
+        ["localhost/first:1", "localhost/hello:1"]
+    );
+}
+
+#[test]
+fn the_kernel_is_asked_for_what_exists() {
+    let changes = [
+        (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\"\nCONFIG-X = true\nCONFIG_Y = true"),
+        (SMALL, "[kernel.options]", "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n[kernel.options]"),
+        ("components/linux/component.toml", "[\"base\"]", "[\"bse\"]"),
+    ];
+    refused("kernel", &changes);
+}
+
+#[test]
+fn an_inherited_entry_is_taken_away_by_false() {
+    let project = changed(&[
+        (SMALL, "[pods.hello]", "[pods]\ndhcp = false\n\n[pods.hello]"),
+        (SMALL, "[files]\n", "[files]\n\"/etc/hosts\" = false\n"),
+    ]);
+    let plan = resolve(&project);
+    assert_eq!(plan.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), ["hello"]);
+    assert!(!plan.files.iter().any(|file| file.path == "/etc/hosts"));
+    assert!(plan.files.iter().any(|file| file.path == "/etc/os-release"));
+}
+
+#[test]
+fn a_recipe_that_does_not_exist_suggests_the_nearest() {
+    let error = plan::resolve(&crate::project(), "smal", crate::TODAY, Strictness::Build).map(|_| ()).unwrap_err();
+    expect("unknown-recipe.txt", &format!("{error}\n"));
+}
+
+#[test]
+fn check_finds_what_no_recipe_uses() {
+    let mut project = crate::project();
+    project.files.insert("boards/spare.toml".into(), b"architecture = \"amd64\"\n".to_vec());
+    project.files.insert("components/spare/component.toml".into(), b"abut = \"a slip\"\n".to_vec());
+    let problems = plan::check(&project, crate::TODAY);
+    assert!(problems.iter().any(|problem| problem.message.contains("`abut`")), "{problems:#?}");
+    assert!(problems.iter().any(|problem| problem.message.contains("`sector-size` is missing")), "{problems:#?}");
+}
