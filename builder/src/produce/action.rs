@@ -2,17 +2,18 @@
 //! Execution API defines it, is the key of its result.
 
 use super::digest::Digest;
-use super::disk::OnDisk;
+use super::disk::{self, OnDisk};
 use super::reapi;
 use super::sandbox::SandboxRoot;
 use super::store::Store;
 use crate::error::{Error, Result};
 use prost::Message;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Where an action runs and finds its input tree.
 pub const BUILD: &str = "/build";
@@ -22,6 +23,10 @@ pub const TOOLCHAIN: &str = "/toolchain";
 
 /// The environment of each action beneath its own: nothing of the host's gets in.
 const ENVIRONMENT: [(&str, &str); 4] = [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
+
+/// The time of modification of each input, in seconds: an arbitrary one that no archive format refuses. All have the same, so that none
+/// is newer than another.
+const INPUT_TIME: u64 = 500_000_000;
 
 /// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
 const CPU_TIME: &str = "osbuild/cpu-time";
@@ -101,10 +106,14 @@ impl InputTree {
         for (name, node) in &self.entries {
             let path = directory.join(name);
             match node {
-                Node::File { digest, executable } => store.copy_to(digest, &path, if *executable { 0o755 } else { 0o644 })?,
+                Node::File { digest, executable } => {
+                    store.copy_to(digest, &path, if *executable { 0o755 } else { 0o644 })?;
+                    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(INPUT_TIME);
+                    fs::File::open(&path).and_then(|file| file.set_modified(time)).at("write", &path)?;
+                }
                 Node::Symlink(target) => std::os::unix::fs::symlink(target, &path).at("write", &path)?,
                 Node::Directory(tree) => {
-                    fs::create_dir(&path).at("make the directory", &path)?;
+                    disk::make_directory(&path)?;
                     tree.write(store, &path)?;
                 }
             }
@@ -137,9 +146,12 @@ impl InputTree {
         let mut parents = names(path)?;
         let last = parents.pop().expect("a path has at least one name");
         let tree = parents.into_iter().try_fold(self, |tree, name| tree.directory(name, path))?;
-        match tree.entries.insert(last.to_owned(), node) {
-            None => Ok(()),
-            Some(_) => Err(Error::build(format!("`{path}` is twice among the inputs of one step"))),
+        match tree.entries.entry(last.to_owned()) {
+            Entry::Vacant(free) => {
+                free.insert(node);
+                Ok(())
+            }
+            Entry::Occupied(_) => Err(Error::build(format!("`{path}` is twice among the inputs of one step"))),
         }
     }
 

@@ -3,11 +3,9 @@
 mod bubblewrap;
 mod failure;
 mod log;
-#[cfg(test)]
-mod tests;
 
 use super::action::{Action, ActionResult, OutputFile};
-use super::disk::OnDisk;
+use super::disk::{self, OnDisk};
 use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
@@ -16,7 +14,7 @@ use bubblewrap::{Ended, Sandbox};
 use log::Log;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -122,18 +120,12 @@ fn no_output(action: &Action, output: &str, what: &str) -> Error {
 /// Makes `/build` and `/tmp` of the sandbox, and gives the path of the former.
 fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf> {
     let build = scratch.path().join("build");
-    let directories = ["build", "build/home", "tmp"].iter().map(|name| scratch.path().join(name));
-    let input = &action.input;
-    for directory in directories {
-        fs::create_dir_all(&directory).at("make the directory", &directory)?;
-        if directory == build {
-            input.write(store, &build)?;
-        }
-    }
-    for output in &action.outputs {
-        let directory = build.join(output).parent().map(Path::to_owned).unwrap_or_default();
-        fs::create_dir_all(&directory).at("make the directory", &directory)?;
-    }
+    disk::make_directory(&scratch.path().join("tmp"))?;
+    disk::make_directory(&build)?;
+    let mut input = action.input.clone();
+    let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
+    outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
+    input.write(store, &build)?;
     Ok(build)
 }
 

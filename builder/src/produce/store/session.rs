@@ -2,8 +2,8 @@
 
 use super::{Lock, Store};
 use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
-use rustix::fs::{FlockOperation, flock};
+use crate::produce::disk::{self, OnDisk};
+use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +13,17 @@ pub(super) struct Session {
     directory: PathBuf,
     count: AtomicU64,
     _alive: Lock,
-    in_use: File,
+    in_use: Lock,
 }
 
 impl Session {
     /// Begins a session and sweeps away those whose build is gone.
     pub(super) fn begin(root: &Path) -> Result<Session> {
-        let tmp = root.join("tmp");
-        let in_use = open_lock(&root.join("locks/in-use"))?;
-        flock(&in_use, FlockOperation::LockShared).at("lock", root)?;
+        let (tmp, locks) = (root.join("tmp"), root.join("locks"));
+        let in_use = Lock::acquire(&locks.join("in-use"), FlockOperation::NonBlockingLockShared, || Ok(()))?;
         let (directory, alive, abandoned) = {
             // A session without a lock is an abandoned one, so nobody may look between the making of the two.
-            let gate = open_lock(&root.join("locks/sessions"))?;
-            flock(&gate, FlockOperation::LockExclusive).at("lock", root)?;
+            let _gate = Lock::acquire(&locks.join("sessions"), FlockOperation::NonBlockingLockExclusive, || Ok(()))?;
             let abandoned = abandoned(&tmp)?;
             let directory = tempfile::Builder::new().prefix("build-").tempdir_in(&tmp).at("make a directory in", &tmp)?.keep();
             let alive =
@@ -34,7 +32,7 @@ impl Session {
         };
         for (path, _lock) in abandoned {
             // A sandbox that is dying may still hold a file for an instant: the next build tries again.
-            let _ = fs::remove_dir_all(path);
+            let _ = disk::remove(&path);
         }
         Ok(Session { directory, count: AtomicU64::new(0), _alive: alive, in_use })
     }
@@ -46,30 +44,17 @@ impl Session {
 
     /// Runs `work` while no other build uses the store; `None` when one does.
     pub(super) fn alone<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
-        match flock(&self.in_use, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                // The kernel gives the shared lock up before it tries for the other one.
-                flock(&self.in_use, FlockOperation::LockShared).at("lock", &self.directory)?;
-                return Ok(None);
-            }
-            Err(error) => return Err(error).at("lock", &self.directory),
-        }
-        let result = work();
-        flock(&self.in_use, FlockOperation::LockShared).at("lock", &self.directory)?;
-        result.map(Some)
+        let result = self.in_use.exclude().then(work);
+        self.in_use.share(&self.directory)?;
+        result.transpose()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         // What cannot be removed now is swept by the next build.
-        let _ = fs::remove_dir_all(&self.directory);
+        let _ = disk::remove(&self.directory);
     }
-}
-
-fn open_lock(path: &Path) -> Result<File> {
-    File::options().create(true).truncate(false).write(true).open(path).at("open", path)
 }
 
 fn hold(directory: &Path) -> Result<Option<Lock>> {
@@ -104,7 +89,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed now goes with the session's directory.
-        let _ = fs::remove_dir_all(&self.path);
+        let _ = disk::remove(&self.path);
     }
 }
 
@@ -112,7 +97,7 @@ impl Store {
     /// A new, empty directory for unfinished things.
     pub fn scratch(&self) -> Result<Scratch> {
         let path = self.inner.session.fresh("work");
-        fs::create_dir(&path).at("make the directory", &path)?;
+        disk::make_directory(&path)?;
         Ok(Scratch { path })
     }
 }

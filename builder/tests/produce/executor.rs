@@ -1,77 +1,21 @@
-use super::*;
-use crate::error::Kind;
-use crate::produce::action::InputTree;
-use crate::produce::digest::Digest;
-use crate::produce::sandbox::SandboxRoot;
-use crate::report::{Color, Verbosity};
-use std::time::Duration;
+//! Actions in a real sandbox.
 
-/// A store of its own, and a sandbox root that holds nothing but a static shell.
-struct Bench {
-    directory: tempfile::TempDir,
-    store: Store,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path().join("store")).unwrap();
-        Bench { directory, store }
-    }
-
-    fn executor(&self) -> Executor {
-        let report = Report::new(Verbosity::Quiet, Color::Never);
-        Executor::new(self.store.clone(), report, 1, self.directory.path().join("logs"))
-    }
-
-    /// A shell script as an action. Debian's package `busybox-static` gives the shell.
-    fn script(&self, script: &str, outputs: &[&str]) -> Action {
-        let key = Digest::of(b"busybox");
-        let fill = |root: &Path| {
-            fs::create_dir_all(root.join("usr/bin")).unwrap();
-            for name in ["build", "dev", "proc", "tmp", "toolchain"] {
-                fs::create_dir(root.join(name)).unwrap();
-            }
-            let shell = fs::read("/bin/busybox").expect("busybox-static is installed");
-            fs::write(root.join("usr/bin/busybox"), shell).unwrap();
-            fs::set_permissions(root.join("usr/bin/busybox"), fs::Permissions::from_mode(0o755)).unwrap();
-            for name in ["sh", "cat", "ls", "sleep", "mkdir", "ln", "nproc", "id", "env", "wget", "ip", "dd", "touch", "chmod"] {
-                std::os::unix::fs::symlink("busybox", root.join("usr/bin").join(name)).unwrap();
-            }
-            Ok(())
-        };
-        let path = self.store.tree(&key, fill).unwrap();
-        Action {
-            name: "a test/step".to_owned(),
-            argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            env: BTreeMap::new(),
-            input: InputTree::new(),
-            outputs: outputs.iter().map(|&output| output.to_owned()).collect(),
-            root: SandboxRoot { key, path },
-            toolchains: Vec::new(),
-        }
-    }
-
-    /// What the script writes into the output `out`.
-    fn says(&self, script: &str) -> String {
-        let result = self.executor().run(&self.script(&format!("({script}) >out 2>&1"), &["out"])).unwrap();
-        String::from_utf8(self.store.read(&result.output("out").unwrap()).unwrap()).unwrap()
-    }
-
-    fn fails(&self, script: &str) -> Error {
-        self.executor().run(&self.script(script, &["out"])).unwrap_err()
-    }
-}
+use crate::bench::Bench;
+use osbuild::error::Kind;
+use osbuild::produce::action::{OutputFile, Toolchain};
+use osbuild::produce::digest::Digest;
+use std::fs;
+use std::time::{Duration, Instant};
 
 #[test]
 fn an_action_makes_its_outputs_from_its_inputs() {
     let bench = Bench::new();
     let mut action = bench.script("cat in/text > out/copy; chmod 755 out/copy; echo said", &["out/copy"]);
-    action.input.add_file("in/text", bench.store.put_bytes(b"input").unwrap(), false).unwrap();
+    action.input.add_file("in/text", bench.store().put_bytes(b"input").unwrap(), false).unwrap();
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(result.outputs["out/copy"], OutputFile { digest: Digest::of(b"input"), executable: true });
-    assert_eq!(bench.store.read(&result.log.unwrap()).unwrap(), b"said\n");
-    assert_eq!(fs::read(bench.directory.path().join("logs/a-test-step.log")).unwrap(), b"said\n");
+    assert_eq!(bench.store().read(&result.log.unwrap()).unwrap(), b"said\n");
+    assert_eq!(fs::read(bench.directory().join("logs/a-test-step.log")).unwrap(), b"said\n");
 }
 
 #[test]
@@ -127,12 +71,12 @@ fn an_action_sees_as_many_processors_as_there_are_jobs() {
 #[test]
 fn the_root_and_toolchains_are_read_only() {
     let bench = Bench::new();
-    let tools = bench.store.tree(&Digest::of(b"tools"), |root| fs::write(root.join("tool"), "a tool").at("write", root)).unwrap();
+    let tools = bench.store().tree(&Digest::of(b"tools"), |root| Ok(fs::write(root.join("tool"), "a tool").unwrap())).unwrap();
     let mut action = bench.script(
         "cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch /usr/bin/new && ! touch /new",
         &["out"],
     );
-    action.toolchains.push(crate::produce::action::Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });
+    action.toolchains.push(Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(result.outputs["out"].digest, Digest::of(b"a tool"));
 }
@@ -184,6 +128,6 @@ fn a_stop_ends_everything_in_the_sandbox_at_once() {
     });
     assert_eq!(error.kind, Kind::Stopped);
     assert!(began.elapsed() < Duration::from_secs(5));
-    let scratch = bench.store.sizes().unwrap().unfinished;
+    let scratch = bench.store().sizes().unwrap().unfinished;
     assert!(scratch < 100_000, "{scratch}");
 }
