@@ -7,3 +7,5 @@ pub mod console;
 pub mod disk;
 pub mod paths;
 pub mod pods;
+pub mod sockets;
+pub mod writable;

@@ -39,5 +39,10 @@ pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// What `/etc/resolv.conf` in the root links to. `init` writes it, from the `net` socket.
+pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
+/// The time servers, one address a line, which the `time` pod reads. `init` writes it, by rename, from the `net` socket; its folder
+/// is there before the kubelet starts. It is not beside the socket, as a read-only mount does not keep a pod from connecting.
+pub const NTP_SERVERS: &str = "/run/osbuild/ntp/servers";
 /// The folder of `init.log`, `containerd.log` and `kubelet.log`.
 pub const LOGS: &str = "/var/log";

@@ -1,0 +1,80 @@
+//! What can be wrong with a partition table.
+
+use std::{fmt, io};
+
+/// Why a partition table was not read or not made.
+#[derive(Debug)]
+pub enum Error {
+    /// The sector size is neither 512 nor 4096.
+    SectorSize(u64),
+    /// A disk of this many bytes has no room for a partition table.
+    DiskTooSmall(u64),
+    /// A header does not begin with `EFI PART`.
+    NoSignature,
+    /// A header is of another revision or size than that of UEFI 2.10.
+    Revision,
+    /// A header's checksum is wrong.
+    HeaderChecksum,
+    /// A header says that it stands in another sector.
+    WrongSector {
+        /// The sector that it names.
+        found: u64,
+        /// The sector in which it stands.
+        expected: u64,
+    },
+    /// An array is of another shape than 128 entries of 128 bytes.
+    Array {
+        /// The number of its entries.
+        entries: u32,
+        /// Bytes of each.
+        size: u32,
+    },
+    /// An array's checksum is wrong.
+    ArrayChecksum,
+    /// A header refers to this sector, which the disk does not have.
+    BeyondDisk(u64),
+    /// A partition with this number is unused, out of order, or has a number that is not within 1 and 128.
+    Number(u32),
+    /// The name of this partition is too long or not text.
+    Name(u32),
+    /// This partition ends before it begins or leaves the usable sectors.
+    OutOfRange(u32),
+    /// These two partitions share sectors.
+    Overlap(u32, u32),
+    /// The disk could not be read.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SectorSize(size) => write!(f, "a sector of `{size}` bytes is neither 512 nor 4096"),
+            Self::DiskTooSmall(size) => write!(f, "a disk of `{size}` bytes has no room for a partition table"),
+            Self::NoSignature => write!(f, "no partition table: the header does not begin with `EFI PART`"),
+            Self::Revision => write!(f, "the partition table's header is not of revision 1.0 with 92 bytes"),
+            Self::HeaderChecksum => write!(f, "the checksum of the partition table's header is wrong"),
+            Self::WrongSector { found, expected } => {
+                write!(f, "the partition table's header in sector `{expected}` says that it is in sector `{found}`")
+            }
+            Self::Array { entries, size } => {
+                write!(f, "the partition table has `{entries}` entries of `{size}` bytes instead of 128 of 128")
+            }
+            Self::ArrayChecksum => write!(f, "the checksum of the partition table's entries is wrong"),
+            Self::BeyondDisk(sector) => write!(f, "the partition table refers to sector `{sector}`, past the disk's end"),
+            Self::Number(number) => write!(f, "partition `{number}` is unused, out of order or not within 1 and 128"),
+            Self::Name(number) => write!(f, "the name of partition `{number}` is not text of at most 36 UTF-16 units"),
+            Self::OutOfRange(number) => write!(f, "partition `{number}` does not lie within the disk's usable sectors"),
+            Self::Overlap(one, other) => write!(f, "partitions `{one}` and `{other}` overlap"),
+            Self::Io(_) => write!(f, "the disk could not be read"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What can be wrong with a PE image.
+
+use std::fmt;
+
+/// Why an image was not read or not extended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The bytes end before this part.
+    Truncated(&'static str),
+    /// The bytes do not begin with `MZ`, or no `PE` header stands where they say.
+    NotPe,
+    /// The image is of another kind than PE32+.
+    NotPe32Plus(u16),
+    /// This alignment is no power of two within the limits of the format.
+    Alignment(u32),
+    /// The data of this section do not lie within the file.
+    SectionData(String),
+    /// The name of this section is empty, longer than 8 bytes, or a reference to a string table.
+    SectionName(String),
+    /// The image has a section of this name already.
+    SectionExists(String),
+    /// The header has no room for this many further sections.
+    NoRoom(usize),
+    /// The image is signed. What is added would break the signature.
+    Signed,
+    /// The image would be larger than the format allows (4 GiB).
+    TooLarge,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated(part) => write!(f, "the PE image ends before its {part}"),
+            Self::NotPe => write!(f, "no PE image: `MZ` or `PE` is missing"),
+            Self::NotPe32Plus(magic) => write!(f, "the PE image is of kind `{magic:#x}`, not PE32+"),
+            Self::Alignment(value) => write!(f, "the PE image has an impossible alignment of `{value}` bytes"),
+            Self::SectionData(name) => write!(f, "the data of PE section `{name}` lie outside the file"),
+            Self::SectionName(name) => write!(f, "`{name}` is no name for a PE section"),
+            Self::SectionExists(name) => write!(f, "the PE image has a section `{name}` already"),
+            Self::NoRoom(count) => write!(f, "the PE header has no room for `{count}` more sections"),
+            Self::Signed => write!(f, "the PE image is signed already"),
+            Self::TooLarge => write!(f, "the PE image would be larger than 4 GiB"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

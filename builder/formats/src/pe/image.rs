@@ -1,0 +1,131 @@
+//! The reader: headers and sections.
+
+use super::Error;
+use crate::le;
+
+/// Offsets within the optional header.
+pub(super) const SECTION_ALIGNMENT: usize = 32;
+pub(super) const FILE_ALIGNMENT: usize = 36;
+pub(super) const SIZE_OF_IMAGE: usize = 56;
+pub(super) const SIZE_OF_HEADERS: usize = 60;
+pub(super) const CHECKSUM: usize = 64;
+const DIRECTORY_COUNT: usize = 108;
+const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
+/// Bytes of one entry of the section table.
+pub(super) const SECTION_HEADER: usize = 40;
+
+/// A section of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section<'a> {
+    /// Its name, up to 8 bytes without padding.
+    pub name: String,
+    /// Where it is loaded, relative to the image's start.
+    pub address: u32,
+    /// Bytes that it takes in memory.
+    pub virtual_size: u32,
+    /// Where its data stand in the file.
+    pub offset: u32,
+    /// What it may be used for (`IMAGE_SCN_…`).
+    pub characteristics: u32,
+    /// What is in the file, with its padding.
+    raw: &'a [u8],
+}
+
+impl<'a> Section<'a> {
+    /// Its data: as many bytes as the file holds, without what only pads the file.
+    pub fn data(&self) -> &'a [u8] {
+        &self.raw[..self.raw.len().min(self.virtual_size as usize)]
+    }
+
+    /// Bytes that its data take in the file, with padding.
+    pub(super) fn raw_size(&self) -> u32 {
+        self.raw.len() as u32
+    }
+}
+
+/// A PE32+ image.
+#[derive(Clone, Debug)]
+pub struct Image<'a> {
+    /// What it runs on: `0x8664` for x86_64, `0xaa64` for aarch64.
+    pub machine: u16,
+    /// Bytes that the loaded image takes in memory.
+    pub size_of_image: u32,
+    /// Its sections in the order of the table.
+    pub sections: Vec<Section<'a>>,
+    pub(super) section_alignment: u32,
+    pub(super) file_alignment: u32,
+    pub(super) size_of_headers: u32,
+    /// Where the COFF header, the optional header and the section table stand.
+    pub(super) coff: usize,
+    pub(super) optional: usize,
+    pub(super) table: usize,
+    /// Whether it has a certificate table.
+    pub(super) signed: bool,
+}
+
+impl<'a> Image<'a> {
+    /// Reads the headers and checks that every section lies within `bytes`.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        if !bytes.starts_with(b"MZ") {
+            return Err(Error::NotPe);
+        }
+        let signature = le::u32_at(bytes, 0x3C).ok_or(Error::Truncated("DOS header"))? as usize;
+        if !bytes.get(signature..).is_some_and(|rest| rest.starts_with(b"PE\0\0")) {
+            return Err(Error::NotPe);
+        }
+        let coff = signature + 4;
+        let short = |offset| le::u16_at(bytes, offset).ok_or(Error::Truncated("COFF header"));
+        let optional = coff + 20;
+        let table = optional + usize::from(short(coff + 16)?);
+        let header = bytes.get(optional..table).ok_or(Error::Truncated("optional header"))?;
+        let field = |offset| le::u32_at(header, offset).ok_or(Error::Truncated("optional header's end"));
+        match le::u16_at(header, 0) {
+            Some(0x20B) => {}
+            magic => return Err(Error::NotPe32Plus(magic.unwrap_or(0))),
+        }
+        let signed = field(DIRECTORY_COUNT)? > 4 && field(CERTIFICATE_DIRECTORY + 4)? != 0;
+        let sections = sections(bytes, table, usize::from(short(coff + 2)?))?;
+        Ok(Self {
+            machine: short(coff)?,
+            size_of_image: field(SIZE_OF_IMAGE)?,
+            sections,
+            section_alignment: field(SECTION_ALIGNMENT)?,
+            file_alignment: field(FILE_ALIGNMENT)?,
+            size_of_headers: field(SIZE_OF_HEADERS)?,
+            coff,
+            optional,
+            table,
+            signed,
+        })
+    }
+
+    /// The section of this name, the first if there are several.
+    pub fn section(&self, name: &str) -> Option<&Section<'a>> {
+        self.sections.iter().find(|section| section.name == name)
+    }
+
+    /// Where the section table ends.
+    pub(super) fn table_end(&self) -> usize {
+        self.table + self.sections.len() * SECTION_HEADER
+    }
+}
+
+fn sections(bytes: &[u8], table: usize, count: usize) -> Result<Vec<Section<'_>>, Error> {
+    let headers = bytes.get(table..table + count * SECTION_HEADER).ok_or(Error::Truncated("section table"))?;
+    let (headers, _) = headers.as_chunks::<SECTION_HEADER>();
+    headers.iter().map(|header| section(bytes, header)).collect()
+}
+
+fn section<'a>(bytes: &'a [u8], header: &[u8; SECTION_HEADER]) -> Result<Section<'a>, Error> {
+    let field = |offset| le::u32_at(header, offset).expect("each field stands within the 40 bytes");
+    let name = header[..8].split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name).into_owned();
+    let (raw_size, offset) = (field(16), field(20));
+    // A section without data, such as `.bss`, may name any offset.
+    let raw = match raw_size {
+        0 => Some(&[][..]),
+        size => bytes.get(offset as usize..).and_then(|rest| rest.get(..size as usize)),
+    };
+    let Some(raw) = raw else { return Err(Error::SectionData(name)) };
+    Ok(Section { name, address: field(12), virtual_size: field(8), offset, characteristics: field(36), raw })
+}

@@ -1,0 +1,38 @@
+//! The language of `init`'s unix sockets (`SOCK_STREAM`), each of which is one role's door into the host.
+//!
+//! A client sends lines of UTF-8 text, each a verb and its words with one space between, at most [`MAX_LINE`] bytes with the newline.
+//! `init` answers every line: with as many lines of data as the verb has, none of which is `ok` or starts with `error: `, and then
+//! with [`OK`], or with [`ERROR`] and the reason. A client may send any number of lines and closes when it has done.
+
+/// The longest line in bytes, with its newline.
+pub const MAX_LINE: usize = 4096;
+/// The answer to a line that was obeyed.
+pub const OK: &str = "ok";
+/// Starts the answer to a line that was not.
+pub const ERROR: &str = "error: ";
+
+/// The verbs of [`crate::paths::NET_SOCKET`].
+pub mod net {
+    /// `hostname NAME`: sets the host name now; the kubelet knows the node by it from its next start on. Kept over boots.
+    pub const HOSTNAME: &str = "hostname";
+    /// `resolv ADDRESS… [search DOMAIN…]`: sets the name servers, up to three, and the search list, up to six. No word empties both.
+    pub const RESOLV: &str = "resolv";
+    /// `address ADDRESS/PREFIX-LENGTH on LINK`: says that the link has the address, which `init` prints and remembers.
+    pub const ADDRESS: &str = "address";
+    /// `ntp ADDRESS…`: sets the time servers, which `init` writes to [`crate::paths::NTP_SERVERS`]. No word empties it.
+    pub const NTP: &str = "ntp";
+    /// The word between name servers and search list.
+    pub const SEARCH: &str = "search";
+}
+
+/// The verbs of [`crate::paths::ADMIN_SOCKET`].
+pub mod admin {
+    /// `status`: answers `KEY VALUE` lines.
+    pub const STATUS: &str = "status";
+    /// `restart kubelet`: ends the kubelet and starts it anew, with the configuration that is now on DATA.
+    pub const RESTART_KUBELET: &str = "restart kubelet";
+    /// `reboot`: an ordered shutdown, then a reboot.
+    pub const REBOOT: &str = "reboot";
+    /// `power-off`: an ordered shutdown, then power off.
+    pub const POWER_OFF: &str = "power-off";
+}

@@ -1,0 +1,102 @@
+//! Makes the system calls of a plan. Nothing else in this crate changes the system.
+
+use crate::failure::{Failure, Moment};
+use crate::plan::{First, Plan, Then};
+use crate::request::{MountRequest, UmountRequest};
+use rustix::io::Errno;
+use rustix::mount::{self as sys, MountFlags, UnmountFlags};
+use std::ffi::{CString, OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+/// What a mount came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Mounted,
+    /// Read-only although that was not asked for: the device is write-protected.
+    MountedReadOnly,
+}
+
+/// Mounts. Where the first call succeeds and a later one fails, nothing stays mounted: a volume that was asked to be read-only
+/// is never left writable. (util-linux leaves it.)
+pub fn mount(request: &MountRequest) -> Result<Outcome, Failure> {
+    let plan = Plan::new(request);
+    let source = resolved(request);
+    let outcome = first(&plan.first, &source, request)?;
+    for then in &plan.then {
+        if let Err(errno) = follow(*then, &request.target) {
+            if !request.options.remount {
+                // The failure that is reported is the first one; this one can only be that the mount is gone already.
+                let _ = sys::unmount(&request.target, UnmountFlags::DETACH);
+            }
+            return Err(Failure::new(errno, Moment::Following));
+        }
+    }
+    Ok(outcome)
+}
+
+/// Unmounts.
+pub fn umount(request: &UmountRequest) -> Result<(), Errno> {
+    let flags = if request.force { UnmountFlags::FORCE } else { UnmountFlags::empty() };
+    sys::unmount(&request.target, flags)
+}
+
+/// `/proc/mounts` shows the source of a mount as it was given, and the kubelet compares devices by that name: so a symbolic
+/// link below `/dev` is followed first, as by util-linux. The kernel follows all other paths itself.
+fn resolved(request: &MountRequest) -> OsString {
+    let is_device = request.source.as_bytes().starts_with(b"/dev/");
+    match fs::canonicalize(&request.source) {
+        Ok(path) if is_device && request.canonicalize => path.into_os_string(),
+        _ => request.source.clone(),
+    }
+}
+
+fn first(call: &First, source: &OsStr, request: &MountRequest) -> Result<Outcome, Failure> {
+    let (target, data) = (&request.target, &request.options.data);
+    match call {
+        First::Bind(crate::option::BindDepth::One) => sys::mount_bind(source, target).map(|()| Outcome::Mounted),
+        First::Bind(crate::option::BindDepth::Tree) => sys::mount_bind_recursive(source, target).map(|()| Outcome::Mounted),
+        First::Remount(flags) => sys::mount_remount(target, *flags, data.as_str()).map(|()| Outcome::Mounted),
+        First::Mount(kind, flags) => writable_or_not(*flags, |flags| file_system(kind, source, target, flags, data)),
+        First::Probe(flags) => writable_or_not(*flags, |flags| probe(source, target, flags, data)),
+    }
+    .map_err(|errno| Failure::new(errno, Moment::Mounting))
+}
+
+/// A write-protected device is mounted read-only, and the caller is told.
+fn writable_or_not(flags: MountFlags, mount: impl Fn(MountFlags) -> Result<(), Errno>) -> Result<Outcome, Errno> {
+    match mount(flags) {
+        Ok(()) => Ok(Outcome::Mounted),
+        Err(Errno::ROFS | Errno::ACCESS) if !flags.contains(MountFlags::RDONLY) => {
+            mount(flags | MountFlags::RDONLY).map(|()| Outcome::MountedReadOnly)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+fn file_system(kind: &str, source: &OsStr, target: &OsStr, flags: MountFlags, data: &str) -> Result<(), Errno> {
+    let data = CString::new(data).map_err(|_| Errno::INVAL)?;
+    let data = (!data.is_empty()).then_some(data.as_c_str());
+    sys::mount(source, target, kind, flags, data)
+}
+
+/// Tries each type that the kernel can read from a device, in its order, until one answers anything but "not mine".
+fn probe(source: &OsStr, target: &OsStr, flags: MountFlags, data: &str) -> Result<(), Errno> {
+    let kinds = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let mut answer = Err(Errno::NODEV);
+    for kind in kinds.lines().filter_map(|line| line.strip_prefix('\t')) {
+        answer = file_system(kind, source, target, flags | MountFlags::SILENT, data);
+        if !matches!(answer, Err(Errno::INVAL | Errno::NODEV)) {
+            break;
+        }
+    }
+    answer
+}
+
+fn follow(then: Then, target: &OsStr) -> Result<(), Errno> {
+    match then {
+        Then::Propagate(change) => sys::mount_change(target, change),
+        Then::Restrict(flags) => sys::mount_remount(target, flags, ""),
+    }
+}

@@ -1,0 +1,333 @@
+//! The client's state machine (RFC 2131, 4.4): events in, actions out. It knows neither clock nor socket nor chance: the time is an
+//! argument (since any fixed moment, in real time, so that a suspended machine's leases age too), and so is a random number.
+//!
+//! Two of the RFC's recommendations are left out, as they delay every boot: the wait of up to ten seconds before the first message,
+//! and the ARP probe of a new address.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::message::{Kind, Mac, Message, Side, code};
+use crate::terms::{self, Lifetimes, Terms};
+
+/// How long the first answer is waited for; every further wait is twice as long, up to [`LONGEST_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(64);
+/// The least time between two requests to prolong a lease (RFC 2131, 4.4.5).
+const RENEWAL_WAIT: Duration = Duration::from_secs(60);
+/// How often an offered address is requested before the client looks for another offer.
+const REQUESTS: u32 = 4;
+/// How often the address of an earlier lease is asked for before the client looks for any.
+const REBOOT_REQUESTS: u32 = 2;
+/// The largest UDP payload that fits into an Ethernet frame.
+const MAX_SIZE: u16 = 1472;
+/// What the client wants to know, in its order of preference. RFC 3442 wants classless routes before routers.
+const WANTED: [u8; 12] = [
+    code::SUBNET_MASK,
+    code::CLASSLESS_ROUTES,
+    code::ROUTERS,
+    code::NAME_SERVERS,
+    code::HOST_NAME,
+    code::DOMAIN,
+    code::SEARCH,
+    code::MTU,
+    code::NTP_SERVERS,
+    code::LEASE_TIME,
+    code::T1,
+    code::T2,
+];
+
+/// What happened on the link.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// It can carry frames now.
+    CarrierUp,
+    /// It can no longer.
+    CarrierLost,
+    /// A DHCP message came in, from whomever.
+    Message(&'a Message),
+    /// Nothing, but [`Client::deadline`] may have come.
+    Tick,
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send to everybody on the link, from the given address (0.0.0.0 while the client has none).
+    Broadcast(Ipv4Addr, Message),
+    /// Send to one server, from the given address.
+    Unicast(Ipv4Addr, Ipv4Addr, Message),
+    /// Configure the link with these terms, and with nothing that was leased before. The span is what is left of the lease.
+    Apply(Terms, Option<Duration>),
+    /// Take what was leased off the link, for the reason given.
+    Remove(&'static str),
+    /// Tell whoever reads the log.
+    Note(String),
+}
+
+/// The client of one link.
+#[derive(Debug)]
+pub struct Client {
+    mac: Mac,
+    /// The address that the link has or had, which is asked for first.
+    last: Option<Ipv4Addr>,
+    /// The lease that the link is configured with.
+    held: Option<Held>,
+    state: State,
+    /// How many refusals have come in since the last lease.
+    refusals: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    terms: Terms,
+    /// When it was asked for: all lifetimes count from then.
+    since: Duration,
+}
+
+impl Held {
+    fn when(&self, span: impl FnOnce(Lifetimes) -> Duration) -> Option<Duration> {
+        self.terms.lifetimes.map(|lifetimes| self.since + span(lifetimes))
+    }
+}
+
+/// The states of RFC 2131, figure 5. INIT-REBOOT and REBOOTING are `Init` and `Requesting` without a server.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Down,
+    Init { at: Duration },
+    Selecting(Exchange),
+    Requesting(Exchange, Ipv4Addr, Option<Ipv4Addr>),
+    Bound,
+    Renewing(Exchange),
+    Rebinding(Exchange),
+}
+
+/// A question, sent again and again until it is answered.
+#[derive(Clone, Copy, Debug)]
+struct Exchange {
+    xid: u32,
+    since: Duration,
+    sent: Duration,
+    again: Duration,
+    times: u32,
+}
+
+impl Exchange {
+    fn new(xid: u32, now: Duration) -> Self {
+        Self { xid, since: now, sent: now, again: now, times: 0 }
+    }
+
+    /// Notes one more message, and waits twice as long as after the one before, give or take a quarter, a second at most.
+    fn back_off(&mut self, now: Duration, random: u32) {
+        let wait = LONGEST_WAIT.min(FIRST_WAIT * (1 << self.times.min(5)));
+        let jitter = Duration::from_secs(1).min(wait / 4);
+        let chance = f64::from(random) / f64::from(u32::MAX);
+        self.wait(now, wait - jitter + (2 * jitter).mul_f64(chance));
+    }
+
+    /// Notes one more message, and waits half of what is left, a minute at least, as far as `limit`.
+    fn halve(&mut self, now: Duration, limit: Duration) {
+        let wait = (limit.saturating_sub(now) / 2).max(RENEWAL_WAIT);
+        self.wait(now, wait.min(limit.saturating_sub(now)));
+    }
+
+    fn wait(&mut self, now: Duration, wait: Duration) {
+        (self.sent, self.again) = (now, now + wait);
+        self.times += 1;
+    }
+
+    fn message(&self, kind: Kind, mac: Mac) -> Message {
+        let mut client = vec![1];
+        client.extend(mac);
+        let mut message = Message::request(kind, self.xid, mac)
+            .with(code::CLIENT, &client)
+            .with(code::MAX_SIZE, &MAX_SIZE.to_be_bytes())
+            .with(code::WANTED, &WANTED);
+        message.secs = (self.sent - self.since).as_secs().try_into().unwrap_or(u16::MAX);
+        message
+    }
+}
+
+impl Client {
+    /// A client for the link with this hardware address, without carrier yet. `last` is an address that an earlier client has left
+    /// on the link: the new one tries to keep it.
+    pub fn new(mac: Mac, last: Option<Ipv4Addr>) -> Self {
+        Self { mac, last, held: None, state: State::Down, refusals: 0 }
+    }
+
+    /// When a [`Event::Tick`] is due, if ever.
+    pub fn deadline(&self) -> Option<Duration> {
+        let expiry = self.held.as_ref().and_then(|held| held.when(|it| it.expire));
+        let next = match self.state {
+            State::Down => None,
+            State::Init { at } => Some(at),
+            State::Selecting(exchange) | State::Requesting(exchange, ..) => Some(exchange.again),
+            State::Renewing(exchange) | State::Rebinding(exchange) => Some(exchange.again),
+            State::Bound => self.held.as_ref().and_then(|held| held.when(|it| it.renew)),
+        };
+        expiry.into_iter().chain(next).min()
+    }
+
+    /// Whether an answer is awaited, so that somebody has to listen.
+    pub fn listens(&self) -> bool {
+        !matches!(self.state, State::Down | State::Init { .. } | State::Bound)
+    }
+
+    /// The terms that the link is configured with.
+    pub fn terms(&self) -> Option<&Terms> {
+        self.held.as_ref().map(|held| &held.terms)
+    }
+
+    /// Takes an event. `now` never goes back from one call to the next; `random` is a fresh random number.
+    pub fn handle(&mut self, event: Event, now: Duration, random: u32) -> Vec<Action> {
+        let mut actions = Vec::new();
+        match event {
+            Event::CarrierUp => self.carrier_up(now, random),
+            Event::CarrierLost => self.state = State::Down,
+            Event::Message(message) => self.message(message, now, &mut actions),
+            Event::Tick => {}
+        }
+        self.expire(now, &mut actions);
+        self.advance(now, random, &mut actions);
+        actions
+    }
+
+    /// The network behind the cable may be another one: the client asks whether its address is still good (INIT-REBOOT).
+    fn carrier_up(&mut self, now: Duration, random: u32) {
+        self.state = match self.last {
+            Some(address) => State::Requesting(Exchange::new(random, now), address, None),
+            None => State::Init { at: now },
+        };
+    }
+
+    /// Takes an answer, if it is one to the question that was asked.
+    fn message(&mut self, message: &Message, now: Duration, actions: &mut Vec<Action>) {
+        let (exchange, chosen) = match self.state {
+            State::Selecting(exchange) | State::Renewing(exchange) | State::Rebinding(exchange) => (exchange, None),
+            State::Requesting(exchange, _, server) => (exchange, server),
+            State::Down | State::Init { .. } | State::Bound => return,
+        };
+        if message.side != Side::Server || message.xid != exchange.xid || message.chaddr != self.mac {
+            return;
+        }
+        if chosen.is_some() && chosen != terms::server(message) {
+            return;
+        }
+        match (message.kind(), self.state) {
+            (Some(Kind::Offer), State::Selecting(_)) => self.offer(message, exchange, now, actions),
+            (_, State::Selecting(_)) => {}
+            (Some(Kind::Ack), _) => self.ack(message, exchange, now, actions),
+            (Some(Kind::Nak), _) => self.nak(now, actions),
+            _ => {}
+        }
+    }
+
+    /// Takes the first offer that is acceptable.
+    fn offer(&mut self, message: &Message, exchange: Exchange, now: Duration, actions: &mut Vec<Action>) {
+        match Terms::read(message) {
+            Ok(terms) => {
+                // The same number, as RFC 2131, 4.4.1, has it; the waits begin anew.
+                let exchange = Exchange { again: now, times: 0, ..exchange };
+                self.state = State::Requesting(exchange, terms.address, Some(terms.server));
+            }
+            Err(reason) => actions.push(Action::Note(format!("an offer is passed over: {reason}"))),
+        }
+    }
+
+    fn ack(&mut self, message: &Message, exchange: Exchange, now: Duration, actions: &mut Vec<Action>) {
+        match Terms::read(message) {
+            Ok(terms) => {
+                let held = Held { terms: terms.clone(), since: exchange.sent };
+                let left = held.when(|it| it.expire).map(|expiry| expiry.saturating_sub(now));
+                (self.last, self.held, self.refusals, self.state) = (Some(terms.address), Some(held), 0, State::Bound);
+                actions.push(Action::Apply(terms, left));
+            }
+            Err(reason) => actions.push(Action::Note(format!("a lease is passed over: {reason}"))),
+        }
+    }
+
+    /// The address is not, or no longer, ours. A server that refuses what it offers is not asked ever faster.
+    fn nak(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.last.take().is_some() {
+            self.held = None;
+            actions.push(Action::Remove("the server refuses it"));
+        }
+        let wait = if self.refusals == 0 { Duration::ZERO } else { FIRST_WAIT * (1 << self.refusals.min(5)) };
+        self.refusals += 1;
+        self.state = State::Init { at: now + wait };
+    }
+
+    /// Ends the lease when its time has come, whatever the client does meanwhile.
+    fn expire(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        let expiry = self.held.as_ref().and_then(|held| held.when(|it| it.expire));
+        if expiry.is_none_or(|expiry| now < expiry) {
+            return;
+        }
+        self.held = None;
+        actions.push(Action::Remove("the lease has expired"));
+        if matches!(self.state, State::Bound | State::Renewing(_) | State::Rebinding(_)) {
+            self.state = State::Init { at: now };
+        }
+    }
+
+    /// Moves on to the state that the time asks for, and sends what is due there.
+    fn advance(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) {
+        if let State::Requesting(exchange, _, server) = self.state {
+            let most = if server.is_some() { REQUESTS } else { REBOOT_REQUESTS };
+            if now >= exchange.again && exchange.times >= most {
+                self.state = State::Init { at: now };
+            }
+        }
+        self.state = match (self.state, &self.held) {
+            (State::Init { at }, _) if now >= at => State::Selecting(Exchange::new(random, now)),
+            (State::Bound, Some(held)) if held.when(|it| it.renew).is_some_and(|t1| now >= t1) => {
+                State::Renewing(Exchange::new(random, now))
+            }
+            (state, _) => state,
+        };
+        if let (State::Renewing(_), Some(held)) = (self.state, &self.held)
+            && held.when(|it| it.rebind).is_some_and(|t2| now >= t2)
+        {
+            self.state = State::Rebinding(Exchange::new(random, now));
+        }
+        self.send(now, random, actions);
+    }
+
+    /// Sends the question of this state if it is due.
+    fn send(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) {
+        let mac = self.mac;
+        match (&mut self.state, &self.held) {
+            (State::Selecting(exchange), _) if now >= exchange.again => {
+                exchange.back_off(now, random);
+                let last = self.last.map(|address| address.octets());
+                let message = exchange.message(Kind::Discover, mac);
+                let message = message.with(code::REQUESTED_ADDRESS, last.as_ref().map_or(&[], |octets| octets));
+                actions.push(Action::Broadcast(Ipv4Addr::UNSPECIFIED, message));
+            }
+            (State::Requesting(exchange, address, server), _) if now >= exchange.again => {
+                exchange.back_off(now, random);
+                let server = server.map(|address| address.octets());
+                let message = exchange.message(Kind::Request, mac).with(code::REQUESTED_ADDRESS, &address.octets());
+                let message = message.with(code::SERVER, server.as_ref().map_or(&[], |octets| octets));
+                actions.push(Action::Broadcast(Ipv4Addr::UNSPECIFIED, message));
+            }
+            (State::Renewing(exchange), Some(held)) if now >= exchange.again => {
+                exchange.halve(now, held.when(|it| it.rebind).unwrap_or(now));
+                let ciaddr = held.terms.address;
+                let message = Message { ciaddr, ..exchange.message(Kind::Request, mac) };
+                actions.push(Action::Unicast(ciaddr, held.terms.server, message));
+            }
+            (State::Rebinding(exchange), Some(held)) if now >= exchange.again => {
+                exchange.halve(now, held.when(|it| it.expire).unwrap_or(now));
+                let ciaddr = held.terms.address;
+                let message = Message { ciaddr, ..exchange.message(Kind::Request, mac) };
+                actions.push(Action::Broadcast(ciaddr, message));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
