@@ -3,6 +3,7 @@
 mod bubblewrap;
 mod failure;
 mod log;
+mod process;
 
 use super::action::{Action, ActionResult, OutputFile};
 use super::disk::{self, OnDisk};
@@ -10,13 +11,14 @@ use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
 use crate::report::{Outcome, Report, Step};
-use bubblewrap::{Ended, Sandbox};
 use log::Log;
+use process::Ended;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 /// Runs actions on this machine.
@@ -73,16 +75,31 @@ impl Executor {
         Ok(result)
     }
 
+    /// Runs a program of the host's, outside of any sandbox and with the network: the client of a registry. Gives what it writes to
+    /// stdout; what it writes to stderr is the log of `name`.
+    pub fn run_client(&self, name: &str, command: Command, step: &Step) -> Result<Vec<u8>> {
+        self.stop.check()?;
+        let scratch = self.store.scratch()?;
+        let output = scratch.path().join("stdout");
+        let file = File::create_new(&output).at("write", &output)?;
+        let mut log = Log::create(&self.logs, name, step)?;
+        let ended = process::run(command, Some(file.into()), self.jobs, &self.stop, &mut log)?;
+        self.stop.check()?;
+        failure::check(name, &ended, &log, scratch.path())?;
+        std::fs::read(&output).at("read", &output)
+    }
+
     fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
         step.doing("laying out its inputs");
         let scratch = self.store.scratch()?;
         let build = lay_out(&self.store, action, &scratch)?;
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let began = Instant::now();
-        let ended = Sandbox { action, scratch: scratch.path(), jobs: self.jobs }.run(&self.stop, &mut log)?;
+        let command = bubblewrap::command(action, scratch.path());
+        let ended = process::run(command, None, self.jobs, &self.stop, &mut log)?;
         let wall = began.elapsed();
         self.stop.check()?;
-        failure::check(action, &ended, &log, scratch.path())?;
+        failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })

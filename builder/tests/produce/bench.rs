@@ -1,6 +1,6 @@
 //! A store of its own, and a sandbox root that holds nothing but a static shell.
 
-use osbuild::error::Error;
+use osbuild::error::{Error, Result};
 use osbuild::produce::action::{Action, InputTree};
 use osbuild::produce::digest::Digest;
 use osbuild::produce::executor::Executor;
@@ -59,7 +59,7 @@ impl Bench {
     /// A shell script as an action.
     pub fn script(&self, script: &str, outputs: &[&str]) -> Action {
         let key = Digest::of(b"busybox");
-        let path = self.store.tree(&key, |root| Ok(fill(root))).unwrap();
+        let path = self.store.tree(&key, fill).unwrap();
         Action {
             name: "a test/step".to_owned(),
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
@@ -83,7 +83,7 @@ impl Bench {
     }
 }
 
-fn fill(root: &Path) {
+fn fill(root: &Path) -> Result<()> {
     let programs = root.join("usr/bin");
     fs::create_dir_all(&programs).unwrap();
     for name in ["build", "dev", "proc", "tmp", "toolchain"] {
@@ -97,4 +97,5 @@ fn fill(root: &Path) {
     for name in PROGRAMS {
         symlink("busybox", programs.join(name)).unwrap();
     }
+    Ok(())
 }

@@ -70,7 +70,10 @@ fn the_first_error_is_the_result_and_nothing_starts_after_it() {
 fn a_graph_that_is_told_to_stop_says_that_it_stopped() {
     let stop = Stop::default();
     let mut graph = Graph::new(stop.clone());
-    graph.step(Width::Narrow, (), |()| Ok(stop.set()));
+    graph.step(Width::Narrow, (), |()| {
+        stop.set();
+        Ok(())
+    });
     graph.step(Width::Narrow, (), |()| Ok(()));
     assert_eq!(graph.run(1).unwrap_err().kind, Kind::Stopped);
 }

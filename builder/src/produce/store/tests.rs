@@ -59,7 +59,8 @@ fn bytes_that_were_not_finished_leave_nothing() {
 
 #[test]
 fn a_damaged_entry_is_never_given_out_and_is_moved_away() {
-    let reads: [fn(&Store, &Digest, &Path) -> Result<()>; 3] = [
+    type Read = fn(&Store, &Digest, &Path) -> Result<()>;
+    let reads: [Read; 3] = [
         |store, digest, _| store.read(digest).map(|_| ()),
         |store, digest, _| store.path(digest).map(|_| ()),
         |store, digest, target| store.copy_to(digest, target, 0o644),
