@@ -3,6 +3,7 @@
 use super::deb;
 use super::digest::{Digest, Hasher};
 use super::disk::OnDisk;
+use super::stop;
 use super::store::Store;
 use crate::error::{Error, Result};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
@@ -57,6 +58,7 @@ fn fill(store: &Store, packages: &[Digest], directory: &Path) -> Result<()> {
     let root = Root::open(directory)?;
     root.merge_usr()?;
     for package in packages {
+        stop::check()?;
         let path = store.path(package)?;
         root.unpack(&path).map_err(|error| unpack_error(error, package, directory))?;
     }
