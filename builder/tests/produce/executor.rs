@@ -137,8 +137,6 @@ fn a_stop_ends_everything_in_the_sandbox_at_once() {
     });
     assert_eq!(error.kind, Kind::Stopped);
     assert!(began.elapsed() < Duration::from_secs(5));
-    let scratch = bench.store().sizes().unwrap().unfinished;
-    assert!(scratch < 100_000, "{scratch}");
 }
 
 #[test]

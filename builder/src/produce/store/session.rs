@@ -7,11 +7,15 @@ use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 /// A running build's place in `tmp/`, and its part of the lock that keeps [`Store::collect`] away.
 pub(super) struct Session {
     directory: PathBuf,
     count: AtomicU64,
+    /// What is being removed. A build's thousands of small files can take a disk a while, and nobody should wait for that.
+    removals: Mutex<Vec<JoinHandle<()>>>,
     _alive: Lock,
     in_use: Lock,
 }
@@ -30,11 +34,14 @@ impl Session {
                 hold(&directory)?.ok_or_else(|| Error::build(format!("somebody else locked `{}`", directory.display())))?;
             (directory, alive, abandoned)
         };
-        for (path, _lock) in abandoned {
-            // A sandbox that is dying may still hold a file for an instant: the next build tries again.
-            let _ = disk::remove(&path);
-        }
-        Ok(Session { directory, count: AtomicU64::new(0), _alive: alive, in_use })
+        // Nobody waits for this thread: what it has not removed when this program ends, the next build sweeps.
+        thread::spawn(|| {
+            for (path, _lock) in abandoned {
+                // A sandbox that is dying may still hold a file for an instant: the next build tries again.
+                let _ = disk::remove(&path);
+            }
+        });
+        Ok(Session { directory, count: AtomicU64::new(0), removals: Mutex::default(), _alive: alive, in_use })
     }
 
     /// A path in the session that nothing has had yet.
@@ -52,6 +59,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        for removal in self.removals.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A removal does not panic, and if it did there would be nothing to do about it here.
+            let _ = removal.join();
+        }
         // What cannot be removed now is swept by the next build.
         let _ = disk::remove(&self.directory);
     }
@@ -77,6 +88,7 @@ fn abandoned(tmp: &Path) -> Result<Vec<(PathBuf, Lock)>> {
 /// A directory for unfinished things, on the store's own file system. It goes with its owner, or with the session.
 pub struct Scratch {
     path: PathBuf,
+    store: Store,
 }
 
 impl Scratch {
@@ -88,8 +100,10 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
         // What cannot be removed now goes with the session's directory.
-        let _ = disk::remove(&self.path);
+        let removal = thread::spawn(move || drop(disk::remove(&path)));
+        self.store.inner.session.removals.lock().unwrap_or_else(PoisonError::into_inner).push(removal);
     }
 }
 
@@ -98,6 +112,6 @@ impl Store {
     pub fn scratch(&self) -> Result<Scratch> {
         let path = self.inner.session.fresh("work");
         disk::make_directory(&path)?;
-        Ok(Scratch { path })
+        Ok(Scratch { path, store: self.clone() })
     }
 }
