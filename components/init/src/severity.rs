@@ -9,6 +9,10 @@ const EXPECTED: &[&str] = &[
     // The kubelet, in its first seconds: it has not yet asked containerd how it is.
     "Skipping pod synchronization",
     "Image garbage collection failed once",
+    "checkpoint is not found",
+    "failed to check if we have separate container filesystem",
+    // The kubelet, before the pod that gives the node its network. Should that pod fail, the gate says so.
+    "no default routes found",
 ];
 
 /// Whether a line says that something is wrong: containerd writes logrus text, the kubelet klog, and Go itself its panics.
