@@ -101,7 +101,9 @@ fn two_inputs_at_one_path_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn what_is_written_is_scanned_back(files in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", any::<(Vec<u8>, bool)>(), 0..9)) {
+    fn what_is_written_is_scanned_back(
+        files in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", any::<(Vec<u8>, bool)>(), 0..9)
+    ) {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path().join("store")).unwrap();
         let mut tree = InputTree::new();
