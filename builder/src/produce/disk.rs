@@ -1,7 +1,9 @@
 //! What the file system says, as an error for people.
 
 use crate::error::{Error, Result};
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Turns a failed file operation into our error.
@@ -26,6 +28,38 @@ impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
 pub fn full(path: &Path) -> Error {
     Error::build(format!("no space left on the disk of `{}`", path.display()))
         .hint("make room there, or let `osbuild clean --store` remove what old builds left")
+}
+
+/// Makes a directory, with the same mode under every umask: steps can see it.
+pub fn make_directory(path: &Path) -> Result<()> {
+    fs::create_dir(path).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))).at("make the directory", path)
+}
+
+/// Removes a file, or a directory with all that is in it, even where a directory forbids that, as those of Go's module cache do.
+/// Nothing there is as good as removed.
+pub fn remove(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|_| {
+            unlock(path);
+            fs::remove_dir_all(path)
+        }),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.at("remove", path),
+    }
+}
+
+/// Makes every directory beneath `path` one that its owner can change. What fails here fails again when it is removed, and is said then.
+fn unlock(path: &Path) {
+    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            unlock(&entry.path());
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,22 +3,22 @@
 mod bubblewrap;
 mod failure;
 mod log;
-#[cfg(test)]
-mod tests;
+mod process;
 
 use super::action::{Action, ActionResult, OutputFile};
-use super::disk::OnDisk;
+use super::disk::{self, OnDisk};
 use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
 use crate::report::{Outcome, Report, Step};
-use bubblewrap::{Ended, Sandbox};
 use log::Log;
+use process::Ended;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 /// Runs actions on this machine.
@@ -75,16 +75,31 @@ impl Executor {
         Ok(result)
     }
 
+    /// Runs a program of the host's, outside of any sandbox and with the network: the client of a registry. Gives what it writes to
+    /// stdout; what it writes to stderr is the log of `name`.
+    pub fn run_client(&self, name: &str, command: Command, step: &Step) -> Result<Vec<u8>> {
+        self.stop.check()?;
+        let scratch = self.store.scratch()?;
+        let output = scratch.path().join("stdout");
+        let file = File::create_new(&output).at("write", &output)?;
+        let mut log = Log::create(&self.logs, name, step)?;
+        let ended = process::run(command, Some(file.into()), self.jobs, &self.stop, &mut log)?;
+        self.stop.check()?;
+        failure::check(name, &ended, &log, scratch.path())?;
+        std::fs::read(&output).at("read", &output)
+    }
+
     fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
         step.doing("laying out its inputs");
         let scratch = self.store.scratch()?;
         let build = lay_out(&self.store, action, &scratch)?;
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let began = Instant::now();
-        let ended = Sandbox { action, scratch: scratch.path(), jobs: self.jobs }.run(&self.stop, &mut log)?;
+        let command = bubblewrap::command(action, scratch.path());
+        let ended = process::run(command, None, self.jobs, &self.stop, &mut log)?;
         let wall = began.elapsed();
         self.stop.check()?;
-        failure::check(action, &ended, &log, scratch.path())?;
+        failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
@@ -122,18 +137,12 @@ fn no_output(action: &Action, output: &str, what: &str) -> Error {
 /// Makes `/build` and `/tmp` of the sandbox, and gives the path of the former.
 fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf> {
     let build = scratch.path().join("build");
-    let directories = ["build", "build/home", "tmp"].iter().map(|name| scratch.path().join(name));
-    let input = &action.input;
-    for directory in directories {
-        fs::create_dir_all(&directory).at("make the directory", &directory)?;
-        if directory == build {
-            input.write(store, &build)?;
-        }
-    }
-    for output in &action.outputs {
-        let directory = build.join(output).parent().map(Path::to_owned).unwrap_or_default();
-        fs::create_dir_all(&directory).at("make the directory", &directory)?;
-    }
+    disk::make_directory(&scratch.path().join("tmp"))?;
+    disk::make_directory(&build)?;
+    let mut input = action.input.clone();
+    let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
+    outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
+    input.write(store, &build)?;
     Ok(build)
 }
 

@@ -3,6 +3,7 @@
 use super::deb;
 use super::digest::{Digest, Hasher};
 use super::disk::OnDisk;
+use super::stop;
 use super::store::Store;
 use crate::error::{Error, Result};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
@@ -20,6 +21,9 @@ const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// Where the sandbox mounts something.
 const MOUNT_POINTS: [&str; 5] = ["build", "dev", "proc", "tmp", "toolchain"];
+
+/// The mode of each directory, under every umask.
+const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
 /// Links that maintainer scripts would have made, each where its target is there and the name is free.
 const ALTERNATIVES: [(&str, &str); 3] = [("usr/bin/awk", "mawk"), ("usr/bin/cc", "gcc"), ("usr/bin/sh", "bash")];
@@ -54,6 +58,7 @@ fn fill(store: &Store, packages: &[Digest], directory: &Path) -> Result<()> {
     let root = Root::open(directory)?;
     root.merge_usr()?;
     for package in packages {
+        stop::check()?;
         let path = store.path(package)?;
         root.unpack(&path).map_err(|error| unpack_error(error, package, directory))?;
     }
@@ -79,9 +84,8 @@ impl Root {
     }
 
     fn merge_usr(&self) -> Result<()> {
-        fs::create_dir(self.path.join("usr")).at("make directories in", &self.path)?;
         for name in MERGED {
-            fs::create_dir(self.path.join("usr").join(name)).at("make directories in", &self.path)?;
+            self.directory(&Path::new("usr").join(name)).at("make directories in", &self.path)?;
             std::os::unix::fs::symlink(format!("usr/{name}"), self.path.join(name)).at("make links in", &self.path)?;
         }
         Ok(())
@@ -135,7 +139,9 @@ impl Root {
         match open() {
             Err(rustix::io::Errno::NOENT) => {
                 let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().ok_or(rustix::io::Errno::NOENT)?);
-                rustix::fs::mkdirat(self.directory(parent)?, name, Mode::from_raw_mode(0o755))?;
+                let parent = self.directory(parent)?;
+                rustix::fs::mkdirat(&parent, name, DIRECTORY)?;
+                rustix::fs::chmodat(&parent, name, DIRECTORY, AtFlags::empty())?;
                 Ok(open()?)
             }
             other => Ok(other?),

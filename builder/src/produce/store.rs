@@ -169,8 +169,9 @@ impl Store {
         hashed.into_inner().set_permissions(Permissions::from_mode(mode)).at("write", target)
     }
 
-    /// Runs a build, and begins it again when it failed because something in the store turned out to be damaged or gone: that is moved away by
-    /// then, so the step that made it runs again and all others are found.
+    /// Runs a build, and begins it again when it failed because something in the store turned out to be damaged or gone: that is
+    /// moved away by then, so the step that made it runs again and all others are found. `build` must make an executor of its own:
+    /// the stop of one that failed stays set.
     pub fn healing<T>(&self, report: &Report, mut build: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..HEALINGS {
             let before = self.inner.damaged.load(Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::path::Path;
 use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 
 use crate::failure::Outcome;
+use crate::gate;
 use crate::node::Node;
 use crate::process::{Life, State};
 use crate::uptime::uptime;
@@ -31,6 +32,10 @@ pub fn start(node: &mut Node) -> Outcome {
 /// Ends it and starts it anew, with the host name and the files as they are now. The pods go on.
 pub fn restart(node: &mut Node) {
     node.node_name.clone_from(&node.host_name);
+    // The pods that the gate waits for have the node's name in theirs.
+    if let Some(gate) = node.process(gate::NAME) {
+        gate.restart();
+    }
     let Some(kubelet) = node.process(NAME) else { return };
     match kubelet.state {
         // Its end is one like any other, after which it is started; but one that was asked for needs no waiting.

@@ -171,7 +171,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, and starts it anew then.
+    /// Asks it to end, if it runs, and starts it anew then.
     pub fn restart(&mut self) {
         self.told = Told::ToRestart;
         self.signal(Signal::TERM);

@@ -1,9 +1,8 @@
-//! Why an action failed, said so that its reader knows what to do.
+//! Why a step failed, said so that its reader knows what to do.
 
-use super::bubblewrap::Ended;
 use super::log::Log;
+use super::process::Ended;
 use crate::error::{Error, Result};
-use crate::produce::action::Action;
 use crate::produce::disk;
 use std::path::Path;
 
@@ -26,16 +25,15 @@ const FULL: &str = "No space left on device";
 /// What bubblewrap prints when the system does not let it make a sandbox.
 const FORBIDDEN: [&str; 3] = ["No permissions to create new namespace", "setting up uid map", "Creating new namespace failed"];
 
-/// An error unless the action ended well.
-pub(super) fn check(action: &Action, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Result<()> {
+/// An error unless the step `name` ended well. `scratch` is where it wrote.
+pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Result<()> {
     if ended.status == Some(0) {
         return Ok(());
     }
-    Err(explain(action, ended, log, scratch).log(log.tail()))
+    Err(explain(name, ended, log, scratch).log(log.tail()))
 }
 
-fn explain(action: &Action, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
-    let name = &action.name;
+fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
     if log.says(FULL) {
         return disk::full(scratch).cause(format!("`{name}` failed"));
     }
@@ -48,7 +46,5 @@ fn explain(action: &Action, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Err
             .cause(format!("`{name}` was not started"))
             .hint("sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0");
     }
-    let program = action.argv.first().map_or("", String::as_str);
-    let status = ended.status.map_or_else(|| "a signal".to_owned(), |status| format!("exit status {status}"));
-    Error::build(format!("`{name}` failed")).cause(format!("`{program}` ended with {status}"))
+    Error::build(format!("`{name}` failed")).cause(format!("it ended with exit status {}", ended.status.unwrap_or_default()))
 }

@@ -1,1 +1,93 @@
+use super::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
+/// How many steps run at once, and how many did at most.
+#[derive(Default)]
+struct Gauge {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Gauge {
+    fn hold(&self) -> Result<()> {
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        sleep(Duration::from_millis(20));
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn steps_get_what_they_need_however_many_jobs_there_are() {
+    for jobs in [0, 1, 2, 7] {
+        let mut graph = Graph::new(Stop::default());
+        let parts: Vec<_> = (0..5).map(|part| graph.step(Width::Narrow, (), move |()| Ok(part))).collect();
+        let sum = graph.step(Width::Wide, &parts, |parts| Ok(parts.iter().sum::<i32>()));
+        let text = graph.step(Width::Narrow, (&sum, &parts[1]), |(sum, part)| Ok(format!("{sum} {part}")));
+        graph.run(jobs).unwrap();
+        assert_eq!(text.take(), "10 1");
+    }
+}
+
+#[test]
+fn no_more_steps_run_at_once_than_there_are_jobs_and_no_more_than_two_wide_ones() {
+    for (width, jobs, most) in [(Width::Narrow, 3, 3), (Width::Narrow, 1, 1), (Width::Wide, 4, 2), (Width::Wide, 1, 1)] {
+        let gauge = Gauge::default();
+        let mut graph = Graph::new(Stop::default());
+        for _ in 0..8 {
+            graph.step(width, (), |()| gauge.hold());
+        }
+        graph.run(jobs).unwrap();
+        assert_eq!(gauge.most(), most, "{width:?} {jobs}");
+    }
+}
+
+#[test]
+fn the_first_error_is_the_result_and_nothing_starts_after_it() {
+    let stop = Stop::default();
+    let started = AtomicUsize::new(0);
+    let mut graph = Graph::new(stop.clone());
+    graph.step(Width::Narrow, (), |()| {
+        while !stop.is_set() {
+            sleep(Duration::from_millis(1));
+        }
+        stop.check()
+    });
+    let failing = graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
+    graph.step(Width::Narrow, &failing, |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
+    graph.step(Width::Narrow, (), |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
+    let error = graph.run(2).unwrap_err();
+    assert_eq!((error.problems[0].message.as_str(), started.into_inner()), ("the reason", 0));
+}
+
+#[test]
+fn a_graph_that_is_told_to_stop_says_that_it_stopped() {
+    let stop = Stop::default();
+    let mut graph = Graph::new(stop.clone());
+    graph.step(Width::Narrow, (), |()| {
+        stop.set();
+        Ok(())
+    });
+    graph.step(Width::Narrow, (), |()| Ok(()));
+    assert_eq!(graph.run(1).unwrap_err().kind, Kind::Stopped);
+}
+
+#[test]
+#[should_panic(expected = "a scoped thread panicked")]
+fn a_panic_in_a_step_is_a_panic_and_no_endless_wait() {
+    let mut graph = Graph::new(Stop::default());
+    let broken = graph.step(Width::Narrow, (), |()| -> Result<()> { panic!("broken") });
+    graph.step(Width::Narrow, &broken, |()| Ok(()));
+    let _ = graph.run(3);
+}
+
+#[test]
+fn an_empty_graph_is_done() {
+    Graph::new(Stop::default()).run(2).unwrap();
+}

@@ -3,7 +3,7 @@
 use super::Store;
 use crate::error::{Error, Result};
 use crate::produce::digest::{Digest, parse_hash};
-use crate::produce::disk::OnDisk;
+use crate::produce::disk::{self, OnDisk};
 use crate::produce::stop;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
@@ -56,7 +56,7 @@ impl Store {
                 if SystemTime::now().duration_since(used).unwrap_or_default() >= unused {
                     collected.bytes += disk_usage(&path)?;
                     collected.entries += 1;
-                    remove(&path)?;
+                    disk::remove(&path)?;
                 }
             }
             Ok(collected)
@@ -87,7 +87,7 @@ impl Store {
 
     fn take_away(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
         let away = self.root().join("damaged").join(name(path));
-        remove(&away)?;
+        disk::remove(&away)?;
         fs::rename(path, &away).at("move away", path)?;
         damaged.push(path.strip_prefix(self.root()).unwrap_or(path).display().to_string());
         Ok(())
@@ -153,13 +153,4 @@ fn disk_usage(path: &Path) -> Result<u64> {
         }
     }
     Ok(size)
-}
-
-fn remove(path: &Path) -> Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(_) => Ok(()),
-    };
-    removed.at("remove", path)
 }

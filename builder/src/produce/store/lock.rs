@@ -14,33 +14,47 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A lock that is held until it is dropped. The kernel drops it for a process that dies.
 pub struct Lock {
-    _file: File,
+    file: File,
 }
 
 impl Lock {
-    /// Takes the lock of `file` if nobody holds it in a way that forbids it.
+    /// Takes the lock of an open file or directory if nobody holds it in a way that forbids it.
     pub(super) fn attempt(file: File, path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
         match flock(&file, operation) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
+            Ok(()) => Ok(Some(Lock { file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error).at("lock", path),
         }
     }
-}
 
-impl Store {
-    /// Waits until nobody else makes what `name` stands for, and keeps it so. `waiting` is called while somebody does, and ends the
-    /// wait by an error.
-    pub fn lock(&self, name: &str, mut waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
-        let path = self.root().join("locks").join(name);
+    /// Waits for the lock of the file `path`. `waiting` is called now and then meanwhile, and ends the wait by an error.
+    pub(super) fn acquire(path: &Path, operation: FlockOperation, mut waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
         loop {
-            let file = File::options().create(true).truncate(false).write(true).open(&path).at("open", &path)?;
-            if let Some(lock) = Lock::attempt(file, &path, FlockOperation::NonBlockingLockExclusive)? {
+            let file = File::options().create(true).truncate(false).write(true).open(path).at("open", path)?;
+            if let Some(lock) = Lock::attempt(file, path, operation)? {
                 return Ok(lock);
             }
             stop::check()?;
             waiting()?;
             std::thread::sleep(LOOK_AGAIN);
         }
+    }
+
+    /// Whether nobody else holds a part of this shared lock; if so it is exclusive from now on, until [`Lock::share`].
+    pub(super) fn exclude(&self) -> bool {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+
+    /// Makes an exclusive lock, or one that [`Lock::exclude`] failed to make exclusive and so gave up, a shared one.
+    pub(super) fn share(&self, path: &Path) -> Result<()> {
+        flock(&self.file, FlockOperation::LockShared).at("lock", path)
+    }
+}
+
+impl Store {
+    /// Waits until nobody else makes what `name` stands for, and keeps it so. `waiting` is called now and then while somebody does, and
+    /// ends the wait by an error.
+    pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
+        Lock::acquire(&self.root().join("locks").join(name), FlockOperation::NonBlockingLockExclusive, waiting)
     }
 }

@@ -35,11 +35,11 @@ impl Store {
         self.write_sealed(&path, format!("{made:?}").as_bytes())
     }
 
-    fn result_path(&self, action: &Digest) -> PathBuf {
+    pub(super) fn result_path(&self, action: &Digest) -> PathBuf {
         self.root().join("ac").join(action.hex())
     }
 
-    fn memo_path(&self, kind: &str, key: &Digest) -> PathBuf {
+    pub(super) fn memo_path(&self, kind: &str, key: &Digest) -> PathBuf {
         self.root().join("memo").join(kind).join(key.hex())
     }
 

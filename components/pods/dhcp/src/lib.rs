@@ -1,6 +1,6 @@
 //! A DHCPv4 client (RFC 2131) that gets a node its addresses. The library is for the tests; the program is `main.rs`.
 //!
-//! From the inside out: bytes ([`message`], [`names`], [`packet`]), what they mean ([`terms`]), what to do next ([`lease`], which is
+//! From the inside out: bytes ([`message`], [`names`], [`packet`], [`rtnetlink`]), what they mean ([`terms`]), what to do next ([`lease`], which is
 //! pure), and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one link.
 
 pub mod lease;
@@ -9,6 +9,7 @@ pub mod message;
 pub mod names;
 pub mod netlink;
 pub mod packet;
+pub mod rtnetlink;
 pub mod settings;
 pub mod socket;
 pub mod sys;

@@ -1,24 +1,30 @@
 //! The kernel's view of links, addresses and routes (rtnetlink): what the client has to see of it and what it sets.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, CacheInfo};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::message::Mac;
+use crate::rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 use crate::terms::Route;
 
+/// The lengths of the fixed parts of messages about links, addresses and routes (`ifinfomsg`, `ifaddrmsg`, `rtmsg`).
+const LINK: usize = 16;
+const ADDRESS: usize = 8;
+const ROUTE: usize = 12;
+/// The flags of a request to list things, to do one, and to put one in place whether it is there or not.
+const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
+const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+/// The address family, as one byte.
+const INET: u8 = libc::AF_INET as u8;
+/// The routes that a DHCP client has set (`RTPROT_DHCP`), so that it finds them again.
+const BY_DHCP: u8 = 16;
+/// The gateway is on the link, whatever the address says (`RTNH_F_ONLINK`).
+const ON_LINK: u32 = 4;
 /// The multicast group that hears of changed links (`RTMGRP_LINK`).
 const LINKS: u32 = 1;
 /// The metric of a route is this and its link's index: of two links with a default route, it is always the same one that is used.
@@ -71,106 +77,87 @@ impl Netlink {
 
     /// All Ethernet links.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
-        let answers = self.ask(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
-        Ok(answers.into_iter().filter_map(read_link).collect())
+        self.list(Request::new(libc::RTM_GETLINK, LIST, &[0; LINK]), read_link)
     }
 
     /// Switches a link on.
     pub fn switch_on(&mut self, index: u32) -> io::Result<()> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        message.header.flags = LinkFlags::Up;
-        message.header.change_mask = LinkFlags::Up;
-        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+        let up = (libc::IFF_UP as u32).to_ne_bytes();
+        self.tell(Request::new(libc::RTM_NEWLINK, TELL, &[[0; 4], index.to_ne_bytes(), up, up].concat()))
     }
 
     /// Sets the MTU of a link, in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
-        let mut message = LinkMessage::default();
-        message.header.index = index;
-        message.attributes.push(LinkAttribute::Mtu(mtu.into()));
-        self.tell(RouteNetlinkMessage::SetLink(message), 0)
+        let request = Request::new(libc::RTM_NEWLINK, TELL, &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat());
+        self.tell(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
     /// The IPv4 addresses of a link.
     pub fn addresses(&mut self, index: u32) -> io::Result<Vec<Address>> {
-        let mut message = AddressMessage::default();
-        message.header.family = AddressFamily::Inet;
-        let answers = self.ask(RouteNetlinkMessage::GetAddress(message), NLM_F_DUMP)?;
-        Ok(answers.into_iter().filter_map(|answer| read_address(answer, index)).collect())
+        let mut fixed = [0; ADDRESS];
+        fixed[0] = INET;
+        let request = Request::new(libc::RTM_GETADDR, LIST, &fixed);
+        self.list(request, |answer| read_address(answer, index))
     }
 
     /// Gives a link an address, which the kernel takes away when the lifetime is over; or a new lifetime to one that it has.
     pub fn put_address(&mut self, index: u32, address: &Address, lifetime: Option<Duration>) -> io::Result<()> {
         // The kernel counts whole seconds; rounded up, as zero would be refused.
         let seconds = lifetime.map_or(FOR_EVER, |left| left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32);
-        let mut lifetimes = CacheInfo::default();
-        (lifetimes.ifa_valid, lifetimes.ifa_preferred) = (seconds, seconds);
-        let mut message = address_message(index, address);
-        message.attributes.push(AddressAttribute::CacheInfo(lifetimes));
+        // Preferred and valid; the two time stamps of `ifa_cacheinfo` are the kernel's to fill in.
+        let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
+        let request = address_request(libc::RTM_NEWADDR, PUT, index, address).with(libc::IFA_CACHEINFO, &lifetimes);
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
-        if address.prefix_length < 31 {
-            let broadcast = Ipv4Addr::from(u32::from(address.address) | host_bits);
-            message.attributes.push(AddressAttribute::Broadcast(broadcast));
-        }
-        self.tell(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_REPLACE)
+        let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
+        // A subnet of two addresses or one has none for everybody (RFC 3021).
+        self.tell(if address.prefix_length < 31 { request.with(libc::IFA_BROADCAST, &broadcast) } else { request })
     }
 
     /// Takes an address off a link, and with it all routes that come from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
-        self.tell(RouteNetlinkMessage::DelAddress(address_message(index, address)), 0)
+        self.tell(address_request(libc::RTM_DELADDR, TELL, index, address))
     }
 
     /// The IPv4 routes over a link that came from DHCP.
     pub fn routes(&mut self, index: u32) -> io::Result<Vec<Route>> {
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet;
-        let answers = self.ask(RouteNetlinkMessage::GetRoute(message), NLM_F_DUMP)?;
-        Ok(answers.into_iter().filter_map(|answer| read_route(answer, index)).collect())
+        let mut fixed = [0; ROUTE];
+        fixed[0] = INET;
+        let request = Request::new(libc::RTM_GETROUTE, LIST, &fixed);
+        self.list(request, |answer| read_route(answer, index))
     }
 
     /// Adds a route over a link for packets from `source`, an address of the link. `on_link` says that the gateway is on the link
     /// even if the address does not say so.
     pub fn put_route(&mut self, index: u32, route: &Route, source: Ipv4Addr, on_link: bool) -> io::Result<()> {
-        let mut message = route_message(index, route);
-        message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
-        if on_link && route.gateway.is_some() {
-            message.header.flags = RouteFlags::Onlink;
-        }
-        self.tell(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_REPLACE)
+        let flags = if on_link && route.gateway.is_some() { ON_LINK } else { 0 };
+        let request = route_request(libc::RTM_NEWROUTE, PUT, index, route, flags);
+        self.tell(request.with(libc::RTA_PREFSRC, &source.octets()))
     }
 
     /// Takes away a route that [`Netlink::routes`] has listed.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
-        self.tell(RouteNetlinkMessage::DelRoute(route_message(index, route)), 0)
+        self.tell(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
     }
 
-    fn tell(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.ask(message, flags | NLM_F_ACK).map(drop)
+    fn tell(&mut self, request: Request) -> io::Result<()> {
+        self.list(request, |_| None::<()>).map(drop)
     }
 
-    /// Sends a request and collects the answers up to the one that says that there are no more.
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    /// Sends a request and collects what can be read of the answers, up to the one that says that there are no more.
+    fn list<T>(&mut self, request: Request, read: impl Fn(&Answer) -> Option<T>) -> io::Result<Vec<T>> {
+        const DONE: u16 = libc::NLMSG_DONE as u16;
+        const ERROR: u16 = libc::NLMSG_ERROR as u16;
         self.sequence = self.sequence.wrapping_add(1);
-        let mut request = NetlinkMessage::new(NetlinkHeader::default(), NetlinkPayload::from(message));
-        request.header.flags = NLM_F_REQUEST | flags;
-        request.header.sequence_number = self.sequence;
-        request.finalize();
-        let mut bytes = vec![0; request.buffer_len()];
-        request.serialize(&mut bytes);
-        self.socket.send(&bytes, 0)?;
-
-        let mut answers = Vec::new();
+        self.socket.send(&request.finish(self.sequence), 0)?;
+        let mut list = Vec::new();
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
-            for (header, payload) in split(&bytes) {
-                match payload {
-                    _ if header.sequence_number != self.sequence => {}
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) if error.code.is_none() => return Ok(answers),
-                    NetlinkPayload::Error(error) => return Err(error.to_io()),
-                    NetlinkPayload::InnerMessage(answer) => answers.push(answer),
-                    _ => {}
+            for answer in answers(&bytes).filter(|answer| answer.sequence == self.sequence) {
+                match (answer.kind, u32_at(answer.payload, 0)) {
+                    (DONE, _) | (ERROR, None | Some(0)) => return Ok(list),
+                    // The kernel's error numbers are negative.
+                    (ERROR, Some(number)) => return Err(io::Error::from_raw_os_error((number as i32).wrapping_neg())),
+                    _ => list.extend(read(&answer)),
                 }
             }
         }
@@ -212,94 +199,76 @@ impl AsFd for LinkMonitor {
     }
 }
 
-/// Splits what one read has returned into its messages. One that the library cannot read, such as a link of a kind that is newer than
-/// it, is left out: it is not one of ours.
-fn split(mut bytes: &[u8]) -> Vec<(NetlinkHeader, NetlinkPayload<RouteNetlinkMessage>)> {
-    let mut messages = Vec::new();
-    while let Some(length) = bytes.first_chunk::<4>() {
-        let length = u32::from_ne_bytes(*length) as usize;
-        let Some(message) = bytes.get(..length).filter(|message| !message.is_empty()) else { break };
-        messages.extend(NetlinkMessage::deserialize(message).ok().map(NetlinkMessage::into_parts));
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    messages
-}
-
-fn read_link(message: RouteNetlinkMessage) -> Option<Link> {
-    let RouteNetlinkMessage::NewLink(message) = message else { return None };
-    let flags = message.header.flags;
-    if message.header.link_layer_type != LinkLayerType::Ether || flags.contains(LinkFlags::Loopback) {
+fn read_link(answer: &Answer) -> Option<Link> {
+    let fixed = answer.payload.get(..LINK).filter(|_| answer.kind == libc::RTM_NEWLINK)?;
+    let (kind, index, flags) = (u16_at(fixed, 2)?, u32_at(fixed, 4)?, u32_at(fixed, 8)?);
+    let has = |flag: i32| flags & flag as u32 != 0;
+    if kind != libc::ARPHRD_ETHER || has(libc::IFF_LOOPBACK) {
         return None;
     }
     let (mut name, mut mac, mut device) = (None, None, true);
-    for attribute in message.attributes {
-        match attribute {
-            LinkAttribute::IfName(value) => name = Some(value),
-            LinkAttribute::Address(value) => mac = Mac::try_from(value).ok(),
-            LinkAttribute::Controller(_) => device = false,
-            LinkAttribute::LinkInfo(infos) if infos.iter().any(|info| matches!(info, LinkInfo::Kind(_))) => device = false,
+    for (kind, value) in attributes(&answer.payload[LINK..]) {
+        match kind {
+            libc::IFLA_IFNAME => name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()),
+            libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
+            libc::IFLA_MASTER => device = false,
+            libc::IFLA_LINKINFO => device &= attributes(value).all(|(kind, _)| kind != libc::IFLA_INFO_KIND),
             _ => {}
         }
     }
-    let (up, carrier) = (flags.contains(LinkFlags::Up), flags.contains(LinkFlags::Up | LinkFlags::Running));
-    Some(Link { index: message.header.index, name: name?, mac: mac?, up, carrier, device })
+    let (up, carrier) = (has(libc::IFF_UP), has(libc::IFF_UP) && has(libc::IFF_RUNNING));
+    Some(Link { index, name: name?, mac: mac?, up, carrier, device })
 }
 
-fn address_message(index: u32, address: &Address) -> AddressMessage {
-    let mut message = AddressMessage::default();
-    message.header.family = AddressFamily::Inet;
-    message.header.prefix_len = address.prefix_length;
-    message.header.index = index;
-    message.attributes =
-        vec![AddressAttribute::Local(IpAddr::V4(address.address)), AddressAttribute::Address(IpAddr::V4(address.address))];
-    message
+fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Request {
+    let fixed = [[INET, address.prefix_length, 0, libc::RT_SCOPE_UNIVERSE], index.to_ne_bytes()].concat();
+    let octets = address.address.octets();
+    // The local address and that of the other end, which are the same where there are many other ends.
+    Request::new(kind, flags, &fixed).with(libc::IFA_LOCAL, &octets).with(libc::IFA_ADDRESS, &octets)
 }
 
-fn read_address(message: RouteNetlinkMessage, index: u32) -> Option<Address> {
-    let RouteNetlinkMessage::NewAddress(message) = message else { return None };
-    if message.header.index != index {
+fn route_request(kind: u16, flags: i32, index: u32, route: &Route, route_flags: u32) -> Request {
+    let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
+    let mut fixed = vec![INET, route.prefix_length, 0, 0, libc::RT_TABLE_MAIN, BY_DHCP, scope, libc::RTN_UNICAST];
+    fixed.extend(route_flags.to_ne_bytes());
+    let request = Request::new(kind, flags, &fixed)
+        .with(libc::RTA_OIF, &index.to_ne_bytes())
+        .with(libc::RTA_PRIORITY, &(METRIC + index).to_ne_bytes())
+        .with(libc::RTA_DST, &route.destination.octets());
+    match route.gateway {
+        Some(gateway) => request.with(libc::RTA_GATEWAY, &gateway.octets()),
+        None => request,
+    }
+}
+
+fn read_address(answer: &Answer, index: u32) -> Option<Address> {
+    let fixed = answer.payload.get(..ADDRESS).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
+    if u32_at(fixed, 4)? != index {
         return None;
     }
-    let address = message.attributes.iter().find_map(|attribute| match attribute {
-        AddressAttribute::Local(IpAddr::V4(address)) => Some(*address),
-        _ => None,
-    })?;
-    let permanent = message.header.flags.contains(AddressHeaderFlags::Permanent);
-    Some(Address { address, prefix_length: message.header.prefix_len, permanent })
+    let (_, local) = attributes(&answer.payload[ADDRESS..]).find(|(kind, _)| *kind == libc::IFA_LOCAL)?;
+    let permanent = u32::from(fixed[2]) & libc::IFA_F_PERMANENT != 0;
+    Some(Address { address: address_of(local)?, prefix_length: fixed[1], permanent })
 }
 
-fn route_message(index: u32, route: &Route) -> RouteMessage {
-    let mut message = RouteMessage::default();
-    message.header.address_family = AddressFamily::Inet;
-    message.header.destination_prefix_length = route.prefix_length;
-    message.header.table = RouteHeader::RT_TABLE_MAIN;
-    message.header.protocol = RouteProtocol::Dhcp;
-    message.header.scope = if route.gateway.is_some() { RouteScope::Universe } else { RouteScope::Link };
-    message.header.kind = RouteType::Unicast;
-    message.attributes = vec![RouteAttribute::Oif(index), RouteAttribute::Priority(METRIC + index)];
-    if route.prefix_length > 0 {
-        message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(route.destination)));
-    }
-    let gateway = route.gateway.map(|gateway| RouteAttribute::Gateway(RouteAddress::Inet(gateway)));
-    message.attributes.extend(gateway);
-    message
-}
-
-fn read_route(message: RouteNetlinkMessage, index: u32) -> Option<Route> {
-    let RouteNetlinkMessage::NewRoute(message) = message else { return None };
-    if message.header.protocol != RouteProtocol::Dhcp || message.header.table != RouteHeader::RT_TABLE_MAIN {
+fn read_route(answer: &Answer, index: u32) -> Option<Route> {
+    let fixed = answer.payload.get(..ROUTE).filter(|_| answer.kind == libc::RTM_NEWROUTE)?;
+    if (fixed[4], fixed[5]) != (libc::RT_TABLE_MAIN, BY_DHCP) {
         return None;
     }
-    let prefix_length = message.header.destination_prefix_length;
-    let mut route = Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length, gateway: None };
-    let mut ours = false;
-    for attribute in message.attributes {
-        match attribute {
-            RouteAttribute::Oif(oif) => ours = oif == index,
-            RouteAttribute::Destination(RouteAddress::Inet(address)) => route.destination = address,
-            RouteAttribute::Gateway(RouteAddress::Inet(address)) => route.gateway = Some(address),
+    let mut route = Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: fixed[1], gateway: None };
+    let mut over = None;
+    for (kind, value) in attributes(&answer.payload[ROUTE..]) {
+        match kind {
+            libc::RTA_OIF => over = u32_at(value, 0),
+            libc::RTA_DST => route.destination = address_of(value)?,
+            libc::RTA_GATEWAY => route.gateway = Some(address_of(value)?),
             _ => {}
         }
     }
-    ours.then_some(route)
+    (over == Some(index)).then_some(route)
+}
+
+fn address_of(octets: &[u8]) -> Option<Ipv4Addr> {
+    <[u8; 4]>::try_from(octets).ok().map(Ipv4Addr::from)
 }

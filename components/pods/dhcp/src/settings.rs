@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MOST_NAME_SERVERS: usize = 3;
 /// How many domains it reads.
 const MOST_DOMAINS: usize = 6;
+/// How many time servers are worth asking.
+const MOST_TIME_SERVERS: usize = 4;
 
 /// The lines that `init` is to be told, for the leases of all links together: the first link comes first, and names the node.
 /// What no lease speaks of is left as it is.
@@ -32,7 +34,7 @@ pub fn lines<'a>(leases: impl Iterator<Item = (&'a str, &'a Terms)> + Clone) -> 
     if !name_servers.is_empty() {
         lines.push(resolv(&name_servers, &distinct(terms.clone().flat_map(|terms| &terms.search), MOST_DOMAINS)));
     }
-    let ntp_servers: Vec<&Ipv4Addr> = distinct(terms.flat_map(|terms| &terms.ntp_servers), usize::MAX);
+    let ntp_servers = distinct(terms.flat_map(|terms| &terms.ntp_servers), MOST_TIME_SERVERS);
     if !ntp_servers.is_empty() {
         lines.push(words(net::NTP, &ntp_servers));
     }
@@ -138,6 +140,15 @@ mod tests {
     fn what_no_lease_speaks_of_is_left_alone() {
         let terms = Terms { name_servers: vec![], search: vec![], ntp_servers: vec![], host_name: None, ..terms(5) };
         assert_eq!(lines([("eth0", &terms)].into_iter()), ["address 10.0.0.5/24 on eth0"]);
+    }
+
+    #[test]
+    fn no_line_has_more_servers_than_init_takes() {
+        let many: Vec<Ipv4Addr> = (1..30).map(|host| Ipv4Addr::new(10, 0, 1, host)).collect();
+        let terms = Terms { name_servers: many.clone(), ntp_servers: many, host_name: None, ..terms(5) };
+        let lines = lines([("eth0", &terms)].into_iter());
+        assert_eq!(lines[1], "resolv 10.0.1.1 10.0.1.2 10.0.1.3 search example 5.example");
+        assert_eq!(lines[2], "ntp 10.0.1.1 10.0.1.2 10.0.1.3 10.0.1.4");
     }
 
     #[test]

@@ -29,12 +29,15 @@ pub enum Refusal {
 /// Asks a server for the time.
 pub fn ask(server: SocketAddr) -> Result<Sample, Refusal> {
     let socket = connect(server).map_err(|_| Refusal::Unusable("cannot be reached"))?;
-    let socket = Connected { socket, server };
+    ask_over(&Connected { socket, server }, server)
+}
+
+fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Refusal> {
     let context = NtpContext::new(StdTimestampGen::default());
     let asked = Instant::now();
-    let question = sntp_send_request(server, &socket, context).map_err(refusal)?;
+    let question = sntp_send_request(server, socket, context).map_err(refusal)?;
     loop {
-        match sntp_process_response(server, &socket, context, question) {
+        match sntp_process_response(server, socket, context, question) {
             Ok(answer) if answer.roundtrip() > LONGEST_DELAY => return Err(Refusal::Unusable("its answer took too long")),
             Ok(answer) => {
                 return Ok(Sample { offset: answer.offset(), delay: answer.roundtrip(), stratum: answer.stratum() });
@@ -84,5 +87,59 @@ impl NtpUdpSocket for Connected {
     async fn recv_from(&self, bytes: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
         // A connected socket hears from nobody else.
         self.socket.recv(bytes).map(|length| (length, self.server)).map_err(|_| Error::Network)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A server that sends the same bytes over and over, with the question's time stamp where the answer repeats it; then nothing.
+    struct Liar {
+        bytes: Vec<u8>,
+        origin: RefCell<Vec<u8>>,
+        times: RefCell<u32>,
+    }
+
+    impl NtpUdpSocket for Liar {
+        async fn send_to(&self, bytes: &[u8], _: SocketAddr) -> sntpc::Result<usize> {
+            self.origin.replace(bytes[40..48].to_vec());
+            Ok(bytes.len())
+        }
+
+        async fn recv_from(&self, buffer: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
+            *self.times.borrow_mut() += 1;
+            if *self.times.borrow() > 3 {
+                return Err(Error::Network);
+            }
+            let length = self.bytes.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&self.bytes[..length]);
+            if length >= 32 {
+                buffer[24..32].copy_from_slice(&self.origin.borrow());
+            }
+            Ok((length, server()))
+        }
+    }
+
+    fn server() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 123).into()
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_is_read_or_refused(first in prop_oneof![Just(0x24), any::<u8>()], stratum in 0..17u8, rest: [[u8; 23]; 2]) {
+            let bytes = [vec![first, stratum], rest.concat()].concat();
+            let _ = ask_over(&Liar { bytes, origin: RefCell::default(), times: RefCell::default() }, server());
+        }
+
+        #[test]
+        fn any_short_answer_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..48)) {
+            let liar = Liar { bytes, origin: RefCell::default(), times: RefCell::default() };
+            prop_assert!(ask_over(&liar, server()).is_err());
+        }
     }
 }

@@ -181,8 +181,9 @@ fn now() -> Duration {
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // It fails only for large buffers; a number that is not random is no danger, only impolite.
-    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at boot. These numbers keep no secret,
+    // and one that were not random at all would be no danger, only impolite.
+    let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
 

@@ -1,77 +1,23 @@
-use super::*;
-use crate::error::Kind;
-use crate::produce::action::InputTree;
-use crate::produce::digest::Digest;
-use crate::produce::sandbox::SandboxRoot;
-use crate::report::{Color, Verbosity};
-use std::time::Duration;
+//! Actions in a real sandbox.
 
-/// A store of its own, and a sandbox root that holds nothing but a static shell.
-struct Bench {
-    directory: tempfile::TempDir,
-    store: Store,
-}
-
-impl Bench {
-    fn new() -> Bench {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path().join("store")).unwrap();
-        Bench { directory, store }
-    }
-
-    fn executor(&self) -> Executor {
-        let report = Report::new(Verbosity::Quiet, Color::Never);
-        Executor::new(self.store.clone(), report, 1, self.directory.path().join("logs"))
-    }
-
-    /// A shell script as an action. Debian's package `busybox-static` gives the shell.
-    fn script(&self, script: &str, outputs: &[&str]) -> Action {
-        let key = Digest::of(b"busybox");
-        let fill = |root: &Path| {
-            fs::create_dir_all(root.join("usr/bin")).unwrap();
-            for name in ["build", "dev", "proc", "tmp", "toolchain"] {
-                fs::create_dir(root.join(name)).unwrap();
-            }
-            let shell = fs::read("/bin/busybox").expect("busybox-static is installed");
-            fs::write(root.join("usr/bin/busybox"), shell).unwrap();
-            fs::set_permissions(root.join("usr/bin/busybox"), fs::Permissions::from_mode(0o755)).unwrap();
-            for name in ["sh", "cat", "ls", "sleep", "mkdir", "ln", "nproc", "id", "env", "wget", "ip", "dd", "touch", "chmod"] {
-                std::os::unix::fs::symlink("busybox", root.join("usr/bin").join(name)).unwrap();
-            }
-            Ok(())
-        };
-        let path = self.store.tree(&key, fill).unwrap();
-        Action {
-            name: "a test/step".to_owned(),
-            argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            env: BTreeMap::new(),
-            input: InputTree::new(),
-            outputs: outputs.iter().map(|&output| output.to_owned()).collect(),
-            root: SandboxRoot { key, path },
-            toolchains: Vec::new(),
-        }
-    }
-
-    /// What the script writes into the output `out`.
-    fn says(&self, script: &str) -> String {
-        let result = self.executor().run(&self.script(&format!("({script}) >out 2>&1"), &["out"])).unwrap();
-        String::from_utf8(self.store.read(&result.output("out").unwrap()).unwrap()).unwrap()
-    }
-
-    fn fails(&self, script: &str) -> Error {
-        self.executor().run(&self.script(script, &["out"])).unwrap_err()
-    }
-}
+use crate::bench::Bench;
+use osbuild::error::Kind;
+use osbuild::produce::action::{OutputFile, Toolchain};
+use osbuild::produce::digest::Digest;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn an_action_makes_its_outputs_from_its_inputs() {
     let bench = Bench::new();
     let mut action = bench.script("cat in/text > out/copy; chmod 755 out/copy; echo said", &["out/copy"]);
-    action.input.add_file("in/text", bench.store.put_bytes(b"input").unwrap(), false).unwrap();
+    action.input.add_file("in/text", bench.store().put_bytes(b"input").unwrap(), false).unwrap();
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(result.outputs["out/copy"], OutputFile { digest: Digest::of(b"input"), executable: true });
-    assert_eq!(bench.store.read(&result.log.unwrap()).unwrap(), b"said\n");
-    assert_eq!(fs::read(bench.directory.path().join("logs/a-test-step.log")).unwrap(), b"said\n");
+    assert_eq!(bench.store().read(&result.log.unwrap()).unwrap(), b"said\n");
+    assert_eq!(fs::read(bench.directory().join("logs/a-test-step.log")).unwrap(), b"said\n");
 }
 
 #[test]
@@ -96,14 +42,17 @@ fn the_cpu_time_is_that_of_the_processes_inside() {
 #[test]
 fn nothing_of_the_host_is_visible() {
     let bench = Bench::new();
-    assert_eq!(
-        bench.says("ls /usr/bin | grep -v busybox; ls -d /home /root /sys /var /work 2>/dev/null; ls /").lines().next(),
-        Some("cat")
+    let listed = bench.says("cd /; ls; ls usr; ls usr/bin | grep -c .; ls -A tmp toolchain; ls build");
+    let expected = ["build", "dev", "proc", "tmp", "toolchain", "usr", "bin", "16", "tmp:", "", "toolchain:", "home", "out"];
+    assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
+    let devices = bench.says("ls /dev");
+    assert!(
+        !devices.lines().any(|device| ["vda", "sda", "nvme", "kvm", "mem", "loop"].iter().any(|host| device.starts_with(host))),
+        "{devices}"
     );
-    let environment = bench.says("env");
-    let mut lines: Vec<_> = environment.lines().collect();
-    lines.sort_unstable();
-    assert_eq!(lines, ["HOME=/build/home", "LC_ALL=C", "PATH=/usr/bin:/usr/sbin", "PWD=/build", "SHLVL=1", "TZ=UTC"]);
+    let mut environment: Vec<String> = bench.says("env").lines().map(str::to_owned).collect();
+    environment.sort_unstable();
+    assert_eq!(environment, ["HOME=/build/home", "LC_ALL=C", "PATH=/usr/bin:/usr/sbin", "PWD=/build", "SHLVL=1", "TZ=UTC"]);
 }
 
 #[test]
@@ -127,12 +76,16 @@ fn an_action_sees_as_many_processors_as_there_are_jobs() {
 #[test]
 fn the_root_and_toolchains_are_read_only() {
     let bench = Bench::new();
-    let tools = bench.store.tree(&Digest::of(b"tools"), |root| fs::write(root.join("tool"), "a tool").at("write", root)).unwrap();
+    let fill = |root: &Path| {
+        fs::write(root.join("tool"), "a tool").unwrap();
+        Ok(())
+    };
+    let tools = bench.store().tree(&Digest::of(b"tools"), fill).unwrap();
     let mut action = bench.script(
         "cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch /usr/bin/new && ! touch /new",
         &["out"],
     );
-    action.toolchains.push(crate::produce::action::Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });
+    action.toolchains.push(Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });
     let result = bench.executor().run(&action).unwrap();
     assert_eq!(result.outputs["out"].digest, Digest::of(b"a tool"));
 }
@@ -142,7 +95,7 @@ fn a_failed_step_shows_the_end_of_its_log() {
     let error = Bench::new().fails("echo first; echo the reason >&2; exit 3");
     let problem = &error.problems[0];
     assert_eq!((error.kind, problem.message.as_str()), (Kind::Build, "`a test/step` failed"));
-    assert_eq!(problem.causes, ["`sh` ended with exit status 3"]);
+    assert_eq!(problem.causes, ["it ended with exit status 3"]);
     assert_eq!(problem.log.as_ref().unwrap().lines, ["first", "the reason"]);
 }
 
@@ -184,6 +137,29 @@ fn a_stop_ends_everything_in_the_sandbox_at_once() {
     });
     assert_eq!(error.kind, Kind::Stopped);
     assert!(began.elapsed() < Duration::from_secs(5));
-    let scratch = bench.store.sizes().unwrap().unfinished;
-    assert!(scratch < 100_000, "{scratch}");
+}
+
+#[test]
+fn a_client_of_the_host_gives_its_output_and_its_complaints_go_to_the_log() {
+    let bench = Bench::new();
+    let executor = bench.executor();
+    let step = bench.report().step("a client");
+    let client = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        executor.run_client("a client", command, &step)
+    };
+    assert_eq!(client("echo data; echo complaint >&2").unwrap(), b"data\n");
+    assert_eq!(fs::read(bench.directory().join("logs/a-client.log")).unwrap(), b"complaint\n");
+    let error = client("echo the registry is away >&2; exit 4").unwrap_err();
+    assert_eq!(error.problems[0].causes, ["it ended with exit status 4"]);
+    assert_eq!(error.problems[0].log.as_ref().unwrap().lines, ["the registry is away"]);
+}
+
+#[test]
+fn a_missing_program_is_named_with_the_way_to_get_it() {
+    let bench = Bench::new();
+    let error = bench.executor().run_client("x", Command::new("no-such-program"), &bench.report().step("x")).unwrap_err();
+    assert_eq!(error.problems[0].message, "the program `no-such-program` is missing");
+    assert_eq!(error.problems[0].hint.as_deref(), Some("osbuild doctor --fix"));
 }
