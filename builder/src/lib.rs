@@ -4,6 +4,7 @@
 //! what was produced. [`error`] and [`report`] are beneath all three.
 
 pub mod error;
+pub mod host;
 pub mod plan;
 pub mod produce;
 pub mod report;
