@@ -2,6 +2,12 @@
 //!
 //! The same input gives the same bytes everywhere. Readers take untrusted bytes: they give an error, they never panic.
 
+#[cfg(feature = "cpio")]
+pub mod cpio;
+pub mod disk;
+pub mod erofs;
+#[cfg(feature = "fat")]
+pub mod fat;
 pub mod gpt;
 mod le;
 pub mod pe;

@@ -19,7 +19,7 @@ pub struct MountRequest {
     pub source: OsString,
     /// The mount point.
     pub target: OsString,
-    /// The word after `-t`; `auto` is the same as none.
+    /// The word after `-t`: one type, where util-linux also takes lists. `auto` is the same as none.
     pub kind: Option<String>,
     /// The words after `-o`.
     pub options: Options,

@@ -4,6 +4,12 @@
 //! pure), and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one link.
 
 pub mod lease;
+pub mod link;
 pub mod message;
 pub mod names;
+pub mod netlink;
+pub mod packet;
+pub mod settings;
+pub mod socket;
+pub mod sys;
 pub mod terms;

@@ -1,1 +1,156 @@
-fn main() {}
+//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, and tells `init` what comes with it.
+//!
+//! `dhcp [--link NAME]… [--socket PATH]`: with `--link`, only those links, of whatever kind; `--socket` is where `init` listens.
+//! It says what happens on stderr, one line an event, and ends only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use osbuild_abi::paths;
+use pod_dhcp::link::{LinkClient, now};
+use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
+use pod_dhcp::{settings, sys};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long to wait before `init` is tried again: it may not listen yet.
+const INIT_AGAIN: Duration = Duration::from_secs(1);
+const USAGE: &str = "usage: dhcp [--link NAME]... [--socket PATH]";
+
+fn main() -> ExitCode {
+    sys::end_on_signals();
+    let node = match arguments(std::env::args().skip(1)) {
+        Some(arguments) => Node::new(arguments),
+        None => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match node.and_then(Node::run) {
+        Ok(never) => match never {},
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Arguments {
+    /// The links to serve; none stands for all devices.
+    links: Vec<String>,
+    socket: PathBuf,
+}
+
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments { links: vec![], socket: paths::NET_SOCKET.into() };
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--link" => arguments.links.push(words.next()?),
+            "--socket" => arguments.socket = words.next()?.into(),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+/// All links of the node and what they have in common.
+struct Node {
+    arguments: Arguments,
+    netlink: Netlink,
+    monitor: LinkMonitor,
+    clients: BTreeMap<u32, LinkClient>,
+    told: settings::Told,
+    /// When `init` has to be tried again.
+    init_again: Option<Duration>,
+}
+
+impl Node {
+    fn new(arguments: Arguments) -> io::Result<Self> {
+        Ok(Self {
+            arguments,
+            monitor: LinkMonitor::open()?,
+            netlink: Netlink::open()?,
+            clients: BTreeMap::new(),
+            told: settings::Told::default(),
+            init_again: None,
+        })
+    }
+
+    fn run(mut self) -> io::Result<std::convert::Infallible> {
+        self.look_at_links()?;
+        loop {
+            for client in self.clients.values_mut() {
+                if client.deadline().is_some_and(|deadline| deadline <= now()) {
+                    client.tick(&mut self.netlink);
+                }
+            }
+            self.tell_init();
+            let (links_changed, readable) = self.wait()?;
+            if links_changed {
+                self.monitor.clear();
+                self.look_at_links()?;
+            }
+            for index in readable {
+                if let Some(client) = self.clients.get_mut(&index) {
+                    client.receive(&mut self.netlink);
+                }
+            }
+        }
+    }
+
+    /// Lists the links anew: switches on and serves those that are new, and forgets those that are gone or have become another.
+    fn look_at_links(&mut self) -> io::Result<()> {
+        let links = self.netlink.links()?;
+        let names = &self.arguments.links;
+        let served: Vec<Link> =
+            links.into_iter().filter(|link| if names.is_empty() { link.device } else { names.contains(&link.name) }).collect();
+        self.clients.retain(|index, client| served.iter().any(|link| link.index == *index && link.mac == client.link().mac));
+        for link in &served {
+            if !self.clients.contains_key(&link.index) {
+                if !link.up
+                    && let Err(error) = self.netlink.switch_on(link.index)
+                {
+                    eprintln!("{}: cannot be switched on: {error}", link.name);
+                }
+                self.clients.insert(link.index, LinkClient::new(link, &mut self.netlink)?);
+            }
+            if let Some(client) = self.clients.get_mut(&link.index) {
+                client.look_at(link, &mut self.netlink);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_init(&mut self) {
+        let leases = self.clients.values().filter_map(|client| Some((client.link().name.as_str(), client.terms()?)));
+        let lines = settings::lines(leases);
+        let done = self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
+        self.init_again = (!done).then(|| now() + INIT_AGAIN);
+    }
+
+    /// Waits until something is to be done. Returns whether links have changed, and the links whose clients have something to read.
+    fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
+        let deadlines = self.clients.values().filter_map(LinkClient::deadline);
+        let deadline = deadlines.chain(self.init_again).min();
+        let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
+        let sockets = self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
+        let (indices, sockets): (Vec<_>, Vec<_>) = sockets.unzip();
+        let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];
+        fds.extend(sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        match poll(&mut fds, timeout.as_ref()) {
+            // EINTR: the process was stopped and continued.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let (monitor, sockets) = (&fds[0], &fds[1..]);
+        let readable = indices.into_iter().zip(sockets).filter(|(_, fd)| !fd.revents().is_empty());
+        Ok((!monitor.revents().is_empty(), readable.map(|(index, _)| index).collect()))
+    }
+}
+
+fn timespec(span: Duration) -> Timespec {
+    // A span that no clock will see the end of is as good as the longest.
+    Timespec { tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), tv_nsec: span.subsec_nanos().into() }
+}

@@ -5,8 +5,6 @@ const LONGEST_DOMAIN: usize = 253;
 /// The longest host name that Linux keeps.
 const LONGEST_HOST_NAME: usize = 64;
 const LONGEST_LABEL: usize = 63;
-/// A search list with more domains than resolvers read is cut.
-const MOST_DOMAINS: usize = 6;
 
 /// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants the name of a node.
 pub fn host_name(bytes: &[u8]) -> Option<String> {
@@ -25,7 +23,7 @@ pub fn domain(bytes: &[u8]) -> Option<String> {
 pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     let mut domains = Vec::new();
     let mut at = 0;
-    while at < bytes.len() && domains.len() < MOST_DOMAINS {
+    while at < bytes.len() {
         let (name, next) = wire_name(bytes, at)?;
         domains.push(domain(name.as_bytes())?);
         at = next;

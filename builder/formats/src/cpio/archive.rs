@@ -1,0 +1,88 @@
+//! One archive in the form that Linux calls `newc` (Documentation/driver-api/early-userspace/buffer-format.rst).
+
+use std::borrow::Cow;
+use std::io::{Cursor, Write};
+
+use cpio::newc::{self, ModeFileType};
+use cpio::{NewcBuilder, NewcReader};
+
+use super::{Entry, Error, Kind};
+
+const TYPE_MASK: u32 = 0o170000;
+
+/// Writes an archive. Directories come first, all else after them, both sorted by path, so that the order of `entries` does
+/// not matter and no entry comes before its folder. Each file's data start at a multiple of 4 bytes.
+pub fn write<W: Write>(entries: &[Entry], mut out: W) -> Result<W, Error> {
+    for (entry, inode) in sorted(entries)?.into_iter().zip(1..) {
+        let builder = NewcBuilder::new(&entry.path[1..]).ino(inode).mode(entry.mode);
+        let builder = match entry.kind {
+            Kind::Directory => builder.set_mode_file_type(ModeFileType::Directory).nlink(2),
+            Kind::File(_) => builder.set_mode_file_type(ModeFileType::Regular),
+            Kind::Symlink(_) => builder.set_mode_file_type(ModeFileType::Symlink),
+            Kind::CharDevice { major, minor } => {
+                builder.set_mode_file_type(ModeFileType::Char).rdev_major(major).rdev_minor(minor)
+            }
+        };
+        let mut writer = builder.write(out, entry.data().len() as u32);
+        writer.write_all(entry.data())?;
+        out = writer.finish()?;
+    }
+    Ok(newc::trailer(out)?)
+}
+
+/// Checks the entries as a whole and puts them into the archive's order.
+fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Result<Vec<&'b Entry<'a>>, Error> {
+    let mut sorted: Vec<&Entry> = entries.iter().collect();
+    sorted.sort_by_key(|entry| (entry.kind != Kind::Directory, &*entry.path));
+    let folders: Vec<&str> = sorted.iter().take_while(|entry| entry.kind == Kind::Directory).map(|entry| &*entry.path).collect();
+    let mut paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
+    paths.sort_unstable();
+    if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(Error::Twice(pair[0].to_owned()));
+    }
+    for entry in &sorted {
+        entry.check()?;
+        if !entry.folder().is_empty() && folders.binary_search(&entry.folder()).is_err() {
+            return Err(Error::NoFolder(entry.path.clone()));
+        }
+    }
+    Ok(sorted)
+}
+
+/// Reads the archive at the start of `bytes`: its entries, and how many bytes it takes.
+pub(super) fn read(bytes: &[u8]) -> Result<(Vec<Entry<'_>>, usize), Error> {
+    let mut cursor = Cursor::new(bytes);
+    let mut entries = Vec::new();
+    loop {
+        let mut reader = NewcReader::new(cursor)?;
+        let start = reader.offset()? as usize;
+        let header = reader.entry().clone();
+        let size = header.file_size() as usize;
+        let data = bytes.get(start..).and_then(|rest| rest.get(..size));
+        let data = data.ok_or_else(|| Error::Truncated(header.name().to_owned()))?;
+        cursor = reader.skip()?;
+        if header.is_trailer() {
+            return Ok((entries, (cursor.position() as usize).min(bytes.len())));
+        }
+        entries.extend(entry(&header, data)?);
+    }
+}
+
+/// The entry as of its header; `None` for the root itself, which some tools store.
+fn entry<'a>(header: &newc::Entry, data: &'a [u8]) -> Result<Option<Entry<'a>>, Error> {
+    let name = header.name().trim_start_matches("./").trim_start_matches('/');
+    if name.is_empty() || name == "." {
+        return Ok(None);
+    }
+    let path = format!("/{name}");
+    let kind = match header.mode() & TYPE_MASK {
+        0o040000 => Kind::Directory,
+        0o100000 if header.nlink() < 2 => Kind::File(Cow::Borrowed(data)),
+        0o120000 => Kind::Symlink(String::from_utf8(data.to_vec()).map_err(|_| Error::Path(path.clone()))?),
+        0o020000 => Kind::CharDevice { major: header.rdev_major(), minor: header.rdev_minor() },
+        _ => return Err(Error::Kind { path, mode: header.mode() }),
+    };
+    let entry = Entry { path, mode: header.mode() & 0o7777, kind };
+    entry.check()?;
+    Ok(Some(entry))
+}

@@ -1,0 +1,65 @@
+//! What can be wrong with an initramfs.
+
+use std::{fmt, io};
+
+/// Why an initramfs was not written or not read.
+#[derive(Debug)]
+pub enum Error {
+    /// This path is not absolute and plain, or cannot be stored.
+    Path(String),
+    /// The folder that holds this entry is not in the list.
+    NoFolder(String),
+    /// This path stands in the list twice.
+    Twice(String),
+    /// This mode has bits besides the twelve of permissions.
+    Mode(u32),
+    /// This file is larger than the format allows (4 GiB).
+    TooLarge(String),
+    /// An entry is of a kind that an initramfs of ours does not have, such as a hard link.
+    Kind {
+        /// Its path.
+        path: String,
+        /// Its mode as stored.
+        mode: u32,
+    },
+    /// The data of this file end early.
+    Truncated(String),
+    /// At this offset begins what is neither an archive nor zstd.
+    Unknown(usize),
+    /// At this offset begins an archive that the kernel would not find, as it is no multiple of 4.
+    Misaligned(usize),
+    /// Reading or writing failed.
+    Io(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "`{path}` is no path that an initramfs can hold"),
+            Self::NoFolder(path) => write!(f, "the folder of `{path}` is not in the initramfs"),
+            Self::Twice(path) => write!(f, "`{path}` is in the initramfs twice"),
+            Self::Mode(mode) => write!(f, "mode `{mode:o}` has bits besides permissions"),
+            Self::TooLarge(path) => write!(f, "`{path}` is larger than 4 GiB"),
+            Self::Kind { path, mode } => write!(f, "`{path}` with mode `{mode:o}` is of a kind that is not supported"),
+            Self::Truncated(path) => write!(f, "the initramfs ends within `{path}`"),
+            Self::Unknown(offset) => write!(f, "neither cpio nor zstd at offset `{offset}` of the initramfs"),
+            Self::Misaligned(offset) => write!(f, "the archive at offset `{offset}` of the initramfs is not on 4 bytes"),
+            Self::Io(_) => write!(f, "the initramfs could not be read or written"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

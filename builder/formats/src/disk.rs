@@ -1,0 +1,198 @@
+//! A whole disk image: protective MBR, partition table and partitions, written with holes where there is nothing.
+
+use std::fmt;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use osbuild_abi::disk::ALIGNMENT;
+use uuid::Uuid;
+
+use crate::gpt::{self, Geometry, Table};
+
+/// Bytes that are looked at together: if all are zero they stay a hole.
+const BLOCK: usize = 64 << 10;
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+
+/// What stands at the start of a partition. The rest of it is a hole.
+pub struct Content<'a> {
+    size: u64,
+    reader: Box<dyn Read + 'a>,
+}
+
+/// A partition of an image.
+pub struct Partition<'a> {
+    /// Its name, at most 36 UTF-16 code units.
+    pub name: &'a str,
+    /// What it holds.
+    pub type_guid: Uuid,
+    /// Which one it is.
+    pub guid: Uuid,
+    /// The raw 64 attribute bits.
+    pub attributes: u64,
+    /// Its size in bytes, a multiple of [`ALIGNMENT`].
+    pub size: u64,
+    /// What stands in it.
+    pub content: Content<'a>,
+}
+
+/// A disk image that is to be written. Partitions stand in the order of the list, without gaps.
+pub struct Disk<'a> {
+    /// Bytes in a sector: 512 or 4096.
+    pub sector_size: u64,
+    /// Which disk it is.
+    pub guid: Uuid,
+    /// Its partitions.
+    pub partitions: Vec<Partition<'a>>,
+}
+
+/// Why an image was not written.
+#[derive(Debug)]
+pub enum Error {
+    /// The size of this partition is zero or not aligned.
+    Size {
+        /// The partition's name.
+        name: String,
+        /// The size in bytes.
+        size: u64,
+    },
+    /// What is to stand in this partition is larger than it.
+    TooBig {
+        /// The partition's name.
+        name: String,
+        /// Bytes that are to stand in it.
+        content: u64,
+        /// The partition's size in bytes.
+        size: u64,
+    },
+    /// What is to stand in this partition ended early.
+    Short(String),
+    /// The partition table cannot be made.
+    Table(gpt::Error),
+    /// Reading a content or writing the image failed.
+    Io(io::Error),
+}
+
+impl<'a> Content<'a> {
+    /// Nothing.
+    pub fn empty() -> Self {
+        Self::reader(0, io::empty())
+    }
+
+    /// These bytes.
+    pub fn bytes(bytes: &'a [u8]) -> Self {
+        Self::reader(bytes.len() as u64, bytes)
+    }
+
+    /// As many bytes of a reader, which must have them.
+    pub fn reader(size: u64, reader: impl Read + 'a) -> Self {
+        Self { size, reader: Box::new(reader) }
+    }
+}
+
+impl Disk<'_> {
+    /// The image's sector size and its size in bytes, with one [`ALIGNMENT`] before and one behind the partitions. Refuses,
+    /// before anything is written, whatever does not fit.
+    pub fn geometry(&self) -> Result<Geometry, Error> {
+        for Partition { name, size, content, .. } in &self.partitions {
+            let (name, size) = ((*name).to_owned(), *size);
+            if size == 0 || !size.is_multiple_of(ALIGNMENT) {
+                return Err(Error::Size { name, size });
+            }
+            if content.size > size {
+                return Err(Error::TooBig { name, content: content.size, size });
+            }
+        }
+        let partitions: u64 = self.partitions.iter().map(|partition| partition.size).sum();
+        Geometry::new(self.sector_size, partitions + 2 * ALIGNMENT).map_err(Error::Table)
+    }
+
+    /// The partition table.
+    pub fn table(&self) -> Result<Table, Error> {
+        let sector_size = self.geometry()?.sector_size();
+        let mut end = ALIGNMENT / sector_size;
+        let partitions = self.partitions.iter().zip(1..).map(|(partition, number)| {
+            let first = end;
+            end += partition.size / sector_size;
+            gpt::Partition {
+                number,
+                type_guid: partition.type_guid,
+                guid: partition.guid,
+                first,
+                last: end - 1,
+                attributes: partition.attributes,
+                name: partition.name.to_owned(),
+            }
+        });
+        Ok(Table { disk_guid: self.guid, partitions: partitions.collect() })
+    }
+
+    /// Writes the image from the start of `out`, which must be empty: what is not written is taken to read as zeros.
+    /// Gives the image's size in bytes.
+    pub fn write<W: Write + Seek>(self, mut out: W) -> Result<u64, Error> {
+        let (geometry, table) = (self.geometry()?, self.table()?);
+        let writes = gpt::create(&table, geometry).map_err(Error::Table)?;
+        for (partition, place) in self.partitions.into_iter().zip(&table.partitions) {
+            let expected = partition.content.size;
+            let offset = place.first * geometry.sector_size();
+            let copied = copy(partition.content.reader.take(expected), &mut out, offset).map_err(Error::Io)?;
+            if copied != expected {
+                return Err(Error::Short(partition.name.to_owned()));
+            }
+        }
+        for write in writes {
+            out.seek(SeekFrom::Start(write.offset)).map_err(Error::Io)?;
+            out.write_all(&write.bytes).map_err(Error::Io)?;
+        }
+        out.flush().map_err(Error::Io)?;
+        Ok(geometry.sectors() * geometry.sector_size())
+    }
+}
+
+/// Copies all that `reader` gives to `offset` of `out`, except blocks of zeros. Gives the number of bytes read.
+fn copy<W: Write + Seek>(mut reader: impl Read, out: &mut W, offset: u64) -> io::Result<u64> {
+    let mut block = Vec::with_capacity(BLOCK);
+    let mut copied = 0;
+    loop {
+        block.clear();
+        let count = reader.by_ref().take(BLOCK as u64).read_to_end(&mut block)?;
+        if block[..] != ZEROS[..count] {
+            out.seek(SeekFrom::Start(offset + copied))?;
+            out.write_all(&block)?;
+        }
+        copied += count as u64;
+        if count < BLOCK {
+            return Ok(copied);
+        }
+    }
+}
+
+impl fmt::Debug for Content<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.size)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size { name, size } => {
+                write!(f, "the size of partition `{name}`, `{size}` bytes, is no multiple of {ALIGNMENT}")
+            }
+            Self::TooBig { name, content, size } => {
+                write!(f, "`{content}` bytes do not fit partition `{name}`, which has `{size}`")
+            }
+            Self::Short(name) => write!(f, "the content of partition `{name}` ended early"),
+            Self::Table(_) => write!(f, "the partition table cannot be made"),
+            Self::Io(_) => write!(f, "the image could not be written"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Table(error) => Some(error),
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The reader. It is our own, as `fatfs` trusts the volume: a loop in it would never end there.
+
+use super::Error;
+use crate::le;
+
+/// Bytes of an entry of a folder.
+pub(super) const ENTRY: usize = 32;
+/// The first byte of an entry that is no longer used.
+pub(super) const DELETED: u8 = 0xE5;
+const VOLUME_LABEL: u8 = 0x08;
+const FOLDER: u8 = 0x10;
+/// The attributes of an entry that holds a part of the long name of the entry behind it.
+const LONG_NAME: u8 = 0x0F;
+/// A cluster number from here on ends a chain.
+const END: u32 = 0x0FFF_FFF8;
+
+/// A file or a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The absolute path.
+    pub path: String,
+    pub is_folder: bool,
+    /// Where its clusters stand in the volume, in bytes. Empty for an empty file.
+    pub extents: Vec<usize>,
+    /// Bytes of a file.
+    pub size: usize,
+}
+
+/// A volume whose first sector makes sense.
+pub(super) struct Tree<'a> {
+    bytes: &'a [u8],
+    /// Bytes of a cluster.
+    pub cluster_size: usize,
+    fat: &'a [u8],
+    /// Where the first cluster stands, which has the number 2.
+    data: usize,
+    root: u32,
+    /// Which clusters something uses, by number.
+    used: Vec<bool>,
+}
+
+impl<'a> Tree<'a> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
+        let byte = |offset: usize| bytes.get(offset).copied().map(usize::from);
+        let short = |offset, name| le::u16_at(bytes, offset).map(usize::from).ok_or(Error::Field(name));
+        let long = |offset, name| le::u32_at(bytes, offset).ok_or(Error::Field(name));
+        let sector_size = short(11, "bytes per sector")?;
+        if sector_size != 512 && sector_size != 4096 {
+            return Err(Error::Field("bytes per sector"));
+        }
+        let per_cluster = byte(13).filter(|count| count.is_power_of_two()).ok_or(Error::Field("sectors per cluster"))?;
+        let fats = byte(16).filter(|count| *count > 0).ok_or(Error::Field("number of tables"))?;
+        let (sectors, fat_sectors) = (long(32, "sectors")? as usize, long(36, "sectors per table")? as usize);
+        if sectors > bytes.len() / sector_size {
+            return Err(Error::Field("sectors"));
+        }
+        let reserved = short(14, "reserved sectors")? * sector_size;
+        let fat = bytes.get(reserved..).and_then(|rest| rest.get(..fat_sectors * sector_size));
+        let fat = fat.ok_or(Error::Field("sectors per table"))?;
+        let data = reserved + fats * fat.len();
+        let cluster_size = per_cluster * sector_size;
+        let clusters = (sectors * sector_size).saturating_sub(data) / cluster_size;
+        if clusters < super::LEAST_CLUSTERS as usize || clusters + 2 > fat.len() / 4 {
+            return Err(Error::Field("sectors"));
+        }
+        Ok(Self { bytes, cluster_size, fat, data, root: long(44, "root cluster")?, used: vec![false; clusters + 2] })
+    }
+
+    /// All files and folders except the root, each folder before what it holds.
+    pub fn nodes(mut self) -> Result<Vec<Node>, Error> {
+        let root = self.chain(self.root)?;
+        let mut nodes = Vec::new();
+        let mut folders = vec![(String::new(), root)];
+        while let Some((path, extents)) = folders.pop() {
+            let found = self.folder(&path, &extents)?;
+            for node in found.iter().filter(|node| node.is_folder) {
+                folders.push((node.path.clone(), node.extents.clone()));
+            }
+            nodes.extend(found);
+        }
+        Ok(nodes)
+    }
+
+    /// What one folder holds.
+    fn folder(&mut self, path: &str, extents: &[usize]) -> Result<Vec<Node>, Error> {
+        let mut nodes = Vec::new();
+        let mut long_name = Vec::new();
+        let bytes = self.bytes;
+        for extent in extents {
+            let (entries, _) = bytes[*extent..*extent + self.cluster_size].as_chunks::<ENTRY>();
+            for entry in entries {
+                match (entry[0], entry[11]) {
+                    (0, _) => return Ok(nodes),
+                    (DELETED, _) => long_name.clear(),
+                    // The parts of a long name come last one first.
+                    (_, LONG_NAME) => drop(long_name.splice(..0, name_part(entry))),
+                    (b'.', _) => long_name.clear(),
+                    (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name.clear(),
+                    _ => nodes.push(self.node(path, entry, &std::mem::take(&mut long_name))?),
+                }
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn node(&mut self, folder: &str, entry: &[u8; ENTRY], long_name: &[u16]) -> Result<Node, Error> {
+        let half = |offset| u32::from(le::u16_at(entry, offset).expect("the field stands within the entry"));
+        let size = le::u32_at(entry, 28).expect("the field stands within the entry") as usize;
+        let name = if long_name.is_empty() { short_name(entry) } else { String::from_utf16(long_name).ok() };
+        let name = name.filter(|name| !name.contains(['/', '\0'])).ok_or_else(|| Error::Name(folder.to_owned()))?;
+        let is_folder = entry[11] & FOLDER != 0;
+        let first = half(20) << 16 | half(26);
+        let extents = if first == 0 && size == 0 && !is_folder { Vec::new() } else { self.chain(first)? };
+        if !is_folder && size.div_ceil(self.cluster_size) != extents.len() {
+            return Err(Error::Cluster(first));
+        }
+        Ok(Node { path: format!("{folder}/{name}"), is_folder, extents, size })
+    }
+
+    /// Where the clusters of a chain stand. Marks them as used; one that is used already is an error, so no loop is endless.
+    fn chain(&mut self, first: u32) -> Result<Vec<usize>, Error> {
+        let mut extents = Vec::new();
+        let mut number = first;
+        loop {
+            match self.used.get_mut(number as usize) {
+                Some(used) if number >= 2 && !*used => *used = true,
+                _ => return Err(Error::Cluster(number)),
+            }
+            extents.push(self.data + (number as usize - 2) * self.cluster_size);
+            let next = le::u32_at(self.fat, number as usize * 4).ok_or(Error::Cluster(number))? & 0x0FFF_FFFF;
+            if next >= END {
+                return Ok(extents);
+            }
+            number = next;
+        }
+    }
+}
+
+/// The up to 13 units of a name that an entry holds.
+fn name_part(entry: &[u8; ENTRY]) -> impl Iterator<Item = u16> {
+    let places = [1..11, 14..26, 28..32];
+    places
+        .into_iter()
+        .flat_map(|place| entry[place].chunks_exact(2))
+        .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
+        .take_while(|unit| *unit != 0)
+}
+
+/// The name of eight and three characters; `None` if it is not ASCII.
+fn short_name(entry: &[u8; ENTRY]) -> Option<String> {
+    let name = std::str::from_utf8(&entry[..11]).ok()?.is_ascii().then_some(&entry[..11])?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches(' ').to_owned();
+    let (base, extension) = (text(&name[..8]), text(&name[8..]));
+    Some(if extension.is_empty() { base } else { format!("{base}.{extension}") })
+}

@@ -1,0 +1,229 @@
+//! The initramfs against GNU cpio and zstd, and against damaged input.
+#![cfg(feature = "cpio")]
+
+mod support;
+
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::process::{Command, Stdio};
+
+use osbuild_formats::cpio::{self, Entry, Kind};
+use proptest::prelude::*;
+use support::tool;
+
+fn entries() -> Vec<Entry<'static>> {
+    vec![
+        Entry::file("/layers/10-kubelet.erofs", 0o444, vec![7; 100_001]),
+        Entry::char_device("/dev/console", 0o600, 5, 1),
+        Entry::directory("/layers", 0o755),
+        Entry::symlink("/sbin", "bin/../bin"),
+        Entry::file("/init", 0o555, &b"#!"[..]),
+        Entry::directory("/dev", 0o755),
+        Entry::directory("/dev/pts", 0o1777),
+        Entry::file("/layers/empty", 0o644, &b""[..]),
+    ]
+}
+
+fn archive(entries: &[Entry]) -> Vec<u8> {
+    cpio::write(entries, Vec::new()).unwrap()
+}
+
+/// The order that an archive has.
+fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_by_key(|entry| (entry.kind != Kind::Directory, entry.path.clone()));
+    entries
+}
+
+fn refused(entries: &[Entry]) -> String {
+    cpio::write(entries, Vec::new()).unwrap_err().to_string()
+}
+
+#[test]
+fn cpio_lists_what_we_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive");
+    std::fs::write(&path, archive(&entries())).unwrap();
+    let input = std::fs::File::open(&path).unwrap();
+    let listing =
+        tool("cpio", Command::new("cpio").args(["-itv", "--numeric-uid-gid"]).env("TZ", "UTC").stdin(Stdio::from(input)));
+    let rows: Vec<String> = listing.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rows,
+        [
+            "drwxr-xr-x 2 0 0 0 Jan 1 1970 dev",
+            "drwxrwxrwt 2 0 0 0 Jan 1 1970 dev/pts",
+            "drwxr-xr-x 2 0 0 0 Jan 1 1970 layers",
+            "crw------- 1 0 0 5, 1 Jan 1 1970 dev/console",
+            "-r-xr-xr-x 1 0 0 2 Jan 1 1970 init",
+            "-r--r--r-- 1 0 0 100001 Jan 1 1970 layers/10-kubelet.erofs",
+            "-rw-r--r-- 1 0 0 0 Jan 1 1970 layers/empty",
+            "lrwxrwxrwx 1 0 0 10 Jan 1 1970 sbin -> bin/../bin",
+        ]
+    );
+}
+
+#[test]
+fn cpio_unpacks_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive");
+    // Devices need privileges to unpack; `cpio_lists_what_we_wrote` covers them.
+    let entries: Vec<Entry> = entries().into_iter().filter(|entry| !matches!(entry.kind, Kind::CharDevice { .. })).collect();
+    std::fs::write(&path, archive(&entries)).unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let input = std::fs::File::open(&path).unwrap();
+    tool("cpio", Command::new("cpio").args(["-i", "--quiet", "--no-preserve-owner"]).current_dir(&root).stdin(input));
+    for entry in &entries {
+        let path = root.join(&entry.path[1..]);
+        let found = path.symlink_metadata().unwrap();
+        match &entry.kind {
+            Kind::Directory => assert!(found.is_dir()),
+            Kind::File(bytes) => assert_eq!(std::fs::read(&path).unwrap(), **bytes),
+            Kind::Symlink(to) => assert_eq!(std::fs::read_link(&path).unwrap().to_str(), Some(&**to)),
+            Kind::CharDevice { .. } => assert!(found.file_type().is_char_device()),
+        }
+        assert_eq!(found.mode() & 0o7777, entry.mode, "{}", entry.path);
+    }
+}
+
+#[test]
+fn an_archive_of_cpio_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("bin")).unwrap();
+    std::fs::write(folder.path().join("bin/init"), b"abc").unwrap();
+    std::os::unix::fs::symlink("init", folder.path().join("bin/link")).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "find . | LC_ALL=C sort | cpio --quiet -o -H newc > archive.out"]).current_dir(folder.path());
+    tool("cpio", &mut shell);
+    let bytes = std::fs::read(folder.path().join("archive.out")).unwrap();
+    let segments = cpio::read(&bytes).unwrap();
+    let found: Vec<(&str, bool)> =
+        segments[0].entries.iter().map(|entry| (&*entry.path, entry.kind == Kind::Directory)).collect();
+    assert_eq!(found[..2], [("/archive.out", false), ("/bin", true)]);
+    assert_eq!(segments[0].entries[2].kind, Kind::File(b"abc".into()));
+    assert_eq!(segments[0].entries[3].kind, Kind::Symlink("init".into()));
+}
+
+#[test]
+fn the_order_of_the_list_does_not_matter() {
+    let mut reversed = entries();
+    reversed.reverse();
+    assert_eq!(archive(&reversed), archive(&entries()));
+}
+
+#[test]
+fn file_data_starts_at_a_multiple_of_four() {
+    let mut list = vec![Entry::directory("/layers", 0o755)];
+    let names: Vec<String> = (1..9).map(|length| format!("/layers/{}", "n".repeat(length))).collect();
+    list.extend(names.iter().map(|name| Entry::file(name, 0o444, vec![0xE0; name.len()])));
+    let bytes = archive(&list);
+    for segment in cpio::read(&bytes).unwrap() {
+        for entry in segment.entries {
+            let Kind::File(data) = entry.kind else { continue };
+            assert_eq!((data.as_ptr() as usize - bytes.as_ptr() as usize) % 4, 0, "{}", entry.path);
+        }
+    }
+}
+
+#[test]
+fn segments_read_back_and_zstd_agrees() {
+    let lists = [entries(), vec![Entry::file("/b", 0o400, vec![1; 3])], vec![Entry::file("/c", 0o400, vec![2; 70_000])]];
+    let plain: Vec<Vec<u8>> = lists.iter().map(|list| archive(list)).collect();
+    let packed = cpio::compress(&plain[0], 10, 2, Vec::new()).unwrap();
+    let last = cpio::compress(&plain[2], 3, 1, Vec::new()).unwrap();
+    let initramfs = cpio::join([&packed[..], &plain[1], &last], Vec::new()).unwrap();
+    let segments = cpio::read(&initramfs).unwrap();
+    assert_eq!(segments.iter().map(|segment| segment.compressed).collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(segments.iter().map(|segment| segment.size).collect::<Vec<_>>(), [packed.len(), plain[1].len(), last.len()]);
+    for (segment, list) in segments.into_iter().zip(lists) {
+        assert_eq!(segment.entries, sorted(list));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("segment.zst");
+    std::fs::write(&path, &packed).unwrap();
+    tool("zstd", Command::new("zstd").args(["-q", "-d"]).arg(&path));
+    assert_eq!(std::fs::read(folder.path().join("segment")).unwrap(), plain[0]);
+}
+
+#[test]
+fn compressed_bytes_are_the_same_for_any_number_of_threads() {
+    let mut state = 1u32;
+    let words = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if state >> 31 == 0 { 0 } else { (state >> 24) as u8 }
+    });
+    let bytes: Vec<u8> = words.take(6 << 20).collect();
+    // At level 1 zstd hands out 2 MiB at a time, so that three threads have work.
+    let one = cpio::compress(&bytes, 1, 1, Vec::new()).unwrap();
+    for threads in [0, 2, 3, 8] {
+        assert!(cpio::compress(&bytes, 1, threads, Vec::new()).unwrap() == one, "{threads}");
+    }
+}
+
+#[test]
+fn what_an_initramfs_cannot_hold_is_refused() {
+    for path in ["", "init", "/", "/a/", "/a//b", "/../a", "/a/./b", "/a\0b", "/TRAILER!!!"] {
+        assert_eq!(refused(&[Entry::file(path, 0o644, &b""[..])]), format!("`{path}` is no path that an initramfs can hold"));
+    }
+    let file = |path| Entry::file(path, 0o644, &b""[..]);
+    assert_eq!(refused(&[file("/a/b")]), "the folder of `/a/b` is not in the initramfs");
+    assert_eq!(refused(&[file("/a"), file("/a/b")]), "the folder of `/a/b` is not in the initramfs");
+    assert_eq!(refused(&[file("/a"), Entry::directory("/a", 0o755)]), "`/a` is in the initramfs twice");
+    assert_eq!(refused(&[Entry::directory("/a", 0o40755)]), "mode `40755` has bits besides permissions");
+    assert_eq!(refused(&[Entry::symlink("/a", "")]), "`` is no path that an initramfs can hold");
+}
+
+#[test]
+fn an_archive_where_the_kernel_would_not_look_is_refused() {
+    let mut bytes = vec![0; 2];
+    bytes.extend(archive(&entries()));
+    assert!(matches!(cpio::read(&bytes), Err(cpio::Error::Misaligned(2))));
+    assert!(matches!(cpio::read(&[0, 0, 0x1F, 0x8B]), Err(cpio::Error::Unknown(2))));
+}
+
+#[test]
+fn a_truncated_initramfs_is_refused() {
+    let plain = archive(&entries());
+    let packed = cpio::compress(&plain, 3, 1, Vec::new()).unwrap();
+    for length in (1..plain.len()).step_by(997) {
+        assert!(cpio::read(&plain[..length]).is_err(), "{length}");
+    }
+    for length in 1..packed.len() {
+        assert!(cpio::read(&packed[..length]).is_err(), "{length}");
+    }
+}
+
+fn arbitrary_entries() -> impl Strategy<Value = Vec<Entry<'static>>> {
+    let kind = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..200).prop_map(|bytes| Kind::File(bytes.into())),
+        "[a-z/.]{1,20}".prop_map(Kind::Symlink),
+        (0..4096u32, 0..4096u32).prop_map(|(major, minor)| Kind::CharDevice { major, minor }),
+    ];
+    let leaves = prop::collection::btree_map("[b-zä ]{1,9}", (0..0o10000u32, kind), 0..8);
+    (leaves, 0..0o10000u32).prop_map(|(leaves, mode)| {
+        let leaves = leaves.into_iter().map(|(name, (mode, kind))| Entry { path: format!("/a/{name}"), mode, kind });
+        leaves.chain([Entry::directory("/a", mode)]).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn write_then_read_is_identity(entries in arbitrary_entries(), packed in any::<bool>()) {
+        let plain = archive(&entries);
+        let bytes = if packed { cpio::compress(&plain, 1, 1, Vec::new()).unwrap() } else { plain };
+        let segments = cpio::read(&bytes).unwrap();
+        prop_assert_eq!(&segments[0].entries, &sorted(entries));
+    }
+
+    #[test]
+    fn damaged_input_never_panics(
+        packed in any::<bool>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let plain = archive(&entries()[1..]);
+        let mut bytes = if packed { cpio::compress(&plain, 3, 1, Vec::new()).unwrap() } else { plain };
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        let _ = cpio::read(&bytes);
+    }
+}

@@ -1,0 +1,127 @@
+//! The entries of EROFS images against mkfs.erofs and find, and damaged images.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use osbuild_formats::erofs;
+use proptest::prelude::*;
+use support::tool;
+
+/// A tree with long folders, names and links, many sizes, and all kinds of permissions.
+fn make_tree(root: &Path) {
+    let folder = root.join("usr/share/many");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..700 {
+        std::fs::write(folder.join(format!("a-name-of-some-length-{number}")), vec![b'x'; number * 13]).unwrap();
+    }
+    std::fs::create_dir_all(root.join("empty/größer")).unwrap();
+    std::fs::write(root.join("big"), b"0123456789abcdef".repeat(40_000)).unwrap();
+    std::fs::write(root.join("zero"), b"").unwrap();
+    std::os::unix::fs::symlink("usr/share", root.join("link")).unwrap();
+    std::os::unix::fs::symlink(format!("/{}", "long/".repeat(500)), root.join("long-link")).unwrap();
+    tool("coreutils", Command::new("chmod").arg("1777").arg(root.join("empty")));
+    tool("coreutils", Command::new("chmod").arg("4555").arg(root.join("big")));
+}
+
+fn image(folder: &Path, root: &Path, options: &[&str]) -> Vec<u8> {
+    let path = folder.join("image.erofs");
+    tool("erofs-utils", Command::new("mkfs.erofs").arg("--quiet").args(options).arg(&path).arg(root));
+    std::fs::read(&path).unwrap()
+}
+
+/// What `find` says of the tree, in the form of [`ours`].
+fn theirs(root: &Path) -> Vec<String> {
+    let mut find = Command::new("find");
+    find.arg(root).args(["-type", "d", "-printf", "/%P %m %U %G d\n", "-o", "-type", "l"]);
+    find.args(["-printf", "/%P %m %U %G l %l\n", "-o", "-printf", "/%P %m %U %G f %s\n"]);
+    let mut lines: Vec<String> = tool("findutils", &mut find).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+fn ours(image: &[u8]) -> Vec<String> {
+    let line = |entry: erofs::Entry| {
+        let kind = match entry.mode >> 12 {
+            0o04 => "d".to_owned(),
+            0o12 => format!("l {}", entry.target.unwrap()),
+            _ => format!("f {}", entry.size),
+        };
+        format!("{} {:o} {} {} {kind}", entry.path, entry.mode & 0o7777, entry.uid, entry.gid)
+    };
+    let mut lines: Vec<String> = erofs::read(image).unwrap().into_iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_entries_are_what_find_says_of_the_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    make_tree(&root);
+    let expected = theirs(&root);
+    assert!(expected.len() > 700);
+    for options in [&["-T0"][..], &["-zlz4hc,12", "-C65536"], &["-zlz4hc", "-Eztailpacking"], &["-Eforce-inode-extended"]] {
+        assert_eq!(ours(&image(folder.path(), &root, options)), expected, "{options:?}");
+    }
+}
+
+#[test]
+fn owners_beyond_16_bits_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let image = image(folder.path(), &root, &["--force-uid=100000", "--force-gid=7"]);
+    let entries = erofs::read(&image).unwrap();
+    assert_eq!(entries.iter().map(|entry| (&*entry.path, entry.uid, entry.gid)).collect::<Vec<_>>(), [("/", 100_000, 7)]);
+}
+
+#[test]
+fn a_folder_that_holds_itself_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("inner-folder")).unwrap();
+    let mut image = image(folder.path(), &root, &[]);
+    let number = |image: &[u8]| u64::from(u16::from_le_bytes([image[1024 + 14], image[1024 + 15]]));
+    let root_number = number(&image);
+    // The third entry of the root, behind `.` and `..`, is the folder: let it refer to the root.
+    let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
+    let entry = (0..name).rev().find(|at| image[*at + 8..*at + 10] == (name as u16 - (*at as u16 - 24)).to_le_bytes()).unwrap();
+    image[entry..entry + 8].copy_from_slice(&root_number.to_le_bytes());
+    assert_eq!(erofs::read(&image), Err(erofs::Error::Folder("/inner-folder".to_owned())));
+}
+
+#[test]
+fn what_is_no_image_is_refused() {
+    assert_eq!(erofs::read(&[]), Err(erofs::Error::Magic));
+    assert_eq!(erofs::read(&[0; 4096]), Err(erofs::Error::Magic));
+    let mut unknown = vec![0; 4096];
+    unknown[1024..1028].copy_from_slice(&[0xE2, 0xE1, 0xF5, 0xE0]);
+    unknown[1024 + 80] = 0x80;
+    assert_eq!(erofs::read(&unknown), Err(erofs::Error::Features(0x80)));
+}
+
+#[test]
+fn damaged_images_never_panic_or_loop() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    make_tree(&root);
+    let sound = image(folder.path(), &root, &["-zlz4hc"]);
+    let change = (any::<prop::sample::Index>(), any::<bool>(), any::<u8>());
+    let strategy = (prop::collection::vec(change, 1..20), any::<prop::sample::Index>(), any::<bool>());
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
+    runner
+        .run(&strategy, |(changes, length, cut)| {
+            let mut image = sound.clone();
+            for (place, early, byte) in changes {
+                // What matters stands at the start: super block, root and small inodes.
+                let place = if early { 1024 + place.index(3072) } else { place.index(image.len()) };
+                image[place] = byte;
+            }
+            image.truncate(if cut { length.index(image.len()) } else { image.len() });
+            let _ = erofs::read(&image);
+            Ok(())
+        })
+        .unwrap();
+}

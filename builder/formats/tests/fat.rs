@@ -1,0 +1,151 @@
+//! FAT volumes against fsck.fat and mtools, and against damaged input.
+#![cfg(feature = "fat")]
+
+mod support;
+
+use std::process::Command;
+
+use osbuild_formats::fat::{self, File, Volume};
+use proptest::prelude::*;
+use support::tool;
+
+const MIB: u64 = 1 << 20;
+
+fn file(path: &str, bytes: Vec<u8>) -> File<Vec<u8>> {
+    File { path: path.to_owned(), bytes }
+}
+
+fn esp_files() -> Vec<File<Vec<u8>>> {
+    let boot = (0..3_000_001u32).map(|number| (number / 251) as u8).collect();
+    vec![
+        file("/EFI/BOOT/BOOTX64.EFI", boot),
+        file("/EFI/osbuild/a much longer name than eight.txt", b"text".to_vec()),
+        file("/loader.conf", Vec::new()),
+    ]
+}
+
+fn volume(sector_size: u64, size: u64) -> Volume<'static> {
+    Volume { sector_size, size, label: "ESP", id: 0x1234_ABCD }
+}
+
+#[test]
+fn fsck_and_mtools_agree_with_us_on_both_sector_sizes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("esp");
+    for (sector_size, size) in [(512, 33 * MIB), (512, 64 * MIB), (512, 100 * MIB), (4096, 257 * MIB)] {
+        std::fs::write(&path, volume(sector_size, size).write(&esp_files()).unwrap()).unwrap();
+        let checked = tool("dosfstools", Command::new("fsck.fat").args(["-n", "-v"]).arg(&path));
+        assert!(checked.contains(&format!("{sector_size} bytes per logical sector")), "{checked}");
+        assert!(checked.contains("32 bit entries"), "{checked}");
+        for fault in ["ifferences", "ixing", "correcting", "Free cluster", "truncat", "bad", "Dirty"] {
+            assert!(!checked.contains(fault), "{fault}: {checked}");
+        }
+        let listing = tool("mtools", Command::new("mdir").arg("-i").arg(&path).args(["-/", "-a", "-f", "-b", "::"]));
+        for file in esp_files() {
+            assert!(listing.lines().any(|line| line == format!("::{}", file.path)), "{listing}");
+            let copy = folder.path().join("copy");
+            tool("mtools", Command::new("mcopy").args(["-n", "-o", "-i"]).arg(&path).arg(format!("::{}", file.path)).arg(&copy));
+            assert_eq!(std::fs::read(&copy).unwrap(), file.bytes);
+        }
+        let shown = tool("mtools", Command::new("mdir").arg("-i").arg(&path).arg("::/EFI"));
+        assert!(shown.contains("Volume in drive : is ESP") && shown.contains("1234-ABCD"), "{shown}");
+        assert!(shown.contains("BOOT         <DIR>     1980-01-01"), "{shown}");
+    }
+}
+
+#[test]
+fn a_volume_of_mkfs_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("esp");
+    std::fs::File::create(&path).unwrap().set_len(64 * MIB).unwrap();
+    tool("dosfstools", Command::new("mkfs.fat").args(["-F", "32", "-s", "1"]).arg(&path));
+    let source = folder.path().join("source");
+    let bytes: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
+    std::fs::write(&source, &bytes).unwrap();
+    for name in ["::/SHORT.BIN", "::/Long Name, größer.binary"] {
+        tool("mtools", Command::new("mcopy").env("LC_ALL", "C.UTF-8").arg("-i").arg(&path).arg(&source).arg(name));
+    }
+    let files = fat::read(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(files, [file("/Long Name, größer.binary", bytes.clone()), file("/SHORT.BIN", bytes)]);
+}
+
+#[test]
+fn the_order_of_the_files_does_not_matter() {
+    let mut reversed = esp_files();
+    reversed.reverse();
+    assert!(volume(512, 40 * MIB).write(&reversed).unwrap() == volume(512, 40 * MIB).write(&esp_files()).unwrap());
+}
+
+#[test]
+fn the_bytes_stay_the_same_for_ever() {
+    let bytes = volume(512, 33 * MIB).write(&esp_files()).unwrap();
+    assert_eq!(format!("{:08x}", crc32fast::hash(&bytes)), "ebbd4a75");
+}
+
+#[test]
+fn what_a_volume_cannot_hold_is_refused() {
+    let refused = |volume: Volume, files: &[File<Vec<u8>>]| volume.write(files).unwrap_err().to_string();
+    assert_eq!(refused(volume(512, 32 * MIB), &[]), "FAT32 needs `34603008` bytes on such sectors, not `33554432`");
+    assert_eq!(refused(volume(4096, 256 * MIB), &[]), "FAT32 needs `269484032` bytes on such sectors, not `268435456`");
+    assert_eq!(refused(volume(1024, 64 * MIB), &[]), "a sector of `1024` bytes is neither 512 nor 4096");
+    let big = file("/big", vec![0; 33 << 20]);
+    assert!(refused(volume(512, 33 * MIB), &[big]).starts_with("the files need `34603520` bytes, the FAT volume has `"));
+    for path in ["", "a", "/", "/a/", "/../a"] {
+        assert!(refused(volume(512, 33 * MIB), &[file(path, vec![])]).starts_with(&format!("`{path}` is no path")));
+    }
+    assert!(refused(volume(512, 33 * MIB), &[file("/a", vec![]), file("/A", vec![])]).starts_with("`/A` is no path"));
+    for label in ["", "esp", "LONGER-THAN-11"] {
+        let volume = Volume { label, ..volume(512, 33 * MIB) };
+        assert_eq!(refused(volume, &[]), format!("`{label}` is no label of a FAT volume"));
+    }
+}
+
+#[test]
+fn a_file_that_fills_the_volume_fits() {
+    let room = match volume(512, 33 * MIB).write(&[file("/big", vec![0; 33 << 20])]) {
+        Err(fat::Error::Full { room, .. }) => room as usize,
+        other => panic!("{:?}", other.map(|_| ())),
+    };
+    let files = [file("/big", vec![0xE5; room - 512])];
+    assert!(fat::read(&volume(512, 33 * MIB).write(&files).unwrap()).unwrap() == files);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn write_then_read_is_identity(
+        files in prop::collection::btree_map("/[a-zä]{1,12}(/[a-z0-9 ]{1,20}x){0,3}", prop::collection::vec(any::<u8>(), 0..3000), 0..12)
+    ) {
+        let files: Vec<_> = files.into_iter().map(|(path, bytes)| file(&path, bytes)).collect();
+        let nested = files.iter().any(|one| files.iter().any(|other| other.path.starts_with(&format!("{}/", one.path))));
+        prop_assume!(!nested);
+        let bytes = volume(512, 33 * MIB).write(&files).unwrap();
+        prop_assert!(fat::read(&bytes).unwrap() == files);
+    }
+}
+
+#[test]
+fn damaged_input_never_panics_or_loops() {
+    let sound = volume(512, 33 * MIB).write(&esp_files()).unwrap();
+    let folders = sound.windows(11).position(|bytes| bytes == b"EFI        ").unwrap() - 96;
+    // The first sector, the start of the table, and the folders.
+    let places = [0..512, 8 * 512..9 * 512, folders..folders + 3 * 512];
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(400));
+    let damaged = std::cell::RefCell::new(sound.clone());
+    let changes = prop::collection::vec((0..3usize, 0..1536usize, any::<u8>()), 1..8);
+    let result = runner.run(&changes, |changes| {
+        let mut bytes = damaged.borrow_mut();
+        let places: Vec<_> =
+            changes.iter().map(|(place, offset, _)| places[*place].start + offset % places[*place].len()).collect();
+        for (place, (_, _, byte)) in places.iter().zip(&changes) {
+            bytes[*place] = *byte;
+        }
+        let _ = fat::read(&bytes);
+        for place in places {
+            bytes[place] = sound[place];
+        }
+        Ok(())
+    });
+    result.unwrap();
+}

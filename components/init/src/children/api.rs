@@ -1,0 +1,205 @@
+//! The part of containerd's gRPC API that loads images: content, images and leases.
+//!
+//! The messages have only the fields that are used here; names and numbers are those of containerd's `api/services/*/v1/*.proto`.
+
+use std::collections::HashMap;
+
+use osbuild_abi::paths::CONTAINERD_SOCKET;
+use prost::Message;
+use tokio_stream::Stream;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::metadata::MetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+
+use crate::failure::{Explain, Outcome};
+
+/// The namespace in which the CRI plugin looks for images.
+const NAMESPACE: &str = "k8s.io";
+
+/// A connection to containerd.
+pub struct Connection {
+    grpc: Grpc<Channel>,
+    lease: Option<String>,
+}
+
+impl Connection {
+    /// Connects to containerd's socket.
+    pub async fn open() -> Outcome<Connection> {
+        let endpoint = Endpoint::from_shared(format!("unix://{CONTAINERD_SOCKET}")).explain("name containerd's socket")?;
+        let channel = endpoint.connect().await.explain(format_args!("connect to {CONTAINERD_SOCKET}"))?;
+        Ok(Connection { grpc: Grpc::new(channel), lease: None })
+    }
+
+    /// What is written from now on belongs to this lease, so that nothing collects it before something refers to it.
+    pub fn use_lease(&mut self, id: &str) {
+        self.lease = Some(id.to_owned());
+    }
+
+    /// Calls a method that takes one message and gives one. `method` is `/PACKAGE.SERVICE/METHOD`.
+    pub async fn call<Asked, Given>(&mut self, method: &'static str, message: Asked) -> Result<Given, Status>
+    where
+        Asked: Message + 'static,
+        Given: Message + Default + 'static,
+    {
+        self.ready().await?;
+        let request = self.request(message);
+        let codec = ProstCodec::<Asked, Given>::default();
+        Ok(self.grpc.unary(request, PathAndQuery::from_static(method), codec).await?.into_inner())
+    }
+
+    /// Writes a blob: sends the messages and returns when containerd has answered the last one.
+    pub async fn write(&mut self, messages: impl Stream<Item = WriteContent> + Send + 'static) -> Result<(), Status> {
+        self.ready().await?;
+        let request = self.request(messages);
+        let codec = ProstCodec::<WriteContent, WriteContentAnswer>::default();
+        let path = PathAndQuery::from_static("/containerd.services.content.v1.Content/Write");
+        let mut answers = self.grpc.streaming(request, path, codec).await?.into_inner();
+        while answers.message().await?.is_some() {}
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<(), Status> {
+        self.grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
+        // A lease's name is ours and plain ASCII.
+        if let Some(lease) = self.lease.as_ref().and_then(|lease| lease.parse().ok()) {
+            request.metadata_mut().insert("containerd-lease", lease);
+        }
+        request
+    }
+}
+
+/// Labels of a resource.
+pub type Labels = HashMap<String, String>;
+
+/// `containerd.services.content.v1.WriteContentRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct WriteContent {
+    /// Whether this is the last message.
+    #[prost(enumeration = "WriteAction", tag = "1")]
+    pub action: i32,
+    /// A name for the write, by which a broken-off one is taken up again.
+    #[prost(string, tag = "2")]
+    pub reference: String,
+    /// The size of the whole blob in bytes.
+    #[prost(int64, tag = "3")]
+    pub total: i64,
+    /// The digest that the whole blob must have.
+    #[prost(string, tag = "4")]
+    pub expected: String,
+    /// Where the bytes belong.
+    #[prost(int64, tag = "5")]
+    pub offset: i64,
+    /// The bytes.
+    #[prost(bytes = "vec", tag = "6")]
+    pub data: Vec<u8>,
+    /// The blob's labels, with the last message.
+    #[prost(map = "string, string", tag = "7")]
+    pub labels: Labels,
+}
+
+/// `containerd.services.content.v1.WriteAction`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum WriteAction {
+    /// Only ask how far the write is.
+    Stat = 0,
+    /// Write these bytes.
+    Write = 1,
+    /// Write these bytes and finish the blob.
+    Commit = 2,
+}
+
+/// `containerd.services.content.v1.WriteContentResponse`, of which only the coming matters.
+#[derive(Clone, PartialEq, Message)]
+pub struct WriteContentAnswer {}
+
+/// `containerd.types.Descriptor`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Descriptor {
+    /// The media type.
+    #[prost(string, tag = "1")]
+    pub media_type: String,
+    /// The digest.
+    #[prost(string, tag = "2")]
+    pub digest: String,
+    /// The size in bytes.
+    #[prost(int64, tag = "3")]
+    pub size: i64,
+}
+
+/// `containerd.services.images.v1.Image`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Image {
+    /// The name that a pod asks for.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its labels.
+    #[prost(map = "string, string", tag = "2")]
+    pub labels: Labels,
+    /// Its manifest.
+    #[prost(message, optional, tag = "3")]
+    pub target: Option<Descriptor>,
+}
+
+/// `CreateImageRequest`, and as far as it is used here `UpdateImageRequest` too, which without a mask replaces the whole image.
+#[derive(Clone, PartialEq, Message)]
+pub struct PutImage {
+    /// The image.
+    #[prost(message, optional, tag = "1")]
+    pub image: Option<Image>,
+}
+
+/// `containerd.services.images.v1.ListImagesRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListImages {
+    /// Conditions, of which one must hold.
+    #[prost(string, repeated, tag = "1")]
+    pub filters: Vec<String>,
+}
+
+/// `containerd.services.images.v1.ListImagesResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListImagesAnswer {
+    /// The images.
+    #[prost(message, repeated, tag = "1")]
+    pub images: Vec<Image>,
+}
+
+/// `containerd.services.images.v1.DeleteImageRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct DeleteImage {
+    /// The image's name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+}
+
+/// `containerd.services.leases.v1.CreateRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct CreateLease {
+    /// The lease's name.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// Its labels.
+    #[prost(map = "string, string", tag = "3")]
+    pub labels: Labels,
+}
+
+/// `containerd.services.leases.v1.DeleteRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct DeleteLease {
+    /// The lease's name.
+    #[prost(string, tag = "1")]
+    pub id: String,
+}
+
+/// An answer in which nothing is read.
+#[derive(Clone, PartialEq, Message)]
+pub struct Ignored {}

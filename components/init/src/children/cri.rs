@@ -1,0 +1,129 @@
+//! The part of the CRI that looks at pods and ends them.
+//!
+//! The messages have only the fields that are used here; names and numbers are those of `k8s.io/cri-api`'s `runtime/v1/api.proto`.
+
+use std::collections::HashMap;
+
+use prost::Message;
+use tonic::Status;
+
+use super::api::{Connection, Ignored};
+
+/// The label of a container or sandbox that names its pod.
+pub const POD_NAME: &str = "io.kubernetes.pod.name";
+/// The label of a container that names it within its pod.
+pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// The annotation of a sandbox that says where the kubelet has the pod from: `file` or `api`.
+pub const SOURCE: &str = "kubernetes.io/config.source";
+/// The annotation of a container with the seconds that its pod is given to end.
+pub const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
+
+/// `ContainerState`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum ContainerState {
+    /// Made and not started.
+    Created = 0,
+    /// Running.
+    Running = 1,
+    /// Ended.
+    Exited = 2,
+    /// Not known.
+    Unknown = 3,
+}
+
+/// `Container`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Container {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// The id of the sandbox that it runs in.
+    #[prost(string, tag = "2")]
+    pub sandbox: String,
+    /// What it is doing.
+    #[prost(enumeration = "ContainerState", tag = "6")]
+    pub state: i32,
+    /// When it was made, in nanoseconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
+    /// Its labels.
+    #[prost(map = "string, string", tag = "8")]
+    pub labels: HashMap<String, String>,
+    /// Its annotations.
+    #[prost(map = "string, string", tag = "9")]
+    pub annotations: HashMap<String, String>,
+}
+
+/// `PodSandbox`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sandbox {
+    /// Its id.
+    #[prost(string, tag = "1")]
+    pub id: String,
+    /// 0 when it is ready.
+    #[prost(int32, tag = "3")]
+    pub state: i32,
+    /// Its labels.
+    #[prost(map = "string, string", tag = "5")]
+    pub labels: HashMap<String, String>,
+    /// Its annotations.
+    #[prost(map = "string, string", tag = "6")]
+    pub annotations: HashMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Everything {}
+
+#[derive(Clone, PartialEq, Message)]
+struct Containers {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<Container>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sandboxes {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<Sandbox>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StopContainer {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(int64, tag = "2")]
+    timeout_seconds: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StopSandbox {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+impl Connection {
+    /// All containers of all pods, also those that have ended.
+    pub async fn containers(&mut self) -> Result<Vec<Container>, Status> {
+        let answer: Containers = self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;
+        Ok(answer.items)
+    }
+
+    /// All sandboxes, also those that have ended.
+    pub async fn sandboxes(&mut self) -> Result<Vec<Sandbox>, Status> {
+        let answer: Sandboxes = self.call("/runtime.v1.RuntimeService/ListPodSandbox", Everything {}).await?;
+        Ok(answer.items)
+    }
+
+    /// Ends a container: asks it, and kills it after so many seconds.
+    pub async fn stop_container(&mut self, id: String, timeout_seconds: i64) -> Result<(), Status> {
+        let message = StopContainer { id, timeout_seconds };
+        self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopContainer", message).await?;
+        Ok(())
+    }
+
+    /// Ends a sandbox and what is left in it.
+    pub async fn stop_sandbox(&mut self, id: String) -> Result<(), Status> {
+        self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopPodSandbox", StopSandbox { id }).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! `init gate NODE-NAME`: ends well when the kubelet is healthy and every declared pod runs.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use osbuild_abi::paths::POD_LIST;
+use osbuild_abi::pods::{self, DeclaredPod};
+
+use super::api::Connection;
+use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME};
+use crate::failure::{Explain, Failure, Outcome};
+
+/// Where the kubelet answers whether it is healthy (its `healthzPort`).
+const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
+/// How long one question to the kubelet may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often to look.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// When to say for the first time what is missing. Each further time comes after twice as long, up to the longest.
+const FIRST_WORD: Duration = Duration::from_secs(30);
+/// The longest time between two reports.
+const LONGEST_SILENCE: Duration = Duration::from_secs(600);
+
+/// Waits for as long as it takes, and says now and then what is missing.
+pub async fn wait(node_name: &str) -> Outcome {
+    let list = std::fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
+    let declared: Vec<DeclaredPod> = pods::parse(&list).collect();
+    let mut containerd = Connection::open().await?;
+    let mut silence = FIRST_WORD;
+    let mut last_word = Instant::now();
+    while let Err(missing) = look(&mut containerd, &declared, node_name).await {
+        if last_word.elapsed() >= silence {
+            println!("not ready: {missing}");
+            last_word = Instant::now();
+            silence = (silence * 2).min(LONGEST_SILENCE);
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+    Ok(())
+}
+
+/// Returns whether the node is ready, and if not, why. Pods are looked at first: as long as one is missing the kubelet is not bothered.
+async fn look(containerd: &mut Connection, declared: &[DeclaredPod<'_>], node_name: &str) -> Outcome {
+    let containers =
+        containerd.containers().await.map_err(|status| status.message().to_owned()).explain("list the containers")?;
+    let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers));
+    missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
+    healthy().explain("ask the kubelet whether it is healthy")
+}
+
+/// What of a pod does not run, as a sentence.
+fn missing(pod: &DeclaredPod<'_>, node_name: &str, containers: &[Container]) -> Option<String> {
+    // The kubelet adds the node's name to that of a static pod.
+    let full_name = format!("{}-{node_name}", pod.name);
+    let has = |container: &Container, label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
+    pod.containers().find_map(|name| {
+        let of_this_name = containers.iter().filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
+        match of_this_name.max_by_key(|one| one.created_at).map(Container::state) {
+            Some(ContainerState::Running) => None,
+            Some(ContainerState::Created) => Some(format!("container `{name}` of pod `{}` is not started yet", pod.name)),
+            Some(ContainerState::Exited) => Some(format!("container `{name}` of pod `{}` has ended", pod.name)),
+            Some(ContainerState::Unknown) => Some(format!("nobody knows how container `{name}` of pod `{}` is", pod.name)),
+            None => Some(format!("pod `{}` has no container `{name}` yet", pod.name)),
+        }
+    })
+}
+
+fn healthy() -> Outcome {
+    let mut stream = TcpStream::connect_timeout(&HEALTH, PATIENCE).explain("connect")?;
+    stream.set_read_timeout(Some(PATIENCE)).explain("set a timeout")?;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n").explain("ask")?;
+    let mut answer = String::new();
+    stream.take(64 << 10).read_to_string(&mut answer).explain("read the answer")?;
+    match answer.split_ascii_whitespace().nth(1) {
+        Some("200") => Ok(()),
+        _ => Err(Failure::new(answer.lines().last().unwrap_or("it says nothing").to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(pod: &str, name: &str, state: ContainerState, created_at: i64) -> Container {
+        let labels = [(POD_NAME, pod), (CONTAINER_NAME, name)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Container { state: state.into(), created_at, labels: labels.into(), ..Container::default() }
+    }
+
+    fn why(containers: &[Container]) -> Option<String> {
+        let pod = pods::parse("web nginx side").next().unwrap();
+        missing(&pod, "node-1", containers)
+    }
+
+    #[test]
+    fn a_pod_whose_containers_all_run_is_not_missing() {
+        let side = container("web-node-1", "side", ContainerState::Running, 1);
+        assert_eq!(why(&[container("web-node-1", "nginx", ContainerState::Running, 1), side]), None);
+    }
+
+    #[test]
+    fn one_container_of_two_is_not_enough() {
+        let said = why(&[container("web-node-1", "nginx", ContainerState::Running, 1)]);
+        assert_eq!(said.unwrap(), "pod `web` has no container `side` yet");
+    }
+
+    #[test]
+    fn only_the_newest_container_counts() {
+        let side = container("web-node-1", "side", ContainerState::Running, 1);
+        let old = container("web-node-1", "nginx", ContainerState::Running, 1);
+        let new = container("web-node-1", "nginx", ContainerState::Exited, 2);
+        assert_eq!(why(&[new, old, side]).unwrap(), "container `nginx` of pod `web` has ended");
+    }
+
+    #[test]
+    fn a_pod_of_another_node_name_does_not_count() {
+        let other = ["nginx", "side"].map(|name| container("web-node-2", name, ContainerState::Running, 1));
+        assert!(why(&other).is_some());
+    }
+
+    #[test]
+    fn a_container_that_is_made_and_not_started_does_not_count() {
+        let both = ["nginx", "side"].map(|name| container("web-node-1", name, ContainerState::Created, 1));
+        assert_eq!(why(&both).unwrap(), "container `nginx` of pod `web` is not started yet");
+    }
+}

@@ -1,0 +1,118 @@
+//! Reads the OCI image layout that came with the node (OCI image specification 1.1, image-layout.md).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::failure::{Explain, Failure, Outcome};
+
+/// The annotation of an index entry with the image's full name, as containerd's own importer reads it.
+const NAME: &str = "io.containerd.image.name";
+
+/// A blob that another one refers to.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Blob {
+    /// What it is.
+    pub media_type: String,
+    /// `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Its size in bytes.
+    pub size: u64,
+    #[serde(default)]
+    annotations: HashMap<String, String>,
+}
+
+/// One image.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Image {
+    /// The name that a pod asks for.
+    pub name: String,
+    /// Its manifest.
+    pub manifest: Blob,
+    /// Its configuration.
+    pub config: Blob,
+    /// Its layers, lowest first.
+    pub layers: Vec<Blob>,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Blob>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    config: Blob,
+    layers: Vec<Blob>,
+}
+
+/// Reads the index and the manifests of a layout.
+pub fn read(layout: &Path) -> Outcome<Vec<Image>> {
+    let index: Index = json(&layout.join("index.json"))?;
+    index.manifests.into_iter().map(|manifest| image(layout, manifest)).collect()
+}
+
+fn image(layout: &Path, manifest: Blob) -> Outcome<Image> {
+    let name = manifest.annotations.get(NAME).cloned();
+    let name = name.ok_or_else(|| Failure::new(format!("image {} has no annotation `{NAME}`", manifest.digest)))?;
+    let Manifest { config, layers } = json(&path(layout, &manifest)?)?;
+    Ok(Image { name, manifest, config, layers })
+}
+
+/// The file of a blob.
+pub fn path(layout: &Path, blob: &Blob) -> Outcome<PathBuf> {
+    let digits = blob.digest.strip_prefix("sha256:");
+    let plain = |digits: &&str| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = digits.filter(plain).ok_or_else(|| Failure::new(format!("`{}` is not a SHA-256 digest", blob.digest)))?;
+    Ok(layout.join("blobs/sha256").join(digits))
+}
+
+fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Outcome<T> {
+    let file = File::open(path).explain(format_args!("open {}", path.display()))?;
+    serde_json::from_reader(std::io::BufReader::new(file)).explain(format_args!("read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir_all, write};
+
+    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn layout(annotations: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = folder.path().join("blobs/sha256");
+        create_dir_all(&blobs).unwrap();
+        let blob = |kind: &str| format!(r#"{{"mediaType":"{kind}","digest":"{DIGEST}","size":7{annotations}}}"#);
+        write(folder.path().join("index.json"), format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, blob("m"))).unwrap();
+        let manifest = format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c"), blob("l"));
+        write(blobs.join(&DIGEST[7..]), manifest).unwrap();
+        folder
+    }
+
+    #[test]
+    fn an_image_has_a_name_a_configuration_and_layers() {
+        let layout = layout(r#","annotations":{"io.containerd.image.name":"localhost/pause:1"}"#);
+        let images = read(layout.path()).unwrap();
+        assert_eq!(images[0].name, "localhost/pause:1");
+        assert_eq!(images[0].config.media_type, "c");
+        assert_eq!(images[0].layers[0].size, 7);
+    }
+
+    #[test]
+    fn an_image_without_a_name_is_refused() {
+        let failure = read(layout("").path()).unwrap_err().to_string();
+        assert!(failure.ends_with("has no annotation `io.containerd.image.name`"), "{failure}");
+    }
+
+    #[test]
+    fn a_digest_that_is_a_path_is_refused() {
+        for digest in ["sha256:../../../etc/passwd", "sha512:00", "", "sha256:"] {
+            let blob = Blob { media_type: String::new(), digest: digest.to_owned(), size: 0, annotations: HashMap::new() };
+            assert!(path(Path::new("/layout"), &blob).is_err(), "{digest}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! `init images`: loads the pod images that came with the node into containerd.
+//!
+//! Nothing is unpacked here: containerd does that when the first container of an image is made.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use osbuild_abi::paths::IMAGES;
+use tonic::{Code, Status};
+
+use super::api::{
+    Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels, ListImages, ListImagesAnswer,
+    PutImage, WriteAction, WriteContent,
+};
+use super::layout::{self, Blob};
+use crate::failure::{Explain, Outcome};
+
+/// The lease that holds the blobs until their images are there.
+const LEASE: &str = "osbuild-images";
+/// Marks the images that came with a node, so that a later one can remove those that it does not have any more.
+const OURS: &str = "osbuild.shipped";
+/// How many bytes go into one message. containerd takes 16 MiB at most.
+const PIECE: usize = 1 << 20;
+
+/// Loads all images of the layout, and removes those that an earlier release of the node had. What is there already stays.
+pub async fn images() -> Outcome {
+    let layout = Path::new(IMAGES);
+    let images = layout::read(layout)?;
+    let mut containerd = Connection::open().await?;
+    let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
+    let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
+    unless_there(made.map(drop)).explain("make a lease")?;
+    containerd.use_lease(LEASE);
+    for image in &images {
+        load(&mut containerd, layout, image).await.explain(format_args!("load {}", image.name))?;
+    }
+    remove_others(&mut containerd, &images).await?;
+    let lease = DeleteLease { id: LEASE.to_owned() };
+    containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease).await.explain("end the lease")?;
+    Ok(())
+}
+
+async fn load(containerd: &mut Connection, layout: &Path, image: &layout::Image) -> Outcome {
+    for blob in image.layers.iter().chain([&image.config]) {
+        write(containerd, layout, blob, Labels::new()).await?;
+    }
+    // The manifest comes last, as its labels refer to the others.
+    write(containerd, layout, &image.manifest, references(image)).await?;
+    let put = PutImage { image: Some(record(image)) };
+    let made = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Create", put.clone()).await;
+    match made {
+        Err(status) if status.code() == Code::AlreadyExists => {
+            let updated = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Update", put).await;
+            updated.map_err(told).explain("update the image")?;
+        }
+        other => other.map(|Ignored {}| ()).map_err(told).explain("make the image")?,
+    }
+    Ok(())
+}
+
+/// Writes one blob, unless containerd has it.
+async fn write(containerd: &mut Connection, layout: &Path, blob: &Blob, labels: Labels) -> Outcome {
+    let path = layout::path(layout, blob)?;
+    let file = File::open(&path).explain(format_args!("open {}", path.display()))?;
+    let pieces = Pieces { file, digest: blob.digest.clone(), size: blob.size as i64, offset: 0, labels, finished: false };
+    unless_there(containerd.write(tokio_stream::iter(pieces)).await).explain(format_args!("write {}", blob.digest))
+}
+
+/// The messages that write one blob.
+struct Pieces {
+    file: File,
+    digest: String,
+    size: i64,
+    offset: i64,
+    labels: Labels,
+    finished: bool,
+}
+
+impl Iterator for Pieces {
+    type Item = WriteContent;
+
+    fn next(&mut self) -> Option<WriteContent> {
+        if self.finished {
+            return None;
+        }
+        let mut data = Vec::new();
+        // A file that cannot be read any further is too short then, and containerd refuses it.
+        let _ = (&mut self.file).take(PIECE as u64).read_to_end(&mut data);
+        self.finished = data.len() < PIECE;
+        let offset = self.offset;
+        self.offset += data.len() as i64;
+        let (action, labels) = match self.finished {
+            true => (WriteAction::Commit, std::mem::take(&mut self.labels)),
+            false => (WriteAction::Write, Labels::new()),
+        };
+        let (reference, expected) = (format!("{LEASE}-{}", self.digest), self.digest.clone());
+        Some(WriteContent { action: action.into(), reference, total: self.size, expected, offset, data, labels })
+    }
+}
+
+/// The labels by which containerd's garbage collection finds what the manifest needs.
+fn references(image: &layout::Image) -> Labels {
+    let config = [("containerd.io/gc.ref.content.config".to_owned(), image.config.digest.clone())];
+    let layers = image.layers.iter().enumerate();
+    let layers = layers.map(|(index, layer)| (format!("containerd.io/gc.ref.content.l.{index}"), layer.digest.clone()));
+    config.into_iter().chain(layers).collect()
+}
+
+/// The image as containerd and its CRI plugin want it.
+fn record(image: &layout::Image) -> Image {
+    let labels = [
+        // The CRI plugin takes up only what is marked so, and never collects what is pinned.
+        ("io.cri-containerd.image", "managed"),
+        ("io.cri-containerd.pinned", "pinned"),
+        (OURS, "true"),
+    ];
+    let Blob { media_type, digest, size, .. } = image.manifest.clone();
+    Image {
+        name: image.name.clone(),
+        labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        target: Some(Descriptor { media_type, digest, size: size as i64 }),
+    }
+}
+
+async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) -> Outcome {
+    let filters = vec![format!("labels.\"{OURS}\"==true")];
+    let listed = containerd.call("/containerd.services.images.v1.Images/List", ListImages { filters }).await;
+    let listed: ListImagesAnswer = listed.map_err(told).explain("list the images")?;
+    for other in listed.images.into_iter().filter(|other| images.iter().all(|image| image.name != other.name)) {
+        let name = other.name.clone();
+        let removed = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Delete", DeleteImage { name }).await;
+        removed.map_err(told).explain(format_args!("remove {}", other.name))?;
+    }
+    Ok(())
+}
+
+fn unless_there(result: Result<(), Status>) -> Result<(), String> {
+    match result {
+        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        other => other.map_err(told),
+    }
+}
+
+/// The part of a status that a person wants to read.
+fn told(status: Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Seek, Write};
+
+    fn pieces(length: usize) -> Vec<WriteContent> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; length]).unwrap();
+        file.rewind().unwrap();
+        let labels = [("a".to_owned(), "b".to_owned())].into();
+        Pieces { file, digest: "sha256:00".to_owned(), size: length as i64, offset: 0, labels, finished: false }.collect()
+    }
+
+    #[test]
+    fn a_blob_of_any_length_is_committed_once_and_last() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
+            let pieces = pieces(length);
+            let commits = pieces.iter().filter(|piece| piece.action() == WriteAction::Commit).count();
+            assert_eq!(commits, 1, "{length}");
+            let last = pieces.last().unwrap();
+            assert_eq!((last.action(), last.labels.len()), (WriteAction::Commit, 1), "{length}");
+            assert_eq!(last.offset as usize + last.data.len(), length);
+        }
+    }
+
+    #[test]
+    fn the_pieces_follow_each_other() {
+        let mut expected = 0;
+        for piece in pieces(2 * PIECE + 5) {
+            assert_eq!(piece.offset, expected);
+            expected += piece.data.len() as i64;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The short-lived children of `init`: the same binary, started with the name of its work. They talk to sockets and nothing else,
+//! so that PID 1 itself needs neither gRPC nor an async runtime.
+
+mod api;
+mod cri;
+mod gate;
+mod layout;
+mod load;
+mod stop;
+
+use std::process::ExitCode;
+
+use crate::failure::{Explain, Failure, Outcome};
+
+/// Ends all pods before the node does.
+pub const STOP_PODS: &str = "stop-pods";
+
+/// Runs the child that the arguments name. What it says goes to its standard output, a line at a time.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        [crate::images::NAME] => block_on(load::images()),
+        [crate::gate::NAME, node_name] => block_on(gate::wait(node_name)),
+        [STOP_PODS] => block_on(stop::pods()),
+        _ => return refuse(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            println!("{failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what the program is for, to somebody who started it by hand.
+fn refuse() -> ExitCode {
+    eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
+    eprintln!("hint: its children are `init images`, `init gate NODE-NAME` and `init {STOP_PODS}`");
+    ExitCode::from(2)
+}
+
+fn block_on(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::new(error.to_string())).explain("start the runtime")?.block_on(work)
+}

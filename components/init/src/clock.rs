@@ -1,0 +1,102 @@
+//! The time of day until a pod sets it: never before the image was made, nor before the node was last seen running.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use osbuild_abi::cmdline::{EPOCH, value};
+use osbuild_abi::paths::DATA;
+use rustix::time::{ClockId, Timespec, clock_settime};
+
+use crate::failure::{Explain, Failure, Outcome};
+use crate::node::Node;
+
+/// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
+const INTERVAL: Duration = Duration::from_secs(600);
+
+/// Keeps the time on DATA, as the modification time of an empty file.
+#[derive(Default)]
+pub struct Clock {
+    file: Option<PathBuf>,
+    next: Duration,
+}
+
+impl Clock {
+    /// Keeps the time if it was last kept long enough ago. `now` is the time since boot.
+    pub fn keep(&mut self, now: Duration) {
+        if now >= self.next {
+            self.next = now + INTERVAL;
+            self.keep_now();
+        }
+    }
+
+    /// Keeps the time.
+    pub fn keep_now(&self) {
+        if let Some(path) = &self.file {
+            // A full disk costs the clock some accuracy at the next boot, not more.
+            let _ = File::create(path).and_then(|file| file.set_modified(SystemTime::now()));
+        }
+    }
+}
+
+/// Sets the clock forward to the image's epoch, if it stands before it.
+pub fn not_before_the_image(node: &mut Node) -> Outcome {
+    let text = value(&node.command_line, EPOCH);
+    let epoch =
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| Failure::new(format!("no `{EPOCH}` on the command line")))?;
+    not_before(node, Duration::from_secs(epoch), "the image was made")
+}
+
+/// Sets the clock forward to when DATA last saw it, if it stands before that, and keeps it there from now on.
+pub fn not_before_the_last_boot(node: &mut Node) -> Outcome {
+    let path = Path::new(DATA).join("clock");
+    if let Ok(seen) = std::fs::metadata(&path).and_then(|file| file.modified()) {
+        not_before(node, seen.duration_since(UNIX_EPOCH).unwrap_or_default(), "the node last ran")?;
+    }
+    node.clock.file = Some(path);
+    Ok(())
+}
+
+fn not_before(node: &mut Node, least: Duration, why: &str) -> Outcome {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let Some(better) = forward(now, least) else { return Ok(()) };
+    let time = Timespec { tv_sec: better.as_secs() as i64, tv_nsec: better.subsec_nanos().into() };
+    clock_settime(ClockId::Realtime, time).explain("set the clock")?;
+    node.console.say("clock", format_args!("set forward by {} s, to when {why}", (better - now).as_secs()));
+    Ok(())
+}
+
+/// What to set a clock to that shows `now`, if it must be set.
+fn forward(now: Duration, least: Duration) -> Option<Duration> {
+    (now < least).then_some(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_starts_in_1970_is_set_forward() {
+        assert_eq!(forward(Duration::from_secs(4), Duration::from_secs(1_790_000_000)), Some(Duration::from_secs(1_790_000_000)));
+    }
+
+    #[test]
+    fn a_clock_is_never_set_back() {
+        assert_eq!(forward(Duration::from_secs(11), Duration::from_secs(10)), None);
+        assert_eq!(forward(Duration::from_secs(10), Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn the_time_is_kept_at_once_and_then_only_once_an_interval() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clock");
+        let mut clock = Clock { file: Some(path.clone()), next: Duration::ZERO };
+        clock.keep(Duration::ZERO);
+        assert!(path.exists());
+        std::fs::remove_file(&path).unwrap();
+        clock.keep(INTERVAL - Duration::from_secs(1));
+        assert!(!path.exists());
+        clock.keep(INTERVAL);
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,24 @@
+//! Waits until the node is ready. The asking is done by a child, `init gate NODE-NAME`.
+
+use osbuild_abi::console::READY;
+use osbuild_abi::paths::INIT;
+
+use crate::failure::Outcome;
+use crate::node::Node;
+use crate::process::Life;
+use crate::uptime::uptime;
+
+/// The name of the phase, the job and the subcommand.
+pub const NAME: &str = "gate";
+
+/// Starts the job, which ends well when the kubelet is healthy and every declared pod runs.
+pub fn start(node: &mut Node) -> Outcome {
+    node.run(NAME, Life::Job, |node_name| [INIT, NAME, node_name].map(str::to_owned).to_vec())
+}
+
+/// Notes that the job has ended well: the node is ready.
+pub fn opened(node: &mut Node) {
+    let now = uptime();
+    node.ready = Some(now);
+    node.console.line(&format!("{READY} {:.3}", now.as_secs_f64()));
+}

@@ -1,0 +1,87 @@
+//! The kubelet, the second of the two daemons.
+
+use std::path::Path;
+
+use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
+
+use crate::failure::Outcome;
+use crate::node::Node;
+use crate::process::{Life, State};
+use crate::uptime::uptime;
+
+/// Its name.
+pub const NAME: &str = "kubelet";
+
+/// What is on DATA when the kubelet starts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    kubeconfig: bool,
+    bootstrap_kubeconfig: bool,
+}
+
+/// Starts it: standalone, or joined when a kubeconfig is there.
+pub fn start(node: &mut Node) -> Outcome {
+    node.run(NAME, Life::Daemon, |node_name| {
+        let found =
+            Found { kubeconfig: Path::new(KUBECONFIG).exists(), bootstrap_kubeconfig: Path::new(BOOTSTRAP_KUBECONFIG).exists() };
+        command(node_name, found)
+    })
+}
+
+/// Ends it and starts it anew, with the host name and the files as they are now. The pods go on.
+pub fn restart(node: &mut Node) {
+    node.node_name.clone_from(&node.host_name);
+    let Some(kubelet) = node.process(NAME) else { return };
+    match kubelet.state {
+        // Its end is one like any other, after which it is started; but one that was asked for needs no waiting.
+        State::Running { .. } => kubelet.restart(),
+        State::Waiting { .. } | State::Ended => kubelet.state = State::Waiting { until: uptime() },
+    }
+}
+
+/// The whole command line. All that is not about this node alone is in the configuration file.
+fn command(node_name: &str, found: Found) -> Vec<String> {
+    let mut words = vec![
+        format!("{BIN}/{NAME}"),
+        format!("--config={KUBELET_CONFIG}"),
+        format!("--config-dir={KUBELET_CONFIG_DIR}"),
+        format!("--hostname-override={node_name}"),
+    ];
+    // With a bootstrap kubeconfig the kubelet itself writes the other one, and takes that from then on.
+    if found.bootstrap_kubeconfig {
+        words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
+    }
+    if found.kubeconfig || found.bootstrap_kubeconfig {
+        words.push(format!("--kubeconfig={KUBECONFIG}"));
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(kubeconfig: bool, bootstrap_kubeconfig: bool) -> String {
+        command("node-1", Found { kubeconfig, bootstrap_kubeconfig }).join(" ")
+    }
+
+    #[test]
+    fn without_a_kubeconfig_it_stands_alone() {
+        let expected = "/bin/kubelet --config=/usr/share/osbuild/kubelet.yaml \
+                        --config-dir=/etc/kubernetes/kubelet.conf.d --hostname-override=node-1";
+        assert_eq!(flags(false, false), expected);
+    }
+
+    #[test]
+    fn a_kubeconfig_makes_it_join() {
+        assert!(flags(true, false).ends_with(" --kubeconfig=/etc/kubernetes/kubeconfig"));
+        assert!(!flags(true, false).contains("bootstrap"));
+    }
+
+    #[test]
+    fn a_bootstrap_kubeconfig_says_where_the_real_one_is_to_be_written() {
+        let both = " --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig --kubeconfig=/etc/kubernetes/kubeconfig";
+        assert!(flags(false, true).ends_with(both));
+        assert!(flags(true, true).ends_with(both));
+    }
+}

@@ -1,0 +1,20 @@
+//! Which log belongs to whom.
+
+use std::path::Path;
+
+use osbuild_abi::paths::LOGS;
+
+use crate::failure::Outcome;
+use crate::log::{BOUND, Log};
+use crate::node::Node;
+
+/// Starts the log of `init` itself.
+pub fn start(node: &mut Node) -> Outcome {
+    node.console.keep_log(of("init"));
+    Ok(())
+}
+
+/// Starts the log of a daemon.
+pub fn of(name: &str) -> Log {
+    Log::start(Path::new(LOGS), name, BOUND)
+}

@@ -1,0 +1,176 @@
+//! The node as PID 1 sees it, and one turn of its loop.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+
+use crate::clock::Clock;
+use crate::console::Console;
+use crate::doors::Doors;
+use crate::failure::{Explain, Outcome};
+use crate::phases::tell_end;
+use crate::process::{Life, Process, State};
+use crate::severity::{Verdict, is_error};
+use crate::shutdown::End;
+use crate::sys::{self, Signal};
+use crate::uptime::uptime;
+use crate::{doors, gate};
+
+/// Everything that PID 1 knows.
+pub struct Node {
+    /// Where it speaks.
+    pub console: Console,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// The host name.
+    pub host_name: String,
+    /// The name by which the kubelet that runs now knows the node: the host name as it was when the kubelet was started or told to restart.
+    pub node_name: String,
+    /// The addresses that a pod has told, by link.
+    pub addresses: Vec<String>,
+    /// The daemons and jobs, in the order in which they were started first.
+    pub processes: Vec<Process>,
+    /// The sockets.
+    pub doors: Doors,
+    /// When the node was ready, since boot.
+    pub ready: Option<Duration>,
+    /// Keeps the time of day on DATA.
+    pub clock: Clock,
+    /// How the node is to end, once somebody has asked for it.
+    pub end: Option<End>,
+    signals: OwnedFd,
+}
+
+impl Node {
+    /// A node on which nothing has happened yet.
+    pub fn new() -> Outcome<Node> {
+        Ok(Node {
+            console: Console::open(),
+            command_line: String::new(),
+            host_name: String::new(),
+            node_name: String::new(),
+            addresses: Vec::new(),
+            processes: Vec::new(),
+            doors: Doors::default(),
+            ready: None,
+            clock: Clock::default(),
+            end: None,
+            signals: sys::signal_descriptor().explain("take over the signals")?,
+        })
+    }
+
+    /// Starts a daemon or a job, now and whenever it has to be started anew.
+    pub fn run(&mut self, name: &'static str, life: Life, command: fn(&str) -> Vec<String>) -> Outcome {
+        let mut process = Process::new(name, life, command)?;
+        if life == Life::Daemon {
+            process.log = Some(crate::log_files::of(name));
+        }
+        let started = process.start(uptime(), &self.node_name);
+        self.processes.push(process);
+        started
+    }
+
+    /// The process of that name, if it was ever started.
+    pub fn process(&mut self, name: &str) -> Option<&mut Process> {
+        self.processes.iter_mut().find(|process| process.name == name)
+    }
+
+    /// Does what there is to do, and waits at most this long for something.
+    pub fn turn(&mut self, at_most: Duration) {
+        self.wait(at_most);
+        self.read_outputs();
+        self.read_signals();
+        self.start_what_is_due();
+        doors::serve(self);
+        self.clock.keep(uptime());
+    }
+
+    fn wait(&mut self, at_most: Duration) {
+        let now = uptime();
+        let due = self.processes.iter().filter_map(|process| match process.state {
+            State::Waiting { until } => Some(until.saturating_sub(now)),
+            State::Running { .. } | State::Ended => None,
+        });
+        let longest = due.fold(at_most, Duration::min);
+        let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
+        let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));
+        sources.extend(self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)));
+        // Whether it was an event, the time or an error: all sources are looked at without blocking.
+        let _ = poll(&mut sources, Some(&timeout));
+    }
+
+    fn read_outputs(&mut self) {
+        let now = uptime();
+        for process in &mut self.processes {
+            for line in process.written() {
+                if process.life == Life::Job {
+                    self.console.say(process.name, &line);
+                    continue;
+                }
+                if let Some(log) = &mut process.log {
+                    log.line(&line);
+                }
+                if is_error(&line) {
+                    if let Verdict::Show { held_back } = process.limit.judge(now) {
+                        self.console.say(process.name, with_held_back(&line, held_back, process.name));
+                    }
+                    process.last_error = Some(line);
+                }
+            }
+        }
+    }
+
+    fn read_signals(&mut self) {
+        while let Some(signal) = sys::next_signal(&self.signals) {
+            match signal {
+                Signal::Child => self.reap(),
+                Signal::Terminate => self.end = Some(End::PowerOff),
+                Signal::Interrupt => self.end = Some(End::Reboot),
+            }
+        }
+    }
+
+    /// Takes the status of everything that ended: what `init` started, and the orphans that the kernel hands to PID 1.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            self.read_outputs();
+            self.bury(pid, status);
+        }
+    }
+
+    fn bury(&mut self, pid: Pid, status: WaitStatus) {
+        let Some(process) = self.processes.iter_mut().find(|process| process.pid() == Some(pid)) else { return };
+        let said = process.ended(status, uptime());
+        let (name, done) = (process.name, process.life == Life::Job && process.state == State::Ended);
+        if let Some(said) = said {
+            self.console.say(name, said);
+        }
+        if done && self.end.is_none() {
+            tell_end(self, name);
+            if name == gate::NAME {
+                gate::opened(self);
+            }
+        }
+    }
+
+    fn start_what_is_due(&mut self) {
+        let now = uptime();
+        for process in &mut self.processes {
+            if matches!(process.state, State::Waiting { until } if until <= now)
+                && let Err(failure) = process.start(now, &self.node_name)
+            {
+                self.console.say(process.name, failure);
+            }
+        }
+    }
+}
+
+fn with_held_back(line: &str, held_back: u32, name: &str) -> String {
+    match held_back {
+        0 => line.to_owned(),
+        some => format!("{line} ({some} more in {}/{name}.log)", osbuild_abi::paths::LOGS),
+    }
+}

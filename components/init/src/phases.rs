@@ -1,0 +1,149 @@
+//! The boot of the node, as a table. It is run from top to bottom.
+
+use std::time::Duration;
+
+use osbuild_abi::console::PHASE;
+
+use crate::failure::{Failure, Outcome};
+use crate::node::Node;
+use crate::uptime::uptime;
+use crate::{
+    clock, containerd, data, doors, gate, hostname, images, kubelet, link, log_files, machine_id, memory, mounts, sysctl,
+    writable,
+};
+
+use Ends::{AtOnce, Later, When};
+use Failing::{Noted, Reboots};
+
+/// One phase of the boot.
+pub struct Phase {
+    /// Its name on the console.
+    pub name: &'static str,
+    /// What it does.
+    start: fn(&mut Node) -> Outcome,
+    /// When it has ended.
+    ends: Ends,
+    /// What a failure means.
+    failing: Failing,
+}
+
+/// When a phase has ended.
+pub enum Ends {
+    /// When its function returns.
+    AtOnce,
+    /// When this holds. The next phase waits for it.
+    When(fn(&Node) -> bool),
+    /// When the job that it started, which has the phase's name, has done its work. The next phase does not wait for it.
+    Later,
+}
+
+/// What the failure of a phase means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Failing {
+    /// No node without it: say so, wait, reboot.
+    Reboots,
+    /// The node is poorer without it: say so and go on.
+    Noted,
+}
+
+/// The boot. Whatever a phase needs, one above it has made.
+pub const BOOT: &[Phase] = &[
+    phase("mounts", mounts::start, AtOnce, Reboots),
+    phase("memory", memory::check, AtOnce, Noted),
+    phase("clock", clock::not_before_the_image, AtOnce, Noted),
+    phase("sysctl", sysctl::apply, AtOnce, Noted),
+    phase("loopback", link::loopback_up, AtOnce, Noted),
+    phase("data", data::mount, AtOnce, Reboots),
+    phase("last-clock", clock::not_before_the_last_boot, AtOnce, Noted),
+    phase("machine-id", machine_id::make, AtOnce, Reboots),
+    phase("writable", writable::mount, AtOnce, Reboots),
+    phase("logs", log_files::start, AtOnce, Noted),
+    phase("hostname", hostname::set_first, AtOnce, Noted),
+    phase("doors", doors::open, AtOnce, Noted),
+    phase("containerd", containerd::start, When(containerd::answers), Reboots),
+    phase(images::NAME, images::start, Later, Noted),
+    phase("kubelet", kubelet::start, AtOnce, Noted),
+    phase(gate::NAME, gate::start, Later, Noted),
+];
+
+/// How long the boot waits for a phase that ends [`When`] something holds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const fn phase(name: &'static str, start: fn(&mut Node) -> Outcome, ends: Ends, failing: Failing) -> Phase {
+    Phase { name, start, ends, failing }
+}
+
+/// How far the boot has come.
+#[derive(Default)]
+pub struct Boot {
+    /// The index of the phase that is running or comes next.
+    at: usize,
+    /// When the phase was started, since boot, if it was.
+    started: Option<Duration>,
+}
+
+impl Boot {
+    /// Whether a phase is under way or to come.
+    pub fn is_under_way(&self) -> bool {
+        self.at < BOOT.len()
+    }
+
+    /// Goes on as far as the boot can without waiting. A failure means that the node cannot go on.
+    pub fn advance(&mut self, node: &mut Node) -> Result<(), (&'static str, Failure)> {
+        while let Some(phase) = BOOT.get(self.at) {
+            match self.step(phase, node) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(failure) if phase.failing == Reboots => return Err((phase.name, failure)),
+                Err(failure) => node.console.say(phase.name, failure),
+            }
+            self.at += 1;
+            self.started = None;
+        }
+        Ok(())
+    }
+
+    /// Starts the phase if it was not, and returns whether the next one may start.
+    fn step(&mut self, phase: &Phase, node: &mut Node) -> Outcome<bool> {
+        if self.started.is_none() {
+            self.started = Some(uptime());
+            (phase.start)(node)?;
+        }
+        match phase.ends {
+            AtOnce => {}
+            Later => return Ok(true),
+            When(holds) if holds(node) => {}
+            When(_) if self.started.is_some_and(|since| uptime() > since + PATIENCE) => {
+                return Err(Failure::new(format!("has not come up within {} s", PATIENCE.as_secs())));
+            }
+            When(_) => return Ok(false),
+        }
+        tell_end(node, phase.name);
+        Ok(true)
+    }
+}
+
+/// Prints the line that says that a phase has ended.
+pub fn tell_end(node: &mut Node, name: &str) {
+    node.console.line(&format!("{PHASE}{name} {:.3}", uptime().as_secs_f64()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_phases_share_a_name() {
+        for (index, one) in BOOT.iter().enumerate() {
+            assert!(BOOT[..index].iter().all(|other| other.name != one.name), "{}", one.name);
+        }
+    }
+
+    #[test]
+    fn the_kubelet_waits_for_containerd_and_for_nothing_that_ends_later() {
+        let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
+        assert!(place("containerd") < place("kubelet"));
+        assert!(matches!(BOOT[place("containerd")].ends, When(_)));
+        assert!(matches!(BOOT[place(images::NAME)].ends, Later));
+    }
+}

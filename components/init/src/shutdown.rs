@@ -1,0 +1,186 @@
+//! The ordered end of the node.
+
+use std::time::Duration;
+
+use osbuild_abi::paths::{DATA, INIT};
+use rustix::mount::{MountFlags, UnmountFlags, mount_remount, unmount};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::system::{RebootCommand, reboot};
+
+use crate::children::STOP_PODS;
+use crate::node::Node;
+use crate::process::{Life, State};
+use crate::uptime::uptime;
+use crate::{containerd, gate, images, kubelet, sys};
+
+/// How the node ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It is switched off.
+    PowerOff,
+    /// It boots anew.
+    Reboot,
+}
+
+/// How long a daemon is given to end before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long the pods are given: two waves of the longest grace, and some.
+const PODS_GRACE: Duration = Duration::from_secs(100);
+/// How long a failed boot can be read on the console.
+const READING_TIME: Duration = Duration::from_secs(10);
+
+/// Ends everything in the order in which it depends on each other, and then the machine.
+pub fn run(node: &mut Node, end: End) -> ! {
+    node.end = Some(end);
+    node.console.say("shutdown", "begins");
+    for name in [gate::NAME, images::NAME, kubelet::NAME] {
+        stop(node, name, GRACE);
+    }
+    stop_pods(node);
+    stop(node, containerd::NAME, GRACE);
+    kill_the_rest(node);
+    node.clock.keep_now();
+    node.console.say("shutdown", "unmounts");
+    node.console.end_log();
+    node.processes.clear();
+    if let Err(left) = unmount_data() {
+        node.console.say("shutdown", left);
+    }
+    node.console.say(
+        "shutdown",
+        match end {
+            End::PowerOff => "power off",
+            End::Reboot => "reboot",
+        },
+    );
+    now(end)
+}
+
+/// Tells why the node cannot go on, leaves time to read it, and reboots.
+pub fn give_up(node: &mut Node) -> ! {
+    let until = uptime() + READING_TIME;
+    while uptime() < until {
+        node.turn(until.saturating_sub(uptime()));
+    }
+    run(node, End::Reboot)
+}
+
+/// Ends the machine at once. Also the way out for the life of `init` that has no node yet.
+pub fn now(end: End) -> ! {
+    rustix::fs::sync();
+    let _ = reboot(match end {
+        End::PowerOff => RebootCommand::PowerOff,
+        End::Reboot => RebootCommand::Restart,
+    });
+    // A machine that cannot do it stays as it is. PID 1 must not end.
+    loop {
+        std::thread::sleep(GRACE);
+    }
+}
+
+/// Waits [`READING_TIME`] without a node, then reboots.
+pub fn give_up_early() -> ! {
+    std::thread::sleep(READING_TIME);
+    now(End::Reboot)
+}
+
+fn stop(node: &mut Node, name: &'static str, grace: Duration) {
+    if let Some(process) = node.process(name) {
+        process.stop();
+    }
+    if !has_ended(node, name, grace) {
+        node.console.say("shutdown", format_args!("{name} does not end and is killed"));
+        if let Some(process) = node.process(name) {
+            process.signal(Signal::KILL);
+        }
+        has_ended(node, name, GRACE);
+    }
+}
+
+fn has_ended(node: &mut Node, name: &'static str, within: Duration) -> bool {
+    let deadline = uptime() + within;
+    while node.process(name).is_some_and(|process| process.state != State::Ended) {
+        if uptime() > deadline {
+            return false;
+        }
+        node.turn(Duration::from_millis(100));
+    }
+    true
+}
+
+fn stop_pods(node: &mut Node) {
+    if node.process(containerd::NAME).is_none_or(|containerd| containerd.pid().is_none()) {
+        return;
+    }
+    if let Err(failure) = node.run(STOP_PODS, Life::Job, |_| [INIT, STOP_PODS].map(str::to_owned).to_vec()) {
+        node.console.say(STOP_PODS, failure);
+    }
+    if !has_ended(node, STOP_PODS, PODS_GRACE) {
+        node.console.say(STOP_PODS, "pods do not end and are killed");
+    }
+    stop(node, STOP_PODS, Duration::ZERO);
+}
+
+/// Ends what is left, the shims for example.
+fn kill_the_rest(node: &mut Node) {
+    for (signal, wait) in [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_millis(200))] {
+        sys::signal_everybody(signal);
+        let deadline = uptime() + wait;
+        while uptime() < deadline && has_children() {
+            node.turn(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Whether any process is left, looked at without taking its status.
+fn has_children() -> bool {
+    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
+}
+
+/// Unmounts everything that DATA is behind, deepest first. What cannot be unmounted is made read-only, which is as good for the disk.
+fn unmount_data() -> Result<(), String> {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
+    for path in above_root(&table) {
+        let _ = unmount(path.as_str(), UnmountFlags::empty());
+    }
+    let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
+    if above_root(&table).iter().all(|path| path != DATA) {
+        return Ok(());
+    }
+    mount_remount(DATA, MountFlags::RDONLY, c"")
+        .map_err(|error| format!("{DATA} cannot be unmounted nor made read-only: {error}"))
+}
+
+/// The mount points of proc(5)'s mountinfo, the latest first, without those that `init` itself needs to the end.
+fn above_root(table: &str) -> Vec<String> {
+    let kept = |path: &str| {
+        path == "/" || ["/proc", "/sys", "/dev"].iter().any(|kept| path == *kept || path.starts_with(&format!("{kept}/")))
+    };
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).filter(|path| !kept(path));
+    let mut points: Vec<String> = points.map(unescape).collect();
+    points.reverse();
+    points
+}
+
+/// A path of mountinfo, in which a space, for example, stands as `\040`.
+fn unescape(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_mount_is_unmounted_first_and_the_kernels_own_stay() {
+        let table = "1 0 0:1 / / ro - overlay overlay ro\n\
+                     2 1 0:2 / /proc rw - proc proc rw\n\
+                     3 1 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+                     4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
+                     5 1 8:1 /kubelet /var/lib/kubelet rw - ext4 /dev/sda4 rw\n\
+                     6 5 0:9 / /var/lib/kubelet/a\\040b rw - tmpfs tmpfs rw\n";
+        assert_eq!(above_root(table), ["/var/lib/kubelet/a b", "/var/lib/kubelet", "/data"]);
+    }
+}

@@ -1,0 +1,137 @@
+//! The system calls that `rustix` has no safe form of. All `unsafe` of this crate is here.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+/// The signals that PID 1 reads from its descriptor instead of being interrupted by them.
+const SIGNALS: [c_int; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
+
+/// A signal that PID 1 acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A child ended, or several did.
+    Child,
+    /// Somebody asks for power off.
+    Terminate,
+    /// Somebody asks for a reboot: the kernel sends this for Ctrl-Alt-Del.
+    Interrupt,
+}
+
+/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. Children that `std` starts get an empty mask.
+pub fn signal_descriptor() -> io::Result<OwnedFd> {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to live locals.
+    let descriptor = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in SIGNALS {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        checked(libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut()))?;
+        checked(libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?
+    };
+    // SAFETY: `signalfd` has just returned this descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Takes one signal from the descriptor, if there is one.
+pub fn next_signal(descriptor: &OwnedFd) -> Option<Signal> {
+    let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
+    let read = rustix::io::read(descriptor, &mut bytes).ok()?;
+    // `ssi_signo` is the first field of the record (signalfd(2)).
+    let number = u32::from_ne_bytes(bytes[..read].first_chunk().copied()?);
+    match c_int::try_from(number).ok()? {
+        libc::SIGCHLD => Some(Signal::Child),
+        libc::SIGTERM => Some(Signal::Terminate),
+        libc::SIGINT => Some(Signal::Interrupt),
+        _ => None,
+    }
+}
+
+/// Sets a network link up. `name` has at most 15 bytes.
+pub fn link_up(name: &str) -> io::Result<()> {
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    // SAFETY: an all-zero `ifreq` is a valid value of that plain C structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: the request is a live `ifreq`, and both calls use its `ifru_flags` member, which the first one fills in.
+    unsafe {
+        checked(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &mut request))?;
+        request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        checked(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &request))?;
+    }
+    Ok(())
+}
+
+/// Grows a mounted ext4 to this many of its own blocks (`EXT4_IOC_RESIZE_FS` of `linux/ext4.h`).
+pub fn ext4_resize(mounted: impl AsFd, blocks: u64) -> io::Result<()> {
+    let request = libc::_IOW::<u64>(u32::from(b'f'), 16);
+    // SAFETY: the kernel reads one `u64` behind the pointer, which lives until the call returns.
+    checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &blocks) })?;
+    Ok(())
+}
+
+/// Tells the kernel that partition `number` of an open disk now has this start and length, both in bytes (`BLKPG_RESIZE_PARTITION`).
+pub fn resize_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -> io::Result<()> {
+    let range = |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let mut partition = BlkpgPartition {
+        start: range(start)?,
+        length: range(length)?,
+        number: number as c_int,
+        devname: [0; 64],
+        volname: [0; 64],
+    };
+    let argument = BlkpgArgument {
+        operation: BLKPG_RESIZE_PARTITION,
+        flags: 0,
+        length: size_of::<BlkpgPartition>() as c_int,
+        data: &raw mut partition,
+    };
+    // SAFETY: the structures have the layout of `linux/blkpg.h`, and both outlive the call.
+    checked(unsafe { libc::ioctl(disk.as_fd().as_raw_fd(), BLKPG as _, &argument) })?;
+    Ok(())
+}
+
+/// `BLKPG` is `_IO(0x12, 105)`.
+const BLKPG: u32 = 0x1269;
+/// From `linux/blkpg.h`.
+const BLKPG_RESIZE_PARTITION: c_int = 3;
+
+/// `struct blkpg_ioctl_arg` of `linux/blkpg.h`.
+#[repr(C)]
+struct BlkpgArgument {
+    operation: c_int,
+    flags: c_int,
+    length: c_int,
+    data: *mut BlkpgPartition,
+}
+
+/// `struct blkpg_partition` of `linux/blkpg.h`.
+#[repr(C)]
+struct BlkpgPartition {
+    start: i64,
+    length: i64,
+    number: c_int,
+    devname: [u8; 64],
+    volname: [u8; 64],
+}
+
+/// Sends a signal to every process but `init`. Does nothing unless this is PID 1: on a build host it would end the whole session.
+pub fn signal_everybody(signal: rustix::process::Signal) {
+    if std::process::id() == 1 {
+        // SAFETY: the call takes two numbers. That nobody is left to signal is no failure.
+        unsafe { libc::kill(-1, signal.as_raw()) };
+    }
+}
+
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

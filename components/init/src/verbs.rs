@@ -1,0 +1,221 @@
+//! Reads the lines that clients send: strict, since every client is a pod.
+
+use std::net::IpAddr;
+
+use osbuild_abi::sockets::{admin, net};
+
+use crate::failure::{Failure, Outcome};
+use crate::hostname;
+
+/// The role of a socket, which is the right of whoever has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sets host name and name servers, tells addresses.
+    Net,
+    /// Asks for status, restarts and the end.
+    Admin,
+}
+
+/// What a line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To set this host name.
+    HostName(String),
+    /// To set these name servers and this search list.
+    Resolv {
+        /// Their addresses.
+        servers: Vec<IpAddr>,
+        /// Domain names.
+        search: Vec<String>,
+    },
+    /// To set these time servers.
+    TimeServers(Vec<IpAddr>),
+    /// To tell an address.
+    Address {
+        /// `ADDRESS/PREFIX-LENGTH`.
+        address: String,
+        /// The name of a network link.
+        link: String,
+    },
+    /// To say how the node is.
+    Status,
+    /// To start the kubelet anew.
+    RestartKubelet,
+    /// To reboot.
+    Reboot,
+    /// To power off.
+    PowerOff,
+}
+
+/// The most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
+const MOST_SERVERS: usize = 3;
+/// The most domains in a search list (resolv.conf(5)).
+const MOST_DOMAINS: usize = 6;
+/// The most time servers: more than any client asks.
+const MOST_TIME_SERVERS: usize = 8;
+
+/// Reads one line, without its end.
+pub fn parse(role: Role, line: &str) -> Outcome<Request> {
+    if !line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(Failure::new("a line has printable ASCII characters only"));
+    }
+    match role {
+        Role::Net => parse_net(line),
+        Role::Admin => parse_admin(line),
+    }
+}
+
+fn parse_admin(line: &str) -> Outcome<Request> {
+    match line {
+        admin::STATUS => Ok(Request::Status),
+        admin::RESTART_KUBELET => Ok(Request::RestartKubelet),
+        admin::REBOOT => Ok(Request::Reboot),
+        admin::POWER_OFF => Ok(Request::PowerOff),
+        _ => Err(unknown(line)),
+    }
+}
+
+fn parse_net(line: &str) -> Outcome<Request> {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        [net::HOSTNAME, name] => Ok(Request::HostName(hostname::check(name)?)),
+        [net::RESOLV, rest @ ..] => resolv(rest),
+        [net::NTP, servers @ ..] if servers.len() > MOST_TIME_SERVERS => {
+            Err(Failure::new(format!("at most {MOST_TIME_SERVERS} time servers")))
+        }
+        [net::NTP, servers @ ..] => {
+            Ok(Request::TimeServers(servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?))
+        }
+        [net::ADDRESS, address, "on", link] => {
+            Ok(Request::Address { address: interface_address(address)?, link: link_name(link)? })
+        }
+        _ => Err(unknown(line)),
+    }
+}
+
+fn unknown(line: &str) -> Failure {
+    let verb: String = line.chars().take(32).collect();
+    Failure::new(format!("`{verb}` is no verb of this socket"))
+}
+
+fn resolv(words: &[&str]) -> Outcome<Request> {
+    let (servers, search) = match words.iter().position(|word| *word == net::SEARCH) {
+        Some(at) => (&words[..at], &words[at + 1..]),
+        None => (words, [].as_slice()),
+    };
+    if servers.len() > MOST_SERVERS || search.len() > MOST_DOMAINS {
+        return Err(Failure::new(format!("at most {MOST_SERVERS} name servers and {MOST_DOMAINS} search domains")));
+    }
+    Ok(Request::Resolv {
+        servers: servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?,
+        search: search.iter().map(|word| domain(word)).collect::<Outcome<_>>()?,
+    })
+}
+
+fn ip_address(word: &str) -> Outcome<IpAddr> {
+    word.parse().map_err(|_| Failure::new(format!("`{word}` is not an IP address")))
+}
+
+/// A domain name: up to 253 bytes of labels of up to 63 (RFC 1035). Unlike a host name it may have an underscore.
+fn domain(word: &str) -> Outcome<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(known);
+    if word.len() > 253 || !word.split('.').all(label) {
+        return Err(Failure::new(format!("`{word}` is not a domain name")));
+    }
+    Ok(word.to_owned())
+}
+
+fn interface_address(word: &str) -> Outcome<String> {
+    let refuse = || Failure::new(format!("`{word}` is not `ADDRESS/PREFIX-LENGTH`"));
+    let (address, length) = word.split_once('/').ok_or_else(refuse)?;
+    let address: IpAddr = address.parse().map_err(|_| refuse())?;
+    let length: u8 = length.parse().map_err(|_| refuse())?;
+    let longest = if address.is_ipv4() { 32 } else { 128 };
+    if length > longest { Err(refuse()) } else { Ok(format!("{address}/{length}")) }
+}
+
+/// A link's name as the kernel takes it: up to 15 bytes. Ours are plainer than that.
+fn link_name(word: &str) -> Outcome<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if (1..=15).contains(&word.len()) && word.bytes().all(known) {
+        Ok(word.to_owned())
+    } else {
+        Err(Failure::new(format!("`{word}` is not the name of a link")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_verb_is_read() {
+        let resolv = Request::Resolv { servers: vec!["10.0.2.3".parse().unwrap()], search: vec!["example.org".to_owned()] };
+        let address = Request::Address { address: "10.0.2.15/24".to_owned(), link: "eth0".to_owned() };
+        for (role, line, request) in [
+            (Role::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
+            (Role::Net, "resolv 10.0.2.3 search example.org", resolv),
+            (Role::Net, "resolv", Request::Resolv { servers: vec![], search: vec![] }),
+            (Role::Net, "ntp 10.0.2.4", Request::TimeServers(vec!["10.0.2.4".parse().unwrap()])),
+            (Role::Net, "address 10.0.2.15/24 on eth0", address),
+            (Role::Admin, "status", Request::Status),
+            (Role::Admin, "restart kubelet", Request::RestartKubelet),
+            (Role::Admin, "reboot", Request::Reboot),
+            (Role::Admin, "power-off", Request::PowerOff),
+        ] {
+            assert_eq!(parse(role, line), Ok(request), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_role_has_only_its_own_verbs() {
+        for line in ["reboot", "restart kubelet", "status", "power-off"] {
+            assert!(parse(Role::Net, line).is_err(), "{line}");
+        }
+        for line in ["hostname a", "resolv 10.0.2.3", "address 10.0.2.15/24 on eth0"] {
+            assert!(parse(Role::Admin, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_could_end_up_as_another_line_of_a_file_is_refused() {
+        for line in
+            ["hostname a\nb", "resolv 10.0.2.3\tx", "resolv 10.0.2.3 search a\u{2028}b", "resolv search a;b", "hostname  a"]
+        {
+            assert!(parse(Role::Net, line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for line in [
+            "resolv 10.0.2.3 10.0.2.4 10.0.2.5 10.0.2.6",
+            "resolv search a b c d e f g",
+            "resolv 10.0.2",
+            "ntp 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1",
+            "ntp pool.example.org",
+            "address 10.0.2.15/33 on eth0",
+            "address fe80::1/129 on eth0",
+            "address 10.0.2.15 on eth0",
+            "address 10.0.2.15/24 on a-name-too-long-for-a-link",
+            "address 10.0.2.15/24",
+        ] {
+            assert!(parse(Role::Net, line).is_err(), "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(line in any::<String>()) {
+            let _ = parse(Role::Net, &line);
+            let _ = parse(Role::Admin, &line);
+        }
+
+        #[test]
+        fn no_words_make_it_panic(words in proptest::collection::vec("(hostname|resolv|address|search|on|[ -~]{0,8})", 0..8)) {
+            let _ = parse(Role::Net, &words.join(" "));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A mount namespace for one test: nothing that happens in it reaches the host.
+
+use mount::guard;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+/// Where programs come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Programs {
+    /// This crate.
+    Ours,
+    /// util-linux, of the host.
+    UtilLinux,
+}
+
+impl Programs {
+    /// Runs `mount …` or `umount …`.
+    pub fn run(self, line: &str) -> Output {
+        let mut words = line.split(' ');
+        let name = words.next().unwrap();
+        let path = match (self, name) {
+            (Programs::Ours, "mount") => env!("CARGO_BIN_EXE_mount"),
+            (Programs::Ours, "umount") => env!("CARGO_BIN_EXE_umount"),
+            (Programs::UtilLinux, "mount") => "/usr/bin/mount",
+            (Programs::UtilLinux, "umount") => "/usr/bin/umount",
+            _ => panic!("{line}"),
+        };
+        Command::new(path).args(words).env_clear().env(guard::KEY, guard::VALUE).output().unwrap()
+    }
+}
+
+/// Runs `work` on a thread with a private mount namespace of its own, in which `folder` is an empty tmpfs.
+pub fn private<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> T {
+    let inside = || {
+        // SAFETY: only the mount namespace is unshared, which no memory of this process depends on.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("these tests need uid 0 and CAP_SYS_ADMIN");
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+        mount("work", folder, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
+        work()
+    };
+    thread::scope(|scope| match scope.spawn(inside).join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}

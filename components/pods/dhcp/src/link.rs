@@ -1,0 +1,246 @@
+//! One link and its client: carries out what the state machine decides.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::lease::{Action, Client, Event};
+use crate::message::{Kind, Message};
+use crate::netlink::{Address, Link, Netlink};
+use crate::socket::{self, LinkSocket};
+use crate::terms::{Route, Terms};
+
+/// The time since the machine was started, in which leases are counted.
+pub fn now() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    // The clock never shows a time before its start, so neither number is negative.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+fn random() -> u32 {
+    let mut bytes = [0; 4];
+    // It fails only for large buffers; a number that is not random is no danger, only impolite.
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
+    u32::from_ne_bytes(bytes)
+}
+
+/// The client of one link, with its sockets and what it has configured.
+pub struct LinkClient {
+    link: Link,
+    client: Client,
+    /// Open while an answer is awaited.
+    socket: Option<LinkSocket>,
+    /// The address that this client has given the link.
+    configured: Option<Address>,
+}
+
+impl LinkClient {
+    /// A client for a link. An address with a lifetime that the link has is taken over: an earlier client has left it.
+    pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
+        let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
+        let link = Link { carrier: false, ..link.clone() };
+        let client = Client::new(link.mac, left.map(|address| address.address));
+        Ok(Self { link, client, socket: None, configured: None })
+    }
+
+    /// The link as it was last seen.
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// The terms that the link is configured with.
+    pub fn terms(&self) -> Option<&Terms> {
+        self.client.terms()
+    }
+
+    /// When [`LinkClient::tick`] is due, on the clock of [`now`].
+    pub fn deadline(&self) -> Option<Duration> {
+        self.client.deadline()
+    }
+
+    /// What to wait for input on, while there is any to come.
+    pub fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Notes what has become of the link.
+    pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
+        let before = std::mem::replace(&mut self.link, link.clone()).carrier;
+        match (before, link.carrier) {
+            (false, true) => {
+                self.log("has carrier");
+                self.handle(Event::CarrierUp, netlink);
+            }
+            (true, false) => {
+                self.log("has lost its carrier");
+                self.handle(Event::CarrierLost, netlink);
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what the time asks for.
+    pub fn tick(&mut self, netlink: &mut Netlink) {
+        self.handle(Event::Tick, netlink);
+    }
+
+    /// Reads all that has come in.
+    pub fn receive(&mut self, netlink: &mut Netlink) {
+        while let Some(socket) = &self.socket {
+            match socket.receive() {
+                Ok(Some(message)) => self.handle(Event::Message(&message), netlink),
+                Ok(None) => return,
+                Err(error) => {
+                    // The link is going down or away, which the monitor will tell; a new question opens a new socket.
+                    self.log(&format!("cannot be listened on: {error}"));
+                    self.socket = None;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event, netlink: &mut Netlink) {
+        for action in self.client.handle(event, now(), random()) {
+            if let Err(error) = self.carry_out(action, netlink) {
+                self.log(&error.to_string());
+            }
+        }
+        if !self.client.listens() {
+            self.socket = None;
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, netlink: &mut Netlink) -> io::Result<()> {
+        match action {
+            Action::Broadcast(from, message) => {
+                self.log(&question(&message));
+                let sent = self.listen().and_then(|socket| socket.broadcast(from, &message));
+                sent.map_err(|error| failed("cannot ask everybody", error))
+            }
+            Action::Unicast(from, to, message) => {
+                self.log(&format!("asks {to} to prolong the lease of {from}"));
+                let sent = self.listen().map(drop).and_then(|()| socket::unicast(&self.link.name, from, to, &message));
+                sent.map_err(|error| failed("cannot ask the server", error))
+            }
+            Action::Apply(terms, left) => self.configure(&terms, left, netlink),
+            Action::Remove(reason) => {
+                self.log(&format!("loses its address: {reason}"));
+                self.remove_addresses(None, netlink)
+            }
+            Action::Note(note) => {
+                self.log(&note);
+                Ok(())
+            }
+        }
+    }
+
+    fn listen(&mut self) -> io::Result<&LinkSocket> {
+        Ok(match self.socket.take() {
+            Some(socket) => self.socket.insert(socket),
+            None => self.socket.insert(LinkSocket::open(self.link.index)?),
+        })
+    }
+
+    /// Gives the link the address, and after it what needs it. What fails is said, and keeps nothing else from being tried.
+    fn configure(&mut self, terms: &Terms, left: Option<Duration>, netlink: &mut Netlink) -> io::Result<()> {
+        let address = Address { address: terms.address, prefix_length: terms.prefix_length, permanent: left.is_none() };
+        let span = left.map_or_else(|| "ever".to_owned(), |left| format!("{:.0} s", left.as_secs_f64()));
+        self.log(&format!("has {}/{} from {} for {span}", terms.address, terms.prefix_length, terms.server));
+        // The old address goes first: were it the first of its subnet, the kernel would take the new one away with it.
+        self.remove_addresses(Some(&address), netlink)?;
+        let put = netlink.put_address(self.link.index, &address, left);
+        put.map_err(|error| failed("cannot be given the address", error))?;
+        self.configured = Some(address);
+        if let Some(mtu) = terms.mtu
+            && let Err(error) = netlink.set_mtu(self.link.index, mtu)
+        {
+            self.log(&format!("cannot have an mtu of {mtu}: {error}"));
+        }
+        self.configure_routes(terms, netlink)
+    }
+
+    /// Takes away what is leased, but not `kept`. An address that was there before any client is somebody else's, and stays.
+    fn remove_addresses(&mut self, kept: Option<&Address>, netlink: &mut Netlink) -> io::Result<()> {
+        let same = |one: &Address, other: &Address| (one.address, one.prefix_length) == (other.address, other.prefix_length);
+        for address in netlink.addresses(self.link.index)? {
+            let leased = !address.permanent || self.configured.is_some_and(|ours| same(&ours, &address));
+            if !leased || kept.is_some_and(|kept| same(kept, &address)) {
+                continue;
+            }
+            let deleted = netlink.delete_address(self.link.index, &address);
+            deleted.map_err(|error| failed(&format!("cannot lose the address {}", address.address), error))?;
+        }
+        self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| same(kept, ours)));
+        Ok(())
+    }
+
+    fn configure_routes(&mut self, terms: &Terms, netlink: &mut Netlink) -> io::Result<()> {
+        let index = self.link.index;
+        for route in netlink.routes(index)?.iter().filter(|route| !terms.routes.contains(route)) {
+            netlink.delete_route(index, route).map_err(|error| failed(&format!("cannot lose {}", shown(route)), error))?;
+        }
+        for route in &terms.routes {
+            let beyond = route.gateway.is_some_and(|gateway| !within(gateway, terms));
+            match netlink.put_route(index, route, terms.address, beyond) {
+                Ok(()) => self.log(&format!("has {}", shown(route))),
+                Err(error) => self.log(&format!("cannot have {}: {error}", shown(route))),
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, text: &str) {
+        eprintln!("{}: {text}", self.link.name);
+    }
+}
+
+fn failed(what: &str, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+fn question(message: &Message) -> String {
+    match message.kind() {
+        Some(Kind::Discover) => "asks everybody for an address".to_owned(),
+        _ => format!("asks everybody to confirm its address (request {:08x})", message.xid),
+    }
+}
+
+fn shown(route: &Route) -> String {
+    let to = format!("the route to {}/{}", route.destination, route.prefix_length);
+    route.gateway.map_or_else(|| to.clone(), |gateway| format!("{to} by {gateway}"))
+}
+
+/// Whether an address is in the subnet of the lease.
+fn within(address: Ipv4Addr, terms: &Terms) -> bool {
+    let host_bits = 32 - u32::from(terms.prefix_length);
+    let subnet = |address: Ipv4Addr| u32::from(address).checked_shr(host_bits).unwrap_or(0);
+    subnet(address) == subnet(terms.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_subnet_ends_where_the_prefix_says() {
+        let terms = |prefix_length| Terms {
+            address: Ipv4Addr::new(10, 0, 0, 9),
+            prefix_length,
+            server: Ipv4Addr::new(10, 0, 0, 1),
+            lifetimes: None,
+            routes: vec![],
+            mtu: None,
+            name_servers: vec![],
+            search: vec![],
+            ntp_servers: vec![],
+            host_name: None,
+        };
+        assert!(within(Ipv4Addr::new(10, 0, 0, 1), &terms(24)));
+        assert!(!within(Ipv4Addr::new(10, 0, 1, 1), &terms(24)));
+        assert!(!within(Ipv4Addr::new(10, 0, 0, 1), &terms(32)));
+    }
+}

@@ -1,0 +1,123 @@
+//! The client against dnsmasq (Debian package `dnsmasq-base`).
+
+mod world;
+
+use world::{LINK, SERVER_LINK, World, until};
+
+/// Starts dnsmasq on the server's side. It has no configuration and no leases but those of this world.
+fn start_dnsmasq(world: &mut World, arguments: &[&str]) -> u32 {
+    let leases = format!("--dhcp-leasefile={}", world.path("leases"));
+    let mut all = vec!["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--log-dhcp", "--log-facility=-"];
+    let interface = format!("--interface={SERVER_LINK}");
+    all.extend(["--dhcp-authoritative", "--no-ping", "--user=root", "--pid-file=", &interface, &leases]);
+    all.extend(arguments);
+    world.start_server("dnsmasq", &all)
+}
+
+#[test]
+fn a_lease_configures_the_node() {
+    let mut world = World::new();
+    world.start_init();
+    start_dnsmasq(
+        &mut world,
+        &[
+            "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m",
+            "--dhcp-option=option:router,10.9.0.1",
+            "--dhcp-option=option:mtu,1400",
+            "--dhcp-option=option:dns-server,10.9.0.1,10.9.0.2",
+            "--dhcp-option=option:ntp-server,10.9.0.3",
+            "--dhcp-option=option:domain-search,eng.example,example",
+            "--dhcp-host=*:*:*:*:*:*,node-7",
+        ],
+    );
+    world.start_client();
+    world.until_address("10.9.0.50/24");
+    let routes = until("a default route", || Some(world.ip("-4 route show")).filter(|routes| routes.contains("default")));
+    assert!(routes.contains(&format!("default via 10.9.0.1 dev {LINK} proto dhcp src 10.9.0.50")), "{routes}");
+    assert!(world.ip(&format!("link show dev {LINK}")).contains("mtu 1400"));
+    until("init's lines", || (world.told().len() == 4).then_some(()));
+    assert_eq!(
+        world.told(),
+        [
+            "address 10.9.0.50/24 on eth0",
+            "hostname node-7",
+            "resolv 10.9.0.1 10.9.0.2 search eng.example example",
+            "ntp 10.9.0.3"
+        ]
+    );
+
+    let shown = world.ip(&format!("-4 address show dev {LINK}"));
+    let (_, lifetime) = shown.split_once("valid_lft ").unwrap();
+    let seconds: u32 = lifetime.split_once("sec").unwrap().0.parse().expect(lifetime);
+    assert!((100..=121).contains(&seconds), "the address has the lifetime of the lease: {shown}");
+}
+
+#[test]
+fn classless_routes_are_set_instead_of_the_router() {
+    let mut world = World::new();
+    start_dnsmasq(
+        &mut world,
+        &[
+            "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m",
+            "--dhcp-option=option:router,10.9.0.77",
+            "--dhcp-option=option:classless-static-route,10.8.0.0/16,10.9.0.2,172.31.0.1/32,0.0.0.0,0.0.0.0/0,172.31.0.1",
+        ],
+    );
+    world.start_client();
+    let routes = until("three routes", || {
+        let routes = world.ip("-4 route show proto dhcp");
+        (routes.lines().count() == 3).then_some(routes)
+    });
+    assert!(routes.contains("10.8.0.0/16 via 10.9.0.2"), "{routes}");
+    assert!(routes.contains("172.31.0.1 dev eth0 scope link"), "{routes}");
+    assert!(routes.contains("default via 172.31.0.1 dev eth0 src 10.9.0.50"), "a router outside the subnet: {routes}");
+}
+
+#[test]
+fn a_renewal_brings_what_has_changed() {
+    let mut world = World::new();
+    world.start_init();
+    let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
+    let t1 = "--dhcp-option=option:T1,4";
+    let first = ["--dhcp-option=option:router,10.9.0.1", "--dhcp-option=option:dns-server,10.9.0.1"];
+    let dnsmasq = start_dnsmasq(&mut world, &[range, t1, first[0], first[1]]);
+    world.start_client();
+    until("the first route", || world.ip("-4 route show").contains("default via 10.9.0.1").then_some(()));
+    world.end(dnsmasq, "-TERM");
+
+    let second = ["--dhcp-option=option:router,10.9.0.2", "--dhcp-option=option:dns-server,10.9.0.2"];
+    start_dnsmasq(&mut world, &[range, t1, second[0], second[1]]);
+    until("the second route", || world.ip("-4 route show").contains("default via 10.9.0.2").then_some(()));
+    assert!(!world.ip("-4 route show").contains("10.9.0.1 "), "the first route is gone");
+    until("the second name server", || world.told().contains(&"resolv 10.9.0.2".to_owned()).then_some(()));
+    world.until_address("10.9.0.50/24");
+}
+
+#[test]
+fn a_renewal_that_is_refused_leads_to_the_new_address() {
+    let mut world = World::new();
+    let t1 = "--dhcp-option=option:T1,4";
+    let dnsmasq = start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m", t1]);
+    world.start_client();
+    world.until_address("10.9.0.50/24");
+    world.end(dnsmasq, "-TERM");
+    std::fs::remove_file(world.path("leases")).unwrap();
+
+    start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.60,10.9.0.60,255.255.255.0,2m", t1]);
+    world.until_address("10.9.0.60/24");
+}
+
+#[test]
+fn a_restarted_client_takes_no_address_that_is_refused() {
+    let mut world = World::new();
+    let dnsmasq = start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m"]);
+    let client = world.start_client();
+    world.until_address("10.9.0.50/24");
+    world.end(client, "-KILL");
+    world.end(dnsmasq, "-TERM");
+    std::fs::remove_file(world.path("leases")).unwrap();
+
+    start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.60,10.9.0.60,255.255.255.0,2m"]);
+    world.start_client();
+    world.until_address("10.9.0.60/24");
+}

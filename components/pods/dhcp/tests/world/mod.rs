@@ -1,0 +1,197 @@
+//! A world for one client: two network namespaces with a cable (a veth pair) between them, a fake `init`, and the real program with
+//! the rights of the pod and no others. Needs root, iproute2 and util-linux (`setpriv`).
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub mod server;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take that has no time of its own, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// The link on the client's side, and the one on the server's.
+pub const LINK: &str = "eth0";
+pub const SERVER_LINK: &str = "eth1";
+pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+
+pub struct World {
+    pub client_side: String,
+    pub server_side: String,
+    folder: PathBuf,
+    told: Arc<Mutex<Vec<String>>>,
+    children: Vec<Child>,
+}
+
+/// Runs a command that has to succeed and returns what it prints.
+pub fn run(command: &str) -> String {
+    let mut words = command.split_ascii_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("`{command}` has to be installed: {error}"));
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Tries until there is a value, as long as [`PATIENCE`] lasts.
+#[track_caller]
+pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl World {
+    /// A world with its cable in place, and the server's address on its side.
+    pub fn new() -> Self {
+        let world = Self::without_cable();
+        world.plug();
+        world
+    }
+
+    /// A world with two sides and nothing in between.
+    pub fn without_cable() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("dhcp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir(&folder).unwrap();
+        let world = Self {
+            client_side: format!("{name}-c"),
+            server_side: format!("{name}-s"),
+            folder,
+            told: Arc::default(),
+            children: vec![],
+        };
+        for side in [&world.client_side, &world.server_side] {
+            run(&format!("ip netns add {side}"));
+            run(&format!("ip -n {side} link set lo up"));
+        }
+        world
+    }
+
+    /// Puts the cable in, and switches its server's end on.
+    pub fn plug(&self) {
+        let (client, server) = (&self.client_side, &self.server_side);
+        run(&format!("ip -n {server} link add {SERVER_LINK} type veth peer name {LINK} netns {client}"));
+        run(&format!("ip -n {server} address add {SERVER}/24 dev {SERVER_LINK}"));
+        run(&format!("ip -n {server} link set {SERVER_LINK} up"));
+    }
+
+    /// Starts a fake `init`, which takes every line.
+    pub fn start_init(&self) {
+        let listener = UnixListener::bind(self.folder.join("socket")).unwrap();
+        let told = Arc::clone(&self.told);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = String::new();
+                BufReader::new(&stream).read_line(&mut line).unwrap();
+                told.lock().unwrap().push(line.trim_end().to_owned());
+                stream.write_all(b"ok\n").unwrap();
+            }
+        });
+    }
+
+    /// What `init` has been told so far.
+    pub fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Starts the client for [`LINK`], and returns its process's number.
+    pub fn start_client(&mut self) -> u32 {
+        self.start_client_with(&["--link", LINK])
+    }
+
+    /// Starts the client with the capabilities of the pod.
+    pub fn start_client_with(&mut self, arguments: &[&str]) -> u32 {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.client_side, "setpriv", "--no-new-privs", "--inh-caps=-all"]);
+        command.args(["--bounding-set=-all,+net_admin,+net_raw", env!("CARGO_BIN_EXE_dhcp")]).args(arguments);
+        command.arg("--socket").arg(self.folder.join("socket"));
+        self.start(&mut command)
+    }
+
+    /// Starts any command on the server's side.
+    pub fn start_server(&mut self, program: &str, arguments: &[&str]) -> u32 {
+        let mut command = Command::new("ip");
+        self.start(command.args(["netns", "exec", &self.server_side, program]).args(arguments))
+    }
+
+    fn start(&mut self, command: &mut Command) -> u32 {
+        let log = File::options().append(true).create(true).open(self.folder.join("log")).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let child = command.spawn().expect("iproute2 has to be installed");
+        self.children.push(child);
+        self.children.last().unwrap().id()
+    }
+
+    /// Sends a signal to a process that was started here, and returns its exit code.
+    pub fn end(&mut self, pid: u32, signal: &str) -> Option<i32> {
+        let at = self.children.iter().position(|child| child.id() == pid).unwrap();
+        run(&format!("kill {signal} {pid}"));
+        let mut child = self.children.remove(at);
+        until("a process ends", || child.try_wait().unwrap()).code()
+    }
+
+    /// What `ip` says about the client's link, in its `-oneline` form.
+    pub fn ip(&self, what: &str) -> String {
+        run(&format!("ip -n {} -oneline {what}", self.client_side))
+    }
+
+    /// The IPv4 addresses on the client's link, with prefix length.
+    pub fn addresses(&self) -> Vec<String> {
+        let shown = self.ip(&format!("-4 address show dev {LINK}"));
+        let addresses = shown.lines().filter_map(|line| line.split_ascii_whitespace().nth(3));
+        addresses.map(str::to_owned).collect()
+    }
+
+    /// Waits for the client's link to have this one address.
+    #[track_caller]
+    pub fn until_address(&self, address: &str) {
+        until(&format!("the address {address}"), || (self.addresses() == [address]).then_some(()));
+    }
+
+    /// Waits for the client's link to have no address.
+    #[track_caller]
+    pub fn until_no_address(&self) {
+        until("no address", || self.addresses().is_empty().then_some(()));
+    }
+
+    /// What all that was started here has said so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// A path in a folder that goes away with this world.
+    pub fn path(&self, name: &str) -> String {
+        self.folder.join(name).into_os_string().into_string().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        for child in &mut self.children {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for side in [&self.client_side, &self.server_side] {
+            let _ = Command::new("ip").args(["netns", "delete", side]).status();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
