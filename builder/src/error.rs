@@ -13,6 +13,8 @@ pub enum Kind {
     Lock = 3,
     /// A digest or a signature does not match.
     Digest = 4,
+    /// The user or the system asked the build to stop: 128 and the number of SIGINT, as a shell would say it.
+    Stopped = 130,
 }
 
 /// A place in a file that somebody wrote, to be shown with a caret.
@@ -110,6 +112,11 @@ impl Error {
     /// Bytes that are not what they should be.
     pub fn digest(message: impl Into<String>) -> Self {
         Error { kind: Kind::Digest, problems: vec![Problem::new(message)] }
+    }
+
+    /// The end of what was under way when the user said stop.
+    pub fn stopped() -> Self {
+        Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
     }
 
     /// All of `problems` at once. There must be at least one.

@@ -3,7 +3,10 @@
 //! Dependencies run one way: [`plan`] is pure and knows nothing of the others, [`produce`] turns a plan into files, [`ship`] uses
 //! what was produced. [`error`] and [`report`] are beneath all three.
 
+pub mod checkout;
+pub mod cli;
 pub mod error;
+pub mod pipeline;
 pub mod host;
 pub mod plan;
 pub mod produce;

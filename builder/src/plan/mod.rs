@@ -6,15 +6,28 @@
 mod architecture;
 mod binary;
 mod board;
+mod component;
+mod crates;
 mod date;
+mod document;
 mod file;
+mod fragment;
+mod inherit;
 mod kernel;
+mod keys;
 mod lock;
+mod manifest;
+mod nearest;
 mod origin;
 mod pod;
 mod project;
+mod releases;
+mod resolve;
+mod shape;
+pub mod skew;
 mod source;
 mod version;
+mod walk;
 mod wanted;
 
 pub use architecture::Architecture;
@@ -27,6 +40,9 @@ pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, L
 pub use origin::{Origin, Origins};
 pub use pod::{ImageFrom, Pod, PodImage};
 pub use project::Project;
+pub use releases::{Release, Releases};
+pub use resolve::{BUILD_MACHINE, buildable, check, resolve};
+pub use skew::Strictness;
 pub use source::{Source, SourceKind};
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};

@@ -1,1 +1,22 @@
 //! From a locked plan to files: actions, the store that keeps their results, and the executor that runs them.
+
+pub mod action;
+pub mod assemble;
+pub mod compile;
+mod deb;
+pub mod digest;
+pub mod disk;
+pub mod executor;
+pub mod fetch;
+pub mod graph;
+pub mod image;
+pub mod inventory;
+pub mod out;
+pub mod podimage;
+pub mod reapi;
+pub mod root;
+pub mod sandbox;
+pub mod stages;
+pub mod stop;
+pub mod store;
+mod toolchain;

@@ -1,0 +1,75 @@
+//! The checkout that the user works in: where it is, and the texts in it that a plan is made of.
+
+use crate::error::{Context, Error, Result};
+use crate::plan::Project;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files above this many bytes are named and not read: nothing that a plan reads is as big.
+const BIG: u64 = 1 << 20;
+
+/// A folder with `recipes/`, `boards/` and `components/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkout {
+    /// Its absolute path.
+    pub root: PathBuf,
+}
+
+impl Checkout {
+    /// The checkout that `start` lies in.
+    ///
+    /// # Errors
+    /// No folder above `start` is one.
+    pub fn around(start: &Path) -> Result<Self> {
+        let is_root = |folder: &&Path| ["recipes", "boards", "components"].iter().all(|name| folder.join(name).is_dir());
+        match start.ancestors().find(is_root) {
+            Some(root) => Ok(Checkout { root: root.to_owned() }),
+            None => {
+                let error = Error::usage(format!("`{}` is not inside a checkout", start.display()));
+                Err(error.hint("change to a folder with `recipes/`, `boards/` and `components/`"))
+            }
+        }
+    }
+
+    /// Reads everything that a plan may look at.
+    ///
+    /// # Errors
+    /// A file or folder cannot be read.
+    pub fn read(&self) -> Result<Project> {
+        let mut project = Project::default();
+        for folder in ["recipes", "boards", "components"] {
+            self.read_folder(folder, &mut project)?;
+        }
+        for file in ["Cargo.lock", "rust-toolchain.toml"] {
+            self.read_file(file.to_owned(), &mut project)?;
+        }
+        Ok(project)
+    }
+
+    fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
+        let entries = fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
+        for entry in entries {
+            let entry = entry.or_build(|| format!("cannot read `{folder}`"))?;
+            // A name that is not UTF-8 cannot be written in a recipe either.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = format!("{folder}/{name}");
+            match entry.path().is_dir() {
+                true => self.read_folder(&path, project)?,
+                false => self.read_file(path, project)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_file(&self, path: String, project: &mut Project) -> Result<()> {
+        let file = self.root.join(&path);
+        let size = fs::metadata(&file).or_build(|| format!("cannot read `{path}`"))?.len();
+        if size > BIG {
+            project.big.insert(path);
+        } else {
+            let bytes = fs::read(&file).or_build(|| format!("cannot read `{path}`"))?;
+            project.files.insert(path, bytes);
+        }
+        Ok(())
+    }
+}

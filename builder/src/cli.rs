@@ -1,0 +1,222 @@
+//! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
+
+use crate::report::Color;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Builds shell-less, immutable Kubernetes node images from one TOML recipe.
+///
+/// A recipe in `recipes/` names a board, a kernel configuration, the seven host binaries and the static pods of a node. Its lock
+/// beside it pins every input by digest. `osbuild build` compiles all of it from source in a sandbox without network and makes a disk
+/// image that boots under UEFI; `osbuild run` boots it.
+///
+/// stdout carries only data: the path of what was made, or JSON with `--json`. Everything else goes to stderr.
+///
+/// Exit codes: 0 done, 1 the build failed, 2 the command line or a recipe is wrong, 3 the lock is out of date or a source is gone,
+/// 4 a digest does not match, 130 interrupted.
+#[derive(Debug, Parser)]
+#[command(name = "osbuild", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Flags that every verb has.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Flags that every verb has.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Write the result to stdout as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Never use the network: what is not in the store is an error
+    #[arg(long, global = true)]
+    pub offline: bool,
+    /// How many steps run at once [default: the number of cores]
+    #[arg(long, short, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Show errors and warnings alone
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Show steps that were found in the store too
+    #[arg(long, short, global = true)]
+    pub verbose: bool,
+    /// Whether to colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: When,
+    /// Answer every question with yes
+    #[arg(long, short, global = true)]
+    pub yes: bool,
+    /// The folder of the project [default: the one that the current folder is in]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl From<When> for Color {
+    fn from(when: When) -> Self {
+        match when {
+            When::Auto => Color::Auto,
+            When::Always => Color::Always,
+            When::Never => Color::Never,
+        }
+    }
+}
+
+/// What osbuild can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Check recipes, boards and components, all problems at once
+    Check {
+        /// The recipe; without one, everything in the project
+        recipe: Option<String>,
+    },
+    /// Print what a recipe resolves to, and where each value was written
+    Plan {
+        /// The recipe
+        recipe: String,
+    },
+    /// Show which API servers the node can join, and until when
+    Skew {
+        /// The recipe
+        recipe: String,
+    },
+    /// Pin every input of a recipe by digest
+    Lock {
+        /// The recipe
+        recipe: String,
+    },
+    /// Move locked inputs to what there is now, and say what moved
+    Update {
+        /// Components, packages or toolchains to move; without one, everything
+        components: Vec<String>,
+        /// The recipes whose locks to move [default: every recipe that has one]
+        #[arg(long, value_name = "RECIPE")]
+        recipe: Vec<String>,
+    },
+    /// Keep every locked input by digest, or take kept ones in
+    Sources {
+        /// What to do with them
+        #[command(subcommand)]
+        verb: SourcesVerb,
+    },
+    /// Build a recipe's image
+    Build {
+        /// The recipe
+        recipe: String,
+        /// Build from a folder that `osbuild sources export` wrote, with every registry cut off
+        #[arg(long, value_name = "DIR")]
+        sources: Option<PathBuf>,
+    },
+    /// Build a recipe's image, boot it under QEMU and show its console
+    Run(Run),
+    /// Look into an image, a UKI or an initramfs
+    Inspect {
+        /// The file
+        image: PathBuf,
+    },
+    /// Say what this machine lacks for building and running
+    Doctor {
+        /// Install it
+        #[arg(long)]
+        fix: bool,
+    },
+    /// Print the JSON Schema of recipes, boards or components, for an editor
+    Schema {
+        /// Which of them
+        #[arg(default_value = "recipe")]
+        kind: SchemaKind,
+    },
+    /// Remove what can be built or fetched again
+    Clean {
+        /// The store's entries that no build has used for this many days
+        #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "0")]
+        store: Option<u32>,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What to do with sources.
+#[derive(Debug, Subcommand)]
+pub enum SourcesVerb {
+    /// Write every locked input of a recipe into a folder
+    Export {
+        /// The recipe
+        recipe: String,
+        /// The folder
+        folder: PathBuf,
+    },
+    /// Take inputs out of such a folder into the store
+    Import {
+        /// The folder
+        folder: PathBuf,
+    },
+}
+
+/// Flags of `osbuild run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// The recipe
+    pub recipe: String,
+    /// End once this is reached, with exit code 0
+    #[arg(long, value_name = "WHAT")]
+    pub until: Option<Until>,
+    /// Give up after this many seconds without it
+    #[arg(long, value_name = "SECONDS", default_value = "300", requires = "until")]
+    pub timeout: u64,
+    /// Forward a TCP port of this machine's loopback to the node
+    #[arg(long, value_name = "HOST:NODE")]
+    pub forward: Vec<String>,
+    /// Memory in MiB [default: the board's]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u64>,
+    /// Virtual CPUs [default: the board's]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Size of the disk in MiB [default: the image's]
+    #[arg(long, value_name = "MIB")]
+    pub disk_size: Option<u64>,
+    /// Keep what the node writes, in `out/<recipe>/disk.qcow2`, and go on from there the next time
+    #[arg(long)]
+    pub keep: bool,
+    /// The UEFI firmware to boot with
+    #[arg(long, value_name = "FILE")]
+    pub firmware: Option<PathBuf>,
+    /// Build from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR")]
+    pub sources: Option<PathBuf>,
+}
+
+/// What a run can wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Until {
+    /// The kubelet is healthy and every declared pod runs
+    Ready,
+}
+
+/// What has a schema.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SchemaKind {
+    /// `recipes/*.toml`
+    Recipe,
+    /// `boards/*.toml`
+    Board,
+    /// `components/*/component.toml`
+    Component,
+}

@@ -1,0 +1,78 @@
+//! The whole build on one page:
+//!
+//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → image
+//!
+//! Each stage is a noun that the next one takes. What runs at the same time is the graph's business, what need not run again the store's.
+
+use crate::error::Result;
+use crate::plan::{Binary, Locked, Plan};
+use crate::produce::assemble::{Assembly, Built};
+use crate::produce::compile::Sandbox;
+use crate::produce::digest::Digest;
+use crate::produce::executor::Executor;
+use crate::produce::fetch::{Fetcher, From};
+use crate::produce::graph::{Graph, Width};
+use crate::produce::inventory::Inventory;
+use crate::produce::out::Out;
+use crate::produce::stages::{BuiltLayer, Programs, Stages};
+use crate::produce::store::Store;
+use crate::report::Report;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What a build has to work with.
+pub struct Setting<'a> {
+    /// The root of the project.
+    pub project: &'a Path,
+    /// Where results are kept.
+    pub store: &'a Store,
+    /// Who is told.
+    pub report: &'a Report,
+    /// Where sources may come from.
+    pub from: From,
+    /// How many steps run at once.
+    pub jobs: usize,
+}
+
+/// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged is made again.
+pub fn build(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
+    setting.store.healing(setting.report, || build_once(setting, plan, out))
+}
+
+fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
+    let (store, report) = (setting.store, setting.report);
+    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
+    let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
+    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs());
+    let stages = Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
+
+    let mut graph = Graph::new(executor.stop());
+    let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
+    let images = plan.images().map(|image| graph.step(Width::Wide, (), |()| stages.pod_image(image))).collect::<Vec<_>>();
+    let mut programs = Vec::new();
+    let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
+    for (component, binaries) in components(plan) {
+        let compiled = graph.step(Width::Wide, (), |()| stages.component(&binaries));
+        layers.push(graph.step(Width::Narrow, &compiled, |programs| stages.component_layer(component, &programs)));
+        programs.push(compiled);
+    }
+    layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
+    let data = graph.step(Width::Narrow, (), |()| stages.data());
+    graph.run(setting.jobs)?;
+
+    let kernel = kernel.take();
+    let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();
+    let lock = Digest::of(plan.lock.get().to_text().as_bytes());
+    let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
+    let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
+    Assembly { plan, kernel, layers, init: programs["init"], data: data.take(), inventory }.write(store, report, out)
+}
+
+/// The host binaries by the component that they come from.
+fn components(plan: &Plan<Locked>) -> BTreeMap<&str, Vec<&Binary>> {
+    let mut components = BTreeMap::<_, Vec<_>>::new();
+    for binary in &plan.binaries {
+        components.entry(binary.component.as_str()).or_default().push(binary);
+    }
+    components
+}

@@ -1,0 +1,149 @@
+//! The crates that programs of this workspace are made of, out of `Cargo.lock`.
+
+use super::wanted::Crate;
+use crate::error::Problem;
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Deserialize)]
+struct CargoLock {
+    #[serde(default)]
+    package: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    source: Option<String>,
+    checksum: Option<String>,
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+/// What some packages of this workspace are made of.
+///
+/// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating system needs; both are in here, as
+/// cargo resolves them before it compiles anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// The packages themselves and the members of the workspace that they depend on.
+    pub members: BTreeSet<String>,
+    /// Everything from the registry, in order of name and version.
+    pub crates: Vec<Crate>,
+}
+
+impl Closure {
+    /// Whether a member or a crate of this name is in it, in any version.
+    pub fn has(&self, name: &str) -> bool {
+        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name)
+    }
+
+    /// Whether a member of this name, or a crate of this name and version, is in it.
+    pub fn has_version(&self, name: &str, version: &str) -> bool {
+        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name && krate.version == version)
+    }
+}
+
+/// The closure of `packages` in the text of a `Cargo.lock`.
+///
+/// # Errors
+/// The text is no `Cargo.lock`, lacks a package, or has one that comes from elsewhere than a registry.
+pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure, Problem> {
+    let lock: CargoLock =
+        toml::from_str(cargo_lock).map_err(|error| Problem::new("`Cargo.lock` cannot be read").cause(error.message()))?;
+    let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
+    for package in &lock.package {
+        by_name.entry(&package.name).or_default().push(package);
+    }
+    let mut reached: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut open: Vec<String> = packages.iter().map(|&name| name.to_owned()).collect();
+    let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
+    while let Some(wish) = open.pop() {
+        let package = find(&by_name, &wish).ok_or_else(|| {
+            Problem::new(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
+        })?;
+        if !reached.insert((&package.name, &package.version)) {
+            continue;
+        }
+        open.extend(package.dependencies.iter().cloned());
+        match from_registry(package)? {
+            Some(krate) => drop(crates.insert(krate)),
+            None => drop(members.insert(package.name.clone())),
+        }
+    }
+    Ok(Closure { members, crates: crates.into_iter().collect() })
+}
+
+/// Finds what `Cargo.lock` calls `name`, `name version` or `name version (source)`.
+fn find<'l>(by_name: &BTreeMap<&str, Vec<&'l Package>>, wish: &str) -> Option<&'l Package> {
+    let mut words = wish.split(' ');
+    let candidates = by_name.get(words.next()?)?;
+    match words.next() {
+        Some(version) => candidates.iter().find(|package| package.version == version).copied(),
+        None => candidates.first().copied(),
+    }
+}
+
+fn from_registry(package: &Package) -> Result<Option<Crate>, Problem> {
+    match (&package.source, &package.checksum) {
+        (None, _) => Ok(None),
+        (Some(source), Some(checksum)) if source.starts_with("registry+") => {
+            Ok(Some(Crate { name: package.name.clone(), version: package.version.clone(), sha256: checksum.clone() }))
+        }
+        (Some(source), _) => Err(Problem::new(format!("crate `{}` cannot be pinned by digest", package.name))
+            .cause(format!("it comes from `{source}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: &str = r#"
+        version = 4
+        [[package]]
+        name = "init"
+        version = "0.1.0"
+        dependencies = ["abi", "libc 0.2.1"]
+        [[package]]
+        name = "abi"
+        version = "0.1.0"
+        [[package]]
+        name = "builder"
+        version = "0.1.0"
+        dependencies = ["clap", "libc 0.1.0"]
+        [[package]]
+        name = "clap"
+        version = "4.0.0"
+        source = "registry+https://example.org/index"
+        checksum = "aa"
+        [[package]]
+        name = "libc"
+        version = "0.1.0"
+        source = "registry+https://example.org/index"
+        checksum = "bb"
+        [[package]]
+        name = "libc"
+        version = "0.2.1"
+        source = "registry+https://example.org/index"
+        checksum = "cc"
+    "#;
+
+    #[test]
+    fn only_what_the_node_needs_is_in_the_closure() {
+        let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap().crates;
+        assert_eq!(crates, [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]);
+    }
+
+    #[test]
+    fn a_crate_without_a_digest_is_refused() {
+        let git = LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
+        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().message.contains("cannot be pinned"));
+    }
+
+    #[test]
+    fn a_package_that_is_not_there_is_named() {
+        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().message.contains("`kubelet`"));
+    }
+}

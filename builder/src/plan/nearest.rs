@@ -1,0 +1,21 @@
+//! Did you mean?
+
+/// The name that `written` is most likely a slip of, if any is near enough.
+pub(super) fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let slips = |name: &str| strsim::damerau_levenshtein(written, name);
+    let near = names.into_iter().map(|name| (slips(name), name)).min()?;
+    // A third of the letters may be wrong: more is another word.
+    (near.0 * 3 <= written.chars().count().max(3)).then_some(near.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_is_found_and_another_word_is_not() {
+        assert_eq!(nearest("kernal", ["kernel", "files"]), Some("kernel"));
+        assert_eq!(nearest("banana", ["kernel", "files"]), None);
+        assert_eq!(nearest("banana", []), None);
+    }
+}

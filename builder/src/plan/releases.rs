@@ -1,0 +1,130 @@
+//! The dated table of Kubernetes minors: `components/kubelet/releases.toml`.
+
+use super::document::{self, Node, Text};
+use super::walk::walk;
+use super::{Date, Minor, Version, keys};
+use crate::error::{Error, Kind, Problem, Result};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// What is known of Kubernetes' releases on some day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Releases {
+    /// The day on which the table was compared with upstream.
+    pub checked: Date,
+    /// The minors.
+    pub minors: BTreeMap<Minor, Release>,
+}
+
+/// One minor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Its newest patch.
+    pub newest: Version,
+    /// The day of its first release.
+    pub released: Date,
+    /// The last day on which it is supported.
+    pub end_of_life: Date,
+}
+
+impl Releases {
+    /// Where the table is in the project.
+    pub const PATH: &str = "components/kubelet/releases.toml";
+
+    /// Reads the table.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, as of a wrong recipe.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut problems = Vec::new();
+        let text = Arc::new(Text { name: Self::PATH.to_owned(), text: text.to_owned() });
+        let document = document::parse(&text, &mut problems);
+        if problems.is_empty() {
+            walk(&document, keys::RELEASES, &mut problems);
+        }
+        match table(&document) {
+            Some(releases) if problems.is_empty() && !releases.minors.is_empty() => Ok(releases),
+            _ if problems.is_empty() => Err(Error::usage(format!("`{}` has no minor", Self::PATH))),
+            _ => Err(Error::many(Kind::Usage, problems)),
+        }
+    }
+
+    /// The newest minor.
+    pub fn newest(&self) -> Minor {
+        *self.minors.last_key_value().expect("a table without minors is refused when it is read").0
+    }
+
+    /// The table as a file, which [`Releases::parse`] reads back.
+    pub fn print(&self) -> String {
+        let mut text = String::from(
+            "# Minors of Kubernetes, for the version-skew policy. `osbuild update` writes this file: patches and days of release are\n\
+             # what the Go module proxy has of k8s.io/kubernetes, the end of life is the policy of\n\
+             # https://kubernetes.io/releases/patch-releases/ (14 months).\n",
+        );
+        let _ = writeln!(text, "checked = {}\n\n[minors]", self.checked);
+        for (minor, release) in &self.minors {
+            let Release { newest, released, end_of_life } = release;
+            let _ =
+                writeln!(text, "\"{minor}\" = {{ newest = \"{newest}\", released = {released}, end-of-life = {end_of_life} }}");
+        }
+        text
+    }
+}
+
+impl Release {
+    /// The end of life of a minor that was first released on `released`: the 28th of the fourteenth month after it, which is how
+    /// upstream dates its last patch releases (<https://kubernetes.io/releases/patch-releases/>).
+    pub fn end_of_life(released: Date) -> Date {
+        let months = u16::from(released.month) - 1 + 14;
+        Date { year: released.year + months / 12, month: (months % 12) as u8 + 1, day: 28 }
+    }
+}
+
+fn table(document: &Node) -> Option<Releases> {
+    let minor = |(name, entry): (&String, &document::Entry)| {
+        let node = &entry.node;
+        let released = node.get("released")?.date()?;
+        let release =
+            Release { newest: node.text_of("newest")?.parse().ok()?, released, end_of_life: node.get("end-of-life")?.date()? };
+        Some((name.parse().ok()?, release))
+    };
+    let minors = document.entries_of("minors").filter_map(minor).collect();
+    Some(Releases { checked: document.get("checked")?.date()?, minors })
+}
+
+/// The problem that the table is not there.
+pub(super) fn absent() -> Problem {
+    Problem::new(format!("there is no `{}`", Releases::PATH)).hint("write it with `osbuild update kubelet`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        let release = |newest: &str, month| {
+            let released = Date { year: 2026, month, day: 22 };
+            Release { newest: newest.parse().unwrap(), released, end_of_life: Release::end_of_life(released) }
+        };
+        let minors =
+            BTreeMap::from([("1.36".parse().unwrap(), release("1.36.5", 4)), ("1.37".parse().unwrap(), release("1.37.2", 8))]);
+        let releases = Releases { checked: Date { year: 2026, month: 11, day: 21 }, minors };
+        assert_eq!(Releases::parse(&releases.print()), Ok(releases));
+    }
+
+    #[test]
+    fn the_end_of_life_is_the_one_that_upstream_announced() {
+        // 1.31 to 1.33 as of https://kubernetes.io/releases/patch-releases/.
+        for (released, end) in [((2024, 8, 13), "2025-10-28"), ((2024, 12, 11), "2026-02-28"), ((2025, 4, 23), "2026-06-28")] {
+            let released = Date { year: released.0, month: released.1, day: released.2 };
+            assert_eq!(Release::end_of_life(released).to_string(), end);
+        }
+    }
+
+    #[test]
+    fn an_empty_table_is_refused() {
+        assert!(Releases::parse("checked = 2026-01-01\n[minors]\n").is_err());
+    }
+}

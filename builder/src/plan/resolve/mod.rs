@@ -1,0 +1,188 @@
+//! From the texts of a recipe, its board and its components to a plan.
+
+mod binaries;
+mod files;
+mod kernel;
+mod kubernetes;
+mod pods;
+mod wanted;
+
+pub use wanted::BUILD_MACHINE;
+
+use super::component::Components;
+use super::document::{Node, Spot};
+use super::inherit::Kind;
+use super::origin::Origins;
+use super::project::Project;
+use super::skew::Strictness;
+use super::{Architecture, Board, Date, Plan, Qemu, Unlocked, keys};
+use crate::error::{Error, Kind as ErrorKind, Problem, Result};
+
+/// Recipes: `recipes/<name>.toml`.
+pub(super) static RECIPES: Kind = Kind { what: "recipe", prefix: "recipes/", suffix: ".toml", keys: keys::RECIPE };
+/// Boards: `boards/<name>.toml`.
+pub(super) static BOARDS: Kind = Kind { what: "board", prefix: "boards/", suffix: ".toml", keys: keys::BOARD };
+
+/// What is gathered while a recipe is resolved.
+pub(super) struct Resolver<'p> {
+    /// The texts.
+    pub project: &'p Project,
+    /// The components that were read.
+    pub components: Components<'p>,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
+    /// Where values were written.
+    pub origins: Origins,
+}
+
+impl Resolver<'_> {
+    /// Remembers where a value was written, by its name in the printed plan.
+    pub fn note(&mut self, name: impl Into<String>, spot: &Spot) {
+        self.origins.insert(name.into(), spot.origin());
+    }
+
+    /// Adds a problem at a place.
+    pub fn problem(&mut self, spot: &Spot, message: impl Into<String>) {
+        self.problems.push(Problem::new(message).at(spot.place()));
+    }
+}
+
+/// Resolves a recipe. All problems of all its files come back in one error, whose exit code is that of a wrong recipe.
+///
+/// `today` only decides about warnings, and with [`Strictness::Lock`] about errors: it never changes what is built.
+pub fn resolve(project: &Project, recipe: &str, today: Date, strictness: Strictness) -> Result<Plan> {
+    let mut resolver = Resolver::new(project);
+    let plan = resolver.plan(recipe, today, strictness);
+    match plan {
+        Some(plan) if resolver.problems.is_empty() => Ok(plan),
+        _ => Err(Error::many(ErrorKind::Usage, unique(resolver.problems))),
+    }
+}
+
+/// Looks at every recipe, board and component of the project, whether or not anything names it.
+pub fn check(project: &Project, today: Date) -> Vec<Problem> {
+    let mut resolver = Resolver::new(project);
+    resolver.components.read_all(&mut resolver.problems);
+    for name in BOARDS.names(project) {
+        resolver.board(name);
+    }
+    for name in RECIPES.names(project) {
+        let recipe = RECIPES.read(project, name, &mut resolver.problems);
+        // A recipe without a board is there to be inherited from.
+        if recipe.is_some_and(|recipe| recipe.get("board").is_some()) {
+            resolver.plan(name, today, Strictness::Build);
+        }
+    }
+    unique(resolver.problems)
+}
+
+/// The recipes of the project that can be built: those that name a board, themselves or by inheritance.
+pub fn buildable(project: &Project) -> Vec<String> {
+    let names = |name: &&str| RECIPES.read(project, name, &mut Vec::new()).is_some_and(|recipe| recipe.get("board").is_some());
+    RECIPES.names(project).filter(names).map(str::to_owned).collect()
+}
+
+/// A file that several others name is read more than once: each of its problems is shown once.
+fn unique(problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen: Vec<Problem> = Vec::new();
+    for problem in problems {
+        if !seen.contains(&problem) {
+            seen.push(problem);
+        }
+    }
+    seen
+}
+
+impl<'p> Resolver<'p> {
+    fn new(project: &'p Project) -> Self {
+        Resolver { project, components: Components::new(project), problems: Vec::new(), origins: Origins::new() }
+    }
+
+    /// The plan, or nothing together with at least one problem.
+    fn plan(&mut self, name: &str, today: Date, strictness: Strictness) -> Option<Plan> {
+        self.origins.clear();
+        let Some(recipe) = RECIPES.read(self.project, name, &mut self.problems) else {
+            let absent = RECIPES.absent(self.project, name);
+            self.problems.push(absent);
+            return None;
+        };
+        RECIPES.complete(&recipe, &mut self.problems);
+        let board = self.named_board(&recipe);
+        let architecture = board.as_ref().map(|(architecture, ..)| *architecture);
+        // What does not hang on the architecture is looked at even without one, so that its problems are shown as well.
+        let assumed = architecture.unwrap_or(Architecture::Amd64);
+        let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
+        let binaries = self.binaries(&recipe);
+        let files = self.files(&recipe);
+        let pods = self.pods(&recipe);
+        let pause = self.pause(&recipe);
+        let (kubernetes, warnings) = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
+        let (architecture, board, _) = board?;
+        let (kernel, binaries, pause) = (kernel?, binaries?, pause?);
+        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, (&pods, &pause))?;
+        Some(Plan {
+            recipe: name.to_owned(),
+            architecture,
+            board,
+            kernel,
+            binaries,
+            files,
+            pods,
+            pause,
+            kubernetes,
+            wanted,
+            origins: std::mem::take(&mut self.origins),
+            warnings,
+            lock: Unlocked,
+        })
+    }
+
+    fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {
+        let named = recipe.get("board")?.clone();
+        let name = named.text()?;
+        self.note("board.name", &named.spot);
+        match self.board(name) {
+            Some(board) => Some(board),
+            None if self.project.has(&BOARDS.path(name)) => None,
+            None => {
+                let absent = BOARDS.absent(self.project, name).at(named.spot.place());
+                self.problems.push(absent);
+                None
+            }
+        }
+    }
+
+    fn board(&mut self, name: &str) -> Option<(Architecture, Board, Node)> {
+        let node = BOARDS.read(self.project, name, &mut self.problems)?;
+        BOARDS.complete(&node, &mut self.problems);
+        let architecture = Architecture::named(node.text_of("architecture")?)?;
+        let number = |key: &str| u64::try_from(node.get(key)?.integer()?).ok();
+        let board = Board {
+            name: name.to_owned(),
+            sector_size: u32::try_from(number("sector-size")?).ok()?,
+            esp_size_mib: number("esp-size-mib")?,
+            slot_size_mib: number("slot-size-mib")?,
+            data_size_mib: number("data-size-mib")?,
+            min_ram_mib: number("min-ram-mib")?,
+            qemu: node.get("qemu").and_then(qemu),
+        };
+        for (key, entry) in node.table()? {
+            match key.as_str() {
+                "architecture" => self.note(key, &entry.key),
+                "inherit" | "kernel" => {}
+                "qemu" => node.entries_of("qemu").for_each(|(key, entry)| self.note(format!("board.qemu.{key}"), &entry.key)),
+                _ => self.note(format!("board.{key}"), &entry.key),
+            }
+        }
+        Some((architecture, board, node))
+    }
+}
+
+fn qemu(node: &Node) -> Option<Qemu> {
+    Some(Qemu {
+        machine: node.text_of("machine")?.to_owned(),
+        cpu: node.text_of("cpu")?.to_owned(),
+        memory_mib: u64::try_from(node.get("memory-mib")?.integer()?).ok()?,
+        cpus: u32::try_from(node.get("cpus")?.integer()?).ok()?,
+    })
+}

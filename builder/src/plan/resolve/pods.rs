@@ -1,0 +1,116 @@
+//! The static pods of a plan and the images that they run.
+
+use super::Resolver;
+use crate::error::Problem;
+use crate::plan::component::{Place, relative};
+use crate::plan::document::{Entry, Node};
+use crate::plan::manifest::{self, Manifest};
+use crate::plan::nearest::nearest;
+use crate::plan::walk::list;
+use crate::plan::{ImageFrom, Pod, PodImage};
+
+impl Resolver<'_> {
+    pub(super) fn pods(&mut self, recipe: &Node) -> Vec<Pod> {
+        let entries: Vec<(String, Entry)> =
+            recipe.entries_of("pods").map(|(name, entry)| (name.clone(), entry.clone())).collect();
+        entries.into_iter().filter_map(|(name, entry)| self.pod(&name, &entry)).collect()
+    }
+
+    /// The image of every pod's sandbox.
+    pub(super) fn pause(&mut self, recipe: &Node) -> Option<PodImage> {
+        let named = recipe.get("pause")?;
+        self.note("pause.component", &named.spot);
+        let component = self.components.get(Place::Pods, named.text()?, "image", &named.spot, &mut self.problems)?;
+        built(&component)
+    }
+
+    fn pod(&mut self, name: &str, entry: &Entry) -> Option<Pod> {
+        self.note(format!("pods.{name}"), &entry.key);
+        let (named, from, images) = match entry.node.get("component") {
+            Some(named) => {
+                let component = self.components.get(Place::Pods, named.text()?, "pod", &named.spot, &mut self.problems)?;
+                let manifest = component.get("pod")?.get("manifest")?.clone();
+                (manifest, component.spot.file().to_owned(), built(&component).into_iter().collect())
+            }
+            None => (entry.node.get("manifest")?.clone(), entry.node.spot.file().to_owned(), Vec::new()),
+        };
+        let path = relative(&from, named.text()?);
+        let Some(text) = self.project.text(&path, &mut self.problems) else {
+            self.problem(&named.spot, format!("no manifest `{path}`"));
+            return None;
+        };
+        let manifest = match manifest::read(text) {
+            Ok(manifest) => manifest,
+            Err(causes) => {
+                let problem = Problem::new(format!("`{path}` is not the manifest of a static pod")).at(named.spot.place());
+                self.problems.push(causes.into_iter().fold(problem, Problem::cause));
+                return None;
+            }
+        };
+        let images = if images.is_empty() { self.archives(&entry.node, &manifest)? } else { images };
+        self.is_whole(name, &path, &named, &manifest, &images);
+        let text = text.to_owned();
+        Some(Pod { name: name.to_owned(), manifest: text, containers: manifest.containers, images })
+    }
+
+    /// The images of a user's pod: `image` with its digest when the manifest names one, or `images` by name.
+    fn archives(&mut self, node: &Node, manifest: &Manifest) -> Option<Vec<PodImage>> {
+        let archive = |from: &str, path: &Node, digest: &Node| {
+            Some(ImageFrom::Archive { path: relative(from, path.text()?), digest: digest.text()?.to_owned() })
+        };
+        match (node.get("image"), node.get("digest"), node.get("images")) {
+            (Some(image), Some(digest), None) => {
+                let [name] = &manifest.images[..] else {
+                    let problem = Problem::new("`image` is for a manifest that names one image").at(image.spot.place());
+                    let found = list(manifest.images.iter().map(String::as_str));
+                    self.problems
+                        .push(problem.cause(format!("this one names {found}")).hint("list them in `images`, each by its name"));
+                    return None;
+                };
+                Some(vec![PodImage { name: name.clone(), from: archive(image.spot.file(), image, digest)? }])
+            }
+            (None, None, Some(images)) => {
+                let image = |(name, entry): (&String, &Entry)| {
+                    let node = &entry.node;
+                    let from = archive(node.spot.file(), node.get("archive")?, node.get("digest")?)?;
+                    Some(PodImage { name: name.clone(), from })
+                };
+                Some(images.table()?.iter().filter_map(image).collect())
+            }
+            _ => {
+                let problem =
+                    Problem::new("a pod with a `manifest` needs `image` and `digest`, or `images`").at(node.spot.place());
+                self.problems
+                    .push(problem.cause("a node fetches no image: those of its static pods are inside it, pinned by digest"));
+                None
+            }
+        }
+    }
+
+    /// The manifest and what the recipe gives it must fit each other.
+    fn is_whole(&mut self, name: &str, path: &str, named: &Node, manifest: &Manifest, images: &[PodImage]) {
+        if manifest.name != name {
+            let problem =
+                Problem::new(format!("pod `{name}` is called `{}` in its manifest", manifest.name)).at(named.spot.place());
+            self.problems.push(problem.cause(format!("`metadata.name` of `{path}` must be its key in `[pods]`")));
+        }
+        for image in &manifest.images {
+            if !images.iter().any(|given| given.name == *image) {
+                let problem = Problem::new(format!("`{path}` runs `{image}`, which nothing provides")).at(named.spot.place());
+                let near =
+                    nearest(image, images.iter().map(|image| image.name.as_str())).map(|near| format!("did you mean `{near}`?"));
+                self.problems.push(Problem { hint: near, ..problem });
+            }
+        }
+        for image in images.iter().filter(|given| !manifest.images.contains(&given.name)) {
+            self.problem(&named.spot, format!("`{path}` does not run `{}`, which is provided for it", image.name));
+        }
+    }
+}
+
+/// The image that a component of this workspace makes.
+fn built(component: &Node) -> Option<PodImage> {
+    let image = component.get("image")?;
+    let from = ImageFrom::Built { package: image.text_of("package")?.to_owned(), bin: image.text_of("program")?.to_owned() };
+    Some(PodImage { name: image.text_of("name")?.to_owned(), from })
+}

@@ -1,0 +1,164 @@
+//! Assembly: layers become an initramfs, that and the kernel a UKI, and that with DATA a disk image. All of it in this process, because it
+//! is pure and takes less time than to ask whether it is needed.
+
+use super::digest::Digest;
+use super::image;
+use super::inventory::{Inventory, PATH};
+use super::out::{IMAGE, INITRAMFS, Out, UKI};
+use super::stages::{BuiltLayer, CompiledKernel};
+use super::store::Store;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Locked, Plan};
+use crate::report::{Outcome, Report};
+use osbuild_abi::{cmdline, paths};
+use osbuild_formats::cpio::{self, Entry};
+use osbuild_formats::uki::{self, Parts};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+/// The console that `init` writes to before it has mounted anything (Documentation/admin-guide/devices.txt).
+const CONSOLE: (u32, u32) = (5, 1);
+
+/// What an image is assembled from.
+pub struct Assembly<'a> {
+    /// What is built.
+    pub plan: &'a Plan<Locked>,
+    /// The kernel.
+    pub kernel: CompiledKernel,
+    /// The layers of the root, the lowest first.
+    pub layers: Vec<BuiltLayer>,
+    /// `init`, which mounts the layers.
+    pub init: Digest,
+    /// DATA's file system.
+    pub data: Digest,
+    /// What the image says of itself.
+    pub inventory: Inventory,
+}
+
+/// What a build left.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The disk image.
+    pub image: PathBuf,
+    /// The UKI.
+    pub uki: PathBuf,
+    /// The initramfs.
+    pub initramfs: PathBuf,
+    /// Whether all of it was there already.
+    pub was_current: bool,
+}
+
+impl Assembly<'_> {
+    /// Writes the image and its parts into `out`, unless they are there already.
+    ///
+    /// # Errors
+    /// The UKI is too big for its partition, which is told before the image is written, or the disk is full.
+    pub fn write(&self, store: &Store, report: &Report, out: &Out) -> Result<Built> {
+        let key = self.key()?;
+        let [image, uki, initramfs] = [IMAGE, UKI, INITRAMFS].map(|name| out.path(name));
+        let was_current = out.is_current(&key);
+        if !was_current {
+            out.begin()?;
+            let packed = self.initramfs(store, report)?;
+            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).or_build(|| "cannot write the initramfs".into()))?;
+            let unified = self.uki(store, &packed)?;
+            drop(packed);
+            replace(&uki, report, "uki", |file| file.write_all(&unified).or_build(|| "cannot write the UKI".into()))?;
+            self.check_size(unified.len() as u64)?;
+            let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
+            replace(&image, report, "image", |file| disk.write(file.get_mut()))?;
+            out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
+        }
+        Ok(Built { image, uki, initramfs, was_current })
+    }
+
+    /// The digest of all that decides about the bytes, this program among it.
+    fn key(&self) -> Result<Digest> {
+        let program = Digest::of_file(std::path::Path::new("/proc/self/exe"))?;
+        let mut text = format!("{program}\n{}\n{}\n{}\n{}\n", self.kernel.image, self.kernel.release, self.init, self.data);
+        for layer in &self.layers {
+            writeln!(text, "{} {}", layer.name, layer.image).expect("a string takes every write");
+        }
+        let (plan, lock) = (self.plan, self.plan.lock.get());
+        writeln!(text, "{:?}\n{}\n{}", plan.board, lock.stub.sha256, self.command_line()).expect("a string takes every write");
+        text.push_str(&self.inventory());
+        Ok(Digest::of(text.as_bytes()))
+    }
+
+    fn inventory(&self) -> String {
+        serde_json::to_string_pretty(&self.inventory).expect("an inventory always serializes")
+    }
+
+    /// The kernel's command line: the board's and the recipe's words, and what `init` must know.
+    fn command_line(&self) -> String {
+        let plan = self.plan;
+        let ours = [
+            "rootfstype=ramfs".to_owned(),
+            format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
+            format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
+        ];
+        plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
+    }
+
+    fn initramfs(&self, store: &Store, report: &Report) -> Result<Vec<u8>> {
+        let step = report.step("initramfs");
+        let mut entries = vec![
+            Entry::directory("/dev", 0o755),
+            Entry::char_device("/dev/console", 0o600, CONSOLE.0, CONSOLE.1),
+            Entry::file(paths::EARLY_INIT, 0o755, store.read(&self.init)?),
+            Entry::file(&format!("/{PATH}"), 0o444, self.inventory().into_bytes()),
+            Entry::directory(paths::LAYERS, 0o755),
+        ];
+        for (index, layer) in self.layers.iter().enumerate() {
+            step.doing(layer.name.clone());
+            entries.push(Entry::file(&format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name), 0o444, store.read(&layer.image)?));
+        }
+        entries.sort_by(|one, other| one.path.cmp(&other.path));
+        cpio::write(&entries, Vec::new()).or_build(|| "cannot pack the initramfs".into())
+    }
+
+    fn uki(&self, store: &Store, initramfs: &[u8]) -> Result<Vec<u8>> {
+        let (plan, lock) = (self.plan, self.plan.lock.get());
+        let stub = super::root::from_package(store, &lock.stub, &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()))?;
+        let parts = Parts {
+            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.kubernetes.kubelet),
+            command_line: &self.command_line(),
+            uname: &self.kernel.release,
+            initramfs,
+            kernel: &store.read(&self.kernel.image)?,
+        };
+        uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
+    }
+
+    fn check_size(&self, uki: u64) -> Result<()> {
+        let board = &self.plan.board;
+        // A MiB for FAT's own structures on the smallest system partition.
+        for (name, mib) in [("ESP", board.esp_size_mib.saturating_sub(1)), ("slot", board.slot_size_mib)] {
+            if uki > mib << 20 {
+                let needed = uki.div_ceil(1 << 20) + 1;
+                return Err(Error::build(format!("the UKI does not fit its {name}: it has {needed} MiB, the partition {mib}"))
+                    .hint(format!("set `{}-size-mib = {}` in `boards/{}.toml`", name.to_lowercase(), needed.next_multiple_of(32), board.name)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file beside `path` and gives it that name once it is whole.
+fn replace(path: &std::path::Path, report: &Report, name: &str, write: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
+    let step = report.step(name);
+    let say = || format!("cannot write `{}`", path.display());
+    let unfinished = path.with_extension("unfinished");
+    let mut file = BufWriter::new(File::create(&unfinished).or_build(say)?);
+    let written = write(&mut file).and_then(|()| file.flush().or_build(say));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    written?;
+    std::fs::rename(&unfinished, path).or_build(say)?;
+    let size = std::fs::metadata(path).or_build(say)?.len();
+    step.done(&path.file_name().unwrap_or_default().to_string_lossy(), Some(size), Outcome::Ran);
+    Ok(())
+}

@@ -1,0 +1,108 @@
+//! What a host binary must be before it may go to the node.
+
+use crate::error::{Error, Result};
+use crate::plan::Architecture;
+use object::elf;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::Endianness;
+
+/// Paths that only a build machine has. The sandbox's own `/build` and `/toolchain` may not shine through either.
+const FOREIGN_PATHS: [&str; 5] = ["/home/", "/root/.", "/build/", "/toolchain/", "/usr/local/go/"];
+
+/// Checks that `bytes` is a static program for `architecture` that holds no path of where it was built and no varying identifier.
+///
+/// # Errors
+/// All that is wrong with it, as causes of one error.
+pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
+    let faults = if bytes.starts_with(b"#!") { vec!["it is a script".to_owned()] } else { faults(bytes, architecture) };
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let error = Error::build(format!("`{name}` may not go to the node"));
+    Err(faults.into_iter().fold(error, |error, fault| error.cause(fault)).hint("host binaries are static ELF programs of the board's architecture"))
+}
+
+fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
+    let Ok(header) = elf::FileHeader64::<Endianness>::parse(bytes) else {
+        return vec!["it is not a 64-bit ELF file".into()];
+    };
+    let (Ok(endian), wanted) = (header.endian(), machine(architecture)) else {
+        return vec!["its byte order is unknown".into()];
+    };
+    let mut faults = Vec::new();
+    if header.e_machine(endian) != wanted {
+        faults.push(format!("it is for machine {} of the ELF specification, not for {architecture}", header.e_machine(endian).0));
+    }
+    match header.program_headers(endian, bytes) {
+        Ok(segments) => faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes))),
+        Err(_) => faults.push("its program headers are damaged".into()),
+    }
+    faults.extend(FOREIGN_PATHS.into_iter().filter(|path| contains(bytes, path.as_bytes())).map(|path| format!("it holds a path below `{path}`")));
+    faults
+}
+
+fn machine(architecture: Architecture) -> elf::Machine {
+    match architecture {
+        Architecture::Amd64 => elf::EM_X86_64,
+        Architecture::Arm64 => elf::EM_AARCH64,
+    }
+}
+
+fn fault(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness, bytes: &[u8]) -> Option<String> {
+    match segment.p_type(endian) {
+        elf::PT_INTERP => Some("it names an interpreter, so it is dynamically linked".into()),
+        elf::PT_DYNAMIC => {
+            let entries = segment.dynamic(endian, bytes).ok().flatten()?;
+            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED)).then(|| "it needs a shared library".into())
+        }
+        elf::PT_NOTE => {
+            let mut notes = segment.notes(endian, bytes).ok().flatten()?;
+            let mut found = false;
+            while let Ok(Some(note)) = notes.next() {
+                found |= note.name() == b"GNU" && note.n_type(endian) == elf::NT_GNU_BUILD_ID;
+            }
+            found.then(|| "it has a build id".into())
+        }
+        _ => None,
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    memchr::memmem::find(bytes, part).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program that runs this test: dynamically linked, as every program of the build machine.
+    fn dynamic() -> Vec<u8> {
+        std::fs::read("/proc/self/exe").unwrap()
+    }
+
+    #[test]
+    fn a_dynamic_program_is_refused() {
+        let error = check("kubelet", &dynamic(), Architecture::Amd64).unwrap_err();
+        assert!(error.problems[0].causes.iter().any(|cause| cause.contains("dynamically linked")), "{error}");
+    }
+
+    #[test]
+    fn a_script_is_refused() {
+        let error = check("mount", b"#!/bin/sh\n", Architecture::Amd64).unwrap_err();
+        assert_eq!(error.problems[0].causes, ["it is a script"]);
+    }
+
+    #[test]
+    fn another_architecture_is_refused() {
+        let error = check("runc", &dynamic(), Architecture::Arm64).unwrap_err();
+        assert!(error.problems[0].causes[0].contains("not for arm64"), "{error}");
+    }
+
+    #[test]
+    fn damaged_headers_are_refused_and_do_not_panic() {
+        let whole = dynamic();
+        for length in [0, 3, 16, 63, 64, 100] {
+            assert!(check("init", &whole[..length], Architecture::Amd64).is_err(), "{length} bytes");
+        }
+    }
+}

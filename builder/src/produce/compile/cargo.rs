@@ -1,0 +1,175 @@
+//! Programs of this workspace, static with musl. What they depend on is compiled by an action of its own, so that a changed line of ours
+//! costs the compilation of ours.
+
+use super::Sandbox;
+use crate::error::{Context, Error, Kind, Result};
+use crate::plan::{Closure, Locked, Plan, closure};
+use crate::produce::action::{Action, InputTree};
+use crate::produce::digest::Digest;
+use crate::produce::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Output of [`dependencies`].
+pub const DEPENDENCIES: &str = "dependencies.tar";
+
+/// The path of a compiled program among the action's outputs.
+pub fn output(program: &str) -> String {
+    format!("out/{program}")
+}
+
+/// One package of this workspace with the members and crates that it is made of.
+pub struct Package<'a> {
+    project: &'a Path,
+    name: &'a str,
+    closure: Closure,
+    /// Folder of each member of the closure, relative to the project, by the member's name.
+    folders: BTreeMap<String, String>,
+    workspace: Table,
+    lock: Table,
+}
+
+impl<'a> Package<'a> {
+    /// Reads the workspace in `project` and finds what `name` is made of.
+    ///
+    /// # Errors
+    /// The workspace has no such member, or a file of it cannot be read.
+    pub fn find(project: &'a Path, name: &'a str) -> Result<Self> {
+        let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
+        let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
+        let workspace = table(&project.join("Cargo.toml"))?;
+        let closure = closure(&text, &BTreeSet::from([name])).map_err(|problem| Error::many(Kind::Usage, vec![problem]))?;
+        let mut folders = BTreeMap::new();
+        for folder in strings(&workspace["workspace"]["members"]) {
+            let manifest = table(&project.join(folder).join("Cargo.toml"))?;
+            if let Some(member) = manifest["package"]["name"].as_str().filter(|member| closure.members.contains(*member)) {
+                folders.insert(member.to_owned(), folder.to_owned());
+            }
+        }
+        if !folders.contains_key(name) {
+            return Err(Error::usage(format!("the workspace has no package `{name}`")));
+        }
+        Ok(Package { project, name, closure, folders, workspace, lock })
+    }
+
+    /// The action that compiles what the package depends on.
+    pub fn dependencies(&self, store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Result<Action> {
+        let mut input = self.input(store)?;
+        let empty = store.put_bytes(b"")?;
+        let main = store.put_bytes(b"fn main() {}\n")?;
+        for folder in self.folders.values() {
+            for (source, is_there) in self.targets(folder) {
+                let stub = if source.ends_with("lib.rs") { empty } else { main };
+                if is_there {
+                    input.add_file(&format!("workspace/{folder}/{source}"), stub, false)?;
+                }
+            }
+        }
+        let name = format!("{} dependencies {}", self.name, plan.architecture);
+        let script = include_str!("cargo-dependencies.sh");
+        sandbox.with_rust().script(store, name, script, &[], self.environment(plan), input, &[DEPENDENCIES])
+    }
+
+    /// The action that compiles `programs` of the package with `dependencies`, the output of [`Self::dependencies`].
+    pub fn compile(&self, store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, programs: &[String], dependencies: Digest) -> Result<Action> {
+        let mut input = self.input(store)?;
+        input.add_file(DEPENDENCIES, dependencies, false)?;
+        for folder in self.folders.values() {
+            self.add_sources(store, &mut input, Path::new(folder))?;
+        }
+        let outputs = programs.iter().map(|program| output(program)).collect::<Vec<_>>();
+        let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
+        let name = format!("{} {}", self.name, plan.architecture);
+        sandbox.with_rust().script(store, name, include_str!("cargo.sh"), programs, self.environment(plan), input, &outputs)
+    }
+
+    /// What both actions have: crates, the workspace's and the members' `Cargo.toml`, and `Cargo.lock`, each without what is not needed here.
+    fn input(&self, store: &Store) -> Result<InputTree> {
+        let mut input = InputTree::new();
+        input.add_file("source.sh", store.put_bytes(include_bytes!("cargo-source.sh"))?, false)?;
+        for krate in &self.closure.crates {
+            input.add_file(&format!("crates/{}-{}.crate", krate.name, krate.version), store.locked(&krate.sha256)?, false)?;
+        }
+        let mut add = |path: &str, text: String| input.add_file(&format!("workspace/{path}"), store.put_bytes(text.as_bytes())?, false);
+        add("Cargo.toml", self.reduced_workspace().to_string())?;
+        add("Cargo.lock", self.reduced_lock().to_string())?;
+        for folder in self.folders.values() {
+            let mut manifest = table(&self.project.join(folder).join("Cargo.toml"))?;
+            manifest.remove("dev-dependencies");
+            add(&format!("{folder}/Cargo.toml"), manifest.to_string())?;
+        }
+        Ok(input)
+    }
+
+    fn reduced_workspace(&self) -> Table {
+        let mut root = self.workspace.clone();
+        if let Some(Value::Table(workspace)) = root.get_mut("workspace") {
+            workspace.insert("members".into(), Value::Array(self.folders.values().cloned().map(Value::String).collect()));
+            if let Some(Value::Table(dependencies)) = workspace.get_mut("dependencies") {
+                dependencies.retain(|name, _| self.closure.has(name));
+            }
+        }
+        root
+    }
+
+    fn reduced_lock(&self) -> Table {
+        let mut lock = self.lock.clone();
+        if let Some(Value::Array(packages)) = lock.get_mut("package") {
+            packages.retain(|package| {
+                let text = |key: &str| package[key].as_str().unwrap_or_default();
+                self.closure.has_version(text("name"), text("version"))
+            });
+        }
+        lock
+    }
+
+    /// Where cargo looks for targets of a member, and whether this member has each.
+    fn targets(&self, folder: &str) -> Vec<(String, bool)> {
+        let at = self.project.join(folder);
+        let programs = std::fs::read_dir(at.join("src/bin")).into_iter().flatten().flatten();
+        let programs = programs.map(|entry| format!("src/bin/{}", entry.file_name().to_string_lossy()));
+        let fixed = ["build.rs", "src/lib.rs", "src/main.rs"].map(str::to_owned);
+        let with = |source: String| (at.join(&source).is_file(), source);
+        fixed.into_iter().chain(programs).map(with).map(|(is_there, source)| (source, is_there)).collect()
+    }
+
+    /// Adds the files of a member, without its tests, which do not change what is compiled.
+    fn add_sources(&self, store: &Store, input: &mut InputTree, folder: &Path) -> Result<()> {
+        let say = || format!("cannot read `{}`", folder.display());
+        for entry in std::fs::read_dir(self.project.join(folder)).or_build(say)? {
+            let path = entry.or_build(say)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let relative = folder.join(&name);
+            if path.is_dir() {
+                if !["tests", "benches", "fuzz", "examples", "target"].contains(&name.as_str()) {
+                    self.add_sources(store, input, &relative)?;
+                }
+            } else if name != "Cargo.toml" && !name.ends_with(".md") {
+                let bytes = std::fs::read(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+                input.add_file(&format!("workspace/{}", relative.display()), store.put_bytes(&bytes)?, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn environment(&self, plan: &Plan<Locked>) -> BTreeMap<String, String> {
+        let target = plan.architecture.rust_musl();
+        let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+        BTreeMap::from([
+            ("TARGET".into(), target.into()),
+            ("PACKAGE".into(), self.name.into()),
+            ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
+            (linker, "rust-lld".into()),
+        ])
+    }
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn table(path: &Path) -> Result<Table> {
+    let text = std::fs::read_to_string(path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    text.parse().or_build(|| format!("`{}` is not TOML", path.display()))
+}

@@ -1,0 +1,96 @@
+//! Programs of Go modules, compiled offline from locked zip files, with every sum checked by `go` itself.
+
+use super::Sandbox;
+use crate::error::{Error, Result};
+use crate::plan::{Architecture, Cgo, Compile, GoLock, GoOutput, GoWish, Locked, Plan};
+use crate::produce::action::{Action, InputTree};
+use crate::produce::digest::Digest;
+use crate::produce::fetch::{escaped, wrapper_program};
+use crate::produce::store::Store;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// The path of a compiled program among the action's outputs.
+pub fn output(file: &str) -> String {
+    format!("out/{file}")
+}
+
+/// The action that compiles every program of one component.
+pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component: &str, build: &Compile) -> Result<Action> {
+    let Compile::Go { module, version, packages, tags, ldflags, cgo, .. } = build else {
+        panic!("`{component}` is not compiled by Go");
+    };
+    let find = || Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+    let lock = plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
+    let wish = plan.wanted.go_modules.iter().find(|wish| wish.component == component).ok_or_else(find)?;
+    let mut input = proxy(store, lock)?;
+    if let Some(go_mod) = &lock.go_mod {
+        around(store, &mut input, lock, go_mod, wish)?;
+    }
+    if cgo.is_some() {
+        sysroot(store, &mut input, plan)?;
+    }
+    let mut env = environment(plan.architecture, cgo.as_ref());
+    for (name, value) in [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))] {
+        env.insert(name.into(), value);
+    }
+    env.insert("TAGS".into(), tags.join(","));
+    env.insert("LDFLAGS".into(), ldflags.join(" "));
+    let args = packages.iter().map(|GoOutput { file, package }| format!("{file}={package}")).collect::<Vec<_>>();
+    let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
+    let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
+    let name = format!("{component} {}", plan.architecture);
+    sandbox.with_go().script(store, name, include_str!("go.sh"), &args, env, input, &outputs)
+}
+
+/// A module proxy as a tree of files (`go help goproxy`), which holds just the locked versions.
+fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
+    let mut input = InputTree::new();
+    for module in &lock.modules {
+        let start = format!("proxy/{}/@v/{}", escaped(&module.path), escaped(&module.version));
+        let info = format!("{{\"Version\":\"{}\"}}\n", module.version);
+        input.add_file(&format!("{start}.info"), store.put_bytes(info.as_bytes())?, false)?;
+        for (blob, extension) in [(&module.zip, "zip"), (&module.go_mod, "mod")] {
+            if let Some(blob) = blob {
+                input.add_file(&format!("{start}.{extension}"), store.locked(&blob.sha256)?, false)?;
+            }
+        }
+    }
+    Ok(input)
+}
+
+fn around(store: &Store, input: &mut InputTree, lock: &GoLock, go_mod: &str, wish: &GoWish) -> Result<()> {
+    let sums = lock.modules.iter().fold(String::new(), |mut text, module| {
+        for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
+            if let Some(sum) = sum {
+                writeln!(text, "{} {}{what} {sum}", module.path, module.version).expect("a string takes every write");
+            }
+        }
+        text
+    });
+    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))] {
+        input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
+    }
+    Ok(())
+}
+
+fn sysroot(store: &Store, input: &mut InputTree, plan: &Plan<Locked>) -> Result<()> {
+    for package in &plan.lock.get().cross.packages {
+        let digest: Digest = store.locked(&package.sha256)?;
+        input.add_file(&format!("sysroot/{}.deb", package.package), digest, false)?;
+    }
+    Ok(())
+}
+
+fn environment(architecture: Architecture, cgo: Option<&Cgo>) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::from([
+        ("GOOS".into(), "linux".into()),
+        ("GOARCH".into(), architecture.go().to_owned()),
+        ("GNU".into(), architecture.gnu().into()),
+        ("CGO_ENABLED".into(), if cgo.is_some() { "1" } else { "0" }.into()),
+    ]);
+    if cgo.is_some() {
+        env.insert("CC".into(), format!("{}-gcc", architecture.gnu()));
+    }
+    env
+}

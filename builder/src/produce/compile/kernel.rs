@@ -1,0 +1,173 @@
+//! The Linux kernel: first its configuration, compared with what was asked for, then the image.
+
+use super::Sandbox;
+use crate::error::{Error, Kind, Problem, Result};
+use crate::plan::{Architecture, Kernel, Locked, OptionValue, Plan};
+use crate::produce::action::{Action, InputTree};
+use crate::produce::digest::Digest;
+use crate::produce::store::Store;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Output of [`configure`]: the whole `.config`.
+pub const CONFIG: &str = "kernel.config";
+/// Output of [`configure`]: every Kconfig file of the source, one behind the other.
+pub const KCONFIG: &str = "Kconfig";
+/// Output of [`compile`]: `bzImage` or `Image`.
+pub const KERNEL: &str = "kernel";
+/// Output of [`compile`]: what `uname -r` says on the node.
+pub const RELEASE: &str = "release";
+
+/// The action that turns what is asked for into a configuration.
+pub fn configure(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Result<Action> {
+    let mut input = InputTree::new();
+    input.add_file("source.deb", source(store, plan)?, false)?;
+    input.add_file("asked.config", store.put_bytes(asked(&plan.kernel).as_bytes())?, false)?;
+    let env = environment(plan);
+    sandbox.script(store, format!("kernel-config {}", plan.architecture), include_str!("kernel-config.sh"), &[], env, input, &[CONFIG, KCONFIG])
+}
+
+/// The action that compiles the kernel with `config`, a whole `.config`. Plans that agree in it share the result.
+pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, config: Digest) -> Result<Action> {
+    let mut input = InputTree::new();
+    input.add_file("source.deb", source(store, plan)?, false)?;
+    input.add_file("kernel.config", config, false)?;
+    let mut env = environment(plan);
+    env.insert("TARGET".into(), if plan.architecture == Architecture::Amd64 { "bzImage" } else { "Image" }.into());
+    // The kernel writes who built it, where and when into itself.
+    for (name, value) in [("USER", "osbuild"), ("HOST", "osbuild"), ("VERSION", "1")] {
+        env.insert(format!("KBUILD_BUILD_{name}"), value.into());
+    }
+    env.insert("KBUILD_BUILD_TIMESTAMP".into(), format!("@{}", plan.lock.get().epoch));
+    sandbox.script(store, format!("kernel {}", plan.architecture), include_str!("kernel.sh"), &[], env, input, &[KERNEL, RELEASE])
+}
+
+/// The fragment that `allnoconfig` is given.
+fn asked(kernel: &Kernel) -> String {
+    kernel.options.iter().fold(String::new(), |mut text, (name, option)| {
+        writeln!(text, "CONFIG_{name}={}", option.value).expect("a string takes every write");
+        text
+    })
+}
+
+fn source(store: &Store, plan: &Plan<Locked>) -> Result<Digest> {
+    store.locked(&plan.lock.get().kernel_source.sha256)
+}
+
+fn environment(plan: &Plan<Locked>) -> BTreeMap<String, String> {
+    let cross = if plan.architecture == Architecture::Amd64 { String::new() } else { format!("{}-", plan.architecture.gnu()) };
+    BTreeMap::from([("ARCH".into(), plan.architecture.kernel().into()), ("CROSS_COMPILE".into(), cross)])
+}
+
+/// Compares `config` with what was asked for: kconfig drops in silence what it cannot fulfil.
+///
+/// # Errors
+/// Every option that came out otherwise, each with the place that asks for it and, as far as the Kconfig files tell, what it depends on.
+pub fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<String>) -> Result<()> {
+    let got = values(config);
+    let value = |name: &str| got.get(name).copied();
+    let dropped = kernel.options.iter().filter(|(name, option)| !fulfilled(&option.value, value(name))).collect::<Vec<_>>();
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let kconfig = kconfig()?;
+    let problems = dropped.into_iter().map(|(name, option)| {
+        let shown = value(name).unwrap_or("n");
+        let problem = Problem::new(format!("{}: kernel option `{name}` came out as `{shown}`, not `{}`", option.origin, option.value));
+        explain(problem, name, &kconfig, &got)
+    });
+    Err(Error::many(Kind::Usage, problems.collect()))
+}
+
+fn fulfilled(asked: &OptionValue, got: Option<&str>) -> bool {
+    match (asked, got) {
+        (OptionValue::No, got) => got.is_none(),
+        (asked, Some(got)) => asked.to_string() == got,
+        (_, None) => false,
+    }
+}
+
+fn values(config: &str) -> BTreeMap<&str, &str> {
+    config.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect()
+}
+
+/// Adds what Kconfig says of an option: that it does not exist, or which of its dependencies are off.
+fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &str>) -> Problem {
+    let Some(dependencies) = dependencies(name, kconfig) else {
+        let names = kconfig.lines().filter_map(|line| line.strip_prefix("config "));
+        let near = names.max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+        let problem = problem.cause("no Kconfig file of this kernel declares it");
+        return match near.filter(|near| strsim::jaro_winkler(name, near) > 0.85) {
+            Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            None => problem,
+        };
+    };
+    let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
+    let off = dependencies.iter().flat_map(|line| line.split(word));
+    let off = off.filter(|word| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_'));
+    let mut off = off.filter(|word| !got.contains_key(word)).map(|word| format!("`{word}`")).collect::<Vec<_>>();
+    off.dedup();
+    let problem = dependencies.iter().fold(problem, |problem, line| problem.cause(format!("it depends on {line}")));
+    if off.is_empty() { problem } else { problem.hint(format!("ask for {} too, which is off", off.join(", "))) }
+}
+
+/// The `depends on` lines of an option; none where it is not declared.
+fn dependencies<'k>(name: &str, kconfig: &'k str) -> Option<Vec<&'k str>> {
+    let mut found = None;
+    let mut inside = false;
+    for line in kconfig.lines() {
+        if let Some(declared) = line.strip_prefix("config ").or_else(|| line.strip_prefix("menuconfig ")) {
+            inside = declared.trim() == name;
+            if inside {
+                found.get_or_insert_with(Vec::new);
+            }
+        } else if inside && let (Some(lines), Some(rest)) = (found.as_mut(), line.trim().strip_prefix("depends on ")) {
+            lines.push(rest.trim());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{KernelOption, Origin};
+
+    const DECLARED: &str = "config EROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
+
+    fn kconfig() -> Result<String> {
+        Ok(DECLARED.into())
+    }
+
+    fn kernel(name: &str, value: OptionValue) -> Kernel {
+        let origin = Origin { file: "components/linux/fragments/root.config".into(), line: 3 };
+        let options = BTreeMap::from([(name.to_owned(), KernelOption { value, origin })]);
+        Kernel { package: "linux-source-6.12".into(), options, command_line: Vec::new() }
+    }
+
+    #[test]
+    fn a_dropped_option_names_the_dependency_that_is_off() {
+        let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", kconfig).unwrap_err();
+        let problem = &error.problems[0];
+        assert_eq!(problem.message, "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, not `y`");
+        assert_eq!(problem.hint.as_deref(), Some("ask for `MISC_FILESYSTEMS` too, which is off"));
+    }
+
+    #[test]
+    fn an_option_that_does_not_exist_is_told_from_a_dropped_one() {
+        let error = compare(&kernel("EROFS_FSS", OptionValue::Yes), "", kconfig).unwrap_err();
+        assert_eq!(error.problems[0].hint.as_deref(), Some("did you mean `EROFS_FS`?"));
+    }
+
+    #[test]
+    fn an_option_that_must_be_off_may_be_absent_but_not_on() {
+        assert!(compare(&kernel("BLOCK", OptionValue::No), "# CONFIG_BLOCK is not set\n", kconfig).is_ok());
+        assert!(compare(&kernel("BLOCK", OptionValue::No), "CONFIG_BLOCK=y\n", kconfig).is_err());
+    }
+
+    #[test]
+    fn text_is_compared_with_its_quotes() {
+        let lsm = kernel("LSM", OptionValue::Text("lockdown,bpf".into()));
+        assert!(compare(&lsm, "CONFIG_LSM=\"lockdown,bpf\"\n", kconfig).is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! The `.deb` format (deb(5)): an `ar` archive whose member `data.tar`, compressed in one of several ways, holds the files.
+
+use std::io::{self, Error, ErrorKind, Read};
+
+/// What an `ar` archive begins with (ar(5)).
+const MAGIC: &[u8; 8] = b"!<arch>\n";
+
+/// The length of the header in front of each member.
+const HEADER: usize = 60;
+
+/// Finds `data.tar` in a package and gives its uncompressed bytes.
+pub fn data(mut package: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let mut magic = [0; MAGIC.len()];
+    package.read_exact(&mut magic)?;
+    if &magic != MAGIC {
+        return Err(malformed("it does not begin as an `ar` archive does"));
+    }
+    loop {
+        let (name, size) = member(&mut package)?;
+        if let Some(compression) = name.strip_prefix("data.tar") {
+            return decompress(compression, package.take(size));
+        }
+        // Members begin at even offsets.
+        let padded = size.checked_add(size % 2).ok_or_else(|| malformed("a member is too large"))?;
+        if io::copy(&mut (&mut package).take(padded), &mut io::sink())? != padded {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Reads a member's header: its name and its size.
+fn member(archive: &mut impl Read) -> io::Result<(String, u64)> {
+    let mut header = [0; HEADER];
+    archive.read_exact(&mut header)?;
+    let text = std::str::from_utf8(&header).map_err(|_| malformed("a member's header is not text"))?;
+    let (Some(name), Some(size), Some("`\n")) = (text.get(..16), text.get(48..58), text.get(58..)) else {
+        return Err(malformed("a member's header does not end as it should"));
+    };
+    let size = size.trim_end().parse().map_err(|_| malformed("a member's size is not a number"))?;
+    Ok((name.trim_end().trim_end_matches('/').to_owned(), size))
+}
+
+fn decompress(compression: &str, bytes: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    match compression {
+        "" => Ok(Box::new(bytes)),
+        ".xz" => Ok(Box::new(liblzma::read::XzDecoder::new_multi_decoder(bytes))),
+        ".zst" => Ok(Box::new(zstd::Decoder::new(bytes)?)),
+        ".gz" => Ok(Box::new(flate2::read::GzDecoder::new(bytes))),
+        _ => Err(malformed("its `data.tar` is compressed in a way that this program does not know")),
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        for (name, content) in members {
+            bytes.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100644, content.len()).bytes());
+            bytes.extend(*content);
+            bytes.extend(vec![b'\n'; content.len() % 2]);
+        }
+        bytes
+    }
+
+    fn unpacked(package: Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        data(io::Cursor::new(package))?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn data_is_found_behind_members_of_odd_size() {
+        let package = archive(&[("debian-binary", b"2.0\n"), ("control.tar", b"odd"), ("data.tar", b"files")]);
+        assert_eq!(unpacked(package).unwrap(), b"files");
+    }
+
+    #[test]
+    fn each_compression_that_debian_has_used_is_read() {
+        let xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
+        let zst = zstd::encode_all(&b"files"[..], 1).unwrap();
+        let gz = {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut encoder, b"files").unwrap();
+            encoder.finish().unwrap()
+        };
+        for (name, bytes) in [("data.tar.xz", xz), ("data.tar.zst/", zst), ("data.tar.gz", gz)] {
+            assert_eq!(unpacked(archive(&[(name, &bytes)])).unwrap(), b"files", "{name}");
+        }
+        assert!(unpacked(archive(&[("data.tar.lzma", b"files")])).is_err());
+    }
+
+    #[test]
+    fn a_package_without_data_is_refused() {
+        assert_eq!(unpacked(archive(&[("debian-binary", b"2.0\n")])).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert_eq!(unpacked(b"not an archive".to_vec()).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(garbage: Vec<u8>, at in 0usize..200, byte: u8) {
+            let mut package = archive(&[("debian-binary", b"2.0\n"), ("data.tar", b"files")]);
+            if let Some(place) = package.get_mut(at) {
+                *place = byte;
+            }
+            let _ = unpacked(package);
+            let _ = unpacked([MAGIC.as_slice(), &garbage].concat());
+            let _ = unpacked(garbage);
+        }
+    }
+}

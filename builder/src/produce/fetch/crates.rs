@@ -1,0 +1,33 @@
+//! Crates by way of `cargo fetch`, which knows the user's registry, mirror and proxy.
+
+use super::client::Client;
+use crate::error::{Context, Error, Result};
+use crate::plan::Crate;
+use crate::produce::store::Store;
+use crate::report::Step;
+use std::path::{Path, PathBuf};
+
+/// Fetches what `Cargo.lock` of the project pins and puts `crates` into the store.
+///
+/// # Errors
+/// The registry does not have a crate, or `Cargo.lock` does not fit `Cargo.toml`.
+pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Result<()> {
+    Client::new("cargo").args(["fetch", "--locked"]).within(project).shown(step).run()?;
+    let folders = caches()?;
+    for krate in crates {
+        let name = format!("{}-{}.crate", krate.name, krate.version);
+        let file = folders.iter().map(|folder| folder.join(&name)).find(|file| file.is_file());
+        let file = file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
+        super::expect(store.put_file(&file)?, &krate.sha256, &name)?;
+    }
+    Ok(())
+}
+
+/// The folders in which cargo keeps archives: one a registry.
+fn caches() -> Result<Vec<PathBuf>> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let home = home.ok_or_else(|| Error::build("neither `CARGO_HOME` nor `HOME` is set, so cargo's cache cannot be found"))?;
+    let cache = home.join("registry/cache");
+    let entries = std::fs::read_dir(&cache).or_build(|| format!("cannot read cargo's cache `{}`", cache.display()))?;
+    Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())
+}

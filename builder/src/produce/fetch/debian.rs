@@ -1,0 +1,175 @@
+//! Debian packages by way of `apt-get`, with lists and a cache of our own: the host's installed packages and settings have no say,
+//! but its mirrors and keyrings are used.
+
+use super::client::Client;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Architecture, DebianPackage};
+use crate::report::Step;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The release whose packages are used.
+const RELEASE: &str = "bookworm";
+
+/// Debian's archive, seen for one architecture.
+pub struct Archive {
+    folder: PathBuf,
+    architecture: Architecture,
+}
+
+impl Archive {
+    /// `folder` is ours alone and may hold the lists of an earlier call.
+    pub fn new(folder: &Path, architecture: Architecture) -> Self {
+        Archive { folder: folder.join(architecture.debian()), architecture }
+    }
+
+    /// Fetches the lists of what the archive has now.
+    pub fn update(&self, step: &Step) -> Result<()> {
+        for part in ["lists/partial", "cache/archives/partial"] {
+            std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
+        }
+        std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
+        let suites = suites(&Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?);
+        if suites.is_empty() {
+            return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
+                .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
+        }
+        std::fs::write(self.folder.join("sources.list"), suites).or_build(|| "cannot write apt's list of sources".into())?;
+        self.apt("apt-get").args(["--error-on=any", "update"]).shown(step).run().map(drop)
+    }
+
+    /// Returns the newest version of each of `names` (`NAME`, `NAME=VERSION` or `NAME/SUITE`) alone, without what it depends on.
+    ///
+    /// # Errors
+    /// The archive does not know a name.
+    pub fn newest(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
+        let text = self.apt("apt-cache").args(["show", "--no-all-versions"]).args(names).run()?;
+        in_order(names, records(&text))
+    }
+
+    /// Returns the newest versions of `names` and of everything that they depend on, as for an empty system.
+    pub fn closure(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
+        let uris = self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
+        let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
+        let text = self.apt("apt-cache").args(["show"]).args(&wanted).run()?;
+        let mut packages = records(&text);
+        packages.sort_by(|a, b| a.package.cmp(&b.package));
+        packages.dedup();
+        Ok(packages)
+    }
+
+    /// Downloads one exact version into `folder` and returns its path.
+    ///
+    /// # Errors
+    /// The archive no longer has it: the error names the newest, and what to run.
+    pub fn download(&self, package: &DebianPackage, folder: &Path, step: &Step) -> Result<PathBuf> {
+        let wanted = format!("{}={}", package.package, package.version);
+        self.apt("apt-get").args(["download", &wanted]).within(folder).shown(step).run().map_err(|error| self.gone(package, error))?;
+        let mut entries = std::fs::read_dir(folder).or_build(|| "cannot read the download folder".into())?;
+        let start = format!("{}_", package.package);
+        entries
+            .find_map(|entry| entry.ok().map(|entry| entry.path()).filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))))
+            .ok_or_else(|| Error::build(format!("apt-get downloaded nothing for `{wanted}`")))
+    }
+
+    fn gone(&self, package: &DebianPackage, error: Error) -> Error {
+        let Ok(newest) = self.newest(std::slice::from_ref(&package.package)) else { return error };
+        match newest.first() {
+            Some(newest) if newest.version != package.version => {
+                Error::lock(format!("the archive no longer has `{}` {}", package.package, package.version))
+                    .cause(format!("its newest version is {}", newest.version))
+                    .hint(format!("cargo osbuild update {}", package.package))
+            }
+            _ => error,
+        }
+    }
+
+    fn apt(&self, program: &str) -> Client<'static> {
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        let architecture = self.architecture.debian();
+        let settings = [
+            format!("Dir::Etc::sourcelist={}", at("sources.list")),
+            "Dir::Etc::sourceparts=/dev/null".into(),
+            format!("Dir::State::lists={}", at("lists")),
+            format!("Dir::State::status={}", at("status")),
+            format!("Dir::Cache={}", at("cache")),
+            format!("APT::Architecture={architecture}"),
+            format!("APT::Architectures={architecture}"),
+            "APT::Sandbox::User=root".into(),
+            "Acquire::Languages=none".into(),
+        ];
+        Client::new(program).env("LC_ALL", "C").args(settings.iter().flat_map(|setting| ["-o", setting]))
+    }
+}
+
+/// Turns `URI RELEASE` lines of the host's apt into our list of sources: the same mirrors, and backports beside the main archive.
+fn suites(targets: &str) -> String {
+    let mut lines = std::collections::BTreeSet::new();
+    for (uri, release) in targets.lines().filter_map(|line| line.split_once(' ')) {
+        if release != RELEASE && !release.starts_with(&format!("{RELEASE}-")) {
+            continue;
+        }
+        lines.insert(format!("deb {uri} {release} main\n"));
+        if release == RELEASE {
+            lines.insert(format!("deb {uri} {RELEASE}-backports main\n"));
+        }
+    }
+    lines.into_iter().collect()
+}
+
+/// Reads `name=version` out of a line of `--print-uris`: `'URI' NAME_VERSION_ARCH.deb SIZE HASH`.
+fn name_and_version(line: &str) -> Option<String> {
+    let mut parts = line.split(' ').nth(1)?.split('_');
+    Some(format!("{}={}", parts.next()?, parts.next()?.replace("%3a", ":")))
+}
+
+/// Reads the records of `apt-cache show` that have all that a lock needs.
+fn records(text: &str) -> Vec<DebianPackage> {
+    text.split("\n\n")
+        .filter_map(|record| {
+            let fields: BTreeMap<&str, &str> = record.lines().filter_map(|line| line.split_once(": ")).collect();
+            Some(DebianPackage {
+                package: fields.get("Package")?.to_string(),
+                version: fields.get("Version")?.to_string(),
+                architecture: fields.get("Architecture")?.to_string(),
+                sha256: fields.get("SHA256")?.to_string(),
+                size: fields.get("Size")?.parse().ok()?,
+            })
+        })
+        .collect()
+}
+
+fn in_order(names: &[String], records: Vec<DebianPackage>) -> Result<Vec<DebianPackage>> {
+    names
+        .iter()
+        .map(|name| {
+            let bare = name.split(['=', '/']).next().unwrap_or(name);
+            let found = records.iter().find(|record| record.package == bare);
+            found.cloned().ok_or_else(|| Error::usage(format!("the archive has no package `{name}`")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_release_and_its_backports_are_used() {
+        let list = suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
+        assert_eq!(list, "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n");
+    }
+
+    #[test]
+    fn an_epoch_in_a_version_is_decoded() {
+        let line = "'http://m/x.deb' gcc_4%3a12.2.0-3_amd64.deb 5216 MD5Sum:00";
+        assert_eq!(name_and_version(line).as_deref(), Some("gcc=4:12.2.0-3"));
+    }
+
+    #[test]
+    fn a_record_without_a_digest_is_not_taken() {
+        let text = "Package: a\nVersion: 1\nArchitecture: all\nSize: 5\nSHA256: 00\n\nPackage: b\nVersion: 1\nArchitecture: all\nSize: 5\n";
+        let names = records(text).into_iter().map(|package| package.package).collect::<Vec<_>>();
+        assert_eq!(names, ["a"]);
+    }
+}

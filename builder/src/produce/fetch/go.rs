@@ -1,0 +1,222 @@
+//! Go modules by way of `go`, into a module cache made for the call: what is in it afterwards is exactly what the build reads.
+
+use super::client::Client;
+use crate::error::{Context, Error, Result};
+use crate::plan::{GoModule, GoWish};
+use crate::produce::store::Store;
+use crate::report::Step;
+use base64::Engine;
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a component's build reads.
+pub struct Modules {
+    /// The go.mod of the module around it, where it needs one.
+    pub go_mod: Option<String>,
+    /// The modules, in order of path and version.
+    pub modules: Vec<GoModule>,
+}
+
+/// Fetches everything that the build of `wish` reads and puts it into the store.
+///
+/// `go_mod` is the locked go.mod of a module around it; without one it is made anew. `folder` is empty and ours.
+///
+/// # Errors
+/// The proxy does not have a module, or its bytes are not what go.sum or the checksum database says.
+pub fn modules(store: &Store, folder: &Path, wish: &GoWish, go_mod: Option<&str>, toolchain: &str, step: &Step) -> Result<Modules> {
+    let go = Go { cache: folder.join("cache"), toolchain: toolchain.to_owned() };
+    let main = go.download(&format!("{}@{}", wish.module, wish.version), step)?;
+    let go_mod = match wish.wrapper {
+        true => Some(go.list_wrapped(folder, &main, wish, go_mod, step)?),
+        false => {
+            go.list(&main, wish, "readonly", step)?;
+            None
+        }
+    };
+    let modules = collect(store, &go.cache.join("cache/download"))?;
+    go.clean()?;
+    Ok(Modules { go_mod, modules })
+}
+
+/// Fetches a Go toolchain, which is a module without a go.sum line, and puts its zip file into the store.
+pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Result<GoModule> {
+    let go = Go { cache: folder.join("cache"), toolchain: "local".into() };
+    let wanted = format!("v0.0.1-go{version}.linux-amd64");
+    go.download(&format!("golang.org/toolchain@{wanted}"), step)?;
+    let found = collect(store, &go.cache.join("cache/download"))?;
+    go.clean()?;
+    let module = found.into_iter().find(|module| module.version == wanted);
+    module.ok_or_else(|| Error::build(format!("the Go module proxy gave no toolchain {version}")))
+}
+
+/// The path of a module as the proxy protocol writes it: a capital letter becomes `!` and its small letter.
+pub fn escaped(path: &str) -> String {
+    let mut escaped = String::with_capacity(path.len());
+    for letter in path.chars() {
+        if letter.is_ascii_uppercase() {
+            escaped.push('!');
+        }
+        escaped.push(letter.to_ascii_lowercase());
+    }
+    escaped
+}
+
+fn unescaped(path: &str) -> String {
+    let mut parts = path.split('!');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut whole, part| {
+        let mut letters = part.chars();
+        whole.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        whole.push_str(letters.as_str());
+        whole
+    })
+}
+
+struct Go {
+    cache: PathBuf,
+    toolchain: String,
+}
+
+impl Go {
+    fn client(&self) -> Client<'static> {
+        let toolchain = if self.toolchain == "local" { "local".into() } else { format!("go{}+auto", self.toolchain) };
+        Client::new("go").env("GOMODCACHE", &self.cache).env("GOTOOLCHAIN", toolchain).env("GOFLAGS", "").env("GOWORK", "off")
+    }
+
+    /// Returns the folder of the unpacked module.
+    fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
+        let answer = self.client().args(["mod", "download", "-json", module]).shown(step).run()?;
+        let answer: serde_json::Value = serde_json::from_str(&answer).or_build(|| "`go mod download` did not answer in JSON".into())?;
+        let folder = answer["Dir"].as_str().ok_or_else(|| Error::build(format!("`go mod download` unpacked nothing for `{module}`")))?;
+        Ok(folder.into())
+    }
+
+    /// Loads the packages of `wish`, so that the module cache gets all that they read.
+    fn list(&self, folder: &Path, wish: &GoWish, mode: &str, step: &Step) -> Result<()> {
+        let client = self.client().within(folder).env("GOOS", "linux").env("GOARCH", &wish.architecture);
+        let client = client.env("CGO_ENABLED", if wish.cgo { "1" } else { "0" });
+        let packages = wish.packages.iter().map(|output| output.package.as_str());
+        let tags = format!("-tags={}", wish.tags.join(","));
+        client.args(["list", "-deps", &format!("-mod={mode}"), &tags, "-f", "{{.ImportPath}}"]).args(packages).shown(step).run().map(drop)
+    }
+
+    /// Does the same from inside a module around `main`, and returns that module's go.mod.
+    fn list_wrapped(&self, folder: &Path, main: &Path, wish: &GoWish, go_mod: Option<&str>, step: &Step) -> Result<String> {
+        let around = folder.join("around");
+        std::fs::create_dir_all(&around).or_build(|| "cannot make a folder for a Go module".into())?;
+        let text = match go_mod {
+            Some(text) => text.to_owned(),
+            None => {
+                let theirs = std::fs::read_to_string(main.join("go.mod")).or_build(|| format!("cannot read the go.mod of `{}`", wish.module))?;
+                wrapper(&theirs, wish)
+            }
+        };
+        std::fs::write(around.join("go.mod"), text).or_build(|| "cannot write a go.mod".into())?;
+        std::fs::write(around.join("main.go"), wrapper_program(wish)).or_build(|| "cannot write a Go file".into())?;
+        self.list(&around, wish, "mod", step)?;
+        std::fs::read_to_string(around.join("go.mod")).or_build(|| "cannot read a go.mod".into())
+    }
+
+    /// Go makes its module cache read-only, so it alone can take it away.
+    fn clean(&self) -> Result<()> {
+        self.client().args(["clean", "-modcache"]).run().map(drop)
+    }
+}
+
+/// The program of a module around `wish`: it imports what is built, so that the module requires it.
+pub fn wrapper_program(wish: &GoWish) -> String {
+    let imports = wish.packages.iter().map(|output| format!("import _ \"{}\"\n", output.package)).collect::<String>();
+    format!("package main\n\n{imports}\nfunc main() {{}}\n")
+}
+
+/// The go.mod of a module around Kubernetes: its staging modules are replaced by the versions that were published with it.
+fn wrapper(theirs: &str, wish: &GoWish) -> String {
+    let go = theirs.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.24");
+    let staged = wish.version.strip_prefix("v1.").unwrap_or(&wish.version);
+    let replaces = theirs.lines().filter_map(|line| line.trim().split_once(" => ./staging/")).map(|(module, _)| {
+        let module = module.trim_start_matches("replace ").trim();
+        format!("replace {module} => {module} v0.{staged}\n")
+    });
+    let replaces = replaces.collect::<String>();
+    format!("module osbuild/{}\n\n{go}\n\nrequire {} {}\n\n{replaces}", wish.component, wish.module, wish.version)
+}
+
+/// Puts every zip and go.mod of a download cache into the store.
+fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
+    let mut found = BTreeMap::<(String, String), GoModule>::new();
+    let mut folders = vec![downloads.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))? {
+            let path = entry.or_build(|| format!("cannot read `{}`", folder.display()))?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Some((key, extension)) = module_of(downloads, &path) {
+                let empty = || GoModule { path: key.0.clone(), version: key.1.clone(), sum: None, mod_sum: None, zip: None, go_mod: None };
+                add(store, found.entry(key.clone()).or_insert_with(empty), &path, extension)?;
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Reads path, version and extension out of `PATH/@v/VERSION.EXTENSION`.
+fn module_of<'p>(downloads: &Path, file: &'p Path) -> Option<((String, String), &'p str)> {
+    let extension = file.extension()?.to_str().filter(|extension| ["zip", "mod"].contains(extension))?;
+    let (path, version) = file.strip_prefix(downloads).ok()?.to_str()?.split_once("/@v/")?;
+    let version = unescaped(version.strip_suffix(extension)?.strip_suffix('.')?);
+    Some(((unescaped(path), version), extension))
+}
+
+fn add(store: &Store, module: &mut GoModule, file: &Path, extension: &str) -> Result<()> {
+    let blob = super::blob(&store.put_file(file)?);
+    if extension == "zip" {
+        let sum = file.with_extension("ziphash");
+        module.sum = Some(std::fs::read_to_string(&sum).or_build(|| format!("cannot read `{}`", sum.display()))?.trim().to_owned());
+        module.zip = Some(blob);
+    } else {
+        let text = std::fs::read(file).or_build(|| format!("cannot read `{}`", file.display()))?;
+        module.mod_sum = Some(mod_sum(&text));
+        module.go_mod = Some(blob);
+    }
+    Ok(())
+}
+
+/// The `h1:` of a go.mod: the hash of a list of files that has only this one (golang.org/x/mod/sumdb/dirhash).
+fn mod_sum(text: &[u8]) -> String {
+    let list = format!("{:x}  go.mod\n", Sha256::digest(text));
+    format!("h1:{}", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(list)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capitals_survive_the_proxys_spelling() {
+        assert_eq!(escaped("github.com/Microsoft/go-winio"), "github.com/!microsoft/go-winio");
+        assert_eq!(unescaped("github.com/!microsoft/go-winio"), "github.com/Microsoft/go-winio");
+    }
+
+    #[test]
+    fn the_sum_of_a_go_mod_is_what_go_sum_says() {
+        let text = b"module github.com/google/uuid\n";
+        assert_eq!(mod_sum(text), "h1:TIyPZe4MgqvfeYDBFedMoGGpEw/LqOeaOT+nhxU+yHo=");
+    }
+
+    #[test]
+    fn staging_modules_become_published_ones() {
+        let wish = GoWish {
+            component: "kubelet".into(),
+            module: "k8s.io/kubernetes".into(),
+            version: "v1.35.8".into(),
+            wrapper: true,
+            packages: Vec::new(),
+            tags: Vec::new(),
+            cgo: false,
+            architecture: "amd64".into(),
+        };
+        let text = wrapper("module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n", &wish);
+        assert_eq!(text, "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace k8s.io/api => k8s.io/api v0.35.8\n");
+    }
+}

@@ -1,0 +1,179 @@
+//! Locked inputs: out of a folder of exported sources, or through each ecosystem's own client, into the store.
+
+mod client;
+mod crates;
+mod debian;
+mod go;
+mod pin;
+mod rust;
+
+pub use go::{escaped, wrapper_program};
+pub use pin::pin;
+
+use super::digest::Digest;
+use super::store::{Scratch, Store};
+use crate::error::{Error, Result};
+use crate::plan::{Architecture, Blob, DebianPackage, GoWish, Locked, Plan, Source, SourceKind};
+use crate::report::{Outcome, Report};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where sources may come from, besides the store.
+#[derive(Clone, Debug)]
+pub enum From {
+    /// Each ecosystem's client, with the user's mirrors.
+    Registries,
+    /// A folder that `osbuild sources export` wrote, and nothing else.
+    Exported(PathBuf),
+    /// The store alone.
+    Store,
+}
+
+/// Fetches what a plan has locked.
+pub struct Fetcher<'a> {
+    /// Where sources go.
+    pub store: &'a Store,
+    /// Who is told.
+    pub report: &'a Report,
+    /// The root of the project, for `cargo fetch`.
+    pub project: &'a Path,
+    /// Where sources may come from.
+    pub from: From,
+}
+
+impl Fetcher<'_> {
+    /// Sees to it that the store has every source of `plan`.
+    ///
+    /// # Errors
+    /// A source is gone, cannot be reached, or is not what the lock says.
+    pub fn fetch(&self, plan: &Plan<Locked>) -> Result<()> {
+        let sources = plan.lock.get().sources(&plan.wanted.crates);
+        let missing = sources.into_iter().filter(|source| self.store.find(&source.digest).is_none()).collect::<Vec<_>>();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        match &self.from {
+            From::Registries => self.from_registries(plan, &missing),
+            From::Exported(folder) => self.from_folder(folder, &missing),
+            From::Store => Err(unreachable_sources(&missing)),
+        }
+    }
+
+    fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+        let step = self.report.step("sources");
+        for source in missing {
+            step.doing(source.name.clone());
+            let file = folder.join("sha256").join(&source.digest);
+            if !file.is_file() {
+                return Err(Error::lock(format!("`{}` does not hold {}", folder.display(), source.name))
+                    .cause(format!("its digest is sha256:{}", source.digest))
+                    .hint("export again with the lock that you build from: `osbuild sources export RECIPE DIR`"));
+            }
+            expect(self.store.put_file(&file)?, &source.digest, &source.name)?;
+        }
+        step.done(&format!("{} sources", missing.len()), None, Outcome::Ran);
+        Ok(())
+    }
+
+    fn from_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
+        let debian = missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
+        for architecture in Architecture::ALL {
+            let packages = debian.clone().filter(|package| plan_architecture(package) == architecture).collect::<Vec<_>>();
+            if !packages.is_empty() {
+                self.debian(architecture, &packages)?;
+            }
+        }
+        let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
+        for (wish, lock) in plan.wanted.go_modules.iter().zip(&plan.lock.get().go) {
+            let blobs = lock.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
+            if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
+                self.go(wish, lock.go_mod.as_deref(), &plan.wanted.go_toolchain)?;
+            }
+        }
+        self.toolchains(plan, lacks)?;
+        if plan.wanted.crates.iter().any(|krate| lacks(&krate.sha256)) {
+            let step = self.report.step("crates");
+            crates::fetch(self.store, self.project, &plan.wanted.crates, &step)?;
+            step.done(&format!("{} crates", plan.wanted.crates.len()), None, Outcome::Ran);
+        }
+        self.all_there(missing)
+    }
+
+    fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
+        let step = self.report.step(format!("packages {architecture}"));
+        let archive = debian::Archive::new(&self.store.state("apt")?, architecture);
+        archive.update(&step)?;
+        for package in packages {
+            step.doing(format!("{} {}", package.package, package.version));
+            let folder = self.scratch()?;
+            let file = archive.download(package, folder.path(), &step)?;
+            expect(self.store.put_file(&file)?, &package.sha256, &package.package)?;
+        }
+        step.done(&format!("{} packages", packages.len()), Some(packages.iter().map(|package| package.size).sum()), Outcome::Ran);
+        Ok(())
+    }
+
+    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<()> {
+        let step = self.report.step(format!("modules {}", wish.component));
+        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step)?;
+        step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
+        Ok(())
+    }
+
+    fn toolchains(&self, plan: &Plan<Locked>, lacks: impl Fn(&str) -> bool) -> Result<()> {
+        let locked = &plan.lock.get().toolchain;
+        if lacks(&locked.go.sha256) {
+            let step = self.report.step("toolchain go");
+            let module = go::toolchain(self.store, self.scratch()?.path(), &locked.go.version, &step)?;
+            step.done(&format!("go {}", locked.go.version), module.zip.map(|zip| zip.size), Outcome::Ran);
+        }
+        if lacks(&locked.rust.sha256) {
+            let step = self.report.step("toolchain rust");
+            let digest = rust::toolchain(self.store, self.scratch()?.path(), &plan.wanted.rust_toolchain, &step)?;
+            step.done(&format!("rust {}", locked.rust.version), Some(digest.size()), Outcome::Ran);
+        }
+        Ok(())
+    }
+
+    /// Clients check what they know; that it is what the *lock* says is checked here, for all of them in the same way.
+    fn all_there(&self, missing: &[Source]) -> Result<()> {
+        match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
+            None => Ok(()),
+            Some(source) => Err(Error::digest(format!("{} is not what the lock says", source.name))
+                .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
+                .hint("see where it comes from; if the change is meant, run `osbuild update`")),
+        }
+    }
+
+    fn scratch(&self) -> Result<Scratch> {
+        self.store.scratch()
+    }
+}
+
+/// Packages for every architecture come from the build machine's archive.
+fn plan_architecture(package: &DebianPackage) -> Architecture {
+    Architecture::named(&package.architecture).unwrap_or(Architecture::Amd64)
+}
+
+fn unreachable_sources(missing: &[Source]) -> Error {
+    let names = missing.iter().map(|source| source.name.as_str()).collect::<BTreeSet<_>>();
+    let some = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+    Error::lock(format!("{} sources are not in the store, and `--offline` forbids to fetch them", missing.len()))
+        .cause(format!("among them {some}"))
+        .hint("run it once without `--offline`, or give `--sources DIR`")
+}
+
+/// Refuses bytes that are not what somebody said.
+fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
+    if found.hex() == wanted {
+        return Ok(());
+    }
+    Err(Error::digest(format!("`{name}` is not what the lock says"))
+        .cause(format!("the lock has sha256:{wanted}"))
+        .cause(format!("what was fetched has sha256:{}", found.hex()))
+        .hint("a mirror may serve other bytes; if the change is meant, run `osbuild update`"))
+}
+
+fn blob(digest: &Digest) -> Blob {
+    Blob { sha256: digest.hex(), size: digest.size() }
+}

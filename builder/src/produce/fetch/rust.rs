@@ -1,0 +1,80 @@
+//! The Rust toolchain by way of `rustup`, as one tar file with the same bytes on every machine: only what the distribution's own
+//! manifests list, sorted, without owners and times.
+
+use super::client::Client;
+use crate::error::{Context, Error, Result};
+use crate::plan::RustWish;
+use crate::produce::digest::Digest;
+use crate::produce::store::Store;
+use crate::report::Step;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// The standard library that build scripts and procedural macros link, for the build machine itself.
+const HOST: &str = "x86_64-unknown-linux-gnu";
+
+/// Installs the toolchain where rustup keeps it, and puts its tar file into the store.
+///
+/// # Errors
+/// rustup is missing or cannot install it.
+pub fn toolchain(store: &Store, folder: &Path, wish: &RustWish, step: &Step) -> Result<Digest> {
+    let targets = wish.targets.iter().flat_map(|target| ["--target", target]);
+    let install = ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
+    Client::new("rustup").args(install).args(targets).shown(step).run()?;
+    let compiler = Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run()?;
+    let root = Path::new(compiler.trim()).parent().and_then(Path::parent);
+    let root = root.ok_or_else(|| Error::build(format!("`rustup which` gave the odd path `{}`", compiler.trim())))?;
+    step.doing("packing the toolchain");
+    let file = folder.join("rust.tar");
+    pack(root, &files(root, wish)?, &file)?;
+    store.put_file(&file)
+}
+
+/// The files of the compiler, of cargo and of the standard libraries, relative to the toolchain, without documentation.
+fn files(root: &Path, wish: &RustWish) -> Result<BTreeSet<PathBuf>> {
+    let libraries = wish.targets.iter().map(String::as_str).chain([HOST]).map(|target| format!("manifest-rust-std-{target}"));
+    let manifests = [format!("manifest-rustc-{HOST}"), format!("manifest-cargo-{HOST}")];
+    let mut files = BTreeSet::new();
+    for manifest in manifests.into_iter().chain(libraries) {
+        let path = root.join("lib/rustlib").join(&manifest);
+        let text = std::fs::read_to_string(&path).or_build(|| format!("the Rust toolchain has no `{manifest}`"))?;
+        for line in text.lines() {
+            match line.split_once(':') {
+                Some(("file", file)) => drop(files.insert(PathBuf::from(file))),
+                Some(("dir", folder)) => below(root, Path::new(folder), &mut files)?,
+                _ => {}
+            }
+        }
+    }
+    files.retain(|file| file.starts_with("bin") || file.starts_with("lib") || file.starts_with("libexec"));
+    Ok(files)
+}
+
+fn below(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
+    for entry in std::fs::read_dir(root.join(folder)).or_build(|| format!("cannot read `{}` of the toolchain", folder.display()))? {
+        let name = folder.join(entry.or_build(|| format!("cannot read `{}` of the toolchain", folder.display()))?.file_name());
+        if root.join(&name).is_dir() {
+            below(root, &name, files)?;
+        } else {
+            files.insert(name);
+        }
+    }
+    Ok(())
+}
+
+fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> Result<()> {
+    let say = || "cannot pack the Rust toolchain".to_owned();
+    let mut tar = tar::Builder::new(BufWriter::new(File::create(to).or_build(say)?));
+    for name in files {
+        let mut file = File::open(root.join(name)).or_build(say)?;
+        let about = file.metadata().or_build(say)?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(about.len());
+        header.set_mode(if about.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 });
+        tar.append_data(&mut header, name, &mut file).or_build(say)?;
+    }
+    tar.into_inner().and_then(|mut file| file.flush()).or_build(say)
+}

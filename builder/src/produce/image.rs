@@ -1,0 +1,73 @@
+//! The disk image: GPT, EFI system partition, two slots and DATA.
+
+use super::action::{Action, InputTree};
+use super::compile::Sandbox;
+use super::store::Store;
+use crate::error::{Context, Result};
+use crate::plan::{Architecture, Board, Locked, Plan};
+use osbuild_abi::disk;
+use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::fat::{self, Volume};
+use osbuild_formats::gpt::guid_from_name;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Serial number of the EFI system partition's volume.
+const VOLUME_ID: u32 = 0x05B1_1D00;
+
+/// The output of [`data`].
+pub const DATA: &str = "data.ext4";
+
+/// The action that makes DATA's file system.
+pub fn data(store: &Store, sandbox: &Sandbox, board: &Board) -> Result<Action> {
+    let env = BTreeMap::from([
+        ("SIZE_MIB".into(), board.data_size_mib.to_string()),
+        ("LABEL".into(), disk::DATA.into()),
+        ("UUID".into(), guid_from_name("data file system").to_string()),
+    ]);
+    sandbox.script(store, "data".into(), include_str!("data.sh"), &[], env, InputTree::new(), &[DATA])
+}
+
+/// Where firmware looks for the program of a removable medium (UEFI 2.10, 3.5.1.1).
+pub fn removable_path(architecture: Architecture) -> String {
+    format!("EFI/BOOT/BOOT{}.EFI", architecture.efi().to_uppercase())
+}
+
+/// What an image holds.
+pub struct Contents<'a> {
+    /// What is built.
+    pub plan: &'a Plan<Locked>,
+    /// The UKI.
+    pub uki: &'a [u8],
+    /// DATA's file system.
+    pub data: PathBuf,
+}
+
+impl Contents<'_> {
+    /// Writes the image. Every identifier in it is made from a name, so the same contents give the same bytes.
+    pub fn write(&self, out: &mut File) -> Result<()> {
+        let board = &self.plan.board;
+        let volume = Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
+        let path = format!("/{}", removable_path(self.plan.architecture));
+        let esp = volume.write(&[fat::File { path, bytes: self.uki }]).or_build(|| "cannot make the ESP".into())?;
+        let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
+        let data = Content::reader(board.data_size_mib << 20, data);
+        let disk = Disk {
+            sector_size: board.sector_size.into(),
+            guid: guid_from_name("disk"),
+            partitions: vec![
+                partition(disk::ESP, disk::ESP_TYPE, board.esp_size_mib, Content::bytes(&esp)),
+                partition(disk::SLOT_A, disk::SLOT_TYPE, board.slot_size_mib, Content::empty()),
+                partition(disk::SLOT_B, disk::SLOT_TYPE, board.slot_size_mib, Content::empty()),
+                partition(disk::DATA, disk::DATA_TYPE, board.data_size_mib, data),
+            ],
+        };
+        disk.write(out).map(drop).or_build(|| "cannot write the image".into())
+    }
+}
+
+fn partition<'a>(name: &'a str, kind: &str, size_mib: u64, content: Content<'a>) -> Partition<'a> {
+    let type_guid = kind.parse().expect("the types in abi are GUIDs");
+    Partition { name, type_guid, guid: guid_from_name(name), attributes: 0, size: size_mib << 20, content }
+}

@@ -1,0 +1,78 @@
+//! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and compares with what is there.
+
+use super::digest::Digest;
+use crate::plan::{Compile, Locked, Plan};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Path of the inventory in the initramfs.
+pub const PATH: &str = "osbuild.json";
+
+/// All that went into an image, by version and digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Inventory {
+    /// The recipe.
+    pub recipe: String,
+    /// `amd64` or `arm64`.
+    pub architecture: String,
+    /// SHA-256 of the lock in hexadecimal.
+    pub lock: String,
+    /// The lock's epoch in seconds since 1970.
+    pub epoch: u64,
+    /// The seven host binaries.
+    pub binaries: Vec<InventoryBinary>,
+    /// The kernel: what `uname -r` says.
+    pub kernel: String,
+    /// What was not compiled here: UEFI stub, libraries, toolchains, by name and version.
+    pub prebuilt: BTreeMap<String, String>,
+    /// Static pods and the images that they run.
+    pub pods: BTreeMap<String, Vec<String>>,
+}
+
+/// One of the seven.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct InventoryBinary {
+    /// File name in `/bin`.
+    pub name: String,
+    /// The component that it comes from.
+    pub component: String,
+    /// Upstream's version; this workspace's for our own.
+    pub version: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+impl Inventory {
+    /// The inventory of `plan`, whose binaries have these digests.
+    pub fn new(plan: &Plan<Locked>, lock: &Digest, kernel: &str, binaries: &BTreeMap<String, Digest>) -> Self {
+        let locked = plan.lock.get();
+        let binary = |binary: &crate::plan::Binary| {
+            let digest = binaries[binary.name.file_name()];
+            let ours = || env!("CARGO_PKG_VERSION").to_owned();
+            let (name, component) = (binary.name.to_string(), binary.component.clone());
+            InventoryBinary { name, component, version: binary.version.clone().unwrap_or_else(ours), size: digest.size(), sha256: digest.hex() }
+        };
+        let mut prebuilt = BTreeMap::from([
+            (locked.stub.package.clone(), locked.stub.version.clone()),
+            ("go".into(), locked.toolchain.go.version.clone()),
+            ("rust".into(), locked.toolchain.rust.version.clone()),
+        ]);
+        if plan.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go { cgo: Some(_), .. })) {
+            prebuilt.extend(locked.cross.packages.iter().map(|package| (package.package.clone(), package.version.clone())));
+        }
+        Inventory {
+            recipe: plan.recipe.clone(),
+            architecture: plan.architecture.name().into(),
+            lock: lock.hex(),
+            epoch: locked.epoch,
+            binaries: plan.binaries.iter().map(binary).collect(),
+            kernel: kernel.into(),
+            prebuilt,
+            pods: plan.pods.iter().map(|pod| (pod.name.clone(), pod.images.iter().map(|image| image.name.clone()).collect())).collect(),
+        }
+    }
+}

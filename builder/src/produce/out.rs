@@ -1,0 +1,96 @@
+//! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build left.
+
+use super::digest::Digest;
+use crate::error::{Context, Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Names of what a build leaves.
+pub const IMAGE: &str = "image.raw";
+/// The UKI.
+pub const UKI: &str = "node.efi";
+/// The initramfs.
+pub const INITRAMFS: &str = "initramfs.cpio";
+/// The plan, as `osbuild plan` prints it.
+pub const PLAN: &str = "plan.toml";
+
+/// The note of what was left.
+const STAMP: &str = ".stamp.json";
+
+/// The output folder of one recipe.
+#[derive(Clone, Debug)]
+pub struct Out {
+    folder: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stamp {
+    key: String,
+    files: BTreeMap<String, Seen>,
+}
+
+/// What a file looked like when it was written: a change to it changes one of these.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    size: u64,
+    inode: u64,
+    changed: (i64, i64),
+}
+
+impl Out {
+    /// Makes `out/<recipe>/` below `root`.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written to, which is told before hours are spent.
+    pub fn open(root: &Path, recipe: &str) -> Result<Self> {
+        let folder = root.join("out").join(recipe);
+        let say = || format!("cannot write to `{}`", folder.display());
+        fs::create_dir_all(folder.join("logs")).or_build(say)?;
+        let read_only = || Error::build(say()).cause("it is read-only").hint("build from a folder that you may write to");
+        let access = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK);
+        access.map_err(|_| read_only())?;
+        Ok(Out { folder })
+    }
+
+    /// The path of a file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The folder of the steps' logs.
+    pub fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    /// Whether the last build had the same `key` and all it left is untouched.
+    pub fn is_current(&self, key: &Digest) -> bool {
+        let stamp = fs::read(self.path(STAMP)).ok().and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
+        stamp.is_some_and(|stamp| {
+            let untouched = |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
+            stamp.key == key.hex() && stamp.files.iter().all(untouched)
+        })
+    }
+
+    /// Forgets what the last build left: a build that is cut off leaves no note behind.
+    pub fn begin(&self) -> Result<()> {
+        match fs::remove_file(self.path(STAMP)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).or_build(|| format!("cannot write to `{}`", self.folder.display())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what this build left.
+    pub fn finish(&self, key: &Digest, names: &[&str]) -> Result<()> {
+        let files = names.iter().map(|name| Ok(((*name).to_owned(), self.seen(name)?))).collect::<Result<_>>()?;
+        let text = serde_json::to_vec(&Stamp { key: key.hex(), files }).expect("a stamp always serializes");
+        fs::write(self.path(STAMP), text).or_build(|| format!("cannot write to `{}`", self.folder.display()))
+    }
+
+    fn seen(&self, name: &str) -> Result<Seen> {
+        let about = fs::metadata(self.path(name)).or_build(|| format!("cannot read `{}`", self.path(name).display()))?;
+        Ok(Seen { size: about.size(), inode: about.ino(), changed: (about.mtime(), about.mtime_nsec()) })
+    }
+}

@@ -1,0 +1,152 @@
+//! An image of the user's: an OCI archive (one tar file) or an OCI image layout (a folder), pinned by digest.
+
+use super::layout::{Descriptor, Image};
+use crate::error::{Context, Error, Result};
+use crate::plan::Architecture;
+use crate::produce::digest::Digest;
+use crate::produce::store::Store;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path};
+
+/// More bytes than any index, manifest or configuration has.
+const SMALL: u64 = 4 << 20;
+/// How deep an index may point at indexes.
+const DEPTH: u32 = 4;
+
+#[derive(Deserialize)]
+struct Index {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    config: Descriptor,
+    layers: Vec<Descriptor>,
+}
+
+/// Reads the image for `architecture` out of `path`, whose digest must be `pinned`: that of the file for an archive, that of
+/// `index.json` for a folder.
+///
+/// # Errors
+/// The digest is another, a blob is missing or damaged, or no image in it is for `architecture`.
+pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Architecture) -> Result<Image> {
+    let unpacked;
+    let folder = if path.is_dir() {
+        pin(path, Digest::of_file(&path.join("index.json"))?, pinned)?;
+        path
+    } else {
+        pin(path, Digest::of_file(path)?, pinned)?;
+        unpacked = store.scratch()?;
+        unpack(path, unpacked.path())?;
+        unpacked.path()
+    };
+    let text = read_small(&folder.join("index.json"))?;
+    let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
+    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new() };
+    reader.image(index, path)
+}
+
+fn pin(path: &Path, found: Digest, pinned: &str) -> Result<()> {
+    let found = format!("sha256:{}", found.hex());
+    if found == pinned {
+        return Ok(());
+    }
+    Err(Error::digest(format!("`{}` is not the image that the recipe pins", path.display()))
+        .cause(format!("the recipe has {pinned}"))
+        .cause(format!("the file has {found}"))
+        .hint(format!("if the change is meant, write `digest = \"{found}\"` into the recipe")))
+}
+
+/// Unpacks regular files alone, each below `folder`.
+fn unpack(path: &Path, folder: &Path) -> Result<()> {
+    let say = || format!("`{}` is not a tar file", path.display());
+    let mut tar = tar::Archive::new(File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?);
+    for entry in tar.entries().or_build(say)? {
+        let mut entry = entry.or_build(say)?;
+        let name = entry.path().or_build(say)?.into_owned();
+        let plain = name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !entry.header().entry_type().is_file() || !plain {
+            continue;
+        }
+        let to = folder.join(&name);
+        std::fs::create_dir_all(to.parent().unwrap_or(folder)).or_build(|| "cannot unpack an image".into())?;
+        let mut file = File::create(&to).or_build(|| "cannot unpack an image".into())?;
+        std::io::copy(&mut entry, &mut file).or_build(say)?;
+    }
+    Ok(())
+}
+
+fn read_small(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?;
+    file.take(SMALL).read_to_end(&mut bytes).or_build(|| format!("cannot read `{}`", path.display()))?;
+    Ok(bytes)
+}
+
+struct Reader<'a> {
+    store: &'a Store,
+    folder: &'a Path,
+    architecture: Architecture,
+    blobs: BTreeMap<String, Digest>,
+}
+
+impl Reader<'_> {
+    fn image(mut self, index: Index, path: &Path) -> Result<Image> {
+        let manifest = self.choose(index, DEPTH)?.ok_or_else(|| {
+            Error::build(format!("`{}` has no image for {}", path.display(), self.architecture)).hint("give an image that was built for the board's architecture")
+        })?;
+        let text = self.blob(&manifest)?;
+        let parsed: Manifest = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
+        self.blob(&parsed.config)?;
+        for layer in &parsed.layers {
+            self.blob_file(layer)?;
+        }
+        let manifest = Descriptor { annotations: BTreeMap::new(), ..manifest };
+        Ok(Image { manifest, blobs: self.blobs.into_values().collect() })
+    }
+
+    /// The manifest for our architecture: the one that says so, or the only one that says nothing.
+    fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
+        for descriptor in &index.manifests {
+            if descriptor.platform.as_ref().is_some_and(|platform| platform.os != "linux" || platform.architecture != self.architecture.go()) {
+                continue;
+            }
+            if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
+                return Ok(Some(descriptor.clone()));
+            }
+            if depth > 0 {
+                let inner = read_small(&self.path(descriptor)?)?;
+                let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
+                if let Some(found) = self.choose(inner, depth - 1)? {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn blob(&mut self, descriptor: &Descriptor) -> Result<Vec<u8>> {
+        self.blob_file(descriptor)?;
+        read_small(&self.path(descriptor)?)
+    }
+
+    fn blob_file(&mut self, descriptor: &Descriptor) -> Result<()> {
+        let digest = self.store.put_file(&self.path(descriptor)?)?;
+        let found = format!("sha256:{}", digest.hex());
+        if found != descriptor.digest {
+            return Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)));
+        }
+        self.blobs.insert(found, digest);
+        Ok(())
+    }
+
+    fn path(&self, descriptor: &Descriptor) -> Result<std::path::PathBuf> {
+        let hex = descriptor.digest.strip_prefix("sha256:").filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let hex = hex.ok_or_else(|| Error::build(format!("the image names a blob by `{}`, which is no SHA-256 digest", descriptor.digest)))?;
+        Ok(self.folder.join("blobs/sha256").join(hex))
+    }
+}

@@ -1,0 +1,57 @@
+//! An image with one static program: a single layer, the program as its entry point, nothing that varies.
+
+use super::layout::{Descriptor, Image};
+use crate::error::{Context, Result};
+use crate::plan::Architecture;
+use crate::produce::digest::Digest;
+use crate::produce::store::Store;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Folders that a runtime mounts onto, so that a read-only root has them.
+const FOLDERS: [&str; 6] = ["dev", "etc", "proc", "run", "sys", "tmp"];
+
+/// Makes an image whose entry point is `/NAME`, the program with the given bytes.
+pub fn from_program(store: &Store, name: &str, program: &[u8], architecture: Architecture) -> Result<Image> {
+    let layer = layer(name, program).or_build(|| format!("cannot pack the image of `{name}`"))?;
+    let layer = put(store, &layer, "application/vnd.oci.image.layer.v1.tar")?;
+    let config = json!({
+        "architecture": architecture.go(),
+        "os": "linux",
+        "config": { "Entrypoint": [format!("/{name}")] },
+        // The layer is not compressed, so it is its own diff id.
+        "rootfs": { "type": "layers", "diff_ids": [layer.0.digest] },
+    });
+    let config = put(store, config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "config": config.0, "layers": [layer.0] });
+    let manifest = put(store, manifest.to_string().as_bytes(), kind)?;
+    Ok(Image { manifest: manifest.0, blobs: vec![layer.1, config.1, manifest.1] })
+}
+
+fn put(store: &Store, bytes: &[u8], media_type: &str) -> Result<(Descriptor, Digest)> {
+    let digest = store.put_bytes(bytes)?;
+    let size = bytes.len() as u64;
+    let descriptor =
+        Descriptor { media_type: media_type.into(), digest: format!("sha256:{}", digest.hex()), size, platform: None, annotations: BTreeMap::new() };
+    Ok((descriptor, digest))
+}
+
+fn layer(name: &str, program: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for folder in FOLDERS {
+        let mut header = header(0o755, 0);
+        header.set_entry_type(tar::EntryType::Directory);
+        tar.append_data(&mut header, format!("{folder}/"), std::io::empty())?;
+    }
+    tar.append_data(&mut header(0o755, program.len() as u64), name, program)?;
+    tar.into_inner()
+}
+
+fn header(mode: u32, size: u64) -> tar::Header {
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(mode);
+    header.set_size(size);
+    header.set_mtime(0);
+    header
+}

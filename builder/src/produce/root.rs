@@ -1,0 +1,153 @@
+//! The node's root: one read-only layer a component, so that a change to one costs that one.
+
+use super::action::{Action, InputTree};
+use super::compile::Sandbox;
+use super::deb;
+use super::digest::Digest;
+use super::podimage::Layout;
+use super::store::Store;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Content, DebianPackage, Locked, Plan, RootFile};
+use osbuild_abi::paths;
+use osbuild_abi::writable::{From, WRITABLE};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The output of a layer's action.
+pub const LAYER: &str = "layer.erofs";
+
+/// One layer of the root.
+#[derive(Clone)]
+pub struct Layer {
+    /// The component, or `base` or `pods`.
+    pub name: String,
+    tree: InputTree,
+    modes: String,
+}
+
+impl Layer {
+    fn new(name: &str) -> Self {
+        Layer { name: name.into(), tree: InputTree::new(), modes: String::new() }
+    }
+
+    /// The layer with everything but binaries and pods.
+    ///
+    /// # Errors
+    /// A file that the recipe names cannot be read, or a package does not hold what is asked of it.
+    pub fn base(store: &Store, project: &Path, plan: &Plan<Locked>) -> Result<Self> {
+        let mut layer = Layer::new("base");
+        for folder in [paths::BIN, paths::DATA, "/dev", "/proc", "/sys"] {
+            layer.tree.add_directory(&at(folder))?;
+        }
+        layer.add_writable(store)?;
+        for file in &plan.files {
+            layer.add(store, project, plan, file)?;
+        }
+        Ok(layer)
+    }
+
+    /// The layer with the binaries of one component, by the file's name in `/bin`.
+    pub fn binaries(component: &str, binaries: &BTreeMap<String, Digest>) -> Result<Self> {
+        let mut layer = Layer::new(component);
+        for (name, digest) in binaries {
+            layer.tree.add_file(&at(&format!("{}/{name}", paths::BIN)), *digest, true)?;
+        }
+        Ok(layer)
+    }
+
+    /// The layer with the declared pods: manifests, their list, and the images.
+    pub fn pods(store: &Store, plan: &Plan<Locked>, images: &Layout) -> Result<Self> {
+        let mut layer = Layer::new("pods");
+        let mut list = String::new();
+        for pod in &plan.pods {
+            let manifest = store.put_bytes(pod.manifest.as_bytes())?;
+            layer.tree.add_file(&at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)), manifest, false)?;
+            writeln!(list, "{} {}", pod.name, pod.containers.join(" ")).expect("a string takes every write");
+        }
+        layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
+        layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;
+        images.place(store, &mut layer.tree, &at(paths::IMAGES))?;
+        Ok(layer)
+    }
+
+    /// The action that makes its file system.
+    pub fn action(&self, store: &Store, sandbox: &Sandbox) -> Result<Action> {
+        let mut input = self.tree.clone();
+        input.add_file("modes", store.put_bytes(self.modes.as_bytes())?, false)?;
+        let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:layer:{}", self.name).as_bytes());
+        let env = BTreeMap::from([("UUID".into(), id.to_string())]);
+        sandbox.script(store, format!("layer {}", self.name), include_str!("layer.sh"), &[], env, input, &[LAYER])
+    }
+
+    fn add(&mut self, store: &Store, project: &Path, plan: &Plan<Locked>, file: &RootFile) -> Result<()> {
+        let path = at(&file.path);
+        let bytes = match &file.content {
+            Content::Directory => {
+                self.tree.add_directory(&path)?;
+                self.mode(file, 0o755);
+                return Ok(());
+            }
+            Content::Symlink(target) => return self.tree.add_symlink(&path, target),
+            Content::File(name) => std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`"))?,
+            Content::Text(text) => text.clone().into_bytes(),
+            Content::Debian { package, path } => {
+                let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == *package);
+                let stale = || Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+                from_package(store, locked.ok_or_else(stale)?, path)?
+            }
+        };
+        self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
+        self.mode(file, 0o644);
+        Ok(())
+    }
+
+    /// Adds what `init` mounts writable paths onto.
+    fn add_writable(&mut self, store: &Store) -> Result<()> {
+        for writable in WRITABLE {
+            match writable.from {
+                From::DataFile(_) => self.tree.add_file(&at(writable.path), store.put_bytes(b"")?, false)?,
+                From::Data(_) | From::Memory(_) => self.tree.add_directory(&at(writable.path))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn mode(&mut self, file: &RootFile, usual: u32) {
+        if file.mode != usual {
+            writeln!(self.modes, "{:04o} {}", file.mode, file.path).expect("a string takes every write");
+        }
+    }
+}
+
+/// Where a path of the node stands among an action's inputs.
+fn at(path: &str) -> String {
+    format!("root{path}")
+}
+
+/// The bytes of a file of a package, or of all files of a folder of it, one behind the other in the order of their names.
+pub fn from_package(store: &Store, package: &DebianPackage, path: &str) -> Result<Vec<u8>> {
+    let deb = store.path(&store.locked(&package.sha256)?)?;
+    let files = files_below(&deb, path).or_build(|| format!("cannot read package `{}`", package.package))?;
+    if files.is_empty() {
+        return Err(Error::build(format!("package `{}` has nothing at `{path}`", package.package)));
+    }
+    Ok(files.into_values().flatten().collect())
+}
+
+/// The regular files of a package at or below `path`, by name.
+fn files_below(package: &Path, path: &str) -> std::io::Result<BTreeMap<PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in tar::Archive::new(deb::data(File::open(package)?)?).entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.strip_prefix(".").map(Path::to_owned).unwrap_or_default();
+        if entry.header().entry_type().is_file() && name.starts_with(path) {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            files.insert(name, bytes);
+        }
+    }
+    Ok(files)
+}

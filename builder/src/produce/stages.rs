@@ -1,0 +1,135 @@
+//! The stages between sources and image: each runs its actions and returns what the next stage takes.
+
+use super::compile::{Sandbox, binary, cargo, go, kernel};
+use super::digest::Digest;
+use super::executor::Executor;
+use super::image;
+use super::podimage::{Image, Layout, from_archive, from_program};
+use super::root::{LAYER, Layer};
+use super::store::Store;
+use crate::error::Result;
+use crate::plan::{Binary, Compile, ImageFrom, Locked, Plan, PodImage};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Kind of the store's memo that a binary was checked for an architecture.
+const CHECKED: &str = "checked-binary";
+
+/// What every stage needs.
+pub struct Stages<'a> {
+    /// Runs actions.
+    pub executor: &'a Executor,
+    /// Keeps their results.
+    pub store: &'a Store,
+    /// What actions see.
+    pub sandbox: &'a Sandbox,
+    /// The root of the project.
+    pub project: &'a Path,
+    /// What is built.
+    pub plan: &'a Plan<Locked>,
+}
+
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct CompiledKernel {
+    /// `bzImage` or `Image`.
+    pub image: Digest,
+    /// What `uname -r` says.
+    pub release: String,
+}
+
+/// The programs of one component by file name, each checked.
+pub type Programs = BTreeMap<String, Digest>;
+
+/// A layer of the root as a file system.
+#[derive(Clone, Debug)]
+pub struct BuiltLayer {
+    /// Its name.
+    pub name: String,
+    /// The erofs image.
+    pub image: Digest,
+}
+
+impl Stages<'_> {
+    /// Configures the kernel, compares the configuration with what was asked for, and compiles it.
+    pub fn kernel(&self) -> Result<CompiledKernel> {
+        let configured = self.executor.run(&kernel::configure(self.store, self.sandbox, self.plan)?)?;
+        let config = configured.output(kernel::CONFIG)?;
+        let text = |digest: Digest| Ok(String::from_utf8_lossy(&self.store.read(&digest)?).into_owned());
+        kernel::compare(&self.plan.kernel, &text(config)?, || text(configured.output(kernel::KCONFIG)?))?;
+        let compiled = self.executor.run(&kernel::compile(self.store, self.sandbox, self.plan, config)?)?;
+        let release = text(compiled.output(kernel::RELEASE)?)?.trim().to_owned();
+        Ok(CompiledKernel { image: compiled.output(kernel::KERNEL)?, release })
+    }
+
+    /// Compiles the host binaries of one component, all of which `binaries` are.
+    pub fn component(&self, binaries: &[&Binary]) -> Result<Programs> {
+        let Some(first) = binaries.first() else { return Ok(Programs::new()) };
+        let names = binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect::<Vec<_>>();
+        match &first.build {
+            Compile::Cargo { package, .. } => self.package(package, &names),
+            build @ Compile::Go { .. } => {
+                let result = self.executor.run(&go::compile(self.store, self.sandbox, self.plan, &first.component, build)?)?;
+                names.into_iter().map(|name| self.checked(result.output(&go::output(&name))?, name)).collect()
+            }
+        }
+    }
+
+    /// Compiles programs of one package of this workspace.
+    fn package(&self, package: &str, programs: &[String]) -> Result<Programs> {
+        let package = cargo::Package::find(self.project, package)?;
+        let dependencies = self.executor.run(&package.dependencies(self.store, self.sandbox, self.plan)?)?.output(cargo::DEPENDENCIES)?;
+        let result = self.executor.run(&package.compile(self.store, self.sandbox, self.plan, programs, dependencies)?)?;
+        programs.iter().map(|name| self.checked(result.output(&cargo::output(name))?, name.clone())).collect()
+    }
+
+    fn checked(&self, program: Digest, name: String) -> Result<(String, Digest)> {
+        let key = Digest::of(format!("{} {}", self.plan.architecture, program.hex()).as_bytes());
+        if self.store.recall_memo(CHECKED, &key).is_none() {
+            binary::check(&name, &self.store.read(&program)?, self.plan.architecture)?;
+            self.store.remember_memo(CHECKED, &key, &program)?;
+        }
+        Ok((name, program))
+    }
+
+    /// Makes or reads the image of a pod.
+    pub fn pod_image(&self, image: &PodImage) -> Result<(String, Image)> {
+        let made = match &image.from {
+            ImageFrom::Built { package, bin } => {
+                let programs = self.package(package, std::slice::from_ref(bin))?;
+                from_program(self.store, bin, &self.store.read(&programs[bin])?, self.plan.architecture)?
+            }
+            ImageFrom::Archive { path, digest } => from_archive(self.store, &self.project.join(path), digest, self.plan.architecture)?,
+        };
+        Ok((image.name.clone(), made))
+    }
+
+    /// Makes the layer with everything but binaries and pods.
+    pub fn base_layer(&self) -> Result<BuiltLayer> {
+        self.layer(&Layer::base(self.store, self.project, self.plan)?)
+    }
+
+    /// Makes the layer with the binaries of one component.
+    pub fn component_layer(&self, component: &str, programs: &Programs) -> Result<BuiltLayer> {
+        self.layer(&Layer::binaries(component, programs)?)
+    }
+
+    /// Makes the layer with the declared pods and their images.
+    pub fn pods_layer(&self, images: Vec<(String, Image)>) -> Result<BuiltLayer> {
+        let mut layout = Layout::default();
+        for (name, image) in images {
+            layout.add(&name, image);
+        }
+        self.layer(&Layer::pods(self.store, self.plan, &layout)?)
+    }
+
+    fn layer(&self, layer: &Layer) -> Result<BuiltLayer> {
+        let image = self.executor.run(&layer.action(self.store, self.sandbox)?)?.output(LAYER)?;
+        Ok(BuiltLayer { name: layer.name.clone(), image })
+    }
+
+    /// Makes DATA's file system.
+    pub fn data(&self) -> Result<Digest> {
+        self.executor.run(&image::data(self.store, self.sandbox, &self.plan.board)?)?.output(image::DATA)
+    }
+}
