@@ -1,1 +1,54 @@
-fn main() {}
+//! `cargo ci`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+
+mod cargo;
+mod check;
+mod image;
+mod oracles;
+mod shape;
+mod site;
+mod vm;
+
+use check::Check;
+use osbuild::error::{Error, Result};
+use osbuild::host::{self, Consent};
+use osbuild::report::{Color, Report, Verbosity};
+use site::Site;
+use std::process::ExitCode;
+
+/// Everything that `cargo ci` checks, in the order in which it does: what fails soonest comes first.
+const CHECKS: &[Check] = &[
+    Check { name: "format", run: cargo::format },
+    Check { name: "shape: size", run: shape::size },
+    Check { name: "shape: layers", run: shape::layers },
+    Check { name: "shape: words", run: shape::words },
+    Check { name: "lints", run: cargo::lints },
+    Check { name: "tests", run: cargo::tests },
+    Check { name: "node for arm64", run: cargo::node_for_arm64 },
+    Check { name: "image", run: image::builds },
+    Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
+    Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+];
+
+fn main() -> ExitCode {
+    let report = Report::new(Verbosity::Normal, Color::Auto);
+    match ci(&report) {
+        Ok(tally) => {
+            report.data(tally.to_string());
+            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            report.error(&error);
+            ExitCode::from(error.kind as u8)
+        }
+    }
+}
+
+fn ci(report: &Report) -> Result<check::Tally> {
+    if let Some(word) = std::env::args().nth(1) {
+        return Err(Error::usage(format!("unknown word `{word}`")).hint("cargo ci"));
+    }
+    // Nobody may be there to answer, and whoever runs the tests wants what they need.
+    host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
+    let site = Site::new(report)?;
+    Ok(check::run(&site, CHECKS))
+}

@@ -1,0 +1,4 @@
+//! What is claimed of a running machine. One after another, with the code of `osbuild run`.
+
+pub mod boots;
+pub mod refusals;
