@@ -1,8 +1,9 @@
 //! The checkout that the user works in: where it is, and the texts in it that a plan is made of.
 
 use crate::error::{Context, Error, Result};
-use crate::plan::Project;
+use crate::plan::{Lock, Project};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Files above this many bytes are named and not read: nothing that a plan reads is as big.
@@ -44,6 +45,29 @@ impl Checkout {
             self.read_file(file.to_owned(), &mut project)?;
         }
         Ok(project)
+    }
+
+    /// Reads a recipe's lock.
+    ///
+    /// # Errors
+    /// There is none, or it is not one.
+    pub fn lock(&self, recipe: &str) -> Result<Lock> {
+        let path = Lock::path(recipe);
+        match fs::read_to_string(self.root.join(&path)) {
+            Ok(text) => Lock::parse(&path, &text),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let missing = Error::lock(format!("`{path}` is missing")).cause("what is not locked is neither fetched nor built");
+                Err(missing.hint(format!("cargo osbuild lock {recipe}")))
+            }
+            Err(error) => Err(Error::build(format!("cannot read `{path}`")).cause(error)),
+        }
+    }
+
+    /// Writes a recipe's lock and returns its path.
+    pub fn write_lock(&self, lock: &Lock) -> Result<PathBuf> {
+        let path = self.root.join(Lock::path(&lock.recipe));
+        fs::write(&path, lock.print()).or_build(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path)
     }
 
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {

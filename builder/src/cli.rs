@@ -1,5 +1,6 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
+use crate::plan::FileKind;
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -98,20 +99,6 @@ pub enum Verb {
         /// The recipe
         recipe: String,
     },
-    /// Move locked inputs to what there is now, and say what moved
-    Update {
-        /// Components, packages or toolchains to move; without one, everything
-        components: Vec<String>,
-        /// The recipes whose locks to move [default: every recipe that has one]
-        #[arg(long, value_name = "RECIPE")]
-        recipe: Vec<String>,
-    },
-    /// Keep every locked input by digest, or take kept ones in
-    Sources {
-        /// What to do with them
-        #[command(subcommand)]
-        verb: SourcesVerb,
-    },
     /// Build a recipe's image
     Build {
         /// The recipe
@@ -122,50 +109,16 @@ pub enum Verb {
     },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
-    /// Look into an image, a UKI or an initramfs
-    Inspect {
-        /// The file
-        image: PathBuf,
-    },
-    /// Say what this machine lacks for building and running
-    Doctor {
-        /// Install it
-        #[arg(long)]
-        fix: bool,
-    },
     /// Print the JSON Schema of recipes, boards or components, for an editor
     Schema {
         /// Which of them
         #[arg(default_value = "recipe")]
         kind: SchemaKind,
     },
-    /// Remove what can be built or fetched again
-    Clean {
-        /// The store's entries that no build has used for this many days
-        #[arg(long, value_name = "DAYS", num_args = 0..=1, default_missing_value = "0")]
-        store: Option<u32>,
-    },
     /// Print completions for a shell
     Completions {
         /// The shell
         shell: clap_complete::Shell,
-    },
-}
-
-/// What to do with sources.
-#[derive(Debug, Subcommand)]
-pub enum SourcesVerb {
-    /// Write every locked input of a recipe into a folder
-    Export {
-        /// The recipe
-        recipe: String,
-        /// The folder
-        folder: PathBuf,
-    },
-    /// Take inputs out of such a folder into the store
-    Import {
-        /// The folder
-        folder: PathBuf,
     },
 }
 
@@ -219,4 +172,14 @@ pub enum SchemaKind {
     Board,
     /// `components/*/component.toml`
     Component,
+}
+
+impl From<SchemaKind> for FileKind {
+    fn from(kind: SchemaKind) -> Self {
+        match kind {
+            SchemaKind::Recipe => FileKind::Recipe,
+            SchemaKind::Board => FileKind::Board,
+            SchemaKind::Component => FileKind::Component,
+        }
+    }
 }

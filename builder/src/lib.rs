@@ -12,3 +12,4 @@ pub mod plan;
 pub mod produce;
 pub mod report;
 pub mod ship;
+pub mod verbs;

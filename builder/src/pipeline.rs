@@ -44,16 +44,16 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
     let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
     let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs());
-    let stages = Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
+    let stages = &Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
 
     let mut graph = Graph::new(executor.stop());
     let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
-    let images = plan.images().map(|image| graph.step(Width::Wide, (), |()| stages.pod_image(image))).collect::<Vec<_>>();
+    let images = plan.images().map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image))).collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
     for (component, binaries) in components(plan) {
-        let compiled = graph.step(Width::Wide, (), |()| stages.component(&binaries));
-        layers.push(graph.step(Width::Narrow, &compiled, |programs| stages.component_layer(component, &programs)));
+        let compiled = graph.step(Width::Wide, (), move |()| stages.component(&binaries));
+        layers.push(graph.step(Width::Narrow, &compiled, move |programs| stages.component_layer(component, &programs)));
         programs.push(compiled);
     }
     layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
@@ -62,7 +62,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
 
     let kernel = kernel.take();
     let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();
-    let lock = Digest::of(plan.lock.get().to_text().as_bytes());
+    let lock = Digest::of(plan.lock.get().print().as_bytes());
     let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
     let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
     Assembly { plan, kernel, layers, init: programs["init"], data: data.take(), inventory }.write(store, report, out)

@@ -16,7 +16,7 @@ static VERSION: Form =
 static MINOR: Form = Form { what: "a minor version such as `\"1.35\"`", pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$" };
 static DIGEST: Form =
     Form { what: "a digest such as `\"sha256:…\"` with 64 hexadecimal digits", pattern: "^sha256:[0-9a-f]{64}$" };
-static ROOT_PATH: Form = Form {
+pub(super) static ROOT_PATH: Form = Form {
     what: "an absolute path without `.`, `..`, white space or a slash at its end",
     pattern: "^(/(\\.?[A-Za-z0-9_@+~%:=,-][A-Za-z0-9._@+~%:=,-]*|\\.\\.[A-Za-z0-9_@+~%:=,-][A-Za-z0-9._@+~%:=,-]*))+$",
 };

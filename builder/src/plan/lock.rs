@@ -1,6 +1,11 @@
-//! The lock: every input of a plan by digest.
+//! The lock: every input of a plan by digest, as `recipes/<recipe>.lock` has it.
 
+use super::document::{Spot, Text};
+use super::print::quote;
+use crate::error::{Error, Kind, Problem, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use std::sync::Arc;
 
 /// A lock file, `recipes/<recipe>.lock`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,4 +154,189 @@ pub struct RustToolchain {
 pub struct CratesLock {
     /// [`super::Wanted::crates_digest`].
     pub digest: String,
+}
+
+impl Lock {
+    /// The version of the format that is read and written.
+    pub const VERSION: u32 = 1;
+
+    /// The path of a recipe's lock in the project.
+    pub fn path(recipe: &str) -> String {
+        format!("recipes/{recipe}.lock")
+    }
+
+    /// Reads a lock file. `path` is for messages.
+    ///
+    /// # Errors
+    /// It is not a lock of this version, of kind [`Kind::Lock`].
+    pub fn parse(path: &str, text: &str) -> Result<Self> {
+        let lock: Lock = toml::from_str(text).map_err(|error| {
+            let source = Arc::new(Text { name: path.to_owned(), text: text.to_owned() });
+            let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
+            let problem = Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
+            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `osbuild lock` and not by hand")
+        })?;
+        if lock.version != Self::VERSION {
+            let error = Error::lock(format!(
+                "`{path}` is a lock of version {}, and this osbuild reads version {}",
+                lock.version,
+                Self::VERSION
+            ));
+            return Err(error.hint(format!("write it anew with `osbuild lock {}`", lock.recipe)));
+        }
+        Ok(lock)
+    }
+
+    /// The lock as a file, one pinned thing a line, which [`Lock::parse`] reads back.
+    pub fn print(&self) -> String {
+        let mut text = String::from(
+            "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n",
+        );
+        let Lock { version, recipe, epoch, wanted, kernel_source, stub, .. } = self;
+        let _ = writeln!(text, "version = {version}\nrecipe = {}\nepoch = {epoch}\nwanted = {}", quote(recipe), quote(wanted));
+        let _ = writeln!(text, "kernel-source = {}\nstub = {}", kernel_source.inline(), stub.inline());
+        for (name, list) in [("sandbox", &self.sandbox), ("cross", &self.cross), ("files", &self.files)] {
+            let _ = writeln!(text, "\n[{name}]\npackages = [");
+            list.packages.iter().for_each(|package| drop(writeln!(text, "    {},", package.inline())));
+            text.push_str("]\n");
+        }
+        self.go.iter().for_each(|go| text.push_str(&go.print()));
+        let (go, rust) = (&self.toolchain.go, &self.toolchain.rust);
+        let _ = writeln!(text, "\n[toolchain.go]\nversion = {}\nsum = {}", quote(&go.version), quote(&go.sum));
+        let _ = writeln!(text, "sha256 = {}\nsize = {}", quote(&go.sha256), go.size);
+        let targets: Vec<String> = rust.targets.iter().map(|target| quote(target)).collect();
+        let _ = writeln!(text, "\n[toolchain.rust]\nversion = {}\ntargets = [{}]", quote(&rust.version), targets.join(", "));
+        let _ = writeln!(text, "sha256 = {}\nsize = {}", quote(&rust.sha256), rust.size);
+        let _ = writeln!(text, "\n[crates]\ndigest = {}", quote(&self.crates.digest));
+        text
+    }
+}
+
+impl DebianPackage {
+    fn inline(&self) -> String {
+        let DebianPackage { package, version, architecture, sha256, size } = self;
+        let [package, version, architecture, sha256] = [package, version, architecture, sha256].map(|text| quote(text));
+        format!("{{ package = {package}, version = {version}, architecture = {architecture}, sha256 = {sha256}, size = {size} }}")
+    }
+}
+
+impl GoLock {
+    fn print(&self) -> String {
+        let [component, module, version] = [&self.component, &self.module, &self.version].map(|text| quote(text));
+        let mut text = format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
+        if let Some(go_mod) = &self.go_mod {
+            // A go.mod has neither backslashes nor quotes, so it stands here as it is.
+            let escaped = go_mod.replace('\\', "\\\\").replace("\"\"\"", "\"\"\\\"");
+            let _ = writeln!(text, "go-mod = \"\"\"\n{escaped}\"\"\"");
+        }
+        text.push_str("modules = [\n");
+        self.modules.iter().for_each(|module| drop(writeln!(text, "    {},", module.inline())));
+        text.push_str("]\n");
+        text
+    }
+}
+
+impl GoModule {
+    fn inline(&self) -> String {
+        let mut text = format!("{{ path = {}, version = {}", quote(&self.path), quote(&self.version));
+        for (key, sum) in [("sum", &self.sum), ("mod-sum", &self.mod_sum)] {
+            sum.iter().for_each(|sum| drop(write!(text, ", {key} = {}", quote(sum))));
+        }
+        for (key, blob) in [("zip", &self.zip), ("mod", &self.go_mod)] {
+            let each = |blob: &Blob| drop(write!(text, ", {key} = {{ sha256 = {}, size = {} }}", quote(&blob.sha256), blob.size));
+            blob.iter().for_each(each);
+        }
+        text + " }"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn package(package: &str) -> DebianPackage {
+        let [version, architecture, sha256] = ["1:2.5.4-1+deb12u1~x", "arm64", "ab"].map(str::to_owned);
+        DebianPackage { package: package.into(), version, architecture, sha256, size: 7 }
+    }
+
+    fn lock(go_mod: Option<String>) -> Lock {
+        let blob = Blob { sha256: "cd".into(), size: 9 };
+        let module = |zip: Option<Blob>, sum: Option<&str>| GoModule {
+            path: "example.org/m".into(),
+            version: "v1.0.0+incompatible".into(),
+            sum: sum.map(str::to_owned),
+            mod_sum: Some("h1:b/c+=".into()),
+            zip,
+            go_mod: Some(blob.clone()),
+        };
+        let modules = vec![module(Some(blob.clone()), Some("h1:a=")), module(None, None)];
+        let packages = Packages { packages: vec![package("gcc"), package("libstdc++-12-dev")] };
+        Lock {
+            version: Lock::VERSION,
+            recipe: "qemu-amd64".into(),
+            epoch: 1_790_000_000,
+            wanted: "ef".into(),
+            kernel_source: package("linux-source-6.12"),
+            stub: package("systemd-boot-efi"),
+            sandbox: packages.clone(),
+            cross: Packages::default(),
+            files: packages,
+            go: vec![GoLock {
+                component: "kubelet".into(),
+                module: "k8s.io/kubernetes".into(),
+                version: "v1.35.8".into(),
+                go_mod,
+                modules,
+            }],
+            toolchain: Toolchains {
+                go: GoToolchain { version: "1.26.8".into(), sum: "h1:x=".into(), sha256: "01".into(), size: 1 },
+                rust: RustToolchain {
+                    version: "1.95.0".into(),
+                    targets: vec!["a".into(), "b".into()],
+                    sha256: "02".into(),
+                    size: 2,
+                },
+            },
+            crates: CratesLock { digest: "03".into() },
+        }
+    }
+
+    #[test]
+    fn each_pinned_thing_has_a_line_of_its_own() {
+        let text = lock(None).print();
+        assert_eq!(text.lines().filter(|line| line.contains("{ package = \"gcc\",")).count(), 2);
+        assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("{ path =")).count(), 2);
+    }
+
+    #[test]
+    fn sources_are_listed_once() {
+        let lock = lock(None);
+        let names: Vec<String> = lock.sources(&[]).into_iter().map(|source| source.name).collect();
+        assert_eq!(names.iter().filter(|name| name.starts_with("gcc ")).count(), 1);
+        assert_eq!(names.len(), 8, "{names:?}");
+    }
+
+    #[test]
+    fn another_version_and_a_slip_are_refused_as_a_lock() {
+        let newer = Lock { version: 2, ..lock(None) }.print();
+        assert!(Lock::parse("recipes/a.lock", &newer).unwrap_err().to_string().contains("version 2"));
+        let slip = lock(None).print().replace("kernel-source", "kernel-sauce");
+        let error = Lock::parse("recipes/a.lock", &slip).unwrap_err();
+        assert_eq!(error.kind, Kind::Lock);
+        assert_eq!(error.problems[0].place.as_ref().unwrap().line, 6);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(go_mod in proptest::option::of("[ -~\n\t]*")) {
+            let lock = lock(go_mod);
+            prop_assert_eq!(Lock::parse("recipes/a.lock", &lock.print()), Ok(lock));
+        }
+
+        #[test]
+        fn any_text_is_read_without_panic(text in ".*") {
+            let _ = Lock::parse("recipes/a.lock", &text);
+        }
+    }
 }

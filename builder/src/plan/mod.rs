@@ -20,12 +20,15 @@ mod manifest;
 mod nearest;
 mod origin;
 mod pod;
+mod print;
 mod project;
 mod releases;
 mod resolve;
+mod schema;
 mod shape;
 pub mod skew;
 mod source;
+mod stale;
 mod version;
 mod walk;
 mod wanted;
@@ -33,6 +36,7 @@ mod wanted;
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
 pub use board::{Board, Qemu};
+pub use crates::{Closure, closure};
 pub use date::Date;
 pub use file::{Content, RootFile};
 pub use kernel::{Kernel, KernelOption, OptionValue};
@@ -42,8 +46,10 @@ pub use pod::{ImageFrom, Pod, PodImage};
 pub use project::Project;
 pub use releases::{Release, Releases};
 pub use resolve::{BUILD_MACHINE, buildable, check, resolve};
+pub use schema::{FileKind, schema};
 pub use skew::Strictness;
 pub use source::{Source, SourceKind};
+pub use stale::no_lock;
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
 
@@ -76,6 +82,14 @@ pub struct Plan<L = Unlocked> {
     pub warnings: Vec<String>,
     /// [`Unlocked`], or the lock that pins all that is wanted.
     pub lock: L,
+}
+
+impl<L> Plan<L> {
+    /// Every image that the node carries, each once: those of pods, and that of their sandboxes.
+    pub fn images(&self) -> impl Iterator<Item = &PodImage> {
+        let images = self.pods.iter().flat_map(|pod| &pod.images).chain([&self.pause]);
+        images.map(|image| (&image.name, image)).collect::<std::collections::BTreeMap<_, _>>().into_values()
+    }
 }
 
 /// A plan that nothing pins yet.

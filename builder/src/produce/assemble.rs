@@ -95,7 +95,6 @@ impl Assembly<'_> {
     fn command_line(&self) -> String {
         let plan = self.plan;
         let ours = [
-            "rootfstype=ramfs".to_owned(),
             format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
             format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
         ];

@@ -87,7 +87,7 @@ impl Resolver<'_> {
         let packages: BTreeSet<&str> = of_binaries.chain(of_images).collect();
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
         match crates::closure(text, &packages) {
-            Ok(crates) => Some(crates),
+            Ok(closure) => Some(closure.crates),
             Err(problem) => {
                 self.problems.push(problem);
                 None

@@ -53,7 +53,7 @@ fn fault(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness, bytes: 
         elf::PT_INTERP => Some("it names an interpreter, so it is dynamically linked".into()),
         elf::PT_DYNAMIC => {
             let entries = segment.dynamic(endian, bytes).ok().flatten()?;
-            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED)).then(|| "it needs a shared library".into())
+            entries.iter().any(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32)).then(|| "it needs a shared library".into())
         }
         elf::PT_NOTE => {
             let mut notes = segment.notes(endian, bytes).ok().flatten()?;

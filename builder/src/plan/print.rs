@@ -1,0 +1,195 @@
+//! A plan as a TOML file for people: what each value is, and behind it where it was written.
+
+use super::{Binary, Compile, Content, ImageFrom, KernelOption, OptionValue, Origins, Plan, Pod, PodImage, RootFile};
+use std::fmt::Write;
+
+impl<L> Plan<L> {
+    /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans print equally.
+    pub fn print(&self) -> String {
+        let mut page = Page { text: String::new(), origins: &self.origins };
+        page.entry("", "recipe", quote(&self.recipe));
+        page.entry("", "architecture", quote(self.architecture.name()));
+        self.print_board(&mut page);
+        self.print_kernel(&mut page);
+        page.section("binaries");
+        self.binaries.iter().for_each(|binary| page.binary(binary));
+        page.section("pods");
+        self.pods.iter().for_each(|pod| page.pod(pod));
+        page.section("pause");
+        page.entry_from("image", quote(&self.pause.name), "pause.component");
+        page.section("files");
+        self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
+        self.print_kubernetes(&mut page);
+        self.print_wanted(&mut page);
+        page.text
+    }
+
+    fn print_board(&self, page: &mut Page<'_>) {
+        let board = &self.board;
+        page.section("board");
+        page.entry("board.", "name", quote(&board.name));
+        page.entry("board.", "sector-size", board.sector_size.to_string());
+        page.entry("board.", "esp-size-mib", board.esp_size_mib.to_string());
+        page.entry("board.", "slot-size-mib", board.slot_size_mib.to_string());
+        page.entry("board.", "data-size-mib", board.data_size_mib.to_string());
+        page.entry("board.", "min-ram-mib", board.min_ram_mib.to_string());
+        if let Some(qemu) = &board.qemu {
+            page.section("board.qemu");
+            page.entry("board.qemu.", "machine", quote(&qemu.machine));
+            page.entry("board.qemu.", "cpu", quote(&qemu.cpu));
+            page.entry("board.qemu.", "memory-mib", qemu.memory_mib.to_string());
+            page.entry("board.qemu.", "cpus", qemu.cpus.to_string());
+        }
+    }
+
+    fn print_kernel(&self, page: &mut Page<'_>) {
+        page.section("kernel");
+        page.entry("kernel.", "package", quote(&self.kernel.package));
+        page.line("command-line = [");
+        for word in &self.kernel.command_line {
+            page.with_origin(format!("    {},", quote(word)), &format!("kernel.command-line.{word}"));
+        }
+        page.line("]");
+        page.section("kernel.options");
+        for (name, KernelOption { value, origin }) in &self.kernel.options {
+            page.line(&format!("{name} = {}  # {origin}", option_value(value)));
+        }
+    }
+
+    fn print_kubernetes(&self, page: &mut Page<'_>) {
+        page.section("kubernetes");
+        let minors: Vec<String> = self.kubernetes.api_servers.iter().map(|minor| quote(&minor.to_string())).collect();
+        page.entry("kubernetes.", "api-servers", format!("[{}]", minors.join(", ")));
+        if let Some(exception) = &self.kubernetes.exception {
+            let value = format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
+            page.entry("kubernetes.", "exception", value);
+        }
+    }
+
+    fn print_wanted(&self, page: &mut Page<'_>) {
+        let wanted = &self.wanted;
+        page.section("wanted");
+        page.line(&format!("digest = {}", quote(&wanted.digest())));
+        page.entry_from("stub", quote(&wanted.stub.package), "uki.stub");
+        page.entry_from("go", quote(&wanted.go_toolchain), "toolchains.go");
+        page.line(&format!("rust = {}  # rust-toolchain.toml", quote(&wanted.rust_toolchain.version)));
+        page.line(&format!("rust-targets = {}", list(&wanted.rust_toolchain.targets)));
+        for (name, wishes) in [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)] {
+            let packages: Vec<String> = wishes.iter().map(|wish| wish.package.clone()).collect();
+            page.line(&format!("{name} = {}", list(&packages)));
+        }
+        page.line(&format!("crates = {}  # Cargo.lock", wanted.crates.len()));
+    }
+}
+
+/// Text that grows line by line.
+struct Page<'p> {
+    text: String,
+    origins: &'p Origins,
+}
+
+impl Page<'_> {
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{line}");
+    }
+
+    fn section(&mut self, name: &str) {
+        let _ = writeln!(self.text, "\n[{name}]");
+    }
+
+    fn with_origin(&mut self, line: String, name: &str) {
+        match self.origins.get(name) {
+            Some(origin) => self.line(&format!("{line}  # {origin}")),
+            None => self.line(&line),
+        }
+    }
+
+    /// A value whose origin has the name of its section and key.
+    fn entry(&mut self, section: &str, key: &str, value: String) {
+        self.with_origin(format!("{} = {value}", key_text(key)), &format!("{section}{key}"));
+    }
+
+    /// A value whose origin has another name.
+    fn entry_from(&mut self, key: &str, value: String, origin: &str) {
+        self.with_origin(format!("{key} = {value}"), origin);
+    }
+
+    fn binary(&mut self, binary: &Binary) {
+        let Binary { name, component, version, build } = binary;
+        let mut value = format!("{{ component = {}", quote(component));
+        version.iter().for_each(|version| drop(write!(value, ", version = {}", quote(version))));
+        match build {
+            Compile::Go { module, tags, ldflags, cgo, .. } => {
+                let _ = write!(value, ", go = {}, tags = {}, ldflags = {}", quote(module), list(tags), list(ldflags));
+                cgo.iter().for_each(|cgo| drop(write!(value, ", libraries = {}", list(&cgo.debian))));
+            }
+            Compile::Cargo { package, bin } => drop(write!(value, ", package = {}, program = {}", quote(package), quote(bin))),
+        }
+        let origin = if version.is_some() { "version" } else { "component" };
+        self.entry_from(name.file_name(), value + " }", &format!("binaries.{name}.{origin}"));
+    }
+
+    fn pod(&mut self, pod: &Pod) {
+        let images: Vec<String> = pod.images.iter().map(image).collect();
+        let value = format!("{{ containers = {}, images = [{}] }}", list(&pod.containers), images.join(", "));
+        self.entry("pods.", &pod.name, value);
+    }
+}
+
+fn image(image: &PodImage) -> String {
+    let name = quote(&image.name);
+    match &image.from {
+        ImageFrom::Built { package, bin } => {
+            format!("{{ name = {name}, package = {}, program = {} }}", quote(package), quote(bin))
+        }
+        ImageFrom::Archive { path, digest } => {
+            format!("{{ name = {name}, archive = {}, digest = {} }}", quote(path), quote(digest))
+        }
+    }
+}
+
+fn root_file(file: &RootFile) -> String {
+    let mode = format!("mode = {:#o}", file.mode);
+    match &file.content {
+        Content::File(source) => format!("{{ source = {}, {mode} }}", quote(source)),
+        Content::Text(text) => format!("{{ text = {}, {mode} }}", quote(text)),
+        Content::Symlink(target) => format!("{{ symlink = {} }}", quote(target)),
+        Content::Directory => format!("{{ directory = true, {mode} }}"),
+        Content::Debian { package, path } => format!("{{ debian = {}, path = {}, {mode} }}", quote(package), quote(path)),
+    }
+}
+
+fn option_value(value: &OptionValue) -> String {
+    match value {
+        OptionValue::Yes => "true".to_owned(),
+        OptionValue::No => "false".to_owned(),
+        OptionValue::Number(number) => number.clone(),
+        OptionValue::Text(text) => quote(text),
+    }
+}
+
+fn list(texts: &[String]) -> String {
+    let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// A string of one line, as TOML writes it.
+pub(super) fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            letter if letter.is_control() => drop(write!(quoted, "\\u{:04X}", u32::from(letter))),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted + "\""
+}
+
+fn key_text(key: &str) -> String {
+    let bare = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if bare { key.to_owned() } else { quote(key) }
+}

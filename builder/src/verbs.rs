@@ -1,0 +1,117 @@
+//! What each verb of the command line does.
+
+mod look;
+mod make;
+
+use crate::checkout::Checkout;
+use crate::cli::{Cli, Common, Verb};
+use crate::error::{Context, Error, Result};
+use crate::plan::{Date, Locked, Plan, Project, Strictness, resolve};
+use crate::produce::fetch::From;
+use crate::produce::stop;
+use crate::produce::store::Store;
+use crate::report::{Report, Verbosity};
+use clap::CommandFactory;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Does what the command line says and gives the exit code.
+pub fn main(cli: Cli) -> ExitCode {
+    let verbosity = match &cli.common {
+        Common { quiet: true, .. } => Verbosity::Quiet,
+        Common { verbose: true, .. } => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let report = Report::new(verbosity, cli.common.color.into());
+    let done = stop::on_signals().and_then(|()| run(cli, &report));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report.error(&error);
+            ExitCode::from(error.kind as u8)
+        }
+    }
+}
+
+fn run(cli: Cli, report: &Report) -> Result<()> {
+    let session = || Session::begin(cli.common.clone(), report);
+    match cli.verb {
+        Verb::Check { recipe } => look::check(&session()?, recipe.as_deref()),
+        Verb::Plan { recipe } => look::plan(&session()?, &recipe),
+        Verb::Skew { recipe } => look::skew(&session()?, &recipe),
+        Verb::Lock { recipe } => make::lock(&session()?, &recipe),
+        Verb::Build { recipe, sources } => make::build(&session()?, &recipe, sources),
+        Verb::Run(flags) => make::run(&session()?, &flags),
+        Verb::Schema { kind } => {
+            report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
+            Ok(())
+        }
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// What a verb works with.
+struct Session<'a> {
+    common: Common,
+    report: &'a Report,
+    checkout: Checkout,
+    project: Project,
+    today: Date,
+    /// Seconds since 1970.
+    now: u64,
+}
+
+impl<'a> Session<'a> {
+    fn begin(common: Common, report: &'a Report) -> Result<Self> {
+        let here = match &common.project {
+            Some(folder) => folder.canonicalize().or_build(|| format!("cannot open `{}`", folder.display()))?,
+            None => env::current_dir().or_build(|| "the current folder is gone".into())?,
+        };
+        let checkout = Checkout::around(&here)?;
+        let project = checkout.read()?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?.as_secs();
+        Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
+    }
+
+    /// The locked plan of a recipe.
+    fn locked(&self, recipe: &str) -> Result<Plan<Locked>> {
+        let plan = resolve(&self.project, recipe, self.today, Strictness::Build)?;
+        for warning in &plan.warnings {
+            self.report.warning(warning);
+        }
+        plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    fn store(&self) -> Result<Store> {
+        let variable = |name| env::var_os(name).map(PathBuf::from);
+        Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)
+    }
+
+    /// Where sources may come from, with the user's folder of exported ones.
+    fn from(&self, sources: Option<PathBuf>) -> From {
+        match sources {
+            Some(folder) => From::Exported(folder),
+            None if self.common.offline => From::Store,
+            None => From::Registries,
+        }
+    }
+
+    fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        self.common.jobs.map_or_else(cores, usize::from)
+    }
+
+    fn root(&self) -> &Path {
+        &self.checkout.root
+    }
+
+    /// Gives a result to stdout: `json` with `--json`, `text` without.
+    fn data(&self, json: impl FnOnce() -> serde_json::Value, text: impl FnOnce() -> String) {
+        self.report.data(if self.common.json { json().to_string() } else { text() });
+    }
+}

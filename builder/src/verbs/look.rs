@@ -1,0 +1,65 @@
+//! Verbs that look at a recipe and change nothing.
+
+use super::Session;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{self, Releases, Strictness, resolve};
+use serde_json::json;
+
+/// `osbuild check`
+pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
+    let problems = match recipe {
+        Some(recipe) => {
+            let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
+            plan.warnings.iter().for_each(|warning| session.report.warning(warning));
+            Vec::new()
+        }
+        None => plan::check(&session.project, session.today),
+    };
+    if !problems.is_empty() {
+        return Err(Error::many(Kind::Usage, problems));
+    }
+    session.report.note(format!("{} is fine", recipe.unwrap_or("everything")));
+    Ok(())
+}
+
+/// `osbuild plan`
+pub fn plan(session: &Session, recipe: &str) -> Result<()> {
+    let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
+    let text = plan.print();
+    let json = || text.parse::<toml::Table>().ok().and_then(|table| serde_json::to_value(table).ok()).unwrap_or_default();
+    session.data(json, || text.trim_end().to_owned());
+    Ok(())
+}
+
+/// `osbuild skew`
+pub fn skew(session: &Session, recipe: &str) -> Result<()> {
+    let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
+    let releases = Releases::parse(&String::from_utf8_lossy(session.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice)))?;
+    let rows = plan::skew::table(&plan.kubernetes, &releases, session.today);
+    let json = || {
+        let row = |row: &plan::skew::Row| {
+            json!({
+                "api-server": row.api_server.to_string(),
+                "joins": row.obstacle.is_none(),
+                "obstacle": row.obstacle,
+                "until": row.until.map(|date| date.to_string()),
+                "supported": row.supported,
+            })
+        };
+        json!({ "kubelet": plan.kubernetes.kubelet.to_string(), "api-servers": rows.iter().map(row).collect::<Vec<_>>() })
+    };
+    let text = || {
+        let line = |row: &plan::skew::Row| {
+            let until = match row.until {
+                Some(date) if row.supported => format!("until {date}"),
+                Some(date) => format!("supported until {date}"),
+                None => String::new(),
+            };
+            format!("{:12} {:6} {until:24} {}", row.api_server.to_string(), if row.obstacle.is_none() { "joins" } else { "no" }, row.obstacle.as_deref().unwrap_or("")).trim_end().to_owned()
+        };
+        let head = format!("kubelet {} against each API server", plan.kubernetes.kubelet);
+        std::iter::once(head).chain(rows.iter().map(line)).collect::<Vec<_>>().join("\n")
+    };
+    session.data(json, text);
+    Ok(())
+}
