@@ -14,7 +14,10 @@ pub fn format(site: &Site) -> Result<Verdict> {
 
 /// The compiler and clippy have nothing to say.
 pub fn lints(site: &Site) -> Result<Verdict> {
-    site.finish("lints", site.cargo().args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    site.finish(
+        "lints",
+        site.cargo().args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    )?;
     Ok(Verdict::holds(""))
 }
 
@@ -22,7 +25,8 @@ pub fn lints(site: &Site) -> Result<Verdict> {
 pub fn tests(site: &Site) -> Result<Verdict> {
     let ran = site.run("tests", site.cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     let counted = count(&ran.said);
-    let mut problems: Vec<Problem> = counted.failed.iter().map(|name| Problem::new(format!("the test `{name}` failed"))).collect();
+    let mut problems: Vec<Problem> =
+        counted.failed.iter().map(|name| Problem::new(format!("the test `{name}` failed"))).collect();
     problems.extend(counted.ignored.iter().map(|name| Problem::new(format!("the test `{name}` was passed over"))));
     if let Some(last) = problems.last_mut() {
         last.hint = Some(format!("the whole log: {}", ran.log.display()));
@@ -37,7 +41,8 @@ pub fn tests(site: &Site) -> Result<Verdict> {
 
 /// What failed tests and compilers said, without the long lists of what passed.
 fn evidence(ran: &Ran) -> Error {
-    let telling = |line: &&str| !(line.starts_with("test ") && line.ends_with(" ok") || line.trim_start().starts_with("Compiling "));
+    let telling =
+        |line: &&str| !(line.starts_with("test ") && line.ends_with(" ok") || line.trim_start().starts_with("Compiling "));
     let said = ran.said.lines().filter(telling).collect::<Vec<_>>().join("\n");
     Ran { code: ran.code, said, log: ran.log.clone() }.failure("`cargo test` failed")
 }
@@ -54,7 +59,8 @@ fn count(said: &str) -> Counted {
     let mut counted = Counted::default();
     for line in said.lines() {
         if let Some(rest) = line.strip_prefix("test result: ") {
-            let passed = rest.split(". ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|number| number.parse::<usize>().ok());
+            let passed =
+                rest.split(". ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|number| number.parse::<usize>().ok());
             counted.passed += passed.unwrap_or(0);
         } else if let Some((name, verdict)) = line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... ")) {
             match verdict.split(',').next() {
@@ -85,7 +91,8 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let mut cargo = site.cargo();
     cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
-    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said).or_build(|| "cannot read cargo's metadata".to_owned())?;
+    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
+        .or_build(|| "cannot read cargo's metadata".to_owned())?;
     let components = site.root.join("components");
     let packages = metadata["packages"].as_array().into_iter().flatten().filter(|package| {
         let inside = package["manifest_path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(&components));

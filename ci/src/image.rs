@@ -25,7 +25,8 @@ pub fn builds(site: &Site) -> Result<Verdict> {
     if ran.code != Some(LOCK) || !ran.said.contains(GONE) {
         return Err(ran.failure(&format!("`osbuild build {RECIPE}` failed")));
     }
-    site.report.warning("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
+    site.report
+        .warning("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
     site.report.warning(format!("renew the lock itself: cargo osbuild update --recipe {RECIPE}"));
     copy_checkout(site)?;
     site.finish("update", site.osbuild()?.args(["update", "--recipe", RECIPE, "--yes"]))?;
@@ -41,7 +42,9 @@ fn copy_checkout(site: &Site) -> Result<()> {
     for file in site.files()? {
         let to = copy.join(&file);
         let folder = to.parent().expect("a file stands in a folder");
-        fs::create_dir_all(folder).and_then(|()| fs::copy(site.root.join(&file), &to)).or_build(|| format!("cannot copy `{file}`"))?;
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::copy(site.root.join(&file), &to))
+            .or_build(|| format!("cannot copy `{file}`"))?;
     }
     site.move_to(copy);
     Ok(())

@@ -39,7 +39,10 @@ impl<'a> Site<'a> {
     /// The checkout that this program was compiled from.
     pub fn new(report: &'a Report) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the checkout").to_owned();
-        let cache = Store::usual_root(std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from), std::env::var_os("HOME").map(PathBuf::from))?;
+        let cache = Store::usual_root(
+            std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from),
+            std::env::var_os("HOME").map(PathBuf::from),
+        )?;
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
         Ok(Site { report, project: RefCell::new(root.clone()), root, cache, logs })
@@ -92,7 +95,8 @@ impl<'a> Site<'a> {
         let other = file.try_clone().or_build(cannot)?;
         let line = line(command);
         let started = Instant::now();
-        let status = command.stdin(Stdio::null()).stdout(file).stderr(other).status().or_build(|| format!("cannot start `{line}`"))?;
+        let status =
+            command.stdin(Stdio::null()).stdout(file).stderr(other).status().or_build(|| format!("cannot start `{line}`"))?;
         let said = String::from_utf8_lossy(&fs::read(&log).or_build(cannot)?).into_owned();
         self.report.detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
         Ok(Ran { code: status.code(), said, log })

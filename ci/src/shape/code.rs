@@ -18,7 +18,11 @@ impl Source {
     /// Divides `text`.
     pub fn new(file: String, text: String) -> Self {
         let code = code(&text);
-        let tests = code.lines().collect::<Vec<_>>().windows(2).position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
+        let tests = code
+            .lines()
+            .collect::<Vec<_>>()
+            .windows(2)
+            .position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
         let lines_before_tests = tests.unwrap_or(usize::MAX);
         Source { file, text, code, lines_before_tests }
     }
@@ -33,7 +37,13 @@ impl Source {
 pub fn problem(file: &str, text: &str, number: usize, what: &str, message: String) -> Problem {
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let column = line.find(what).map_or(1, |at| line[..at].chars().count() + 1);
-    Problem::new(message).at(Place { file: file.to_owned(), line: number, column, width: what.chars().count().max(1), text: line.to_owned() })
+    Problem::new(message).at(Place {
+        file: file.to_owned(),
+        line: number,
+        column,
+        width: what.chars().count().max(1),
+        text: line.to_owned(),
+    })
 }
 
 /// What the reader is in.
@@ -65,7 +75,9 @@ fn step(inside: &Inside, rest: &[u8], in_word: bool) -> (Option<Inside>, usize, 
     match inside {
         Inside::Code => step_in_code(rest, in_word),
         Inside::Line if rest[0] == b'\n' => (Some(Inside::Code), 1, true),
-        Inside::Block(depth) if rest.starts_with(b"*/") => (Some(if *depth == 1 { Inside::Code } else { Inside::Block(depth - 1) }), 2, false),
+        Inside::Block(depth) if rest.starts_with(b"*/") => {
+            (Some(if *depth == 1 { Inside::Code } else { Inside::Block(depth - 1) }), 2, false)
+        }
         Inside::Block(depth) if rest.starts_with(b"/*") => (Some(Inside::Block(depth + 1)), 2, false),
         Inside::Text if rest[0] == b'\\' => (None, rest.len().min(2), false),
         Inside::Text if rest[0] == b'"' => (Some(Inside::Code), 1, true),
@@ -108,7 +120,8 @@ fn is_word(byte: u8) -> bool {
 /// The length of a character literal, or 1 for the quote of a lifetime.
 fn character(rest: &[u8]) -> usize {
     let escaped = rest.get(1) == Some(&b'\\');
-    let length = if escaped { rest.iter().skip(3).position(|byte| *byte == b'\'').map(|end| end + 4) } else { plain_character(rest) };
+    let length =
+        if escaped { rest.iter().skip(3).position(|byte| *byte == b'\'').map(|end| end + 4) } else { plain_character(rest) };
     length.unwrap_or(1)
 }
 

@@ -34,7 +34,12 @@ const RULES: &[Rule] = &[
         words: &["crate::ship", "crate::host", "crate::cli", "crate::pipeline"],
         why: "is above produce",
     },
-    Rule { place: "builder/src/ship/", owners: &[], words: &["crate::host", "crate::cli", "crate::pipeline"], why: "is above ship" },
+    Rule {
+        place: "builder/src/ship/",
+        owners: &[],
+        words: &["crate::host", "crate::cli", "crate::pipeline"],
+        why: "is above ship",
+    },
     Rule {
         place: "builder/src/",
         owners: &[
@@ -52,13 +57,20 @@ const RULES: &[Rule] = &[
         words: &["print!", "println!", "eprint!", "eprintln!", "dbg!", "stdout()", "stderr()"],
         why: "writes to the terminal, which the report alone does",
     },
-    Rule { place: "builder/formats/", owners: &["builder/formats/tests/"], words: &["std::fs", "std::net", "std::process", "std::env"], why: "is no bytes, and formats are" },
+    Rule {
+        place: "builder/formats/",
+        owners: &["builder/formats/tests/"],
+        words: &["std::fs", "std::net", "std::process", "std::env"],
+        why: "is no bytes, and formats are",
+    },
     Rule { place: "components/", owners: &[], words: &["osbuild::"], why: "is the builder, which the node does not know" },
 ];
 
 /// What stands where it must not.
 pub fn problems(source: &Source) -> Vec<Problem> {
-    let bound = RULES.iter().filter(|rule| source.file.starts_with(rule.place) && !rule.owners.iter().any(|owner| source.file.starts_with(owner)));
+    let bound = RULES
+        .iter()
+        .filter(|rule| source.file.starts_with(rule.place) && !rule.owners.iter().any(|owner| source.file.starts_with(owner)));
     bound.flat_map(|rule| broken(rule, source)).collect()
 }
 
@@ -80,7 +92,9 @@ pub fn crate_problems(file: &str, text: &str) -> Vec<Problem> {
         return Vec::new();
     }
     let names = text.lines().enumerate().filter(|(_, line)| matches!(line.split(['.', ' ', '=']).next(), Some("osbuild" | "ci")));
-    names.map(|(index, line)| problem(file, text, index + 1, line, "the node does not depend on the builder".to_owned())).collect()
+    names
+        .map(|(index, line)| problem(file, text, index + 1, line, "the node does not depend on the builder".to_owned()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -93,7 +107,10 @@ mod tests {
 
     #[test]
     fn the_plan_may_neither_look_up_nor_out() {
-        assert_eq!(messages("builder/src/plan/a.rs", "use crate::produce::store;\n"), ["`crate::produce` is above the plan, which knows nothing of it"]);
+        assert_eq!(
+            messages("builder/src/plan/a.rs", "use crate::produce::store;\n"),
+            ["`crate::produce` is above the plan, which knows nothing of it"]
+        );
         assert_eq!(messages("builder/src/plan/a.rs", "use std::fs;\n"), ["`std::fs` is not pure, and the plan is"]);
         assert_eq!(messages("builder/src/produce/a.rs", "use crate::ship;\n"), ["`crate::ship` is above produce"]);
     }
@@ -113,7 +130,14 @@ mod tests {
 
     #[test]
     fn a_nodes_crate_may_not_name_the_builder() {
-        assert_eq!(crate_problems("components/init/Cargo.toml", "[dependencies]\nosbuild-abi.workspace = true\nosbuild.workspace = true\n").len(), 1);
+        assert_eq!(
+            crate_problems(
+                "components/init/Cargo.toml",
+                "[dependencies]\nosbuild-abi.workspace = true\nosbuild.workspace = true\n"
+            )
+            .len(),
+            1
+        );
         assert_eq!(crate_problems("builder/Cargo.toml", "osbuild.workspace = true\n").len(), 0);
     }
 }

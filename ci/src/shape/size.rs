@@ -19,7 +19,13 @@ pub fn problems(source: &Source) -> Vec<Problem> {
     for (first, last) in functions(&source.code) {
         let lines = last - first + 1;
         if lines > FUNCTION {
-            problems.push(problem(&source.file, &source.text, first, "fn", format!("a function of {lines} lines, of at most {FUNCTION}")));
+            problems.push(problem(
+                &source.file,
+                &source.text,
+                first,
+                "fn",
+                format!("a function of {lines} lines, of at most {FUNCTION}"),
+            ));
         }
     }
     problems
@@ -44,7 +50,9 @@ fn functions(code: &str) -> Vec<(usize, usize)> {
 
 fn begins_function(line: &str) -> bool {
     const BEFORE: [&str; 5] = ["pub", "const", "async", "unsafe", "extern"];
-    let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(&word.split('(').next().unwrap_or(word)) || word.starts_with('"'));
+    let mut words = line
+        .split_whitespace()
+        .skip_while(|word| BEFORE.contains(&word.split('(').next().unwrap_or(word)) || word.starts_with('"'));
     words.next() == Some("fn")
 }
 

@@ -4,7 +4,8 @@ use super::code::{Source, problem};
 use osbuild::error::Problem;
 
 /// Marks of unfinished work. They are put together here so that this file does not hold them.
-const UNFINISHED: [&str; 5] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+const UNFINISHED: [&str; 5] =
+    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("todo", "!("), concat!("unimplemented", "!(")];
 
 /// Paths of somebody's machine.
 const MACHINE: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/var/", "tmp/")];
@@ -21,7 +22,11 @@ pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
         return Vec::new();
     }
     let lines = text.lines().enumerate();
-    lines.filter_map(|(index, line)| unwanted(line).map(|(what, why)| problem(file, text, index + 1, what, format!("`{what}` is {why}")))).collect()
+    lines
+        .filter_map(|(index, line)| {
+            unwanted(line).map(|(what, why)| problem(file, text, index + 1, what, format!("`{what}` is {why}")))
+        })
+        .collect()
 }
 
 fn unwanted(line: &str) -> Option<(&str, &'static str)> {
@@ -40,11 +45,14 @@ fn registry(line: &str) -> Option<&str> {
 
 /// Names of types, traits, modules and functions that have an empty word in them.
 pub fn in_names(source: &Source) -> Vec<Problem> {
-    source.lines().filter_map(|(number, line)| {
-        let name = defined(line)?;
-        let word = words(name).find(|word| EMPTY.contains(&word.as_str()))?;
-        Some(problem(&source.file, &source.text, number, name, format!("`{word}` is a word for which there is a better one")))
-    }).collect()
+    source
+        .lines()
+        .filter_map(|(number, line)| {
+            let name = defined(line)?;
+            let word = words(name).find(|word| EMPTY.contains(&word.as_str()))?;
+            Some(problem(&source.file, &source.text, number, name, format!("`{word}` is a word for which there is a better one")))
+        })
+        .collect()
 }
 
 /// The name that a line of code defines.

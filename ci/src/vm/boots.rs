@@ -7,7 +7,8 @@ use osbuild::error::{Error, Result};
 
 /// Under UEFI the image boots until the kubelet is healthy and every declared pod runs; the DHCP pod has got the node its address.
 pub fn boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
-    let ran = site.run("boots-to-ready", site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--timeout", "300", "--yes"]))?;
+    let ran =
+        site.run("boots-to-ready", site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--timeout", "300", "--yes"]))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));
     }
