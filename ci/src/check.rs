@@ -52,7 +52,7 @@ impl fmt::Display for Tally {
 }
 
 /// Runs every check, with a line for each.
-pub fn run(site: &Site, checks: &[Check]) -> Tally {
+pub fn run(site: &Site, checks: &[&Check]) -> Tally {
     let mut tally = Tally::default();
     for check in checks {
         let step = site.report.step(check.name);
@@ -89,7 +89,8 @@ mod tests {
 
     #[test]
     fn every_check_runs_and_is_counted_even_when_one_breaks() {
-        let checks = [Check { name: "a", run: breaks }, Check { name: "b", run: fails_twice }, Check { name: "c", run: holds }];
+        let checks =
+            [&Check { name: "a", run: breaks }, &Check { name: "b", run: fails_twice }, &Check { name: "c", run: holds }];
         let report = osbuild::report::Report::new(osbuild::report::Verbosity::Quiet, osbuild::report::Color::Never);
         let tally = run(&Site::new(&report).unwrap(), &checks);
         assert_eq!(tally, Tally { passed: 4, failed: 3 });

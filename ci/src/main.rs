@@ -44,11 +44,41 @@ fn main() -> ExitCode {
 }
 
 fn ci(report: &Report) -> Result<check::Tally> {
-    if let Some(word) = std::env::args().nth(1) {
-        return Err(Error::usage(format!("unknown word `{word}`")).hint("cargo ci"));
-    }
+    let checks = chosen(std::env::args().skip(1))?;
     // Nobody may be there to answer, and whoever runs the tests wants what they need.
     host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
-    let site = Site::new(report)?;
-    Ok(check::run(&site, CHECKS))
+    Ok(check::run(&Site::new(report)?, &checks))
+}
+
+/// All checks, or those whose names begin with one of the words.
+fn chosen(words: impl Iterator<Item = String>) -> Result<Vec<&'static Check>> {
+    let words: Vec<String> = words.collect();
+    if let Some(word) = words.iter().find(|word| !CHECKS.iter().any(|check| check.name.starts_with(word.as_str()))) {
+        let names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        return Err(
+            Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
+        );
+    }
+    Ok(CHECKS.iter().filter(|check| words.is_empty() || words.iter().any(|word| check.name.starts_with(word.as_str()))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> Vec<&'static str> {
+        chosen(words.iter().map(|word| word.to_string())).unwrap().into_iter().map(|check| check.name).collect()
+    }
+
+    #[test]
+    fn without_a_word_every_check_runs() {
+        assert_eq!(names(&[]).len(), CHECKS.len());
+    }
+
+    #[test]
+    fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
+        assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
+        let error = chosen(["no-such".to_owned()].into_iter()).err().unwrap();
+        assert!(error.to_string().contains("the checks are: format, "));
+    }
 }

@@ -142,7 +142,7 @@ mod tests {
     fn comments_and_texts_are_no_code() {
         assert_eq!(kept("a // b\nc /* d /* e */ f */ g"), "a c g");
         assert_eq!(kept(r#"a("x \" // y") b"#), "a(\" \") b");
-        assert_eq!(kept("a(r##\"x \"# // y\"##) b; br\"z\" c"), "a(r##\" ) b; br\" \" c");
+        assert_eq!(kept("a(r##\"x \"# // y\"##) b; br\"z\" c"), "a(r##\" \"##) b; br\" \" c");
     }
 
     #[test]
