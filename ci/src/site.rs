@@ -19,8 +19,9 @@ pub struct Site<'a> {
     pub report: &'a Report,
     /// The checkout.
     pub root: PathBuf,
-    /// Where this user's builds keep what is worth keeping.
-    pub cache: PathBuf,
+    /// Where `osbuild run` keeps what holds for this machine.
+    pub machine: PathBuf,
+    compiled: PathBuf,
     logs: PathBuf,
     project: RefCell<PathBuf>,
 }
@@ -39,13 +40,12 @@ impl<'a> Site<'a> {
     /// The checkout that this program was compiled from.
     pub fn new(report: &'a Report) -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the checkout").to_owned();
-        let cache = Store::usual_root(
-            std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from),
-            std::env::var_os("HOME").map(PathBuf::from),
-        )?;
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
+        let (machine, compiled) = (store.state("run")?, store.state("ci-target")?);
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
-        Ok(Site { report, project: RefCell::new(root.clone()), root, cache, logs })
+        Ok(Site { report, project: RefCell::new(root.clone()), root, machine, compiled, logs })
     }
 
     /// The checkout that images are built from: this one, or the copy whose lock was renewed.
@@ -61,7 +61,7 @@ impl<'a> Site<'a> {
     /// cargo, with a folder for what it compiles that all checkouts of this user share: crates are compiled once.
     pub fn cargo(&self) -> Command {
         let mut command = Command::new("cargo");
-        command.current_dir(&self.root).env("CARGO_TARGET_DIR", self.cache.join("ci-target")).env("CARGO_TERM_COLOR", "never");
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.compiled).env("CARGO_TERM_COLOR", "never");
         command
     }
 

@@ -28,7 +28,9 @@ pub fn layers(site: &Site) -> Result<Verdict> {
 
 /// No marks of unfinished work, no empty words in names, no path of a machine, no host of a registry.
 pub fn words(site: &Site) -> Result<Verdict> {
-    let mut problems: Vec<_> = sources(site)?.iter().flat_map(words::in_names).collect();
+    let sources = sources(site)?;
+    let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
+    problems.extend(sources.iter().filter_map(|source| words::in_path(&source.file)));
     for (file, text) in texts(site, "")? {
         problems.extend(words::in_text(&file, &text));
     }

@@ -14,7 +14,10 @@ const MACHINE: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat
 const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", "static", "files"];
 
 /// Words for which there is a better one: they say nothing, or a word of the design says it.
-const EMPTY: [&str; 7] = ["artifact", "common", "helper", "manager", "profile", "utils", "variant"];
+const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"];
+
+/// Names of modules that say nothing of what is in them.
+const EMPTY_FILES: [&str; 6] = ["common", "helpers", "misc", "util", "utils", "shared"];
 
 /// Marks and places in any text. Locks say what others wrote.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
@@ -31,8 +34,13 @@ pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
 
 fn unwanted(line: &str) -> Option<(&str, &'static str)> {
     let unfinished = UNFINISHED.into_iter().find(|mark| line.contains(mark)).map(|mark| (mark, "a mark of unfinished work"));
-    let machine = || MACHINE.into_iter().find(|path| line.contains(path)).map(|path| (path, "a path of somebody's machine"));
+    let machine = || MACHINE.into_iter().find(|path| leads_on(line, path)).map(|path| (path, "a path of somebody's machine"));
     unfinished.or_else(machine).or_else(|| registry(line).map(|host| (host, "the host of a registry")))
+}
+
+/// Whether a name follows the path. By itself it may be what somebody looks for.
+fn leads_on(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| line[at + path.len()..].starts_with(char::is_alphanumeric))
 }
 
 fn registry(line: &str) -> Option<&str> {
@@ -41,6 +49,12 @@ fn registry(line: &str) -> Option<&str> {
         let (label, domain) = host.split_once('.')?;
         (REGISTRIES.contains(&label) && domain.contains('.')).then_some(host)
     })
+}
+
+/// A file whose name says nothing.
+pub fn in_path(file: &str) -> Option<Problem> {
+    let empty = |name: &str| EMPTY_FILES.contains(&name.strip_suffix(".rs").unwrap_or(name));
+    file.split('/').any(empty).then(|| Problem::new(format!("`{file}` has a name that says nothing of what is in it")))
 }
 
 /// Names of types, traits, modules and functions that have an empty word in them.
@@ -82,7 +96,14 @@ mod tests {
     fn marks_paths_and_hosts_are_found() {
         let unfinished = format!("// {}: later", UNFINISHED[0]);
         let path = format!("let x = \"{}me\";", MACHINE[0]);
-        for (line, count) in [(unfinished.as_str(), 1), (path.as_str(), 1), ("see https://crates.io/x", 0), ("a plain line", 0)] {
+        let sought = format!("text.contains(\"{}\")", MACHINE[0]);
+        for (line, count) in [
+            (unfinished.as_str(), 1),
+            (path.as_str(), 1),
+            (sought.as_str(), 0),
+            ("see https://crates.io/x", 0),
+            ("a plain line", 0),
+        ] {
             assert_eq!(in_text("a.rs", line).len(), count, "{line}");
         }
         assert_eq!(in_text("a.lock", &unfinished), []);
@@ -91,10 +112,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_name_of_a_file_is_found() {
+        assert!(in_path("builder/src/utils.rs").is_some() && in_path("builder/tests/common/mod.rs").is_some());
+        assert!(in_path("components/linux/fragments/common.config").is_none());
+    }
+
+    #[test]
     fn an_empty_word_in_a_name_is_found() {
         let source = |text: &str| in_names(&Source::new("a.rs".into(), text.into())).len();
         assert_eq!(source("pub struct StoreManager;"), 1);
-        assert_eq!(source("pub(crate) mod utils;"), 1);
+        assert_eq!(source("pub(crate) mod log_helper;"), 1);
         assert_eq!(source("fn find_variant(x: u8) {}"), 1);
         assert_eq!(source("pub struct Store; // a manager"), 0);
         assert_eq!(source("fn invariant() {}"), 0);

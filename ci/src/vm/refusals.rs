@@ -15,7 +15,7 @@ pub fn an_empty_disk_is_an_error_that_says_why(site: &Site) -> Result<Verdict> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let image = folder.path().join("empty.raw");
     File::create(&image).and_then(|file| file.set_len(64 << 20)).or_build(|| "cannot make an empty disk".to_owned())?;
-    let error = match run(site.report, &options(&image, folder.path())) {
+    let error = match run(site.report, &options(&image, folder.path(), &site.machine)) {
         Ok(_) => return Err(Error::build("an empty disk became a node")),
         Err(error) => error,
     };
@@ -26,7 +26,7 @@ pub fn an_empty_disk_is_an_error_that_says_why(site: &Site) -> Result<Verdict> {
     Err(Error::build("the error does not say that there is nothing to boot").cause(error))
 }
 
-fn options(image: &Path, folder: &Path) -> RunOptions {
+fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
     RunOptions {
         image: image.to_owned(),
         architecture: Architecture::Amd64,
@@ -42,6 +42,6 @@ fn options(image: &Path, folder: &Path) -> RunOptions {
         timeout: Some(Duration::from_secs(120)),
         show_console: false,
         log: folder.join("console.log"),
-        cache: folder.join("cache"),
+        cache: cache.to_owned(),
     }
 }
