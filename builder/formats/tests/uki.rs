@@ -44,6 +44,10 @@ fn aarch64_image() -> Vec<u8> {
             put(header + offset, &(value as u32).to_le_bytes());
         }
     }
+    // The stub has been padded with the instruction `nop`.
+    for padding in image[0x148..].as_chunks_mut().0 {
+        *padding = [0x1F, 0x20, 0x03, 0xD5];
+    }
     image.resize(0x1800, 0xCC);
     image
 }

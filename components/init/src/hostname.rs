@@ -8,6 +8,7 @@ use rustix::system::sethostname;
 use crate::failure::{Explain, Failure, Outcome};
 use crate::machine_id;
 use crate::node::Node;
+use crate::whole_file;
 
 /// The longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
 const LONGEST: usize = 63;
@@ -24,7 +25,7 @@ pub fn set_first(node: &mut Node) -> Outcome {
 /// Sets the name that a pod told, and keeps it for the next boot.
 pub fn set(node: &mut Node, name: &str) -> Outcome {
     let name = check(name)?;
-    let kept = std::fs::write(path(), format!("{name}\n")).explain("keep the host name");
+    let kept = whole_file::write(&path(), &format!("{name}\n"), 0o644);
     apply(node, name)?;
     kept
 }

@@ -1,7 +1,6 @@
 //! The identity of this node among all nodes, made at its first boot (machine-id(5)).
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::DATA;
@@ -9,6 +8,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::failure::{Explain, Outcome};
 use crate::node::Node;
+use crate::whole_file;
 
 /// Makes the file on DATA unless it is there and whole.
 pub fn make(_: &mut Node) -> Outcome {
@@ -18,12 +18,7 @@ pub fn make(_: &mut Node) -> Outcome {
     }
     let mut bytes = [0u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).explain("ask for random bytes")?;
-    // By way of a second file, so that a power cut leaves either none or a whole one.
-    let new = path.with_extension("new");
-    fs::write(&new, text(bytes)).explain(format_args!("write {}", new.display()))?;
-    fs::set_permissions(&new, fs::Permissions::from_mode(0o444)).explain("make the machine id read-only")?;
-    fs::File::open(&new).and_then(|file| file.sync_all()).explain("flush the machine id")?;
-    fs::rename(&new, &path).explain(format_args!("rename {}", new.display()))
+    whole_file::write(&path, &text(bytes), 0o444)
 }
 
 /// The first eight digits, for a name that a person can read.

@@ -21,6 +21,7 @@ mod grow;
 mod hostname;
 mod images;
 mod kubelet;
+mod limits;
 mod lines;
 mod link;
 mod log;
@@ -39,8 +40,10 @@ mod sys;
 mod sysctl;
 mod uptime;
 mod verbs;
+mod whole_file;
 mod writable;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,6 +93,7 @@ fn live(mut node: Node) -> ! {
 
 /// The end of a node that has no root or no console of its own yet.
 fn fail_early(failure: &Failure) -> ! {
-    eprintln!("{FAILED} root: {failure}");
+    // Where there is no console there is nobody to tell, which must not end PID 1.
+    let _ = writeln!(std::io::stderr(), "{FAILED} root: {failure}");
     shutdown::give_up_early()
 }

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, link, log_files, machine_id, memory, mounts, sysctl,
+    clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts, sysctl,
     writable,
 };
 
@@ -51,6 +51,7 @@ pub const BOOT: &[Phase] = &[
     phase("mounts", mounts::start, AtOnce, Reboots),
     phase("memory", memory::check, AtOnce, Noted),
     phase("clock", clock::not_before_the_image, AtOnce, Noted),
+    phase("limits", limits::set, AtOnce, Noted),
     phase("sysctl", sysctl::apply, AtOnce, Noted),
     phase("loopback", link::loopback_up, AtOnce, Noted),
     phase("data", data::mount, AtOnce, Reboots),

@@ -21,6 +21,9 @@ const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/bin"), ("HOME", "/tmp")];
 /// The longest line of a daemon that stays whole, in bytes.
 const LONGEST_LINE: usize = 16 << 10;
 
+/// How often a process is read before others have their turn: more than a pipe holds, so it is only a bound on one that never pauses.
+const READS_A_TURN: usize = 16;
+
 /// How long a process is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
@@ -191,11 +194,12 @@ impl Process {
         Some(obituary(&describe(status), self.backoff.failures(), wait, self.last_error.take()))
     }
 
-    /// Takes all lines that it has written since the last call.
+    /// Takes the lines that it has written since the last call.
     pub fn written(&mut self) -> Vec<String> {
         let mut buffer = [0u8; 16 << 10];
         let mut lines = Vec::new();
-        while let Ok(read @ 1..) = rustix::io::read(&self.output, &mut buffer) {
+        for _ in 0..READS_A_TURN {
+            let Ok(read @ 1..) = rustix::io::read(&self.output, &mut buffer) else { break };
             self.lines.push(&buffer[..read]);
             while let Some(line) = self.lines.take(LONGEST_LINE) {
                 lines.push(line);

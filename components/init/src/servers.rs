@@ -6,6 +6,7 @@ use std::path::Path;
 use osbuild_abi::paths::{NTP_SERVERS, RESOLV_CONF};
 
 use crate::failure::{Explain, Outcome};
+use crate::whole_file;
 
 /// Writes both files without a server: containerd copies the first one into every pod, also before a pod has told any.
 pub fn write_empty() -> Outcome {
@@ -28,11 +29,8 @@ pub fn write_time(servers: &[IpAddr]) -> Outcome {
     write(NTP_SERVERS, &text)
 }
 
-/// Writes a file whole or not at all.
 fn write(path: &str, text: &str) -> Outcome {
-    let new = format!("{path}.new");
-    std::fs::write(&new, text).explain(format_args!("write {new}"))?;
-    std::fs::rename(&new, path).explain(format_args!("rename {new}"))
+    whole_file::write(Path::new(path), text, 0o644)
 }
 
 fn resolv(servers: &[IpAddr], search: &[String]) -> String {

@@ -9,7 +9,7 @@ use rustix::system::{RebootCommand, reboot};
 
 use crate::children::STOP_PODS;
 use crate::node::Node;
-use crate::process::{Life, State};
+use crate::process::Life;
 use crate::uptime::uptime;
 use crate::{containerd, gate, images, kubelet, sys};
 
@@ -99,7 +99,7 @@ fn stop(node: &mut Node, name: &'static str, grace: Duration) {
 
 fn has_ended(node: &mut Node, name: &'static str, within: Duration) -> bool {
     let deadline = uptime() + within;
-    while node.process(name).is_some_and(|process| process.state != State::Ended) {
+    while node.process(name).is_some_and(|process| process.pid().is_some()) {
         if uptime() > deadline {
             return false;
         }

@@ -1,0 +1,86 @@
+//! The calls that no library wraps: all of the program's unsafe code.
+
+use std::ffi::{c_int, c_long};
+use std::time::Duration;
+use std::{io, mem};
+
+use crate::discipline::Adjustment;
+
+/// Makes SIGTERM and SIGINT end the process, which they do not by themselves when it is PID 1 of a container.
+pub fn end_on_signals() {
+    extern "C" fn end(_signal: c_int) {
+        // SAFETY: `_exit` may be called in a signal handler.
+        unsafe { libc::_exit(0) }
+    }
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: the handler has the type that `signal` wants and calls nothing that is unsafe in one.
+        unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
+    }
+}
+
+/// Carries out an adjustment of the system's clock. Needs `SYS_TIME`.
+pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
+    let mut request = request(adjustment);
+    // SAFETY: the request is a whole `timex`, which the call reads and writes.
+    match unsafe { libc::adjtimex(&mut request) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The adjustment as the kernel wants it. A slew is left to its phase-locked loop, which learns the clock's drift by the way.
+/// Both say that the clock is right now, so that the kernel copies it into the hardware clock (every eleven minutes).
+fn request(adjustment: Adjustment) -> libc::timex {
+    // SAFETY: `timex` is plain numbers, for which all zeroes are a value.
+    let mut request: libc::timex = unsafe { mem::zeroed() };
+    request.modes = libc::ADJ_STATUS | libc::ADJ_NANO | libc::ADJ_MAXERROR | libc::ADJ_ESTERROR;
+    match adjustment {
+        Adjustment::Step(offset) => {
+            request.modes |= libc::ADJ_SETOFFSET;
+            // The fraction must not be negative; with ADJ_NANO it is in nanoseconds.
+            request.time.tv_sec = offset.div_euclid(1_000_000);
+            request.time.tv_usec = offset.rem_euclid(1_000_000) * 1000;
+        }
+        Adjustment::Slew(offset, interval) => {
+            request.modes |= libc::ADJ_OFFSET | libc::ADJ_TIMECONST;
+            request.status = libc::STA_PLL;
+            request.offset = offset * 1000;
+            request.constant = time_constant(interval);
+        }
+    }
+    request
+}
+
+/// The loop's time constant for a polling interval: its binary logarithm less four (RFC 5905, 11.3, as the kernel scales it).
+fn time_constant(interval: Duration) -> c_long {
+    c_long::from(interval.as_secs().max(16).ilog2() - 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_back_has_a_positive_fraction() {
+        let request = request(Adjustment::Step(-1_250_000));
+        assert_eq!((request.time.tv_sec, request.time.tv_usec), (-2, 750_000_000));
+        assert_eq!(request.modes & libc::ADJ_SETOFFSET, libc::ADJ_SETOFFSET);
+        assert_eq!(request.modes & libc::ADJ_OFFSET, 0);
+    }
+
+    #[test]
+    fn a_slew_is_in_nanoseconds_and_paced_by_the_interval() {
+        let request = request(Adjustment::Slew(-1500, Duration::from_secs(1024)));
+        assert_eq!((request.offset, request.constant, request.status), (-1_500_000, 6, libc::STA_PLL));
+        assert_eq!(request.modes & libc::ADJ_SETOFFSET, 0);
+    }
+
+    #[test]
+    fn either_says_that_the_clock_is_right() {
+        for adjustment in [Adjustment::Step(1), Adjustment::Slew(1, Duration::from_secs(64))] {
+            let request = request(adjustment);
+            assert_eq!(request.modes & libc::ADJ_STATUS, libc::ADJ_STATUS);
+            assert_eq!(request.status & 0x40, 0, "STA_UNSYNC");
+        }
+    }
+}
