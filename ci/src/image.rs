@@ -2,7 +2,8 @@
 
 use crate::check::Verdict;
 use crate::site::Site;
-use osbuild::error::{Context, Result};
+use osbuild::error::{Context, Error, Result};
+use osbuild::ship::inspect::inspect;
 use std::fs;
 
 /// The recipe of the VM tests.
@@ -27,11 +28,27 @@ pub fn builds(site: &Site) -> Result<Verdict> {
     }
     site.report
         .warning("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
-    site.report.warning(format!("renew the lock itself: cargo osbuild update --recipe {RECIPE}"));
+    site.report.warning("renew the locks themselves: cargo osbuild update");
     copy_checkout(site)?;
-    site.finish("update", site.osbuild()?.args(["update", "--recipe", RECIPE, "--yes"]))?;
+    site.finish("update", site.osbuild()?.args(["update", "--yes"]))?;
     site.finish("build", site.osbuild()?.args(["build", RECIPE, "--yes"]))?;
     Ok(Verdict::holds(format!("{RECIPE}, WITH A RENEWED LOCK")))
+}
+
+/// The image, its UKI and its initramfs, each looked into by itself, hold the same node.
+pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
+    let out = site.project().join("out").join(RECIPE);
+    let [image, uki, initramfs] = ["image.raw", "node.efi", "initramfs.cpio"].map(|name| inspect(&out.join(name)));
+    let (image, uki, initramfs) = (image?, uki?, initramfs?);
+    if image.disk.is_none() || image.uki.is_none() || image.root.binaries.len() != 7 {
+        return Err(Error::build("`inspect` does not find all parts of the image").cause(image));
+    }
+    if (&image.root, &image.initramfs) != (&uki.root, &uki.initramfs)
+        || (&uki.root, &uki.initramfs) != (&initramfs.root, &initramfs.initramfs)
+    {
+        return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
+    }
+    Ok(Verdict::holds(""))
 }
 
 fn copy_checkout(site: &Site) -> Result<()> {

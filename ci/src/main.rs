@@ -25,8 +25,16 @@ const CHECKS: &[Check] = &[
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "image", run: image::builds },
+    Check { name: "inspect", run: image::three_inspections_agree },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
+    Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+    Check {
+        name: "vm: not ready in time",
+        run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
+    },
+    Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+    Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
 ];
 
 fn main() -> ExitCode {

@@ -87,9 +87,14 @@ impl<'a> Site<'a> {
         Ok(ran.said.split_terminator('\0').map(str::to_owned).filter(|file| self.root.join(file).is_file()).collect())
     }
 
+    /// The path of the log `name`.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
     /// Runs a command to its end. Its words go to the log `name`.
     pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
-        let log = self.logs.join(format!("{name}.log"));
+        let log = self.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
         let file = File::create(&log).or_build(cannot)?;
         let other = file.try_clone().or_build(cannot)?;
