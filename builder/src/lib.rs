@@ -7,6 +7,7 @@ pub mod checkout;
 pub mod cli;
 pub mod error;
 pub mod pipeline;
+pub mod host;
 pub mod plan;
 pub mod produce;
 pub mod report;

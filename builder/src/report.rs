@@ -143,6 +143,17 @@ impl Report {
         std::io::stderr().is_terminal() && std::io::stdin().is_terminal()
     }
 
+    /// Asks the user, who may answer only when [`Self::can_ask`]. An empty answer is a yes.
+    pub fn confirm(&self, question: &str) -> bool {
+        self.bars.suspend(|| {
+            let mut terminal = std::io::stderr().lock();
+            let _ = write!(terminal, "{question} [Y/n] ").and_then(|()| terminal.flush());
+            let mut answer = String::new();
+            let read = std::io::stdin().read_line(&mut answer);
+            read.is_ok_and(|length| length > 0) && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+        })
+    }
+
     fn paint(&self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }

@@ -1,1 +1,92 @@
-fn main() {}
+//! `cargo ci`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+
+mod cargo;
+mod check;
+mod image;
+mod oracles;
+mod shape;
+mod site;
+mod vm;
+
+use check::Check;
+use osbuild::error::{Error, Result};
+use osbuild::host::{self, Consent};
+use osbuild::report::{Color, Report, Verbosity};
+use site::Site;
+use std::process::ExitCode;
+
+/// Everything that `cargo ci` checks, in the order in which it does: what fails soonest comes first.
+const CHECKS: &[Check] = &[
+    Check { name: "format", run: cargo::format },
+    Check { name: "shape: size", run: shape::size },
+    Check { name: "shape: layers", run: shape::layers },
+    Check { name: "shape: words", run: shape::words },
+    Check { name: "lints", run: cargo::lints },
+    Check { name: "tests", run: cargo::tests },
+    Check { name: "node for arm64", run: cargo::node_for_arm64 },
+    Check { name: "image", run: image::builds },
+    Check { name: "inspect", run: image::three_inspections_agree },
+    Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
+    Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
+    Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+    Check {
+        name: "vm: not ready in time",
+        run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
+    },
+    Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+    Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
+];
+
+fn main() -> ExitCode {
+    let report = Report::new(Verbosity::Normal, Color::Auto);
+    match ci(&report) {
+        Ok(tally) => {
+            report.data(tally.to_string());
+            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            report.error(&error);
+            ExitCode::from(error.kind as u8)
+        }
+    }
+}
+
+fn ci(report: &Report) -> Result<check::Tally> {
+    let checks = chosen(std::env::args().skip(1))?;
+    // Nobody may be there to answer, and whoever runs the tests wants what they need.
+    host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
+    Ok(check::run(&Site::new(report)?, &checks))
+}
+
+/// All checks, or those whose names begin with one of the words.
+fn chosen(words: impl Iterator<Item = String>) -> Result<Vec<&'static Check>> {
+    let words: Vec<String> = words.collect();
+    if let Some(word) = words.iter().find(|word| !CHECKS.iter().any(|check| check.name.starts_with(word.as_str()))) {
+        let names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        return Err(
+            Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
+        );
+    }
+    Ok(CHECKS.iter().filter(|check| words.is_empty() || words.iter().any(|word| check.name.starts_with(word.as_str()))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(words: &[&str]) -> Vec<&'static str> {
+        chosen(words.iter().map(|word| word.to_string())).unwrap().into_iter().map(|check| check.name).collect()
+    }
+
+    #[test]
+    fn without_a_word_every_check_runs() {
+        assert_eq!(names(&[]).len(), CHECKS.len());
+    }
+
+    #[test]
+    fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
+        assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
+        let error = chosen(["no-such".to_owned()].into_iter()).err().unwrap();
+        assert!(error.to_string().contains("the checks are: format, "));
+    }
+}

@@ -4,6 +4,9 @@ use super::console::Event;
 use crate::report::duration;
 use std::time::Duration;
 
+/// A phase that is not worth a place of its own in the summary takes less than this.
+const SHORT: Duration = Duration::from_millis(100);
+
 /// A boot, from power-on to READY.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Boot {
@@ -49,11 +52,13 @@ impl Boot {
         }
     }
 
-    /// One line about a boot that is ready.
+    /// One line about a boot that is ready. Phases of less than a tenth of a second are summed up.
     pub fn summary(&self) -> String {
-        let firmware = std::iter::once(("firmware", self.firmware));
-        let phases = self.phases.iter().map(|(name, time)| (name.as_str(), *time));
-        let parts: Vec<String> = firmware.chain(phases).map(|(name, time)| format!("{name} {}", duration(time))).collect();
+        let (long, short): (Vec<_>, Vec<_>) = self.phases.iter().partition(|(_, time)| *time >= SHORT);
+        let rest = short.iter().map(|(_, time)| *time).sum();
+        let parts = [("firmware", self.firmware)].into_iter();
+        let parts = parts.chain(long.iter().map(|(name, time)| (name.as_str(), *time))).chain((!short.is_empty()).then_some(("the rest", rest)));
+        let parts: Vec<String> = parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
         let addresses = if self.addresses.is_empty() { String::new() } else { format!("; {}", self.addresses.join(", ")) };
         format!("ready after {}: {}{addresses}", duration(self.ready.unwrap_or_default()), parts.join(", "))
     }
@@ -76,8 +81,12 @@ mod tests {
 
     #[test]
     fn the_summary_says_how_long_each_phase_took() {
-        let boot = boot("init: phase early 4.500\ninit: phase mounts 6.000\ninit: address 10.0.2.15/24 on eth0\ninit: READY\n");
-        assert_eq!(boot.summary(), "ready after 13.0 s: firmware 5.5 s, early 4.5 s, mounts 1.5 s; 10.0.2.15/24 on eth0");
+        let boot = boot("init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: phase logs 6.030\n\
+                         init: address 10.0.2.15/24 on eth0\ninit: READY 6.1\n");
+        assert_eq!(
+            boot.summary(),
+            "ready after 15.0 s: firmware 5.5 s, mounts 4.5 s, data 1.5 s, the rest 0.03 s; 10.0.2.15/24 on eth0"
+        );
     }
 
     #[test]

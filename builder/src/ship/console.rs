@@ -8,8 +8,8 @@ const LONGEST_LINE: usize = 16 << 10;
 /// How the kernel starts its last words.
 const PANIC: &str = "Kernel panic - not syncing";
 
-/// How the UEFI firmware (edk2's BdsDxe) says that nothing on the disk can be started.
-const NOTHING_TO_BOOT: &str = "No bootable option or device was found";
+/// What the UEFI firmware (edk2) says when nothing on the disk can be started: its last resort is its own shell, where it has one.
+const NOTHING_TO_BOOT: [&str; 2] = ["UEFI Interactive Shell", "No bootable option or device was found"];
 
 /// One line of the console without control characters, and what it means.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,7 +121,8 @@ pub fn read(line: &str) -> Option<Event> {
     if let Some(why) = after(PANIC) {
         return Some(Event::Failed(format!("the kernel panicked: {}", why.trim_start_matches(':').trim_start())));
     }
-    after(NOTHING_TO_BOOT).map(|_| Event::Failed("the firmware found nothing to boot on the disk".to_owned()))
+    let nothing = NOTHING_TO_BOOT.into_iter().find_map(after);
+    nothing.map(|_| Event::Failed("the firmware could start nothing on the disk".to_owned()))
 }
 
 #[cfg(test)]
@@ -181,7 +182,9 @@ mod tests {
 
     #[test]
     fn an_empty_disk_is_a_failure() {
-        assert!(matches!(read("BdsDxe: No bootable option or device was found."), Some(Event::Failed(_))));
+        for line in ["UEFI Interactive Shell v2.2", "BdsDxe: No bootable option or device was found."] {
+            assert!(matches!(read(line), Some(Event::Failed(_))));
+        }
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl<'a> Node<'a> {
     }
 
     fn listen(&mut self, patience: Duration) -> Result<Listened> {
+        crate::produce::stop::check()?;
         let heard = self.machine.wait(patience)?;
         let lines: Vec<Line> = match &heard {
             Heard::Said(bytes) => self.console.feed(bytes),

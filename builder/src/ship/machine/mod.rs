@@ -113,3 +113,20 @@ pub(super) fn scratch(near: &std::path::Path) -> Result<tempfile::TempDir> {
 fn absolute(path: &std::path::Path) -> Result<PathBuf> {
     std::path::absolute(path).or_build(|| format!("cannot find where `{}` is", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let error = tool("no-such-tool", "no-such-package", &[]).unwrap_err();
+        assert_eq!(error.to_string(), "error: `no-such-tool` is not installed\nhint: apt-get install no-such-package");
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_quoted() {
+        let error = tool("qemu-img", "qemu-utils", &["no-such-verb".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("`qemu-img` failed") && error.contains("no-such-verb"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Installs what is missing, with the tools that own it: `apt-get` and `rustup`.
+
+use super::missing;
+use super::tool::{Remedy, Tool, find_program};
+use crate::error::{Error, Result};
+use crate::report::{Outcome, Report};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+/// What may be done to this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consent {
+    /// The user has said yes beforehand.
+    pub yes: bool,
+    /// The network may not be used.
+    pub offline: bool,
+}
+
+/// Installs those of `tools` that are missing: it says what, and asks unless the user has said yes or nobody is there to answer.
+/// When nothing is missing it costs a few look-ups of files.
+pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
+    let lacking: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_there()).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let commands = commands(&lacking);
+    if commands.is_empty() || consent.offline || !may_install(report, &lacking) {
+        return Err(missing(&lacking));
+    }
+    for tool in &lacking {
+        report.note(format!("`{}` is missing: it {} ({})", tool.name, tool.why, tool.remedy));
+    }
+    if !consent.yes && report.can_ask() && !report.confirm("install what is missing?") {
+        return Err(missing(&lacking));
+    }
+    for command in &commands {
+        run(report, command)?;
+    }
+    let lacking: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_there()).collect();
+    if lacking.is_empty() { Ok(()) } else { Err(missing(&lacking)) }
+}
+
+/// The commands that install these tools, each with its words.
+fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
+    let packages = pick(tools, |remedy| if let Remedy::Package(package) = remedy { Some(package) } else { None });
+    let targets = pick(tools, |remedy| if let Remedy::RustTarget(target) = remedy { Some(target) } else { None });
+    let words = |line: &str, more: Vec<String>| line.split(' ').map(str::to_owned).chain(more).collect();
+    let mut commands = Vec::new();
+    if !packages.is_empty() {
+        commands.push(words("apt-get update", vec![]));
+        commands.push(words("apt-get install -y --no-install-recommends", packages));
+    }
+    if !targets.is_empty() {
+        commands.push(words("rustup target add", targets));
+    }
+    commands
+}
+
+fn pick(tools: &[&Tool], part: impl Fn(&Remedy) -> Option<&String>) -> Vec<String> {
+    let mut names: Vec<String> = tools.iter().filter_map(|tool| part(&tool.remedy).cloned()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Debian packages can be installed on Debian and its children alone; elsewhere the error names them.
+fn may_install(report: &Report, tools: &[&Tool]) -> bool {
+    let debian = Path::new("/etc/debian_version").exists() && find_program("apt-get").is_some();
+    let packages = tools.iter().any(|tool| matches!(tool.remedy, Remedy::Package(_)));
+    if packages && !debian {
+        report.note("this is not Debian: the packages in the hints have other names here");
+    }
+    debian || !packages
+}
+
+/// Runs one command, as root where the system is changed, and shows the end of what it said when it fails.
+fn run(report: &Report, words: &[String]) -> Result<()> {
+    let mut words = words.to_vec();
+    if words[0] == "apt-get" && !rustix::process::geteuid().is_root() {
+        words.insert(0, "sudo".to_owned());
+    }
+    let line = words.join(" ");
+    let step = report.step(words[..words.len().min(3)].join(" "));
+    step.doing(line.clone());
+    // stdin stays the user's: sudo may ask for a password.
+    let output = Command::new(&words[0])
+        .args(&words[1..])
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|child| child.wait_with_output())
+        .map_err(|error| Error::build(format!("cannot start `{}`", words[0])).cause(error).hint(format!("as root: {line}")))?;
+    if !output.status.success() {
+        let said = [output.stdout, output.stderr].concat();
+        let lines: Vec<String> = String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
+        let last = lines[lines.len().saturating_sub(10)..].join("\n  | ");
+        return Err(Error::build(format!("`{line}` failed: {}", output.status))
+            .cause(last)
+            .hint("run it yourself, and then this again"));
+    }
+    step.done("", None, Outcome::Ran);
+    Ok(())
+}
+
+/// Where the Rust compiler of this project has its libraries; none without one.
+pub(super) fn rust_sysroot() -> Option<PathBuf> {
+    static SYSROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let ask = || {
+        let output = Command::new("rustc").args(["--print", "sysroot"]).stderr(Stdio::null()).output().ok()?;
+        let path = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| PathBuf::from(path.trim()))
+    };
+    SYSROOT.get_or_init(ask).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Color, Verbosity};
+
+    #[test]
+    fn each_owner_is_asked_once_for_all_that_it_has() {
+        let tools = [
+            Tool::package("b", "pack-b", ""),
+            Tool::rust_target("some-target", ""),
+            Tool::package("a", "pack-a", ""),
+            Tool::package("b2", "pack-b", ""),
+            Tool::other("c", "", "find it"),
+        ];
+        let lines: Vec<String> = commands(&tools.iter().collect::<Vec<_>>()).iter().map(|words| words.join(" ")).collect();
+        assert_eq!(
+            lines,
+            ["apt-get update", "apt-get install -y --no-install-recommends pack-a pack-b", "rustup target add some-target"]
+        );
+    }
+
+    #[test]
+    fn nothing_is_installed_without_the_network() {
+        let report = Report::new(Verbosity::Quiet, Color::Never);
+        let tools = [Tool::package("no-such-tool", "no-such-package", "is wanted")];
+        let error = set_up(&report, &tools, Consent { yes: true, offline: true }).unwrap_err();
+        assert!(error.to_string().contains("apt-get install no-such-package"));
+    }
+
+    #[test]
+    fn nothing_is_done_when_nothing_is_missing() {
+        let report = Report::new(Verbosity::Quiet, Color::Never);
+        set_up(&report, &[Tool::package("sh", "no-such-package", "")], Consent { yes: false, offline: true }).unwrap();
+    }
+}

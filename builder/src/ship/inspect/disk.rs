@@ -1,0 +1,101 @@
+//! The disk: its partitions, and the UKI in them.
+
+use crate::error::{Context, Error, Result};
+use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
+use osbuild_formats::fat;
+use osbuild_formats::gpt::{Geometry, Health, Label};
+use serde::Serialize;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// A disk with a GUID partition table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Disk {
+    /// Logical sector size in bytes.
+    pub sector_size: u64,
+    /// The disk's GUID.
+    pub disk_guid: String,
+    /// Whether both copies of the table are good and say the same.
+    pub table_is_sound: bool,
+    /// Its partitions, in the order of their numbers.
+    pub partitions: Vec<Partition>,
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Partition {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// What its type GUID means, or the GUID itself.
+    #[serde(rename = "type")]
+    pub purpose: String,
+    /// Its own GUID.
+    pub guid: String,
+    /// Where it starts, in bytes.
+    pub start: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its attribute bits, in hexadecimal.
+    pub attributes: String,
+}
+
+/// The UKI's path and bytes.
+type Uki = (String, Vec<u8>);
+
+/// The sector size of a disk with a partition table; none for a file that is no disk.
+pub(super) fn sector_size(file: &mut File) -> Option<u64> {
+    [512, 4096].into_iter().find(|size| {
+        let mut magic = [0; 8];
+        file.read_exact_at(&mut magic, *size).is_ok() && magic == *b"EFI PART"
+    })
+}
+
+/// Reads the table, and the UKI on the EFI system partition.
+pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<(Disk, Uki)> {
+    let broken = || "the partition table is damaged".to_owned();
+    let geometry = Geometry::new(sector_size, size).or_build(broken)?;
+    let label = Label::read(file, geometry).or_build(broken)?;
+    let table = label.table();
+    let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
+    let esp = partitions.iter().find(|partition| partition.purpose == "esp");
+    let esp = esp.ok_or_else(|| Error::build("the disk has no EFI system partition"))?;
+    let uki = boot_file(file, esp, size)?;
+    let table_is_sound = label.health() == Health::Sound;
+    Ok((Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_is_sound, partitions }, uki))
+}
+
+fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
+    let guid = partition.type_guid.to_string();
+    let known = [(ESP_TYPE, "esp"), (SLOT_TYPE, "slot"), (DATA_TYPE, "data")];
+    let purpose =
+        known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(&guid)).map_or(guid.clone(), |(_, name)| name.to_owned());
+    Partition {
+        number: partition.number,
+        name: partition.name.clone(),
+        purpose,
+        guid: partition.guid.to_string(),
+        start: partition.first * sector_size,
+        size: partition.sectors() * sector_size,
+        attributes: format!("{:#x}", partition.attributes),
+    }
+}
+
+/// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
+fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Uki> {
+    if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
+        return Err(Error::build("the EFI system partition ends behind the disk"));
+    }
+    let mut bytes = vec![0; esp.size as usize];
+    file.read_exact_at(&mut bytes, esp.start).or_build(|| "cannot read the EFI system partition".to_owned())?;
+    let files = fat::read(&bytes).or_build(|| "the EFI system partition is damaged".to_owned())?;
+    let boot = files.into_iter().find(|file| {
+        let path = file.path.trim_start_matches('/').to_ascii_uppercase();
+        path.starts_with("EFI/BOOT/BOOT") && path.ends_with(".EFI")
+    });
+    let boot = boot.ok_or_else(|| Error::build("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))?;
+    Ok((boot.path, boot.bytes))
+}

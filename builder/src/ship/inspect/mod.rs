@@ -1,0 +1,125 @@
+//! `osbuild inspect`: what is in an image, a UKI or an initramfs, read from its bytes alone.
+//!
+//! Sizes, modes and names come from the root's layers themselves; versions from the inventory that the builder puts beside them. Where the
+//! two disagree the file is not what it says it is, and that is an error.
+
+mod disk;
+mod root;
+mod text;
+mod uki;
+
+pub use disk::{Disk, Partition};
+pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
+pub use uki::{Section, Uki};
+
+use crate::error::{Context, Error, Result};
+use serde::Serialize;
+use std::path::Path;
+
+/// What was found in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Inspection {
+    /// What the file is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its partitions, for an image.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
+    /// The UKI, for one or for an image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uki: Option<Uki>,
+    /// The parts of the initramfs.
+    pub initramfs: Initramfs,
+    /// What the node runs.
+    #[serde(flatten)]
+    pub root: Root,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A whole disk.
+    Image,
+    /// A unified kernel image.
+    Uki,
+    /// What the kernel unpacks first.
+    Initramfs,
+}
+
+/// Looks into the file. What it is shows in its first bytes.
+pub fn inspect(path: &Path) -> Result<Inspection> {
+    let mut file = std::fs::File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?;
+    let size = file.metadata().or_build(|| format!("cannot read `{}`", path.display()))?.len();
+    if let Some(sector_size) = disk::sector_size(&mut file) {
+        let (disk, (name, bytes)) = disk::read(&mut file, size, sector_size)?;
+        let (uki, initramfs) = uki::read(&bytes, Some(name))?;
+        return Inspection::of(Kind::Image, size, Some(disk), Some(uki), initramfs);
+    }
+    let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    match bytes.get(..4) {
+        Some([b'M', b'Z', ..]) => {
+            let (uki, initramfs) = uki::read(&bytes, None)?;
+            Inspection::of(Kind::Uki, size, None, Some(uki), initramfs)
+        }
+        Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Inspection::of(Kind::Initramfs, size, None, None, &bytes),
+        _ => Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
+    }
+}
+
+impl Inspection {
+    fn of(kind: Kind, size: u64, disk: Option<Disk>, uki: Option<Uki>, initramfs: &[u8]) -> Result<Self> {
+        let (initramfs, root) = root::read(initramfs)?;
+        Ok(Inspection { kind, size, disk, uki, initramfs, root })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_formats::cpio::{Entry, write};
+    use std::fs;
+    use std::process::Command;
+
+    const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {}, "pods": {},
+        "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 7, "sha256": "cd" }] }"#;
+
+    /// An initramfs with two layers that mkfs.erofs made; the higher one has the newer `init`.
+    fn initramfs(folder: &Path) -> std::path::PathBuf {
+        let mut entries = vec![Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()), Entry::directory("/layers", 0o755)];
+        for (name, init) in [("00-base.erofs", "old"), ("01-init.erofs", "newinit")] {
+            let root = folder.join(name).with_extension("");
+            fs::create_dir_all(root.join("bin")).unwrap();
+            fs::write(root.join("bin/init"), init).unwrap();
+            let layer = folder.join(name);
+            assert!(Command::new("mkfs.erofs").arg("--quiet").args([&layer, &root]).status().unwrap().success());
+            entries.push(Entry::file(&format!("/layers/{name}"), 0o444, fs::read(layer).unwrap()));
+        }
+        let path = folder.join("initramfs.cpio");
+        fs::write(&path, write(&entries, Vec::new()).unwrap()).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_topmost_layer_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = inspect(&initramfs(folder.path())).unwrap();
+        assert_eq!(found.kind, Kind::Initramfs);
+        assert_eq!(found.initramfs.layers.iter().map(|layer| layer.files).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!((found.root.binaries[0].name.as_str(), found.root.binaries[0].size), ("init", 7));
+        let json = serde_json::to_value(&found).unwrap();
+        assert_eq!((&json["binaries"][0]["version"], &json["kind"]), (&"0.1.0".into(), &"initramfs".into()));
+    }
+
+    #[test]
+    fn what_is_nothing_of_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for bytes in [&b""[..], b"MZ", b"070701", b"hello, world", &[0; 8192]] {
+            fs::write(&path, bytes).unwrap();
+            assert!(inspect(&path).is_err(), "{bytes:?}");
+        }
+    }
+}

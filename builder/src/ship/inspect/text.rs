@@ -1,0 +1,66 @@
+//! An inspection as text for people.
+
+use super::{Disk, Inspection, Kind, Uki};
+use crate::report::bytes;
+use std::fmt::{self, Display, Formatter};
+
+impl Display for Inspection {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Image => "image",
+            Kind::Uki => "UKI",
+            Kind::Initramfs => "initramfs",
+        };
+        let root = &self.root;
+        writeln!(f, "{kind} of {} for {}, {}", root.recipe, root.architecture, bytes(self.size))?;
+        writeln!(f, "lock sha256:{}, epoch {}", root.lock, root.epoch)?;
+        self.disk.iter().try_for_each(|disk| show_disk(f, disk))?;
+        self.uki.iter().try_for_each(|uki| show_uki(f, uki))?;
+        writeln!(f, "\ninitramfs, {}", bytes(self.initramfs.size))?;
+        for layer in &self.initramfs.layers {
+            writeln!(f, "  {:32} {:>9}  {} files", layer.name, bytes(layer.size), layer.files)?;
+        }
+        writeln!(f, "\nbinaries in /bin: {}", root.binaries.len())?;
+        for binary in &root.binaries {
+            writeln!(
+                f,
+                "  {:24} {:12} {:>9}  {}  {}",
+                binary.name,
+                binary.version,
+                bytes(binary.size),
+                binary.mode,
+                binary.component
+            )?;
+        }
+        writeln!(f, "\nkernel {}", root.kernel)?;
+        writeln!(f, "\nprebuilt")?;
+        for (name, version) in &root.prebuilt {
+            writeln!(f, "  {name:24} {version}")?;
+        }
+        writeln!(f, "\nstatic pods")?;
+        for pod in &root.pods {
+            writeln!(f, "  {:24} {}", pod.name, pod.images.join(" "))?;
+        }
+        write!(f, "\nbiggest files")?;
+        root.biggest.iter().try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
+    }
+}
+
+fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
+    let sound = if disk.table_is_sound { "" } else { ", THE COPIES OF THE TABLE DIFFER" };
+    writeln!(f, "\ndisk {}, sectors of {} bytes{sound}", disk.disk_guid, disk.sector_size)?;
+    for partition in &disk.partitions {
+        let (number, name, purpose) = (partition.number, &partition.name, &partition.purpose);
+        let (start, size) = (bytes(partition.start), bytes(partition.size));
+        writeln!(f, "  {number} {name:8} {purpose:5} {size:>9} at {start:>9}  {}  {}", partition.guid, partition.attributes)?;
+    }
+    Ok(())
+}
+
+fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
+    writeln!(f, "\nUKI{}, {}", uki.path.as_ref().map(|path| format!(" {path}")).unwrap_or_default(), bytes(uki.size))?;
+    for section in &uki.sections {
+        writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
+    }
+    writeln!(f, "  command line: {}", uki.command_line)
+}

@@ -1,0 +1,48 @@
+//! The unified kernel image: its sections and the kernel's command line.
+
+use crate::error::{Context, Result};
+use osbuild_formats::{pe, uki};
+use serde::Serialize;
+
+/// A UKI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Uki {
+    /// Its path on the EFI system partition, when it was found there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The kernel's release, as `uname -r` says it.
+    pub uname: String,
+    /// The kernel's command line.
+    pub command_line: String,
+    /// Its sections, in the order of the file.
+    pub sections: Vec<Section>,
+}
+
+/// A section of the UKI.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// Size of its data in bytes.
+    pub size: u64,
+}
+
+/// Reads a UKI, and gives its initramfs too.
+pub(super) fn read(bytes: &[u8], path: Option<String>) -> Result<(Uki, &[u8])> {
+    let parts = uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?;
+    let image = pe::Image::parse(bytes).or_build(|| "cannot read the UKI".to_owned())?;
+    let sections = image.sections.iter().map(|section| Section { name: section.name.clone(), size: section.data().len() as u64 });
+    let plain = |text: &str| text.trim_end_matches(['\0', '\n', ' ']).to_owned();
+    let uki = Uki {
+        path,
+        size: bytes.len() as u64,
+        uname: plain(parts.uname),
+        command_line: plain(parts.command_line),
+        sections: sections.collect(),
+    };
+    Ok((uki, parts.initramfs))
+}

@@ -1,0 +1,113 @@
+//! What cargo itself can check: format, lints, tests, and the node's crates for the other architecture.
+
+use crate::check::Verdict;
+use crate::site::{Ran, Site};
+use osbuild::error::{Context, Error, Problem, Result};
+use osbuild::plan::Architecture;
+use serde_json::Value;
+
+/// The whole workspace is formatted.
+pub fn format(site: &Site) -> Result<Verdict> {
+    site.finish("format", site.cargo().args(["fmt", "--all", "--check"]))?;
+    Ok(Verdict::holds(""))
+}
+
+/// The compiler and clippy have nothing to say.
+pub fn lints(site: &Site) -> Result<Verdict> {
+    site.finish(
+        "lints",
+        site.cargo().args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    )?;
+    Ok(Verdict::holds(""))
+}
+
+/// Every test of the workspace passes, and none is passed over.
+pub fn tests(site: &Site) -> Result<Verdict> {
+    let ran = site.run("tests", site.cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    let counted = count(&ran.said);
+    let mut problems: Vec<Problem> = counted.names.iter().map(|name| Problem::new(format!("the test `{name}` failed"))).collect();
+    problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
+    problems.extend((0..counted.ignored).map(|_| Problem::new("a test was passed over")));
+    if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
+        problems.push(Problem::new("the tests did not run to their end"));
+    }
+    if let Some(last) = problems.last_mut() {
+        last.log = evidence(&ran).problems.pop().and_then(|problem| problem.log);
+    }
+    Ok(Verdict { passed: counted.passed, problems, said: format!("{} tests", counted.passed) })
+}
+
+/// What failed tests and compilers said, without the long lists of what passed.
+fn evidence(ran: &Ran) -> Error {
+    let telling =
+        |line: &&str| !(line.starts_with("test ") && line.ends_with(" ok") || line.trim_start().starts_with("Compiling "));
+    let said = ran.said.lines().filter(telling).collect::<Vec<_>>().join("\n");
+    Ran { code: ran.code, said, log: ran.log.clone() }.failure("`cargo test` failed")
+}
+
+/// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers come from the summaries.
+#[derive(Debug, Default, PartialEq)]
+struct Counted {
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+    names: Vec<String>,
+}
+
+fn count(said: &str) -> Counted {
+    let mut counted = Counted::default();
+    for line in said.lines() {
+        if let Some((_, rest)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) {
+            let number = |word| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok()).unwrap_or(0);
+            counted.passed += number("passed");
+            counted.failed += number("failed");
+            counted.ignored += number("ignored");
+        } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            counted.names.push(name.to_owned());
+        }
+    }
+    counted
+}
+
+/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker.
+pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
+    let packages = node_packages(site)?;
+    let target = Architecture::Arm64.rust_musl();
+    let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
+    let mut cargo = site.cargo();
+    cargo.args(["build", "--quiet", "--locked", "--profile", "node", "--target", target]).env(linker, "rust-lld");
+    for package in &packages {
+        cargo.args(["--package", package]);
+    }
+    site.finish("node-for-arm64", &mut cargo)?;
+    Ok(Verdict::holds(packages.join(" ")))
+}
+
+/// The workspace's packages in `components/` that have a program.
+fn node_packages(site: &Site) -> Result<Vec<String>> {
+    let mut cargo = site.cargo();
+    cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
+    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
+        .or_build(|| "cannot read cargo's metadata".to_owned())?;
+    let components = site.root.join("components");
+    let packages = metadata["packages"].as_array().into_iter().flatten().filter(|package| {
+        let inside = package["manifest_path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(&components));
+        let program = package["targets"].as_array().into_iter().flatten().any(|target| target["kind"][0] == "bin");
+        inside && program
+    });
+    let names: Vec<String> = packages.filter_map(|package| package["name"].as_str().map(str::to_owned)).collect();
+    if names.is_empty() { Err(Error::build("the node has no crates")) } else { Ok(names) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtests_words_are_understood() {
+        let said = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
+                    test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
+                    test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(count(said), Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] });
+    }
+}

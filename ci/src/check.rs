@@ -1,0 +1,98 @@
+//! A check: a name, something to run, and what came of it. All run, even when one of them failed.
+
+use crate::site::Site;
+use osbuild::error::{Error, Kind, Problem, Result};
+use osbuild::report::Outcome;
+use std::fmt;
+
+/// One row of the table of checks.
+pub struct Check {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does. An error counts as one failure.
+    pub run: fn(&Site) -> Result<Verdict>,
+}
+
+/// What came of a check.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// How many claims held.
+    pub passed: usize,
+    /// Those that did not.
+    pub problems: Vec<Problem>,
+    /// What the check's line says.
+    pub said: String,
+}
+
+impl Verdict {
+    /// One claim, which holds.
+    pub fn holds(said: impl Into<String>) -> Self {
+        Verdict { passed: 1, problems: Vec::new(), said: said.into() }
+    }
+
+    /// One claim, which holds when there are no problems.
+    pub fn of(problems: Vec<Problem>, said: impl Into<String>) -> Self {
+        Verdict { passed: usize::from(problems.is_empty()), problems, said: said.into() }
+    }
+}
+
+/// The sum of all checks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Claims that held.
+    pub passed: usize,
+    /// Claims that did not.
+    pub failed: usize,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+impl Tally {
+    fn add(&mut self, verdict: &Verdict) {
+        self.passed += verdict.passed;
+        self.failed += verdict.problems.len();
+    }
+}
+
+/// Runs every check, with a line for each.
+pub fn run(site: &Site, checks: &[&Check]) -> Tally {
+    let mut tally = Tally::default();
+    for check in checks {
+        let step = site.report.step(check.name);
+        let verdict = judge((check.run)(site));
+        let said = match verdict.problems.len() {
+            0 => verdict.said.clone(),
+            failed => format!("{failed} FAILED"),
+        };
+        step.done(&said, None, Outcome::Ran);
+        tally.add(&verdict);
+        if !verdict.problems.is_empty() {
+            site.report.error(&Error::many(Kind::Build, verdict.problems));
+        }
+    }
+    tally
+}
+
+/// A check that broke has failed.
+fn judge(result: Result<Verdict>) -> Verdict {
+    result.unwrap_or_else(|error| Verdict { problems: error.problems, ..Verdict::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_is_counted_even_when_one_breaks() {
+        let fails_twice = Verdict { passed: 3, problems: vec![Problem::new("one"), Problem::new("two")], said: String::new() };
+        let mut tally = Tally::default();
+        for result in [Err(Error::build("broken")), Ok(fails_twice), Ok(Verdict::holds("well"))] {
+            tally.add(&judge(result));
+        }
+        assert_eq!(tally.to_string(), "4 passed, 3 failed");
+    }
+}

@@ -1,0 +1,52 @@
+//! The shape of the code, as tests: sizes, layers and words.
+
+mod code;
+mod layers;
+mod size;
+mod words;
+
+use crate::check::Verdict;
+use crate::site::Site;
+use code::Source;
+use osbuild::error::{Context, Result};
+use std::fs;
+
+/// Functions of at most 70 lines, files of at most 600.
+pub fn size(site: &Site) -> Result<Verdict> {
+    let sources = sources(site)?;
+    Ok(Verdict::of(sources.iter().flat_map(size::problems).collect(), format!("{} files", sources.len())))
+}
+
+/// Each module uses only what is beneath it, and each right has one owner.
+pub fn layers(site: &Site) -> Result<Verdict> {
+    let mut problems: Vec<_> = sources(site)?.iter().flat_map(layers::problems).collect();
+    for (file, text) in texts(site, ".toml")? {
+        problems.extend(layers::crate_problems(&file, &text));
+    }
+    Ok(Verdict::of(problems, ""))
+}
+
+/// No marks of unfinished work, no empty words in names, no path of a machine, no host of a registry.
+pub fn words(site: &Site) -> Result<Verdict> {
+    let sources = sources(site)?;
+    let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
+    problems.extend(sources.iter().filter_map(|source| words::in_path(&source.file)));
+    for (file, text) in texts(site, "")? {
+        problems.extend(words::in_text(&file, &text));
+    }
+    Ok(Verdict::of(problems, ""))
+}
+
+fn sources(site: &Site) -> Result<Vec<Source>> {
+    Ok(texts(site, ".rs")?.into_iter().map(|(file, text)| Source::new(file, text)).collect())
+}
+
+/// The files of git whose names end so, with their texts. What is not UTF-8 is not text.
+fn texts(site: &Site, end: &str) -> Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    for file in site.files()?.into_iter().filter(|file| file.ends_with(end)) {
+        let bytes = fs::read(site.root.join(&file)).or_build(|| format!("cannot read `{file}`"))?;
+        texts.extend(String::from_utf8(bytes).ok().map(|text| (file, text)));
+    }
+    Ok(texts)
+}

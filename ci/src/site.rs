@@ -1,0 +1,129 @@
+//! Where the checks work: the checkout, and the folders that outlive it.
+
+use osbuild::error::{Context, Error, LogTail, Result};
+use osbuild::produce::store::Store;
+use osbuild::report::Report;
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How many of a failed command's last lines are shown.
+const TAIL: usize = 60;
+
+/// The checkout and what belongs to it.
+pub struct Site<'a> {
+    /// The only way to the terminal.
+    pub report: &'a Report,
+    /// The checkout.
+    pub root: PathBuf,
+    /// Where `osbuild run` keeps what holds for this machine.
+    pub machine: PathBuf,
+    compiled: PathBuf,
+    logs: PathBuf,
+    project: RefCell<PathBuf>,
+}
+
+/// What a command that ran to its end has left.
+pub struct Ran {
+    /// Its exit code, or none if a signal ended it.
+    pub code: Option<i32>,
+    /// All that it wrote to stdout and stderr.
+    pub said: String,
+    /// The file with the same text.
+    pub log: PathBuf,
+}
+
+impl<'a> Site<'a> {
+    /// The checkout that this program was compiled from.
+    pub fn new(report: &'a Report) -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the checkout").to_owned();
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
+        let (machine, compiled) = (store.state("run")?, store.state("ci-target")?);
+        let logs = root.join("out/ci");
+        fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
+        Ok(Site { report, project: RefCell::new(root.clone()), root, machine, compiled, logs })
+    }
+
+    /// The checkout that images are built from: this one, or the copy whose lock was renewed.
+    pub fn project(&self) -> PathBuf {
+        self.project.borrow().clone()
+    }
+
+    /// From now on images are built from this checkout.
+    pub fn move_to(&self, project: PathBuf) {
+        *self.project.borrow_mut() = project;
+    }
+
+    /// cargo, with a folder for what it compiles that all checkouts of this user share: crates are compiled once.
+    pub fn cargo(&self) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.compiled).env("CARGO_TERM_COLOR", "never");
+        command
+    }
+
+    /// cargo, with the folder that `cargo osbuild` of this checkout uses.
+    pub fn release_cargo(&self) -> Command {
+        let mut command = Command::new("cargo");
+        command.current_dir(&self.root).env("CARGO_TERM_COLOR", "never");
+        command
+    }
+
+    /// The program `osbuild`, as a user would run it, at work on [`Self::project`].
+    pub fn osbuild(&self) -> Result<Command> {
+        let ours = std::env::current_exe().or_build(|| "cannot find this program".to_owned())?;
+        let mut command = Command::new(ours.with_file_name("osbuild"));
+        command.current_dir(self.project());
+        Ok(command)
+    }
+
+    /// Every file that git knows, relative to the checkout.
+    pub fn files(&self) -> Result<Vec<String>> {
+        let mut git = Command::new("git");
+        let ran = self.finish("files", git.current_dir(&self.root).args(["ls-files", "-z"]))?;
+        Ok(ran.said.split_terminator('\0').map(str::to_owned).filter(|file| self.root.join(file).is_file()).collect())
+    }
+
+    /// The path of the log `name`.
+    pub fn log(&self, name: &str) -> PathBuf {
+        self.logs.join(format!("{name}.log"))
+    }
+
+    /// Runs a command to its end. Its words go to the log `name`.
+    pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
+        let log = self.log(name);
+        let cannot = || format!("cannot write `{}`", log.display());
+        let file = File::create(&log).or_build(cannot)?;
+        let other = file.try_clone().or_build(cannot)?;
+        let line = line(command);
+        let started = Instant::now();
+        let status =
+            command.stdin(Stdio::null()).stdout(file).stderr(other).status().or_build(|| format!("cannot start `{line}`"))?;
+        let said = String::from_utf8_lossy(&fs::read(&log).or_build(cannot)?).into_owned();
+        self.report.detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
+        Ok(Ran { code: status.code(), said, log })
+    }
+
+    /// Runs a command that must succeed.
+    pub fn finish(&self, name: &str, command: &mut Command) -> Result<Ran> {
+        let ran = self.run(name, command)?;
+        if ran.code == Some(0) { Ok(ran) } else { Err(ran.failure(&format!("`{}` failed", line(command)))) }
+    }
+}
+
+impl Ran {
+    /// An error that shows the end of what the command said.
+    pub fn failure(&self, message: &str) -> Error {
+        let lines: Vec<String> = self.said.lines().map(str::to_owned).collect();
+        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
+        Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
+    }
+}
+
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,179 @@
+//! What a probe pod sees inside the running node, held against what was promised.
+
+use super::node::{Node, ask, free_port};
+use crate::check::Verdict;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Problem, Result};
+use osbuild::plan::{BinaryName, Lock};
+use osbuild::report::bytes;
+use osbuild::ship::inspect::{Inspection, inspect};
+
+/// The recipe with the probe.
+const RECIPE: &str = "probe";
+
+/// Where the probe answers.
+const PORT: u16 = 7070;
+
+/// Size of the node's disk: larger than the image, so that DATA has to grow.
+const DISK_MIB: u64 = 6 << 10;
+
+/// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
+const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
+
+/// What is known of the node.
+struct Seen {
+    facts: String,
+    inspection: Inspection,
+    lock: Lock,
+}
+
+/// What is claimed, by name; the error says what is not so.
+type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
+
+const CLAIMS: &[Claim] = &[
+    ("exactly seven files in /bin", seven_files),
+    ("exactly three host daemons, and a shim a pod", three_daemons),
+    ("the root is read-only", read_only_root),
+    ("no shell and no script in the root", no_shell),
+    ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
+    ("what runs is what is locked", locked_versions),
+    ("inspect agrees with the running node", inspect_agrees),
+    ("DATA has grown to its disk", data_has_grown),
+    ("DATA is the only writable disk", only_writable_disk),
+];
+
+/// Boots the node with the probe once, and tries every claim on what it sees.
+pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
+    let port = free_port()?;
+    let (forward, size) = (format!("{port}:{PORT}"), DISK_MIB.to_string());
+    let node = Node::boot(site, "inside", RECIPE, &["--forward", &forward, "--disk-size", &size])?;
+    let facts = ask(port)?;
+    drop(node);
+    let path = Lock::path(RECIPE);
+    let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
+    let inspection = inspect(&site.project().join("out").join(RECIPE).join("image.raw"))?;
+    let seen = Seen { facts, inspection, lock: Lock::parse(&path, &text)? };
+    let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why));
+    let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
+    if !problems.is_empty() {
+        std::fs::write(site.log("inside.facts"), &seen.facts).or_build(|| "cannot keep the probe's report".to_owned())?;
+    }
+    Ok(Verdict { passed: CLAIMS.len() - problems.len(), problems, said: seen.memory()? })
+}
+
+impl Seen {
+    /// The words behind `name` in each fact of that name.
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
+        self.facts.lines().filter_map(move |line| Some(line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').collect()))
+    }
+
+    /// A number of the only fact of that name.
+    fn number(&self, name: &str, index: usize) -> std::result::Result<u64, String> {
+        let fact = self.all(name).next().ok_or_else(|| format!("the probe does not say `{name}`"))?;
+        fact.get(index).and_then(|number| number.parse().ok()).ok_or_else(|| format!("`{name}` has no number: {fact:?}"))
+    }
+
+    /// What a program says of its version.
+    fn version(&self, program: &str) -> String {
+        self.all("version").find(|fact| fact[0] == program).map(|fact| fact[1..].join(" ")).unwrap_or_default()
+    }
+
+    fn memory(&self) -> Result<String> {
+        let number = |index| self.number("memory", index).map_err(Error::build);
+        Ok(format!("{} claims, {} of memory in use", CLAIMS.len(), bytes(number(0)?.saturating_sub(number(1)?))))
+    }
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(found: T, wanted: T) -> std::result::Result<(), String> {
+    if found == wanted { Ok(()) } else { Err(format!("found {found:?}, not {wanted:?}")) }
+}
+
+fn seven_files(seen: &Seen) -> std::result::Result<(), String> {
+    let mut wanted = BinaryName::ALL.map(BinaryName::file_name).to_vec();
+    wanted.sort_unstable();
+    expect(seen.all("bin").map(|fact| fact[0]).collect(), wanted)
+}
+
+fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
+    let names =
+        |shim: bool| seen.all("host").map(|fact| fact[0]).filter(move |name| (*name == "containerd-shim-runc-v2") == shim);
+    let mut daemons: Vec<&str> = names(false).collect();
+    daemons.sort_unstable();
+    expect(daemons, vec!["containerd", "init", "kubelet"])?;
+    expect(names(true).count(), seen.inspection.root.pods.len())
+}
+
+fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
+    let root: Vec<_> = seen.all("mount").filter(|fact| fact[1] == "/").collect();
+    // The last mount on a place is the one that counts.
+    let flags = root.last().ok_or("nothing is mounted on /")?[3];
+    expect(flags.split(',').next(), Some("ro"))
+}
+
+fn no_shell(seen: &Seen) -> std::result::Result<(), String> {
+    expect(seen.all("shell").map(|fact| fact.join(" ")).collect(), Vec::<String>::new())
+}
+
+fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
+    let found: Vec<u64> = seen
+        .all("pod")
+        .filter(|fact| fact[0].ends_with("dhcp"))
+        .filter_map(|fact| u64::from_str_radix(fact[2], 16).ok())
+        .collect();
+    expect(found, vec![DHCP_CAPABILITIES])
+}
+
+fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
+    let linux = seen.lock.kernel_source.version.split('-').next().unwrap_or_default();
+    let mut wanted = vec![("linux", linux.to_owned())];
+    wanted.extend(seen.lock.go.iter().map(|go| (go.component.as_str(), go.version.trim_start_matches('v').to_owned())));
+    expect(wanted.len(), 4)?;
+    for (program, version) in wanted {
+        let found = seen.version(program);
+        let words = found.split([' ', '+', '-']).map(|word| word.trim_start_matches('v'));
+        if !words.into_iter().any(|word| word == version) {
+            return Err(format!("`{program}` says `{found}`, the lock {version}"));
+        }
+    }
+    Ok(())
+}
+
+fn inspect_agrees(seen: &Seen) -> std::result::Result<(), String> {
+    let root = &seen.inspection.root;
+    let mut names: Vec<&str> = root.binaries.iter().map(|binary| binary.name.as_str()).collect();
+    names.sort_unstable();
+    expect(names, seen.all("bin").map(|fact| fact[0]).collect())?;
+    expect(root.kernel.clone(), seen.version("linux"))?;
+    let upstream = root.binaries.iter().filter(|binary| !seen.version(&binary.name).is_empty());
+    let wrong: Vec<_> = upstream.filter(|binary| !seen.version(&binary.name).contains(&binary.version)).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(format!("the node runs other versions than {wrong:?}")) }
+}
+
+fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
+    let disk = DISK_MIB << 20;
+    let disks: Vec<_> = seen.all("disk").filter(|fact| fact[1] == disk.to_string()).collect();
+    expect(disks.len(), 1)?;
+    let others: u64 = seen
+        .inspection
+        .disk
+        .iter()
+        .flat_map(|disk| &disk.partitions)
+        .filter(|partition| partition.purpose != "data")
+        .map(|partition| partition.size)
+        .sum();
+    let data = seen.number("data", 0)?;
+    // ext4 keeps some of it for its journal and tables.
+    let least = (disk - others) / 10 * 9;
+    if data >= least { Ok(()) } else { Err(format!("DATA has {}, not at least {}", bytes(data), bytes(least))) }
+}
+
+fn only_writable_disk(seen: &Seen) -> std::result::Result<(), String> {
+    let on_disk = |fact: &Vec<&str>| fact[0].starts_with("/dev/");
+    let mut writable: Vec<&str> =
+        seen.all("mount").filter(on_disk).filter(|fact| fact[3].starts_with("rw")).map(|fact| fact[0]).collect();
+    writable.sort_unstable();
+    writable.dedup();
+    let data: Vec<&str> = seen.all("mount").filter(|fact| fact[1] == osbuild_abi::paths::DATA).map(|fact| fact[0]).collect();
+    expect(data.len(), 1)?;
+    expect(writable, data)
+}

@@ -1,0 +1,6 @@
+//! What is claimed of a running machine. One after another, with the code of `osbuild run`.
+
+pub mod boots;
+pub mod inside;
+mod node;
+pub mod refusals;

@@ -1,0 +1,95 @@
+//! A node that `osbuild run` boots while somebody looks at it.
+
+use crate::site::Site;
+use osbuild::error::{Context, Error, LogTail, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a node may take to get ready, and a probe to answer.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How often the log is looked at.
+const TICK: Duration = Duration::from_millis(200);
+
+/// A running `osbuild run`. Dropping it ends it as Ctrl-C would.
+pub struct Node {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Node {
+    /// Boots `recipe` with more flags, and comes back when it is ready. What is said goes to the log `name`.
+    pub fn boot(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+        let log = site.log(name);
+        let cannot = || format!("cannot write `{}`", log.display());
+        let file = File::create(&log).or_build(cannot)?;
+        let other = file.try_clone().or_build(cannot)?;
+        let mut osbuild = site.osbuild()?;
+        osbuild.args(["run", recipe, "--yes"]).args(flags).stdin(Stdio::null()).stdout(file).stderr(other);
+        let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
+        let mut node = Node { child, log };
+        node.ready()?;
+        Ok(node)
+    }
+
+    fn ready(&mut self) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        while self.said()?.lines().all(|line| !line.starts_with("ready after ")) {
+            let ended = self.child.try_wait().or_build(|| "cannot wait for `osbuild run`".to_owned())?;
+            if let Some(status) = ended {
+                return Err(self.failure(format!("`osbuild run` ended before the node was ready: {status}"))?);
+            }
+            if Instant::now() > end {
+                return Err(self.failure("the node did not get ready".to_owned())?);
+            }
+            std::thread::sleep(TICK);
+        }
+        Ok(())
+    }
+
+    /// All that was said so far.
+    pub fn said(&self) -> Result<String> {
+        let bytes = fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn failure(&self, message: String) -> Result<Error> {
+        let said = self.said()?;
+        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let lines = lines[lines.len().saturating_sub(40)..].to_vec();
+        Ok(Error::build(message).log(LogTail { lines, path: self.log.display().to_string() }))
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone already.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let _ = self.child.wait();
+    }
+}
+
+/// A port of the loopback that nobody uses now.
+pub fn free_port() -> Result<u16> {
+    let cannot = || "cannot find a free port".to_owned();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+    Ok(listener.local_addr().or_build(cannot)?.port())
+}
+
+/// All that a server on the loopback says until it closes, which ends with the line `end`.
+pub fn ask(port: u16) -> Result<String> {
+    let cannot = || "cannot ask the probe".to_owned();
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
+    stream.set_read_timeout(Some(PATIENCE)).or_build(cannot)?;
+    let mut report = String::new();
+    stream.read_to_string(&mut report).or_build(cannot)?;
+    match report.strip_suffix("end\n") {
+        Some(facts) => Ok(facts.to_owned()),
+        None => Err(Error::build("the probe's report was cut short").cause(report)),
+    }
+}

@@ -1,0 +1,59 @@
+//! Facts about processes: those of the host, their memory, and what pods may do; and the memory of the machine.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID CAPABILITIES` for all others,
+/// `memory TOTAL AVAILABLE` in bytes.
+pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
+    let mut facts = Vec::new();
+    let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
+    for entry in fs::read_dir(proc)? {
+        let folder = entry?.path();
+        let Some(pid) = folder.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()) else { continue };
+        // A process may end while it is looked at; the kernel's own have no program.
+        let (Ok(namespace), Ok(status), Ok(program)) =
+            (fs::read_link(folder.join("ns/mnt")), fs::read_to_string(folder.join("status")), fs::read_link(folder.join("exe")))
+        else {
+            continue;
+        };
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        facts.push(match namespace == host {
+            true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
+            false => format!("pod {name} {pid} {}", field(&status, "CapEff:")),
+        });
+    }
+    let memory = fs::read_to_string(proc.join("meminfo"))?;
+    facts.push(format!("memory {} {}", kibibytes(&memory, "MemTotal:"), kibibytes(&memory, "MemAvailable:")));
+    Ok(facts)
+}
+
+fn field<'a>(text: &'a str, name: &str) -> &'a str {
+    text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
+}
+
+/// A field that the kernel writes in KiB, in bytes; 0 when it is not there.
+fn kibibytes(text: &str, name: &str) -> u64 {
+    field(text, name).strip_suffix(" kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_read_as_the_kernel_writes_them() {
+        let status = "Name:\tkubelet\nVmRSS:\t   80208 kB\nCapEff:\t0000000000003000\n";
+        assert_eq!(kibibytes(status, "VmRSS:"), 80_208 * 1024);
+        assert_eq!(field(status, "CapEff:"), "0000000000003000");
+        assert_eq!(kibibytes(status, "VmSwap:"), 0);
+    }
+
+    #[test]
+    fn this_process_is_among_the_facts() {
+        let facts = facts(Path::new("/proc"), "self").unwrap();
+        let own = format!(" {} ", std::process::id());
+        assert!(facts.iter().any(|fact| fact.starts_with("host pod_probe-") && fact.contains(&own)), "{facts:?}");
+    }
+}
