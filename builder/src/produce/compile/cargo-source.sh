@@ -4,7 +4,7 @@ mkdir -p vendor cargo
 for file in crates/*.crate; do
     [ -e "$file" ] || continue
     name=$(basename "$file" .crate)
-    tar -xzf "$file" -C vendor
+    tar --no-same-owner -xzf "$file" -C vendor
     printf '{"files":{},"package":"%s"}' "$(sha256sum "$file" | cut -d' ' -f1)" >"vendor/$name/.cargo-checksum.json"
 done
 cat >cargo/config.toml <<END

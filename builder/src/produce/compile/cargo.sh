@@ -1,6 +1,6 @@
 # Compiles one package of this workspace on top of dependencies.tar: `cargo.sh PROGRAM …`. Writes out/PROGRAM.
 . /build/source.sh
-tar -xf dependencies.tar
+tar --no-same-owner -xf dependencies.tar
 build
 mkdir -p out
 for program in "$@"; do cp "target/$TARGET/node/$program" out/; done

@@ -3,7 +3,7 @@
 export GOPROXY=file:///build/proxy GOSUMDB=off GOTOOLCHAIN=local GOWORK=off GOFLAGS=-mod=readonly
 export GOMODCACHE=/build/modules GOCACHE=/build/cache PATH="/toolchain/go/bin:$PATH"
 if [ "$CGO_ENABLED" = 1 ]; then
-    for package in sysroot/*.deb; do ar p "$package" data.tar.xz | tar -xJ -C sysroot; done
+    for package in sysroot/*.deb; do ar p "$package" data.tar.xz | tar --no-same-owner -xJ -C sysroot; done
     export PKG_CONFIG_SYSROOT_DIR=/build/sysroot PKG_CONFIG_LIBDIR="/build/sysroot/usr/lib/$GNU/pkgconfig"
 fi
 mkdir -p out

@@ -21,16 +21,28 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// # Errors
 /// rustup is missing or cannot install it.
 pub fn toolchain(store: &Store, folder: &Path, wish: &RustWish, step: &Step) -> Result<Digest> {
-    let targets = wish.targets.iter().flat_map(|target| ["--target", target]);
-    let install = ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
-    Client::new("rustup").args(install).args(targets).shown(step).run()?;
+    // A toolchain that is complete is left alone: `rustup` would replace files under a compiler that runs.
+    let (root, files) = match installed(wish) {
+        Ok(there) => there,
+        Err(_) => {
+            let targets = wish.targets.iter().flat_map(|target| ["--target", target]);
+            let install = ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
+            Client::new("rustup").args(install).args(targets).shown(step).run()?;
+            installed(wish)?
+        }
+    };
+    step.doing("packing the toolchain");
+    let file = folder.join("rust.tar");
+    pack(&root, &files, &file)?;
+    store.put_file(&file)
+}
+
+/// Where rustup has the toolchain, and its files.
+fn installed(wish: &RustWish) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
     let compiler = Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run()?;
     let root = Path::new(compiler.trim()).parent().and_then(Path::parent);
     let root = root.ok_or_else(|| Error::build(format!("`rustup which` gave the odd path `{}`", compiler.trim())))?;
-    step.doing("packing the toolchain");
-    let file = folder.join("rust.tar");
-    pack(root, &files(root, wish)?, &file)?;
-    store.put_file(&file)
+    Ok((root.to_owned(), files(root, wish)?))
 }
 
 /// The files of the compiler, of cargo and of the standard libraries, relative to the toolchain, without documentation.
