@@ -9,7 +9,6 @@ use super::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Content, DebianPackage, Locked, Plan, RootFile};
 use osbuild_abi::paths;
-use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
@@ -39,10 +38,6 @@ impl Layer {
     /// A file that the recipe names cannot be read, or a package does not hold what is asked of it.
     pub fn base(store: &Store, project: &Path, plan: &Plan<Locked>) -> Result<Self> {
         let mut layer = Layer::new("base");
-        for folder in [paths::BIN, paths::DATA, "/dev", "/proc", "/sys"] {
-            layer.tree.add_directory(&at(folder))?;
-        }
-        layer.add_writable(store)?;
         for file in &plan.files {
             layer.add(store, project, plan, file)?;
         }
@@ -104,17 +99,6 @@ impl Layer {
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);
-        Ok(())
-    }
-
-    /// Adds what `init` mounts writable paths onto.
-    fn add_writable(&mut self, store: &Store) -> Result<()> {
-        for writable in WRITABLE {
-            match writable.from {
-                From::DataFile(_) => self.tree.add_file(&at(writable.path), store.put_bytes(b"")?, false)?,
-                From::Data(_) | From::Memory(_) => self.tree.add_directory(&at(writable.path))?,
-            }
-        }
         Ok(())
     }
 

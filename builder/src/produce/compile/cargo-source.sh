@@ -15,4 +15,6 @@ directory = "/build/vendor"
 [net]
 offline = true
 END
+# What panics say about places in the source must not name the sandbox.
+export RUSTFLAGS="--remap-path-prefix=/build/= --remap-path-prefix=/toolchain/="
 build() { cargo build --quiet --offline --profile node --target "$TARGET" --manifest-path workspace/Cargo.toml --target-dir target -p "$PACKAGE"; }
