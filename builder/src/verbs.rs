@@ -6,7 +6,8 @@ mod make;
 use crate::checkout::Checkout;
 use crate::cli::{Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
-use crate::plan::{Date, Locked, Plan, Project, Strictness, resolve};
+use crate::host::{self, Consent, Tool};
+use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
 use crate::produce::fetch::From;
 use crate::produce::stop;
 use crate::produce::store::Store;
@@ -42,8 +43,10 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Plan { recipe } => look::plan(&session()?, &recipe),
         Verb::Skew { recipe } => look::skew(&session()?, &recipe),
         Verb::Lock { recipe } => make::lock(&session()?, &recipe),
-        Verb::Build { recipe, sources } => make::build(&session()?, &recipe, sources),
+        Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
         Verb::Run(flags) => make::run(&session()?, &flags),
+        Verb::Inspect { file } => inspect(&cli.common, report, &file),
+        Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
             Ok(())
@@ -53,6 +56,33 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
             Ok(())
         }
     }
+}
+
+/// `osbuild inspect`
+fn inspect(common: &Common, report: &Report, file: &Path) -> Result<()> {
+    let found = crate::ship::inspect::inspect(file)?;
+    report.data(if common.json {
+        serde_json::to_string_pretty(&found).expect("an inspection always serializes")
+    } else {
+        found.to_string().trim_end().to_owned()
+    });
+    Ok(())
+}
+
+/// `osbuild doctor`
+fn doctor(common: &Common, report: &Report, fix: bool) -> Result<()> {
+    let running = Architecture::ALL.into_iter().flat_map(|architecture| host::for_run(architecture, true));
+    let mut tools = host::for_build();
+    for tool in running {
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    host::doctor(report, &tools, fix.then(|| consent(common)), common.json)
+}
+
+fn consent(common: &Common) -> Consent {
+    Consent { yes: common.yes, offline: common.offline }
 }
 
 /// What a verb works with.
@@ -86,6 +116,11 @@ impl<'a> Session<'a> {
             self.report.warning(warning);
         }
         plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// Sees to it that this machine has what the verb needs.
+    fn need(&self, tools: &[Tool]) -> Result<()> {
+        host::set_up(self.report, tools, consent(&self.common))
     }
 
     fn store(&self) -> Result<Store> {

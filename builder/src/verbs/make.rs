@@ -3,9 +3,11 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Context, Error, Result};
+use crate::host;
 use crate::pipeline::{self, Setting};
 use crate::plan::{Locked, Plan, Strictness, resolve};
 use crate::produce::assemble::Built;
+use crate::produce::executor::Rebuild;
 use crate::produce::fetch::{self, From};
 use crate::produce::out::{Out, PLAN};
 use crate::ship::machine::{Bus, Download};
@@ -20,6 +22,7 @@ const DAY: u64 = 86_400;
 /// `osbuild lock`
 pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Lock)?;
+    session.need(&host::for_build())?;
     let store = session.store()?;
     let lock = fetch::pin(&store, session.report, &plan, session.now - session.now % DAY, &session.from(None))?;
     let path = session.checkout.write_lock(&lock)?;
@@ -28,10 +31,16 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
 }
 
 /// `osbuild build`
-pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<()> {
+pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {
     let started = std::time::Instant::now();
     let plan = session.locked(recipe)?;
-    let built = image(session, &plan, session.from(sources))?;
+    session.need(&host::for_build())?;
+    let rebuild = match rebuild {
+        None => Rebuild::Nothing,
+        Some(words) if words.is_empty() => Rebuild::Everything,
+        Some(words) => Rebuild::Steps(words),
+    };
+    let built = image(session, &plan, session.from(sources), rebuild)?;
     let state = if built.was_current { "was up to date" } else { "is built" };
     session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
     let json = || json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs, "was-current": built.was_current });
@@ -39,11 +48,11 @@ pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Resul
     Ok(())
 }
 
-fn image(session: &Session, plan: &Plan<Locked>, from: From) -> Result<Built> {
+fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
     let out = Out::open(session.root(), &plan.recipe)?;
     std::fs::write(out.path(PLAN), plan.print()).or_build(|| format!("cannot write `{}`", out.path(PLAN).display()))?;
     let store = session.store()?;
-    let setting = Setting { project: session.root(), store: &store, report: session.report, from, jobs: session.jobs() };
+    let setting = Setting { project: session.root(), store: &store, report: session.report, from, rebuild, jobs: session.jobs() };
     pipeline::build(&setting, plan, &out)
 }
 
@@ -57,8 +66,10 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     })?;
     qemu.memory_mib = flags.memory.unwrap_or(qemu.memory_mib);
     qemu.cpus = flags.cpus.unwrap_or(qemu.cpus);
+    let tools = host::for_build().into_iter().chain(host::for_run(plan.architecture, flags.firmware.is_none()));
+    session.need(&tools.collect::<Vec<_>>())?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
-    let built = image(session, &plan, session.from(flags.sources.clone()))?;
+    let built = image(session, &plan, session.from(flags.sources.clone()), Rebuild::Nothing)?;
     let out = Out::open(session.root(), &plan.recipe)?;
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
