@@ -2,9 +2,8 @@
 
 use crate::check::Verdict;
 use crate::site::Site;
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Error, Result};
 use osbuild::ship::inspect::inspect;
-use std::fs;
 
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
@@ -29,7 +28,9 @@ pub fn builds(site: &Site) -> Result<Verdict> {
     site.report
         .warning("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
     site.report.warning("renew the locks themselves: cargo osbuild update");
-    copy_checkout(site)?;
+    let copy = site.root.join("out/ci/relocked");
+    site.copy_to(&copy)?;
+    site.move_to(copy);
     site.finish("update", site.osbuild()?.args(["update", "--yes"]))?;
     site.finish("build", site.osbuild()?.args(["build", RECIPE, "--yes"]))?;
     Ok(Verdict::holds(format!("{RECIPE}, WITH A RENEWED LOCK")))
@@ -49,20 +50,4 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
         return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
     }
     Ok(Verdict::holds(""))
-}
-
-fn copy_checkout(site: &Site) -> Result<()> {
-    let copy = site.root.join("out/ci/relocked");
-    if copy.exists() {
-        fs::remove_dir_all(&copy).or_build(|| format!("cannot remove `{}`", copy.display()))?;
-    }
-    for file in site.files()? {
-        let to = copy.join(&file);
-        let folder = to.parent().expect("a file stands in a folder");
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::copy(site.root.join(&file), &to))
-            .or_build(|| format!("cannot copy `{file}`"))?;
-    }
-    site.move_to(copy);
-    Ok(())
 }

@@ -1,9 +1,10 @@
-//! `cargo ci`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+//! `cargo ci [full|NAME…]`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
 
 mod cargo;
 mod check;
 mod image;
 mod oracles;
+mod same;
 mod shape;
 mod site;
 mod vm;
@@ -26,6 +27,7 @@ const CHECKS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "image", run: image::builds },
     Check { name: "inspect", run: image::three_inspections_agree },
+    Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
@@ -35,6 +37,11 @@ const CHECKS: &[Check] = &[
     },
     Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
+];
+
+/// What `cargo ci full` checks besides, because it takes longer than people wait.
+const FULL: &[Check] = &[
+    Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];
 
 fn main() -> ExitCode {
@@ -58,16 +65,23 @@ fn ci(report: &Report) -> Result<check::Tally> {
     Ok(check::run(&Site::new(report)?, &checks))
 }
 
-/// All checks, or those whose names begin with one of the words.
+/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
 fn chosen(words: impl Iterator<Item = String>) -> Result<Vec<&'static Check>> {
     let words: Vec<String> = words.collect();
-    if let Some(word) = words.iter().find(|word| !CHECKS.iter().any(|check| check.name.starts_with(word.as_str()))) {
-        let names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+    let all = || CHECKS.iter().chain(FULL);
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => return Ok(CHECKS.iter().collect()),
+        ["full"] => return Ok(all().collect()),
+        _ => {}
+    }
+    let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
+    if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
+        let names: Vec<&str> = all().map(|check| check.name).collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(CHECKS.iter().filter(|check| words.is_empty() || words.iter().any(|word| check.name.starts_with(word.as_str()))).collect())
+    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
 }
 
 #[cfg(test)]
@@ -81,6 +95,11 @@ mod tests {
     #[test]
     fn without_a_word_every_check_runs() {
         assert_eq!(names(&[]).len(), CHECKS.len());
+    }
+
+    #[test]
+    fn full_is_all_there_is() {
+        assert_eq!(names(&["full"]).len(), CHECKS.len() + FULL.len());
     }
 
     #[test]
