@@ -60,7 +60,9 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     }
     layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
     let data = graph.step(Width::Narrow, (), |()| stages.data());
-    graph.run(setting.jobs)?;
+    graph.run(setting.jobs, &|error| {
+        report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
+    })?;
 
     let kernel = kernel.take();
     let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();

@@ -1,5 +1,7 @@
 //! `cargo ci [full|NAME…]`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+//! `cargo ci bench [cold] [--json]`: measures.
 
+mod bench;
 mod cargo;
 mod check;
 mod image;
@@ -40,17 +42,16 @@ const CHECKS: &[Check] = &[
 ];
 
 /// What `cargo ci full` checks besides, because it takes longer than people wait.
-const FULL: &[Check] = &[
-    Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
-];
+const FULL: &[Check] =
+    &[Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources }];
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let report = Report::new(Verbosity::Normal, Color::Auto);
-    match ci(&report) {
-        Ok(tally) => {
-            report.data(tally.to_string());
-            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+    let done = if words.first().is_some_and(|word| word == "bench") { bench(&report, &words[1..]) } else { ci(&report, &words) };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             report.error(&error);
             ExitCode::from(error.kind as u8)
@@ -58,16 +59,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn ci(report: &Report) -> Result<check::Tally> {
-    let checks = chosen(std::env::args().skip(1))?;
+/// Checks, and says whether all of it holds.
+fn ci(report: &Report, words: &[String]) -> Result<bool> {
+    let checks = chosen(words)?;
+    let tally = check::run(&site(report)?, &checks);
+    report.data(tally.to_string());
+    Ok(tally.failed == 0)
+}
+
+fn bench(report: &Report, words: &[String]) -> Result<bool> {
+    if let Some(word) = words.iter().find(|word| !["cold", "--json"].contains(&word.as_str())) {
+        return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint("cargo ci bench [cold] [--json]"));
+    }
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    bench::bench(&site(report)?, has("cold"), has("--json"))?;
+    Ok(true)
+}
+
+/// The checkout, on a machine that has all that the checks need.
+fn site(report: &Report) -> Result<Site<'_>> {
     // Nobody may be there to answer, and whoever runs the tests wants what they need.
     host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
-    Ok(check::run(&Site::new(report)?, &checks))
+    Site::new(report)
 }
 
 /// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
-fn chosen(words: impl Iterator<Item = String>) -> Result<Vec<&'static Check>> {
-    let words: Vec<String> = words.collect();
+fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     let all = || CHECKS.iter().chain(FULL);
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(CHECKS.iter().collect()),
@@ -89,7 +106,11 @@ mod tests {
     use super::*;
 
     fn names(words: &[&str]) -> Vec<&'static str> {
-        chosen(words.iter().map(|word| word.to_string())).unwrap().into_iter().map(|check| check.name).collect()
+        chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+            .unwrap()
+            .into_iter()
+            .map(|check| check.name)
+            .collect()
     }
 
     #[test]
@@ -105,7 +126,7 @@ mod tests {
     #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
         assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
-        let error = chosen(["no-such".to_owned()].into_iter()).err().unwrap();
+        let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }
 }

@@ -89,5 +89,9 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         log: out.logs().join("console.log"),
         cache: session.store()?.state("run")?,
     };
-    crate::ship::run::run(session.report, &options).map(drop)
+    let boot = crate::ship::run::run(session.report, &options)?;
+    if session.common.json {
+        session.report.data(boot.json().to_string());
+    }
+    Ok(())
 }

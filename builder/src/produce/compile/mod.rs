@@ -88,7 +88,8 @@ impl Equipped<'_> {
     ) -> Result<Action> {
         input.add_file("script.sh", store.put_bytes(script.as_bytes())?, false)?;
         env.insert("SOURCE_DATE_EPOCH".into(), self.sandbox.epoch.to_string());
-        let argv = ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
+        let argv =
+            ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
         Ok(Action {
             name,
             argv: argv.collect(),

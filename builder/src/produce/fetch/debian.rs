@@ -29,7 +29,9 @@ impl Archive {
             std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
         }
         std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        let suites = suites(&Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?);
+        let suites = suites(
+            &Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?,
+        );
         if suites.is_empty() {
             return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
                 .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
@@ -49,7 +51,8 @@ impl Archive {
 
     /// Returns the newest versions of `names` and of everything that they depend on, as for an empty system.
     pub fn closure(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
-        let uris = self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
+        let uris =
+            self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
         let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
         let text = self.apt("apt-cache").args(["show"]).args(&wanted).run()?;
         let mut packages = records(&text);
@@ -75,11 +78,15 @@ impl Archive {
     fn still_there(&self, packages: &[&DebianPackage]) -> Result<()> {
         let names = packages.iter().map(|package| package.package.as_str());
         let versions = records(&self.apt("apt-cache").args(["show"]).args(names).run()?);
-        let gone = packages.iter().filter(|package| !versions.iter().any(|there| there.package == package.package && there.version == package.version));
+        let gone = packages
+            .iter()
+            .filter(|package| !versions.iter().any(|there| there.package == package.package && there.version == package.version));
         let problems = gone.map(|package| {
             let newest = versions.iter().find(|there| there.package == package.package);
             let problem = Problem::new(format!("the archive no longer has `{}` {}", package.package, package.version));
-            let problem = newest.into_iter().fold(problem, |problem, newest| problem.cause(format!("its newest version is {}", newest.version)));
+            let problem = newest
+                .into_iter()
+                .fold(problem, |problem, newest| problem.cause(format!("its newest version is {}", newest.version)));
             problem.hint(format!("cargo osbuild update {}", package.package))
         });
         let problems = problems.collect::<Vec<_>>();
@@ -158,8 +165,12 @@ mod tests {
 
     #[test]
     fn only_this_release_and_its_backports_are_used() {
-        let list = suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
-        assert_eq!(list, "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n");
+        let list =
+            suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
+        assert_eq!(
+            list,
+            "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n"
+        );
     }
 
     #[test]
