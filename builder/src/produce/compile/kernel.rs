@@ -1,8 +1,8 @@
 //! The Linux kernel: first its configuration, compared with what was asked for, then the image.
 
-use super::Sandbox;
+use super::{STEP_TIME, Sandbox};
 use crate::error::{Error, Kind, Problem, Result};
-use crate::plan::{Architecture, Kernel, Locked, OptionValue, Plan};
+use crate::plan::{Architecture, Date, Kernel, Locked, OptionValue, Plan};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
@@ -46,7 +46,7 @@ pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, config: Di
     for (name, value) in [("USER", "osbuild"), ("HOST", "osbuild"), ("VERSION", "1")] {
         env.insert(format!("KBUILD_BUILD_{name}"), value.into());
     }
-    env.insert("KBUILD_BUILD_TIMESTAMP".into(), format!("@{}", plan.lock.get().epoch));
+    env.insert("KBUILD_BUILD_TIMESTAMP".into(), Date::from_unix(STEP_TIME).to_string());
     sandbox.script(store, format!("kernel {}", plan.architecture), include_str!("kernel.sh"), &[], env, input, &[KERNEL, RELEASE])
 }
 
