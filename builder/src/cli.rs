@@ -160,12 +160,15 @@ pub struct Run {
     /// Size of the disk in MiB [default: the image's]
     #[arg(long, value_name = "MIB")]
     pub disk_size: Option<u64>,
-    /// Keep what the node writes, in `out/<recipe>/disk.qcow2`, and go on from there the next time
+    /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
     #[arg(long)]
     pub keep: bool,
     /// The UEFI firmware to boot with
     #[arg(long, value_name = "FILE")]
     pub firmware: Option<PathBuf>,
+    /// Download firmware when this machine has none
+    #[arg(long, conflicts_with = "firmware")]
+    pub download_firmware: bool,
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,

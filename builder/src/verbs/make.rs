@@ -5,7 +5,7 @@ use crate::cli;
 use crate::error::{Context, Error, Result};
 use crate::host;
 use crate::pipeline::{self, Setting};
-use crate::plan::{Locked, Plan, Strictness, resolve};
+use crate::plan::{Locked, Plan, Qemu, Strictness, resolve};
 use crate::produce::assemble::Built;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::{self, From};
@@ -59,18 +59,13 @@ fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let plan = session.locked(&flags.recipe)?;
-    let board = plan.board.name.clone();
-    let mut qemu = plan.board.qemu.clone().ok_or_else(|| {
-        Error::usage(format!("QEMU cannot stand in for board `{board}`"))
-            .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
-    })?;
-    qemu.memory_mib = flags.memory.unwrap_or(qemu.memory_mib);
-    qemu.cpus = flags.cpus.unwrap_or(qemu.cpus);
-    let tools = host::for_build().into_iter().chain(host::for_run(plan.architecture, flags.firmware.is_none()));
-    session.need(&tools.collect::<Vec<_>>())?;
+    let qemu = machine(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
+    let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
+    let tools = host::for_build().into_iter().chain(host::for_run(plan.architecture, wants_firmware));
+    session.need(&tools.collect::<Vec<_>>())?;
     let built = image(session, &plan, session.from(flags.sources.clone()), Rebuild::Nothing)?;
-    let out = Out::open(session.root(), &plan.recipe)?;
+    let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
         image: built.image,
@@ -79,19 +74,29 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         bus: Bus::VirtioBlk,
         sector_size: plan.board.sector_size,
         firmware: flags.firmware.clone(),
-        download: Download::Refused,
+        download: if flags.download_firmware { Download::Into(store.state("firmware")?) } else { Download::Refused },
         disk_size_mib: flags.disk_size,
-        keep: flags.keep.then(|| out.path("disk.qcow2")),
+        keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
         until,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
-        cache: session.store()?.state("run")?,
+        cache: store.state("run")?,
     };
     let boot = crate::ship::run::run(session.report, &options)?;
     if session.common.json {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// The board's machine, with what the user wants otherwise.
+fn machine(plan: &Plan<Locked>, flags: &cli::Run) -> Result<Qemu> {
+    let board = &plan.board.name;
+    let qemu = plan.board.qemu.clone().ok_or_else(|| {
+        Error::usage(format!("QEMU cannot stand in for board `{board}`"))
+            .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
+    })?;
+    Ok(Qemu { memory_mib: flags.memory.unwrap_or(qemu.memory_mib), cpus: flags.cpus.unwrap_or(qemu.cpus), ..qemu })
 }
