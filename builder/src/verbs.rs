@@ -52,7 +52,9 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
             Ok(())
         }
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut script);
+            report.data(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
     }

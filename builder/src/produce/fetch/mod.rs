@@ -53,13 +53,13 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.from {
-            From::Registries => self.from_registries(plan, &missing),
-            From::Exported(folder) => self.from_folder(folder, &missing),
+            From::Registries => self.download(plan, &missing),
+            From::Exported(folder) => self.take_exported(folder, &missing),
             From::Store => Err(unreachable_sources(&missing)),
         }
     }
 
-    fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+    fn take_exported(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
         for source in missing {
             step.doing(source.name.clone());
@@ -75,7 +75,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn from_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
+    fn download(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
         let debian =
             missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
         for architecture in Architecture::ALL {
