@@ -64,6 +64,14 @@ impl Checkout {
         }
     }
 
+    /// Reads a recipe's lock, if there is one.
+    ///
+    /// # Errors
+    /// It is not one, or cannot be read.
+    pub fn find_lock(&self, recipe: &str) -> Result<Option<Lock>> {
+        if self.root.join(Lock::path(recipe)).exists() { self.lock(recipe).map(Some) } else { Ok(None) }
+    }
+
     /// Writes a recipe's lock and returns its path.
     pub fn write_lock(&self, lock: &Lock) -> Result<PathBuf> {
         let path = self.root.join(Lock::path(&lock.recipe));

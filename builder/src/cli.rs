@@ -99,6 +99,9 @@ pub enum Verb {
         /// The recipe
         recipe: String,
     },
+    /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
+    #[command(subcommand)]
+    Sources(Sources),
     /// Build a recipe's image
     Build {
         /// The recipe
@@ -119,6 +122,23 @@ pub enum Verb {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+}
+
+/// What `osbuild sources` can do.
+#[derive(Debug, Subcommand)]
+pub enum Sources {
+    /// Write every locked input of a recipe to DIR/sha256/, and the list of them to DIR/sources.json
+    Export {
+        /// The recipe
+        recipe: String,
+        /// The folder, which may hold an earlier export: what is whole in it is left alone
+        folder: PathBuf,
+    },
+    /// Put every input of an exported folder into the store
+    Import {
+        /// The folder
+        folder: PathBuf,
     },
 }
 

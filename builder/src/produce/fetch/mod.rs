@@ -8,9 +8,9 @@ mod pin;
 mod rust;
 
 pub use go::{escaped, wrapper_program};
-pub use pin::pin;
 
 use super::digest::Digest;
+use super::exported::Exported;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Blob, DebianPackage, GoWish, Locked, Plan, Source, SourceKind};
@@ -61,15 +61,10 @@ impl Fetcher<'_> {
 
     fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
+        let exported = Exported::at(folder);
         for source in missing {
             step.doing(source.name.clone());
-            let file = folder.join("sha256").join(&source.digest);
-            if !file.is_file() {
-                return Err(Error::lock(format!("`{}` does not hold {}", folder.display(), source.name))
-                    .cause(format!("its digest is sha256:{}", source.digest))
-                    .hint("export again with the lock that you build from: `osbuild sources export RECIPE DIR`"));
-            }
-            expect(self.store.put_file(&file)?, &source.digest, &source.name)?;
+            exported.take(self.store, &source.digest, &source.name)?;
         }
         step.done(&format!("{} sources", missing.len()), None, Outcome::Ran);
         Ok(())
@@ -112,11 +107,11 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<()> {
+    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<go::Modules> {
         let step = self.report.step(format!("modules {}", wish.component));
         let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step)?;
         step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
-        Ok(())
+        Ok(found)
     }
 
     fn toolchains(&self, plan: &Plan<Locked>, lacks: impl Fn(&str) -> bool) -> Result<()> {
