@@ -99,6 +99,17 @@ pub enum Verb {
         /// The recipe
         recipe: String,
     },
+    /// Move what locks pin to the newest versions that the recipes' rules allow, in every recipe that has a lock
+    ///
+    /// A component moves to the newest patch of its minor, the kubelet to that of the minor two behind the newest Kubernetes, the Go
+    /// toolchain to the newest patch of its minor, a Debian package to what the archive has. Versions in recipes are rewritten in
+    /// place. The table of Kubernetes' releases is brought up to date whenever the kubelet may move.
+    Update {
+        /// What may move: a component, a Debian package, `toolchain`, or `crates` (by `cargo update`, and only when named)
+        /// [default: all but `crates`]
+        #[arg(value_name = "COMPONENT")]
+        names: Vec<String>,
+    },
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),

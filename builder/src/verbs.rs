@@ -4,6 +4,7 @@ mod lock;
 mod look;
 mod make;
 mod sources;
+mod update;
 
 use crate::checkout::Checkout;
 use crate::cli::{Cli, Common, Verb};
@@ -44,6 +45,7 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Plan { recipe } => look::plan(&session()?, &recipe),
         Verb::Skew { recipe } => look::skew(&session()?, &recipe),
         Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
+        Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Build { recipe, sources } => make::build(&session()?, &recipe, sources),
         Verb::Run(flags) => make::run(&session()?, &flags),

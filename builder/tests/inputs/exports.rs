@@ -1,17 +1,13 @@
 //! `osbuild sources`, and builds from what it wrote.
 
-use crate::scratch::{RECIPE, Ran, Scratch, bytes, names};
+use crate::scratch::{RECIPE, Ran, Scratch};
 use std::fs;
 use std::process::Command;
 
 /// A project whose sources are in an exported folder, `exported`, and a store that has them.
 fn exported() -> Scratch {
     let scratch = Scratch::new();
-    let store = osbuild::produce::store::Store::open(scratch.path("cache/osbuild")).unwrap();
-    for name in names(&scratch.plan()) {
-        store.put_bytes(&bytes(&name)).unwrap();
-    }
-    drop(store);
+    scratch.fill_store_without("nothing");
     done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
     scratch
 }

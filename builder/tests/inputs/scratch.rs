@@ -6,6 +6,7 @@ use osbuild::plan::{
     RustToolchain, Source, Strictness, Toolchains, resolve,
 };
 use osbuild::produce::digest::Digest;
+use osbuild::produce::store::Store;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +41,7 @@ impl Scratch {
             scratch.edit("components/kubelet/releases.toml", &format!("end-of-life = {year}"), "end-of-life = 2999");
         }
         scratch.edit("Cargo.lock", &"c".repeat(64), &blob("crate libc").sha256);
-        scratch.write_lock(&scratch.lock_of_plan());
+        scratch.relock();
         scratch
     }
 
@@ -98,6 +99,20 @@ impl Scratch {
         fs::write(self.project().join(Lock::path(RECIPE)), lock.print()).unwrap();
     }
 
+    /// Writes a lock of the plan as it is now.
+    pub fn relock(&self) {
+        self.write_lock(&self.lock_of_plan());
+    }
+
+    /// Makes a store that has every source but the one that is made of this name.
+    pub fn fill_store_without(&self, absent: &str) {
+        let _ = fs::remove_dir_all(self.path("cache"));
+        let store = Store::open(self.path("cache/osbuild")).unwrap();
+        let names = names(&self.plan());
+        let put = names.iter().filter(|name| *name != absent).map(|name| store.put_bytes(&bytes(name)).unwrap()).count();
+        assert!(put == names.len() || put + 1 == names.len());
+    }
+
     /// Every source that the lock names.
     pub fn sources(&self) -> Vec<Source> {
         self.lock().sources(&self.plan().wanted.crates)
@@ -136,7 +151,7 @@ impl Scratch {
 }
 
 /// What a source of this name is made of.
-pub fn bytes(name: &str) -> Vec<u8> {
+fn bytes(name: &str) -> Vec<u8> {
     format!("the bytes of {name}\n").into_bytes()
 }
 
@@ -170,7 +185,7 @@ fn component(wish: &GoWish, toolchain: &str) -> GoLock {
 }
 
 /// Every name of which the lock has [`bytes`].
-pub fn names(plan: &Plan) -> Vec<String> {
+fn names(plan: &Plan) -> Vec<String> {
     let wanted = &plan.wanted;
     let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
     let debian = [&wanted.kernel_source, &wanted.stub].into_iter().chain(lists).map(|wish| wish.package.clone());

@@ -29,9 +29,7 @@ impl Archive {
             std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
         }
         std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        let suites = suites(
-            &Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?,
-        );
+        let suites = suites(&Client::new("apt-get").args(["update", "--print-uris"]).run()?);
         if suites.is_empty() {
             return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
                 .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
@@ -134,16 +132,18 @@ impl Archive {
     }
 }
 
-/// Turns `URI RELEASE` lines of the host's apt into our list of sources: the same mirrors, and backports beside the main archive.
-fn suites(targets: &str) -> String {
+/// Turns what the host's apt would update from, `'URI/dists/SUITE/InRelease' …` lines, into our list of sources: the same mirrors, and
+/// backports beside the main archive.
+fn suites(uris: &str) -> String {
     let mut lines = std::collections::BTreeSet::new();
-    for (uri, release) in targets.lines().filter_map(|line| line.split_once(' ')) {
-        if release != RELEASE && !release.starts_with(&format!("{RELEASE}-")) {
+    let quoted = uris.lines().filter_map(|line| line.split('\'').nth(1)?.strip_suffix("/InRelease"));
+    for (uri, suite) in quoted.filter_map(|uri| uri.rsplit_once("/dists/")) {
+        if suite != RELEASE && !suite.starts_with(&format!("{RELEASE}-")) {
             continue;
         }
-        lines.insert(format!("deb {uri} {release} main\n"));
-        if release == RELEASE {
-            lines.insert(format!("deb {uri} {RELEASE}-backports main\n"));
+        lines.insert(format!("deb {uri}/ {suite} main\n"));
+        if suite == RELEASE {
+            lines.insert(format!("deb {uri}/ {RELEASE}-backports main\n"));
         }
     }
     lines.into_iter().collect()
@@ -190,8 +190,9 @@ mod tests {
 
     #[test]
     fn only_this_release_and_its_backports_are_used() {
-        let list =
-            suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
+        let line = |uri: &str| format!("'{uri}/InRelease' name_InRelease 0 \n");
+        let suites = ["m/debian/dists/bookworm", "m/debian/dists/bookworm-updates", "x/./", "m/debian/dists/trixie"];
+        let list = super::suites(&suites.map(|suite| line(&format!("http://{suite}"))).concat());
         assert_eq!(
             list,
             "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n"

@@ -4,16 +4,20 @@ mod client;
 mod crates;
 mod debian;
 mod go;
+mod gone;
 mod pin;
+mod proxy;
+mod releases;
 mod rust;
 
 pub use go::{escaped, wrapper_program};
+pub use releases::KUBERNETES;
 
 use super::digest::Digest;
 use super::exported::Exported;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Blob, DebianPackage, GoWish, Locked, Plan, Source, SourceKind};
+use crate::plan::{Architecture, Blob, DebianPackage, GoModule, GoWish, Locked, Plan, Source, SourceKind};
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,13 +57,13 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.from {
-            From::Registries => self.from_registries(plan, &missing),
-            From::Exported(folder) => self.from_folder(folder, &missing),
+            From::Registries => self.out_of_registries(plan, &missing),
+            From::Exported(folder) => self.out_of_folder(folder, &missing),
             From::Store => Err(unreachable_sources(&missing)),
         }
     }
 
-    fn from_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+    fn out_of_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
         let exported = Exported::at(folder);
         for source in missing {
@@ -70,7 +74,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn from_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
+    fn out_of_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
         let debian =
             missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
         for architecture in Architecture::ALL {
@@ -109,17 +113,24 @@ impl Fetcher<'_> {
 
     fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<go::Modules> {
         let step = self.report.step(format!("modules {}", wish.component));
-        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step)?;
+        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step);
+        let found = found.map_err(|error| self.module_gone(error, wish, &step))?;
         step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
         Ok(found)
+    }
+
+    fn go_toolchain(&self, version: &str) -> Result<GoModule> {
+        let step = self.report.step("toolchain go");
+        let module = go::toolchain(self.store, self.scratch()?.path(), version, &step);
+        let module = module.map_err(|error| self.toolchain_gone(error, version, &step))?;
+        step.done(&format!("go {version}"), module.zip.as_ref().map(|zip| zip.size), Outcome::Ran);
+        Ok(module)
     }
 
     fn toolchains(&self, plan: &Plan<Locked>, lacks: impl Fn(&str) -> bool) -> Result<()> {
         let locked = &plan.lock.get().toolchain;
         if lacks(&locked.go.sha256) {
-            let step = self.report.step("toolchain go");
-            let module = go::toolchain(self.store, self.scratch()?.path(), &locked.go.version, &step)?;
-            step.done(&format!("go {}", locked.go.version), module.zip.map(|zip| zip.size), Outcome::Ran);
+            self.go_toolchain(&locked.go.version)?;
         }
         if lacks(&locked.rust.sha256) {
             let step = self.report.step("toolchain rust");

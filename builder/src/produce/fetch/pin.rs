@@ -1,6 +1,6 @@
 //! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches that, and writes down its digests.
 
-use super::{Fetcher, From, debian, go, rust};
+use super::{Fetcher, From, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
     Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock, Packages, Plan, RustToolchain,
@@ -55,12 +55,10 @@ impl Fetcher<'_> {
             return Ok(kept.clone());
         }
         self.must_ask("Go toolchain")?;
-        let step = self.report.step("toolchain go");
-        let module = go::toolchain(self.store, self.scratch()?.path(), version, &step)?;
+        let module = self.go_toolchain(version)?;
         let (Some(sum), Some(zip)) = (module.sum, module.zip) else {
             return Err(Error::build(format!("the Go module proxy gave no zip file of toolchain {version}")));
         };
-        step.done(&format!("go {version}"), Some(zip.size), Outcome::Ran);
         Ok(GoToolchain { version: version.to_owned(), sum, sha256: zip.sha256, size: zip.size })
     }
 
