@@ -2,8 +2,9 @@
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Lock, Project};
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Files above this many bytes are named and not read: nothing that a plan reads is as big.
@@ -64,10 +65,27 @@ impl Checkout {
         }
     }
 
+    /// Reads a recipe's lock, if there is one.
+    ///
+    /// # Errors
+    /// It is not one, or cannot be read.
+    pub fn find_lock(&self, recipe: &str) -> Result<Option<Lock>> {
+        if self.root.join(Lock::path(recipe)).exists() { self.lock(recipe).map(Some) } else { Ok(None) }
+    }
+
     /// Writes a recipe's lock and returns its path.
     pub fn write_lock(&self, lock: &Lock) -> Result<PathBuf> {
-        let path = self.root.join(Lock::path(&lock.recipe));
-        fs::write(&path, lock.print()).or_build(|| format!("cannot write `{}`", path.display()))?;
+        self.write(&Lock::path(&lock.recipe), &lock.print())
+    }
+
+    /// Writes a file, which is the old or the new one at every moment, and returns its path.
+    pub fn write(&self, path: &str, text: &str) -> Result<PathBuf> {
+        let path = self.root.join(path);
+        let say = || format!("cannot write `{}`", path.display());
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.root)).or_build(say)?;
+        file.write_all(text.as_bytes()).or_build(say)?;
+        file.as_file().set_permissions(Permissions::from_mode(0o644)).or_build(say)?;
+        file.persist(&path).or_build(say)?;
         Ok(path)
     }
 

@@ -99,6 +99,20 @@ pub enum Verb {
         /// The recipe
         recipe: String,
     },
+    /// Move what locks pin to the newest versions that the recipes' rules allow, in every recipe that has a lock
+    ///
+    /// A component moves to the newest patch of its minor, the kubelet to that of the minor two behind the newest Kubernetes, the Go
+    /// toolchain to the newest patch of its minor, a Debian package to what the archive has. Versions in recipes are rewritten in
+    /// place. The table of Kubernetes' releases is brought up to date whenever the kubelet may move.
+    Update {
+        /// What may move: a component, a Debian package, `toolchain`, or `crates` (by `cargo update`, and only when named)
+        /// [default: all but `crates`]
+        #[arg(value_name = "COMPONENT")]
+        names: Vec<String>,
+    },
+    /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
+    #[command(subcommand)]
+    Sources(Sources),
     /// Build a recipe's image
     Build {
         /// The recipe
@@ -134,6 +148,23 @@ pub enum Verb {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+}
+
+/// What `osbuild sources` can do.
+#[derive(Debug, Subcommand)]
+pub enum Sources {
+    /// Write every locked input of a recipe to DIR/sha256/, and the list of them to DIR/sources.json
+    Export {
+        /// The recipe
+        recipe: String,
+        /// The folder, which may hold an earlier export: what is whole in it is left alone
+        folder: PathBuf,
+    },
+    /// Put every input of an exported folder into the store
+    Import {
+        /// The folder
+        folder: PathBuf,
     },
 }
 

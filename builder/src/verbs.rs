@@ -1,14 +1,17 @@
 //! What each verb of the command line does.
 
+mod lock;
 mod look;
 mod make;
+mod sources;
+mod update;
 
 use crate::checkout::Checkout;
 use crate::cli::{Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
-use crate::produce::fetch::From;
+use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
 use crate::produce::store::Store;
 use crate::report::{Report, Verbosity};
@@ -42,7 +45,9 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Check { recipe } => look::check(&session()?, recipe.as_deref()),
         Verb::Plan { recipe } => look::plan(&session()?, &recipe),
         Verb::Skew { recipe } => look::skew(&session()?, &recipe),
-        Verb::Lock { recipe } => make::lock(&session()?, &recipe),
+        Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
+        Verb::Update { names } => update::update(&session()?, &names),
+        Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
@@ -137,6 +142,10 @@ impl<'a> Session<'a> {
             None if self.common.offline => From::Store,
             None => From::Registries,
         }
+    }
+
+    fn fetcher<'s>(&'s self, store: &'s Store, sources: Option<PathBuf>) -> Fetcher<'s> {
+        Fetcher { store, report: self.report, project: self.root(), from: self.from(sources) }
     }
 
     fn jobs(&self) -> usize {

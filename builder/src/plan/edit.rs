@@ -1,5 +1,6 @@
 //! Changes of a recipe's text that keep everything else in it as somebody wrote it.
 
+use super::document::Node;
 use super::print::quote;
 use super::project::Project;
 use super::resolve::RECIPES;
@@ -13,25 +14,43 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The recipe cannot be read.
 pub fn set_version(project: &Project, recipe: &str, component: &str, version: Version) -> Result<BTreeMap<String, String>> {
-    let mut problems = Vec::new();
-    let document = RECIPES.read(project, recipe, &mut problems);
-    let document = match document {
-        Some(document) if problems.is_empty() => document,
-        Some(_) => return Err(Error::many(Kind::Usage, problems)),
-        None => return Err(Error::many(Kind::Usage, vec![RECIPES.absent(project, recipe)])),
-    };
+    let document = read(project, recipe)?;
     let places = BinaryName::ALL.into_iter().filter_map(|name| {
         let binary = document.get("binaries")?.get(name.file_name())?;
-        let written = binary.get("version")?;
-        (binary.text_of("component")? == component && written.text()? != version.to_string()).then_some(&written.spot)
+        if binary.text_of("component")? == component { binary.get("version") } else { None }
     });
-    let mut places: Vec<_> = places.collect();
-    // From the end of a file to its start, so that a change does not move the next one.
-    places.sort_by_key(|spot| std::cmp::Reverse(spot.span().start));
-    let mut files: BTreeMap<String, String> = BTreeMap::new();
-    for spot in places {
-        let text = files.entry(spot.file().to_owned()).or_insert_with(|| spot.text().to_owned());
-        text.replace_range(spot.span(), &quote(&version.to_string()));
+    Ok(rewrite(places.collect(), version))
+}
+
+/// The files of a recipe, by path, with the version of the Go toolchain set where the recipe or one that it inherits from names it.
+/// Nothing comes back when it stands there already.
+///
+/// # Errors
+/// The recipe cannot be read.
+pub fn set_go_toolchain(project: &Project, recipe: &str, version: Version) -> Result<BTreeMap<String, String>> {
+    let document = read(project, recipe)?;
+    Ok(rewrite(document.get("toolchains").and_then(|toolchains| toolchains.get("go")).into_iter().collect(), version))
+}
+
+/// A recipe with all that it inherits.
+pub(super) fn read(project: &Project, recipe: &str) -> Result<Node> {
+    let mut problems = Vec::new();
+    match RECIPES.read(project, recipe, &mut problems) {
+        Some(document) if problems.is_empty() => Ok(document),
+        Some(_) => Err(Error::many(Kind::Usage, problems)),
+        None => Err(Error::many(Kind::Usage, vec![RECIPES.absent(project, recipe)])),
     }
-    Ok(files)
+}
+
+fn rewrite(mut places: Vec<&Node>, version: Version) -> BTreeMap<String, String> {
+    let version = version.to_string();
+    places.retain(|place| place.text() != Some(&version));
+    // From the end of a file to its start, so that a change does not move the next one.
+    places.sort_by_key(|place| std::cmp::Reverse(place.spot.span().start));
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for Node { spot, .. } in places {
+        let text = files.entry(spot.file().to_owned()).or_insert_with(|| spot.text().to_owned());
+        text.replace_range(spot.span(), &quote(&version));
+    }
+    files
 }

@@ -18,6 +18,9 @@ pub struct Lock {
     pub epoch: u64,
     /// [`super::Wanted::digest`] of the plan that was locked.
     pub wanted: String,
+    /// The suite that Debian packages were asked from; none is the build machine's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<String>,
     /// The kernel's source.
     pub kernel_source: DebianPackage,
     /// systemd's UEFI stub.
@@ -40,6 +43,9 @@ pub struct Lock {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packages {
+    /// The names that were asked for, where the list also has what they depend on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<String>,
     /// The packages, in order of name.
     pub packages: Vec<DebianPackage>,
 }
@@ -70,6 +76,9 @@ pub struct GoLock {
     pub module: String,
     /// Its version, with `v`.
     pub version: String,
+    /// [`super::GoWish::digest`] of what was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub asked: String,
     /// The go.mod of the module around it; none where there is no such module.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_mod: Option<String>,
@@ -188,13 +197,16 @@ impl Lock {
 
     /// The lock as a file, one pinned thing a line, which [`Lock::parse`] reads back.
     pub fn print(&self) -> String {
-        let Lock { version, recipe, epoch, wanted, kernel_source, stub, sandbox, cross, files, go, toolchain, crates } = self;
+        let Lock { version, recipe, epoch, wanted, suite, kernel_source, stub, sandbox, cross, files, go, toolchain, crates } =
+            self;
         let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)].map(|(name, list)| list.print(name));
         let go: Vec<String> = go.iter().map(GoLock::print).collect();
+        let suite = suite.as_ref().map(|suite| format!("suite = {}\n", quote(suite)));
         [
             "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n"
                 .to_owned(),
             format!("version = {version}\nrecipe = {}\nepoch = {epoch}\nwanted = {}\n", quote(recipe), quote(wanted)),
+            suite.unwrap_or_default(),
             format!("kernel-source = {}\nstub = {}\n", kernel_source.inline(), stub.inline()),
             lists.concat(),
             go.concat(),
@@ -208,7 +220,9 @@ impl Lock {
 impl Packages {
     fn print(&self, name: &str) -> String {
         let lines: Vec<String> = self.packages.iter().map(|package| format!("    {},\n", package.inline())).collect();
-        format!("\n[{name}]\npackages = [\n{}]\n", lines.concat())
+        let asked: Vec<String> = self.asked.iter().map(|name| quote(name)).collect();
+        let asked = if asked.is_empty() { String::new() } else { format!("asked = [{}]\n", asked.join(", ")) };
+        format!("\n[{name}]\n{asked}packages = [\n{}]\n", lines.concat())
     }
 }
 
@@ -244,7 +258,8 @@ impl GoLock {
         };
         let modules: Vec<String> = self.modules.iter().map(|module| format!("    {},\n", module.inline())).collect();
         let head = format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
-        format!("{head}{go_mod}modules = [\n{}]\n", modules.concat())
+        let asked = if self.asked.is_empty() { String::new() } else { format!("asked = {}\n", quote(&self.asked)) };
+        format!("{head}{asked}{go_mod}modules = [\n{}]\n", modules.concat())
     }
 }
 
@@ -287,21 +302,26 @@ mod tests {
             go_mod: Some(blob.clone()),
         };
         let modules = vec![module(Some(blob.clone()), Some("h1:a=")), module(None, None)];
-        let packages = Packages { packages: vec![package("gcc"), package("libstdc++-12-dev")] };
+        let packages = |asked: &[&str]| Packages {
+            asked: asked.iter().map(|name| name.to_string()).collect(),
+            packages: vec![package("gcc"), package("libstdc++-12-dev")],
+        };
         Lock {
             version: Lock::VERSION,
             recipe: "qemu-amd64".into(),
             epoch: 1_790_000_000,
             wanted: "ef".into(),
+            suite: Some("bookworm-backports".into()),
             kernel_source: package("linux-source-6.12"),
             stub: package("systemd-boot-efi"),
-            sandbox: packages.clone(),
+            sandbox: packages(&["gcc"]),
             cross: Packages::default(),
-            files: packages,
+            files: packages(&[]),
             go: vec![GoLock {
                 component: "kubelet".into(),
                 module: "k8s.io/kubernetes".into(),
                 version: "v1.35.8".into(),
+                asked: "04".into(),
                 go_mod,
                 modules,
             }],

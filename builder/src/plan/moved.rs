@@ -1,10 +1,11 @@
 //! What `osbuild update` moved, from one lock to the next.
 
-use super::Lock;
+use super::{Crate, Lock, Minor, Release, Releases};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-/// One locked thing whose version is another one now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One thing whose version is another one now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moved {
     /// What people call it: `runc`, `gcc-12 for amd64`.
     pub name: String,
@@ -14,9 +15,42 @@ pub struct Moved {
     pub to: Option<String>,
 }
 
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, to] = [&self.from, &self.to].map(|version| version.as_deref().unwrap_or("nothing"));
+        write!(f, "{}: {from} → {to}", self.name)
+    }
+}
+
 /// What is different in `after`, in order of name. Modules that a Go component is made of are not told one by one.
 pub fn moved(before: &Lock, after: &Lock) -> Vec<Moved> {
-    let (before, after) = (versions(before), versions(after));
+    compare(&versions(before), &versions(after))
+}
+
+/// Which minors are new in `after`, and which have another newest patch.
+pub fn moved_releases(before: Option<&Releases>, after: &Releases) -> Vec<Moved> {
+    let newest = |releases: &Releases| -> BTreeMap<String, String> {
+        let minor = |(minor, release): (&Minor, &Release)| (format!("Kubernetes {minor}"), release.newest.to_string());
+        releases.minors.iter().map(minor).collect()
+    };
+    compare(&before.map(newest).unwrap_or_default(), &newest(after))
+}
+
+/// Which crates have other versions in `after`.
+pub fn moved_crates(before: &[Crate], after: &[Crate]) -> Vec<Moved> {
+    let versions = |crates: &[Crate]| {
+        let mut versions = BTreeMap::<String, String>::new();
+        for krate in crates {
+            // Two versions of one crate are told together.
+            let all = versions.entry(format!("crate {}", krate.name)).or_default();
+            *all = if all.is_empty() { krate.version.clone() } else { format!("{all}, {}", krate.version) };
+        }
+        versions
+    };
+    compare(&versions(before), &versions(after))
+}
+
+fn compare(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<Moved> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let moved = |name: &String| {
         let (from, to) = (before.get(name).cloned(), after.get(name).cloned());

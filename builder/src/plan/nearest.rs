@@ -1,7 +1,7 @@
 //! Did you mean?
 
 /// The name that `written` is most likely a slip of, if any is near enough.
-pub(super) fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let slips = |name: &str| strsim::damerau_levenshtein(written, name);
     let near = names.into_iter().map(|name| (slips(name), name)).min()?;
     // A third of the letters may be wrong: more is another word.

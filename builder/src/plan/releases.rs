@@ -1,6 +1,7 @@
 //! The dated table of Kubernetes minors: `components/kubelet/releases.toml`.
 
 use super::document::{self, Node, Text};
+use super::skew::PEG;
 use super::walk::walk;
 use super::{Date, Minor, Version, keys};
 use crate::error::{Error, Kind, Problem, Result};
@@ -53,6 +54,19 @@ impl Releases {
     /// The newest minor.
     pub fn newest(&self) -> Minor {
         *self.minors.last_key_value().expect("a table without minors is refused when it is read").0
+    }
+
+    /// Takes note of a release. `released` is the day of the first one of its minor, from which the end of life of a minor that was
+    /// not known follows; what is known of one is not changed.
+    pub fn learn(&mut self, version: Version, released: Date) {
+        let fresh = || Release { newest: version, released, end_of_life: Release::end_of_life(released) };
+        let release = self.minors.entry(version.minor).or_insert_with(fresh);
+        release.newest = release.newest.max(version);
+    }
+
+    /// The minor that the kubelet is pegged to.
+    pub fn pegged(&self) -> Minor {
+        self.newest().behind(PEG)
     }
 
     /// The table as a file, which [`Releases::parse`] reads back.
@@ -121,6 +135,18 @@ mod tests {
             let released = Date { year: released.0, month: released.1, day: released.2 };
             assert_eq!(Release::end_of_life(released).to_string(), end);
         }
+    }
+
+    #[test]
+    fn a_release_moves_its_minor_and_a_new_minor_brings_its_end_of_life() {
+        let day = |month| Date { year: 2026, month, day: 22 };
+        let mut releases = Releases { checked: day(1), minors: BTreeMap::new() };
+        for (version, month) in [("1.37.2", 8), ("1.37.1", 9), ("1.38.0", 12)] {
+            releases.learn(version.parse().unwrap(), day(month));
+        }
+        let known = releases.minors.values().map(|release| format!("{} {}", release.newest, release.end_of_life));
+        assert_eq!(known.collect::<Vec<_>>(), ["1.37.2 2027-10-28", "1.38.0 2028-02-28"]);
+        assert_eq!(releases.pegged().to_string(), "1.36");
     }
 
     #[test]

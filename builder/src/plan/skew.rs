@@ -12,7 +12,7 @@ const SUPPORT: &str = "https://kubernetes.io/releases/patch-releases/";
 /// containerd's own table.
 const CONTAINERD: &str = "https://containerd.io/releases/#kubernetes-support";
 /// How many minors the kubelet is behind the newest, so that it can join every supported API server.
-const PEG: u32 = 2;
+pub(super) const PEG: u32 = 2;
 
 /// What the passing of time turns into an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn newest(kubelet: Version, releases: &Releases) -> Option<Finding> {
 
 fn peg(kubernetes: &Kubernetes, releases: &Releases, today: Date) -> Option<Finding> {
     let kubelet = kubernetes.kubelet;
-    let pegged = releases.newest().behind(PEG);
+    let pegged = releases.pegged();
     let off = kubelet.minor != pegged;
     match &kubernetes.exception {
         None if off => {

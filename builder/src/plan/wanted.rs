@@ -98,6 +98,26 @@ impl Wanted {
     }
 }
 
+impl DebianWish {
+    /// How apt is asked for it: `NAME`, `NAME=VERSION` or `NAME/SUITE`.
+    pub fn asked(&self) -> String {
+        match (&self.version, &self.suite) {
+            (Some(version), _) => format!("{}={version}", self.package),
+            (None, Some(suite)) => format!("{}/{suite}", self.package),
+            (None, None) => self.package.clone(),
+        }
+    }
+}
+
+impl GoWish {
+    /// SHA-256 of all that decides which modules a build reads, in hexadecimal. The toolchain's version decides too, by the files that
+    /// are for some versions alone.
+    pub fn digest(&self, toolchain: &str) -> String {
+        let text = serde_json::to_vec(&(self, toolchain)).expect("strings and lists of strings always serialize");
+        hex(&Sha256::digest(text))
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -7,6 +7,7 @@ mod deb;
 pub mod digest;
 pub mod disk;
 pub mod executor;
+pub mod exported;
 pub mod fetch;
 pub mod graph;
 pub mod image;

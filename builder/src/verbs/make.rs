@@ -1,34 +1,20 @@
-//! Verbs that make something: locks, images, running nodes.
+//! Verbs that make something: images, running nodes.
 
 use super::Session;
 use crate::cli;
 use crate::error::{Context, Error, Result};
 use crate::host;
 use crate::pipeline::{self, Setting};
-use crate::plan::{Locked, Plan, Qemu, Strictness, resolve};
+use crate::plan::{Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
 use crate::produce::executor::Rebuild;
-use crate::produce::fetch::{self, From};
+use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN};
 use crate::ship::machine::{Bus, Download};
 use crate::ship::run::{RunOptions, Until};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// A day in seconds: the epoch of a lock is the start of the day on which it was made.
-const DAY: u64 = 86_400;
-
-/// `osbuild lock`
-pub fn lock(session: &Session, recipe: &str) -> Result<()> {
-    let plan = resolve(&session.project, recipe, session.today, Strictness::Lock)?;
-    session.need(&host::for_build())?;
-    let store = session.store()?;
-    let lock = fetch::pin(&store, session.report, &plan, session.now - session.now % DAY, &session.from(None))?;
-    let path = session.checkout.write_lock(&lock)?;
-    session.data(|| json!({ "lock": path, "epoch": lock.epoch }), || path.display().to_string());
-    Ok(())
-}
 
 /// `osbuild build`
 pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {

@@ -3,8 +3,8 @@
 use crate::{changed, expect, project, resolve};
 use osbuild::error::Kind;
 use osbuild::plan::{
-    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Moved, Packages, Plan, RustToolchain, Toolchains, moved,
-    set_version,
+    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Held, Lock, Moved, Packages, Plan, RustToolchain, Toolchains,
+    moved, set_version,
 };
 
 fn package(wish: &DebianWish) -> DebianPackage {
@@ -15,11 +15,13 @@ fn package(wish: &DebianWish) -> DebianPackage {
 /// A lock that pins what the plan wants.
 fn lock(plan: &Plan) -> Lock {
     let wanted = &plan.wanted;
-    let packages = |wishes: &[DebianWish]| Packages { packages: wishes.iter().map(package).collect() };
+    let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
+    let asked = wanted.sandbox.iter().map(DebianWish::asked).collect();
     let go = wanted.go_modules.iter().map(|wish| GoLock {
         component: wish.component.clone(),
         module: wish.module.clone(),
         version: wish.version.clone(),
+        asked: wish.digest(&wanted.go_toolchain),
         go_mod: None,
         modules: Vec::new(),
     });
@@ -29,9 +31,10 @@ fn lock(plan: &Plan) -> Lock {
         recipe: plan.recipe.clone(),
         epoch: 1_790_000_000,
         wanted: wanted.digest(),
+        suite: wanted.kernel_source.suite.clone(),
         kernel_source: package(&wanted.kernel_source),
         stub: package(&wanted.stub),
-        sandbox: packages(&wanted.sandbox),
+        sandbox: Packages { asked, ..packages(&wanted.sandbox) },
         cross: packages(&wanted.cross),
         files: packages(&wanted.files),
         go: go.collect(),
@@ -118,4 +121,42 @@ fn an_update_says_what_moved() {
         .map(|Moved { name, from, to }| format!("{name}: {} -> {}", from.unwrap_or_default(), to.unwrap_or_default()))
         .collect();
     assert_eq!(moved, ["bash for amd64: 1 -> ", "linux-source-6.12 for amd64: 1 -> 2", "runc: v1.4.3 -> "]);
+}
+
+#[test]
+fn only_what_is_let_go_or_does_not_fit_is_not_held() {
+    let plan = resolve(&project());
+    let wanted = &plan.wanted;
+    let mut held = Held::by(Some(lock(&plan)));
+    assert!(held.package(&wanted.stub).is_some() && held.closure(&wanted.sandbox).is_some());
+    assert!(held.package(&DebianWish { suite: Some("sid".into()), ..wanted.stub.clone() }).is_none());
+    assert!(held.package(&DebianWish { version: Some("2".into()), ..wanted.stub.clone() }).is_none());
+    assert!(held.closure(&wanted.sandbox[1..]).is_none());
+    assert!(held.go(&wanted.go_modules[0], &wanted.go_toolchain).is_some());
+    assert!(held.go(&wanted.go_modules[0], "1.27.0").is_none());
+    assert!(held.go_toolchain("1.27.0").is_none());
+
+    let sandboxed = wanted.sandbox[0].package.clone();
+    held.free([wanted.stub.package.as_str(), &sandboxed]);
+    assert!(held.package(&wanted.stub).is_none() && held.package(&wanted.kernel_source).is_some());
+    assert!(held.closure(&wanted.sandbox).is_none());
+    assert!(held.preferred().all(|package| package.package != sandboxed) && held.preferred().count() > 0);
+
+    let mut fresh = lock(&plan);
+    fresh.stub.version = "2".into();
+    held.share(fresh);
+    assert_eq!(held.package(&wanted.stub).unwrap().version, "2");
+    assert_eq!(held.package(&wanted.kernel_source).unwrap().version, "1");
+}
+
+#[test]
+fn the_time_of_a_lock_stays_until_something_that_is_fetched_moves() {
+    let before = lock(&resolve(&project()));
+    let held = Held::by(Some(before.clone()));
+    let later = Lock { epoch: before.epoch + 86_400, ..before.clone() };
+    let crates = Lock { crates: CratesLock { digest: "00".into() }, wanted: "00".into(), ..later.clone() };
+    assert_eq!(held.keep_epoch(crates).epoch, before.epoch);
+    let mut moved = later.clone();
+    moved.kernel_source.sha256 = "01".into();
+    assert_eq!(held.keep_epoch(moved).epoch, later.epoch);
 }

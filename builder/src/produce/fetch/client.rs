@@ -17,6 +17,14 @@ pub struct Client<'a> {
     step: Option<&'a Step>,
 }
 
+/// How a client ended.
+pub struct Ended {
+    /// What it wrote to stdout.
+    pub text: String,
+    /// The error that its failure is, if it failed.
+    pub failure: Option<Error>,
+}
+
 impl<'a> Client<'a> {
     /// `program` is searched in the user's PATH and keeps the user's environment.
     pub fn new(program: &str) -> Self {
@@ -53,7 +61,16 @@ impl<'a> Client<'a> {
     ///
     /// # Errors
     /// The program is missing, or it failed: the end of what it wrote to stderr is in the error.
-    pub fn run(mut self) -> Result<String> {
+    pub fn run(self) -> Result<String> {
+        let Ended { text, failure } = self.finish()?;
+        failure.map_or(Ok(text), Err)
+    }
+
+    /// Runs it to its end, for a program that says on stdout why it failed.
+    ///
+    /// # Errors
+    /// The program is missing.
+    pub fn finish(mut self) -> Result<Ended> {
         let mut child = self.command.spawn().map_err(|error| self.cannot_start(&error))?;
         let mut out = child.stdout.take().expect("stdout is piped");
         let reader = std::thread::spawn(move || {
@@ -64,10 +81,8 @@ impl<'a> Client<'a> {
         let status = child.wait().map_err(|error| self.cannot_start(&error))?;
         let text = reader.join().expect("the reader does not panic").map_err(|error| self.cannot_start(&error))?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        if status.success() {
-            return Ok(text);
-        }
-        Err(self.failed(&status.to_string(), tail, &text))
+        let failure = (!status.success()).then(|| self.failed(&status.to_string(), tail, &text));
+        Ok(Ended { text, failure })
     }
 
     fn follow(&self, stderr: impl Read) -> Vec<String> {

@@ -23,6 +23,11 @@ pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Re
     Ok(())
 }
 
+/// Lets cargo move what `Cargo.lock` pins.
+pub fn update(project: &Path, step: &Step) -> Result<()> {
+    Client::new("cargo").args(["update"]).within(project).shown(step).run().map(drop)
+}
+
 /// The folders in which cargo keeps archives: one a registry.
 fn caches() -> Result<Vec<PathBuf>> {
     let home = std::env::var_os("CARGO_HOME")

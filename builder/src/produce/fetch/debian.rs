@@ -1,7 +1,7 @@
 //! Debian packages by way of `apt-get`, with lists and a cache of our own: the host's installed packages and settings have no say,
 //! but its mirrors and keyrings are used.
 
-use super::client::Client;
+use super::client::{Client, Ended};
 use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Architecture, DebianPackage};
 use crate::report::Step;
@@ -29,9 +29,7 @@ impl Archive {
             std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
         }
         std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        let suites = suites(
-            &Client::new("apt-get").args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]).run()?,
-        );
+        let suites = suites(&Client::new("apt-get").args(["update", "--print-uris"]).run()?);
         if suites.is_empty() {
             return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
                 .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
@@ -45,17 +43,30 @@ impl Archive {
     /// # Errors
     /// The archive does not know a name.
     pub fn newest(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
-        let text = self.apt("apt-cache").args(["show", "--no-all-versions"]).args(names).run()?;
-        in_order(names, records(&text))
+        in_order(names, self.show(["--no-all-versions"].into_iter().chain(names.iter().map(String::as_str)))?)
     }
 
-    /// Returns the newest versions of `names` and of everything that they depend on, as for an empty system.
-    pub fn closure(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
-        let uris =
-            self.apt("apt-get").args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run()?;
+    /// Returns `names` and everything that they depend on, as for an empty system: the newest versions, but those of `preferred` where
+    /// the archive still has them and they fit the others. `folder` is empty and ours.
+    pub fn closure<'p>(
+        &self,
+        names: &[String],
+        preferred: impl Iterator<Item = &'p DebianPackage>,
+        folder: &Path,
+    ) -> Result<Vec<DebianPackage>> {
+        let preferences = folder.join("preferences");
+        let pin = |package: &DebianPackage| {
+            format!("Package: {}\nPin: version {}\nPin-Priority: 1001\n\n", package.package, package.version)
+        };
+        std::fs::write(&preferences, preferred.map(pin).collect::<String>())
+            .or_build(|| "cannot write apt's preferences".into())?;
+        let install =
+            |client: Client| client.args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run();
+        let preferring = || self.apt("apt-get").args(["-o", &format!("Dir::Etc::preferences={}", preferences.display())]);
+        // Old versions of some packages may not fit new ones of others: then all of them are the newest.
+        let uris = install(preferring()).or_else(|_| install(self.apt("apt-get")))?;
         let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
-        let text = self.apt("apt-cache").args(["show"]).args(&wanted).run()?;
-        let mut packages = records(&text);
+        let mut packages = self.show(wanted.iter().map(String::as_str))?;
         packages.sort_by(|a, b| a.package.cmp(&b.package));
         packages.dedup();
         Ok(packages)
@@ -76,11 +87,10 @@ impl Archive {
 
     /// Refuses versions that the archive no longer has.
     fn still_there(&self, packages: &[&DebianPackage]) -> Result<()> {
-        let names = packages.iter().map(|package| package.package.as_str());
-        let versions = records(&self.apt("apt-cache").args(["show"]).args(names).run()?);
-        let gone = packages
-            .iter()
-            .filter(|package| !versions.iter().any(|there| there.package == package.package && there.version == package.version));
+        let versions = self.show(packages.iter().map(|package| package.package.as_str()))?;
+        let is =
+            |there: &DebianPackage, package: &DebianPackage| there.package == package.package && there.version == package.version;
+        let gone = packages.iter().filter(|package| !versions.iter().any(|there| is(there, package)));
         let problems = gone.map(|package| {
             let newest = versions.iter().find(|there| there.package == package.package);
             let problem = Problem::new(format!("the archive no longer has `{}` {}", package.package, package.version));
@@ -93,12 +103,23 @@ impl Archive {
         if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Lock, problems)) }
     }
 
+    /// What the archive has of packages, the newest version first. What it does not know is left out.
+    fn show<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<DebianPackage>> {
+        let Ended { text, failure } = self.apt("apt-cache").args(["show"]).args(names).finish()?;
+        match failure {
+            Some(error) if !error.to_string().contains("No packages found") => Err(error),
+            _ => Ok(records(&text)),
+        }
+    }
+
     fn apt(&self, program: &str) -> Client<'static> {
         let at = |name: &str| self.folder.join(name).display().to_string();
         let architecture = self.architecture.debian();
         let settings = [
             format!("Dir::Etc::sourcelist={}", at("sources.list")),
             "Dir::Etc::sourceparts=/dev/null".into(),
+            "Dir::Etc::preferences=/dev/null".into(),
+            "Dir::Etc::preferencesparts=/dev/null".into(),
             format!("Dir::State::lists={}", at("lists")),
             format!("Dir::State::status={}", at("status")),
             format!("Dir::Cache={}", at("cache")),
@@ -111,16 +132,18 @@ impl Archive {
     }
 }
 
-/// Turns `URI RELEASE` lines of the host's apt into our list of sources: the same mirrors, and backports beside the main archive.
-fn suites(targets: &str) -> String {
+/// Turns what the host's apt would update from, `'URI/dists/SUITE/InRelease' …` lines, into our list of sources: the same mirrors, and
+/// backports beside the main archive.
+fn suites(uris: &str) -> String {
     let mut lines = std::collections::BTreeSet::new();
-    for (uri, release) in targets.lines().filter_map(|line| line.split_once(' ')) {
-        if release != RELEASE && !release.starts_with(&format!("{RELEASE}-")) {
+    let quoted = uris.lines().filter_map(|line| line.split('\'').nth(1)?.strip_suffix("/InRelease"));
+    for (uri, suite) in quoted.filter_map(|uri| uri.rsplit_once("/dists/")) {
+        if suite != RELEASE && !suite.starts_with(&format!("{RELEASE}-")) {
             continue;
         }
-        lines.insert(format!("deb {uri} {release} main\n"));
-        if release == RELEASE {
-            lines.insert(format!("deb {uri} {RELEASE}-backports main\n"));
+        lines.insert(format!("deb {uri}/ {suite} main\n"));
+        if suite == RELEASE {
+            lines.insert(format!("deb {uri}/ {RELEASE}-backports main\n"));
         }
     }
     lines.into_iter().collect()
@@ -154,7 +177,9 @@ fn in_order(names: &[String], records: Vec<DebianPackage>) -> Result<Vec<DebianP
         .map(|name| {
             let bare = name.split(['=', '/']).next().unwrap_or(name);
             let found = records.iter().find(|record| record.package == bare);
-            found.cloned().ok_or_else(|| Error::usage(format!("the archive has no package `{name}`")))
+            found.cloned().ok_or_else(|| {
+                Error::usage(format!("the archive has no package `{name}`")).hint("search it with `apt-cache search`")
+            })
         })
         .collect()
 }
@@ -165,8 +190,9 @@ mod tests {
 
     #[test]
     fn only_this_release_and_its_backports_are_used() {
-        let list =
-            suites("http://m/debian/ bookworm\nhttp://m/debian/ bookworm-updates\nhttp://x/ nodistro\nhttp://m/debian/ trixie\n");
+        let line = |uri: &str| format!("'{uri}/InRelease' name_InRelease 0 \n");
+        let suites = ["m/debian/dists/bookworm", "m/debian/dists/bookworm-updates", "x/./", "m/debian/dists/trixie"];
+        let list = super::suites(&suites.map(|suite| line(&format!("http://{suite}"))).concat());
         assert_eq!(
             list,
             "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n"

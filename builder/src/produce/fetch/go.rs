@@ -1,6 +1,6 @@
 //! Go modules by way of `go`, into a module cache made for the call: what is in it afterwards is exactly what the build reads.
 
-use super::client::Client;
+use super::client::{Client, Ended};
 use crate::error::{Context, Error, Result};
 use crate::plan::{GoModule, GoWish};
 use crate::produce::store::Store;
@@ -9,6 +9,9 @@ use base64::Engine;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// The module that a Go toolchain is.
+pub const TOOLCHAIN: &str = "golang.org/toolchain";
 
 /// What a component's build reads.
 pub struct Modules {
@@ -48,9 +51,9 @@ pub fn modules(
 
 /// Fetches a Go toolchain, which is a module without a go.sum line, and puts its zip file into the store.
 pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Result<GoModule> {
-    let go = Go { cache: folder.join("cache"), toolchain: "local".into() };
+    let go = Go::local(folder.join("cache"));
     let wanted = format!("v0.0.1-go{version}.linux-amd64");
-    go.download(&format!("golang.org/toolchain@{wanted}"), step)?;
+    go.download(&format!("{TOOLCHAIN}@{wanted}"), step)?;
     let found = collect(store, &go.cache.join("cache/download"))?;
     go.clean()?;
     let module = found.into_iter().find(|module| module.version == wanted);
@@ -80,22 +83,33 @@ fn unescaped(path: &str) -> String {
     })
 }
 
-struct Go {
+/// `go` with a module cache of ours.
+pub(super) struct Go {
     cache: PathBuf,
     toolchain: String,
 }
 
 impl Go {
-    fn client(&self) -> Client<'static> {
+    /// The user's own `go`.
+    pub(super) fn local(cache: PathBuf) -> Self {
+        Go { cache, toolchain: "local".into() }
+    }
+
+    pub(super) fn client(&self) -> Client<'static> {
         let toolchain = if self.toolchain == "local" { "local".into() } else { format!("go{}+auto", self.toolchain) };
         Client::new("go").env("GOMODCACHE", &self.cache).env("GOTOOLCHAIN", toolchain).env("GOFLAGS", "").env("GOWORK", "off")
     }
 
     /// Returns the folder of the unpacked module.
-    fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
-        let answer = self.client().args(["mod", "download", "-json", module]).shown(step).run()?;
-        let answer: serde_json::Value =
-            serde_json::from_str(&answer).or_build(|| "`go mod download` did not answer in JSON".into())?;
+    pub(super) fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
+        let Ended { text, failure } = self.client().args(["mod", "download", "-json", module]).shown(step).finish()?;
+        let answer = serde_json::from_str::<serde_json::Value>(&text);
+        if let Some(error) = failure {
+            // It says in JSON why it failed, unless it did not get so far.
+            let reason = answer.ok().and_then(|answer| answer["Error"].as_str().map(str::to_owned));
+            return Err(reason.iter().flat_map(|reason| reason.lines()).fold(error, |error, line| error.cause(line.trim())));
+        }
+        let answer = answer.or_build(|| "`go mod download` did not answer in JSON".into())?;
         let folder =
             answer["Dir"].as_str().ok_or_else(|| Error::build(format!("`go mod download` unpacked nothing for `{module}`")))?;
         Ok(folder.into())

@@ -4,16 +4,20 @@ mod client;
 mod crates;
 mod debian;
 mod go;
+mod gone;
 mod pin;
+mod proxy;
+mod releases;
 mod rust;
 
 pub use go::{escaped, wrapper_program};
-pub use pin::pin;
+pub use releases::KUBERNETES;
 
 use super::digest::Digest;
+use super::exported::Exported;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Blob, DebianPackage, GoWish, Locked, Plan, Source, SourceKind};
+use crate::plan::{Architecture, Blob, DebianPackage, GoModule, GoWish, Locked, Plan, Source, SourceKind};
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,29 +57,24 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.from {
-            From::Registries => self.download(plan, &missing),
-            From::Exported(folder) => self.take_exported(folder, &missing),
+            From::Registries => self.out_of_registries(plan, &missing),
+            From::Exported(folder) => self.out_of_folder(folder, &missing),
             From::Store => Err(unreachable_sources(&missing)),
         }
     }
 
-    fn take_exported(&self, folder: &Path, missing: &[Source]) -> Result<()> {
+    fn out_of_folder(&self, folder: &Path, missing: &[Source]) -> Result<()> {
         let step = self.report.step("sources");
+        let exported = Exported::at(folder);
         for source in missing {
             step.doing(source.name.clone());
-            let file = folder.join("sha256").join(&source.digest);
-            if !file.is_file() {
-                return Err(Error::lock(format!("`{}` does not hold {}", folder.display(), source.name))
-                    .cause(format!("its digest is sha256:{}", source.digest))
-                    .hint("export again with the lock that you build from: `osbuild sources export RECIPE DIR`"));
-            }
-            expect(self.store.put_file(&file)?, &source.digest, &source.name)?;
+            exported.take(self.store, &source.digest, &source.name)?;
         }
         step.done(&format!("{} sources", missing.len()), None, Outcome::Ran);
         Ok(())
     }
 
-    fn download(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
+    fn out_of_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
         let debian =
             missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
         for architecture in Architecture::ALL {
@@ -112,19 +111,26 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<()> {
+    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<go::Modules> {
         let step = self.report.step(format!("modules {}", wish.component));
-        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step)?;
+        let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step);
+        let found = found.map_err(|error| self.module_gone(error, wish, &step))?;
         step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
-        Ok(())
+        Ok(found)
+    }
+
+    fn go_toolchain(&self, version: &str) -> Result<GoModule> {
+        let step = self.report.step("toolchain go");
+        let module = go::toolchain(self.store, self.scratch()?.path(), version, &step);
+        let module = module.map_err(|error| self.toolchain_gone(error, version, &step))?;
+        step.done(&format!("go {version}"), module.zip.as_ref().map(|zip| zip.size), Outcome::Ran);
+        Ok(module)
     }
 
     fn toolchains(&self, plan: &Plan<Locked>, lacks: impl Fn(&str) -> bool) -> Result<()> {
         let locked = &plan.lock.get().toolchain;
         if lacks(&locked.go.sha256) {
-            let step = self.report.step("toolchain go");
-            let module = go::toolchain(self.store, self.scratch()?.path(), &locked.go.version, &step)?;
-            step.done(&format!("go {}", locked.go.version), module.zip.map(|zip| zip.size), Outcome::Ran);
+            self.go_toolchain(&locked.go.version)?;
         }
         if lacks(&locked.rust.sha256) {
             let step = self.report.step("toolchain rust");

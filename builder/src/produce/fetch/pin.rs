@@ -1,109 +1,150 @@
-//! Makes a lock: asks each ecosystem what there is now, fetches it, and writes down its digests.
+//! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches that, and writes down its digests.
 
-use super::{From, debian, go, rust};
+use super::{Fetcher, From, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Lock, Packages, Plan, RustToolchain, Toolchains,
-    Unlocked,
+    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock, Packages, Plan, RustToolchain,
+    RustWish, Toolchains, Unlocked,
 };
-use crate::produce::store::Store;
-use crate::report::{Outcome, Report};
+use crate::report::Outcome;
+use std::cell::OnceCell;
 
-/// Pins all that `plan` wants at `epoch`, in seconds since 1970. What it fetches is in the store afterwards.
-///
-/// # Errors
-/// `from` is not the registries, an archive lacks what is wanted, or the network does.
-pub fn pin(store: &Store, report: &Report, plan: &Plan<Unlocked>, epoch: u64, from: &From) -> Result<Lock> {
-    if !matches!(from, From::Registries) {
-        return Err(
-            Error::usage("a lock is made from what the registries have now").hint("run `osbuild lock` without `--offline`")
-        );
+impl Fetcher<'_> {
+    /// Pins all that `plan` wants, with what is `held` where it fits. `epoch` is the time, in seconds since 1970, of a lock that has
+    /// something new; what had to be fetched for it is in the store afterwards.
+    ///
+    /// # Errors
+    /// An archive lacks what is wanted, or there is something to ask for and the registries must not be used or cannot be reached.
+    pub fn pin(&self, plan: &Plan<Unlocked>, held: &Held, epoch: u64) -> Result<Lock> {
+        let wanted = &plan.wanted;
+        let debian = Debian { fetcher: self, held, node: plan.architecture, archives: OnceCell::new() };
+        let go = wanted.go_modules.iter().map(|wish| self.pin_go(held, wish, &wanted.go_toolchain));
+        let lock = Lock {
+            version: Lock::VERSION,
+            recipe: plan.recipe.clone(),
+            epoch,
+            wanted: wanted.digest(),
+            suite: wanted.kernel_source.suite.clone(),
+            kernel_source: debian.one(&wanted.kernel_source)?,
+            stub: debian.one(&wanted.stub)?,
+            sandbox: debian.closure(&wanted.sandbox)?,
+            cross: debian.list(&wanted.cross)?,
+            files: debian.list(&wanted.files)?,
+            go: go.collect::<Result<_>>()?,
+            toolchain: Toolchains {
+                go: self.pin_go_toolchain(held, &wanted.go_toolchain)?,
+                rust: self.pin_rust_toolchain(held, &wanted.rust_toolchain)?,
+            },
+            crates: CratesLock { digest: wanted.crates_digest() },
+        };
+        Ok(held.keep_epoch(lock))
     }
-    let wanted = &plan.wanted;
-    let single = |packages: Vec<DebianPackage>| packages.into_iter().next().expect("one package was asked for and found");
-    let archives = Archives::open(store, report, plan)?;
-    Ok(Lock {
-        version: 1,
-        recipe: plan.recipe.clone(),
-        epoch,
-        wanted: wanted.digest(),
-        kernel_source: single(archives.newest(std::slice::from_ref(&wanted.kernel_source))?),
-        stub: single(archives.newest(std::slice::from_ref(&wanted.stub))?),
-        sandbox: Packages { packages: archives.closure(&wanted.sandbox)? },
-        cross: Packages { packages: archives.newest(&wanted.cross)? },
-        files: Packages { packages: archives.newest(&wanted.files)? },
-        go: go_components(store, report, plan)?,
-        toolchain: toolchains(store, report, plan)?,
-        crates: CratesLock { digest: wanted.crates_digest() },
-    })
+
+    fn pin_go(&self, held: &Held, wish: &GoWish, toolchain: &str) -> Result<GoLock> {
+        if let Some(kept) = held.go(wish, toolchain) {
+            return Ok(kept.clone());
+        }
+        self.must_ask(&wish.component)?;
+        let found = self.go(wish, held.go_mod(wish), toolchain)?;
+        let (component, module, version) = (wish.component.clone(), wish.module.clone(), wish.version.clone());
+        Ok(GoLock { component, module, version, asked: wish.digest(toolchain), go_mod: found.go_mod, modules: found.modules })
+    }
+
+    fn pin_go_toolchain(&self, held: &Held, version: &str) -> Result<GoToolchain> {
+        if let Some(kept) = held.go_toolchain(version) {
+            return Ok(kept.clone());
+        }
+        self.must_ask("Go toolchain")?;
+        let module = self.go_toolchain(version)?;
+        let (Some(sum), Some(zip)) = (module.sum, module.zip) else {
+            return Err(Error::build(format!("the Go module proxy gave no zip file of toolchain {version}")));
+        };
+        Ok(GoToolchain { version: version.to_owned(), sum, sha256: zip.sha256, size: zip.size })
+    }
+
+    fn pin_rust_toolchain(&self, held: &Held, wish: &RustWish) -> Result<RustToolchain> {
+        if let Some(kept) = held.rust_toolchain(wish) {
+            return Ok(kept.clone());
+        }
+        self.must_ask("Rust toolchain")?;
+        let step = self.report.step("toolchain rust");
+        let digest = rust::toolchain(self.store, self.scratch()?.path(), wish, &step)?;
+        step.done(&format!("rust {}", wish.version), Some(digest.size()), Outcome::Ran);
+        let RustWish { version, targets } = wish.clone();
+        Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
+    }
+
+    /// Refuses to ask the registries where the user said so.
+    fn must_ask(&self, what: &str) -> Result<()> {
+        if matches!(self.from, From::Registries) {
+            return Ok(());
+        }
+        let error = Error::usage(format!("what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it"));
+        Err(error.cause("a lock is made from what the registries have now").hint("run it again without `--offline`"))
+    }
 }
 
-/// Debian's archive for the architectures that a plan names.
-struct Archives(Vec<(Architecture, debian::Archive)>);
+/// Debian's part of a lock. The archive is asked only when something is not held.
+struct Debian<'a> {
+    fetcher: &'a Fetcher<'a>,
+    held: &'a Held,
+    node: Architecture,
+    archives: OnceCell<Vec<(Architecture, debian::Archive)>>,
+}
 
-impl Archives {
-    fn open(store: &Store, report: &Report, plan: &Plan<Unlocked>) -> Result<Self> {
-        let step = report.step("lists");
-        let mut architectures = vec![Architecture::Amd64, plan.architecture];
+impl Debian<'_> {
+    fn one(&self, wish: &DebianWish) -> Result<DebianPackage> {
+        match self.held.package(wish) {
+            Some(kept) => Ok(kept.clone()),
+            None => {
+                let found = self.archive(wish)?.newest(&[wish.asked()])?;
+                Ok(found.into_iter().next().expect("one package was asked for and found"))
+            }
+        }
+    }
+
+    fn list(&self, wishes: &[DebianWish]) -> Result<Packages> {
+        let packages = wishes.iter().map(|wish| self.one(wish)).collect::<Result<_>>()?;
+        Ok(Packages { asked: Vec::new(), packages })
+    }
+
+    fn closure(&self, wishes: &[DebianWish]) -> Result<Packages> {
+        if let Some(kept) = self.held.closure(wishes) {
+            return Ok(kept.clone());
+        }
+        let Some(first) = wishes.first() else { return Ok(Packages::default()) };
+        let asked: Vec<String> = wishes.iter().map(DebianWish::asked).collect();
+        let folder = self.fetcher.scratch()?;
+        let packages = self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
+        Ok(Packages { asked, packages })
+    }
+
+    fn archive(&self, wish: &DebianWish) -> Result<&debian::Archive> {
+        let architecture = Architecture::named(&wish.architecture).unwrap_or(Architecture::Amd64);
+        let archives = match self.archives.get() {
+            Some(archives) => archives,
+            None => {
+                let opened = self.open(&wish.package)?;
+                self.archives.get_or_init(|| opened)
+            }
+        };
+        let found = archives.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive);
+        Ok(found.expect("a plan names the build machine's architecture and the node's"))
+    }
+
+    fn open(&self, what: &str) -> Result<Vec<(Architecture, debian::Archive)>> {
+        self.fetcher.must_ask(what)?;
+        let step = self.fetcher.report.step("lists");
+        let mut architectures = vec![Architecture::Amd64, self.node];
         architectures.dedup();
-        let folder = store.state("apt")?;
+        let folder = self.fetcher.store.state("apt")?;
         let archives = architectures.into_iter().map(|architecture| {
             let archive = debian::Archive::new(&folder, architecture);
             archive.update(&step)?;
             Ok((architecture, archive))
         });
-        let archives = Archives(archives.collect::<Result<_>>()?);
+        let archives = archives.collect::<Result<_>>()?;
         step.done("what the archive has", None, Outcome::Ran);
         Ok(archives)
     }
-
-    fn of(&self, wishes: &[DebianWish]) -> Option<&debian::Archive> {
-        let architecture = Architecture::named(&wishes.first()?.architecture).unwrap_or(Architecture::Amd64);
-        self.0.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive)
-    }
-
-    fn newest(&self, wishes: &[DebianWish]) -> Result<Vec<DebianPackage>> {
-        self.of(wishes).map_or(Ok(Vec::new()), |archive| archive.newest(&names(wishes)))
-    }
-
-    fn closure(&self, wishes: &[DebianWish]) -> Result<Vec<DebianPackage>> {
-        self.of(wishes).map_or(Ok(Vec::new()), |archive| archive.closure(&names(wishes)))
-    }
-}
-
-/// Names as apt takes them: `NAME`, `NAME=VERSION` or `NAME/SUITE`.
-fn names(wishes: &[DebianWish]) -> Vec<String> {
-    let name = |wish: &DebianWish| match (&wish.version, &wish.suite) {
-        (Some(version), _) => format!("{}={version}", wish.package),
-        (None, Some(suite)) => format!("{}/{suite}", wish.package),
-        (None, None) => wish.package.clone(),
-    };
-    wishes.iter().map(name).collect()
-}
-
-fn go_components(store: &Store, report: &Report, plan: &Plan<Unlocked>) -> Result<Vec<GoLock>> {
-    let pin = |wish: &crate::plan::GoWish| {
-        let step = report.step(format!("modules {}", wish.component));
-        let found = go::modules(store, store.scratch()?.path(), wish, None, &plan.wanted.go_toolchain, &step)?;
-        step.done(&format!("{} modules", found.modules.len()), None, Outcome::Ran);
-        let (component, module, version) = (wish.component.clone(), wish.module.clone(), wish.version.clone());
-        Ok(GoLock { component, module, version, go_mod: found.go_mod, modules: found.modules })
-    };
-    plan.wanted.go_modules.iter().map(pin).collect()
-}
-
-fn toolchains(store: &Store, report: &Report, plan: &Plan<Unlocked>) -> Result<Toolchains> {
-    let step = report.step("toolchains");
-    let version = plan.wanted.go_toolchain.clone();
-    let module = go::toolchain(store, store.scratch()?.path(), &version, &step)?;
-    let (Some(sum), Some(zip)) = (module.sum, module.zip) else {
-        return Err(Error::build(format!("the Go module proxy gave no zip file of toolchain {version}")));
-    };
-    let go = GoToolchain { version, sum, sha256: zip.sha256, size: zip.size };
-    let wish = &plan.wanted.rust_toolchain;
-    let digest = rust::toolchain(store, store.scratch()?.path(), wish, &step)?;
-    let rust =
-        RustToolchain { version: wish.version.clone(), targets: wish.targets.clone(), sha256: digest.hex(), size: digest.size() };
-    step.done(&format!("go {}, rust {}", go.version, rust.version), Some(go.size + rust.size), Outcome::Ran);
-    Ok(Toolchains { go, rust })
 }

@@ -1,0 +1,36 @@
+//! `osbuild lock`: pins what a recipe asks for.
+
+use super::Session;
+use crate::error::{Kind, Result};
+use crate::host;
+use crate::plan::{Held, Strictness, moved, resolve};
+use serde_json::json;
+
+/// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
+const DAY: u64 = 86_400;
+
+/// `osbuild lock`
+pub fn lock(session: &Session, recipe: &str) -> Result<()> {
+    let plan = resolve(&session.project, recipe, session.today, Strictness::Lock)?;
+    let before = match session.checkout.find_lock(recipe) {
+        Err(error) if error.kind == Kind::Lock => {
+            session.report.warning(format!("{}: everything is pinned anew", error.problems[0].message));
+            None
+        }
+        other => other?,
+    };
+    session.need(&host::for_build())?;
+    let store = session.store()?;
+    let after = session.fetcher(&store, None).pin(&plan, &Held::by(before.clone()), epoch(session))?;
+    let path = session.checkout.write_lock(&after)?;
+    if let Some(before) = &before {
+        moved(before, &after).iter().for_each(|moved| session.report.note(moved.to_string()));
+    }
+    session.data(|| json!({ "lock": path, "epoch": after.epoch }), || path.display().to_string());
+    Ok(())
+}
+
+/// The time of a lock that is made now, in seconds since 1970.
+pub(super) fn epoch(session: &Session) -> u64 {
+    session.now - session.now % DAY
+}

@@ -1,0 +1,226 @@
+//! `osbuild update`: moves versions in recipes and locks. Everything is asked for and resolved before the first file is written;
+//! `Cargo.lock` alone is cargo's to write.
+
+use super::Session;
+use super::lock::epoch;
+use crate::error::{Error, Result};
+use crate::host;
+use crate::plan::{
+    Crate, GoUpstream, Held, Lock, Moved, Peg, Project, Releases, Strictness, Upstream, Version, moved, moved_crates,
+    moved_releases, nearest, resolve, set_go_toolchain, set_version, upstream,
+};
+use crate::produce::fetch::{Fetcher, KUBERNETES};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What moves when it is named: the Go toolchain.
+const TOOLCHAIN: &str = "toolchain";
+/// What moves only when it is named: the crates of this workspace.
+const CRATES: &str = "crates";
+
+/// `osbuild update`
+pub fn update(session: &Session, names: &[String]) -> Result<()> {
+    if session.common.offline {
+        return Err(Error::usage("an update asks what there is, and `--offline` forbids it").hint("run it without `--offline`"));
+    }
+    session.need(&host::for_build())?;
+    let store = session.store()?;
+    let mut update = Update::begin(session, session.fetcher(&store, None), names)?;
+    update.refuse_unknown()?;
+    update.releases()?;
+    update.versions()?;
+    update.crates()?;
+    let locks = update.pin()?;
+    update.write(locks)
+}
+
+/// A recipe that has a lock.
+struct Recipe {
+    name: String,
+    lock: Lock,
+    upstream: Upstream,
+}
+
+struct Update<'a> {
+    session: &'a Session<'a>,
+    fetcher: Fetcher<'a>,
+    /// What may move; nothing is all but crates.
+    names: BTreeSet<&'a str>,
+    recipes: Vec<Recipe>,
+    /// The project as it will be.
+    project: Project,
+    /// Its files that change.
+    files: BTreeMap<String, String>,
+    /// What moved, with the recipes whose locks say so.
+    moved: BTreeMap<Moved, BTreeSet<String>>,
+}
+
+impl<'a> Update<'a> {
+    fn begin(session: &'a Session, fetcher: Fetcher<'a>, names: &'a [String]) -> Result<Self> {
+        let locked = session.project.files.keys().filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"));
+        let recipe = |name: &str| {
+            let upstream = upstream(&session.project, name)?;
+            Ok(Recipe { name: name.to_owned(), lock: session.checkout.lock(name)?, upstream })
+        };
+        let recipes: Vec<Recipe> = locked.map(recipe).collect::<Result<_>>()?;
+        if recipes.is_empty() {
+            return Err(Error::lock("no recipe has a lock to update").hint("cargo osbuild lock RECIPE"));
+        }
+        let names = names.iter().map(String::as_str).collect();
+        let (project, files, moved) = (session.project.clone(), BTreeMap::new(), BTreeMap::new());
+        Ok(Update { session, fetcher, names, recipes, project, files, moved })
+    }
+
+    fn may_move(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.contains(name)
+    }
+
+    fn refuse_unknown(&self) -> Result<()> {
+        let upstreams = || self.recipes.iter().map(|recipe| &recipe.upstream);
+        let mut components: BTreeSet<&str> = upstreams().flat_map(|all| &all.go).map(|go| go.component.as_str()).collect();
+        components.extend(upstreams().map(|all| all.kernel.as_str()));
+        components.extend([TOOLCHAIN, CRATES]);
+        let packages = self.recipes.iter().flat_map(|recipe| recipe.lock.debian_packages());
+        let packages: BTreeSet<&str> = packages.map(|package| package.package.as_str()).collect();
+        let unknown = self.names.iter().find(|name| !components.contains(*name) && !packages.contains(*name));
+        let Some(unknown) = unknown else { return Ok(()) };
+        let ours = [format!("components/{unknown}/component.toml"), format!("components/pods/{unknown}/component.toml")];
+        if ours.iter().any(|path| self.project.files.contains_key(path)) {
+            let error = Error::usage(format!("`{unknown}` has no version to move: no locked recipe takes it from elsewhere"));
+            return Err(error.hint("the crates of our own programs move with `cargo osbuild update crates`"));
+        }
+        let list = components.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let error = Error::usage(format!("no lock has anything called `{unknown}`"))
+            .cause(format!("what can move is {list}, and each of {} Debian packages", packages.len()));
+        let near = nearest(unknown, components.iter().chain(&packages).copied());
+        Err(near.into_iter().fold(error, |error, near| error.hint(format!("did you mean `{near}`?"))))
+    }
+
+    /// Brings the table of Kubernetes' releases up to date, if the kubelet may move: its peg hangs on the newest.
+    fn releases(&mut self) -> Result<()> {
+        let components = self.recipes.iter().flat_map(|recipe| &recipe.upstream.go);
+        if !components.into_iter().any(|go| go.module == KUBERNETES && self.may_move(&go.component)) {
+            return Ok(());
+        }
+        let before = self.table()?;
+        let after = self.fetcher.releases(before.as_ref(), self.session.today)?;
+        self.moved.extend(moved_releases(before.as_ref(), &after).into_iter().map(|moved| (moved, BTreeSet::new())));
+        self.change(BTreeMap::from([(Releases::PATH.to_owned(), after.print())]));
+        Ok(())
+    }
+
+    fn table(&self) -> Result<Option<Releases>> {
+        let bytes = self.project.files.get(Releases::PATH);
+        bytes.map(|bytes| Releases::parse(&String::from_utf8_lossy(bytes))).transpose()
+    }
+
+    /// Sets the newest versions in the recipes.
+    fn versions(&mut self) -> Result<()> {
+        let table = self.table()?;
+        let mut known: Vec<(GoUpstream, Version)> = Vec::new();
+        let mut toolchains = BTreeMap::<Version, Version>::new();
+        for index in 0..self.recipes.len() {
+            let Recipe { name, upstream, .. } = &self.recipes[index];
+            let (name, upstream) = (name.clone(), upstream.clone());
+            for go in upstream.go.iter().filter(|go| self.may_move(&go.component)).cloned().collect::<Vec<_>>() {
+                let newest = match known.iter().find(|(known, _)| *known == go) {
+                    Some((_, newest)) => *newest,
+                    None => self.newest(&go, table.as_ref())?,
+                };
+                self.change(set_version(&self.project, &name, &go.component, newest)?);
+                known.push((go, newest));
+            }
+            if self.may_move(TOOLCHAIN) {
+                let newest = match toolchains.get(&upstream.toolchain) {
+                    Some(newest) => *newest,
+                    None => self.fetcher.newest_go(upstream.toolchain)?,
+                };
+                toolchains.insert(upstream.toolchain, newest);
+                self.change(set_go_toolchain(&self.project, &name, newest)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self, go: &GoUpstream, table: Option<&Releases>) -> Result<Version> {
+        match (go.peg, table) {
+            (Peg::Kubernetes, Some(table)) => {
+                let known = table.minors.get(&table.pegged()).map(|release| release.newest);
+                self.fetcher.newest(go, table.pegged(), known)
+            }
+            _ => self.fetcher.newest(go, go.version.minor, None),
+        }
+    }
+
+    fn change(&mut self, files: BTreeMap<String, String>) {
+        for (path, text) in files {
+            self.project.files.insert(path.clone(), text.clone().into_bytes());
+            self.files.insert(path, text);
+        }
+    }
+
+    fn crates(&mut self) -> Result<()> {
+        if !self.names.contains(CRATES) {
+            return Ok(());
+        }
+        let before = self.all_crates()?;
+        self.fetcher.update_crates()?;
+        let path = "Cargo.lock".to_owned();
+        let fresh = self.session.checkout.read()?.files.remove(&path).unwrap_or_default();
+        self.project.files.insert(path, fresh);
+        let moved = moved_crates(&before, &self.all_crates()?);
+        self.moved.extend(moved.into_iter().map(|moved| (moved, BTreeSet::new())));
+        Ok(())
+    }
+
+    /// The crates of all recipes that have a lock.
+    fn all_crates(&self) -> Result<Vec<Crate>> {
+        let mut all = BTreeSet::new();
+        for Recipe { name, .. } in &self.recipes {
+            all.extend(resolve(&self.project, name, self.session.today, Strictness::Build)?.wanted.crates);
+        }
+        Ok(all.into_iter().collect())
+    }
+
+    /// Locks every recipe anew.
+    fn pin(&mut self) -> Result<Vec<Lock>> {
+        let mut fresh: Vec<Lock> = Vec::new();
+        for Recipe { name, lock, upstream } in &self.recipes {
+            let plan = resolve(&self.project, name, self.session.today, Strictness::Lock)?;
+            plan.warnings.iter().for_each(|warning| self.session.report.warning(warning));
+            let mut held = Held::by(Some(lock.clone()));
+            let packages = lock.debian_packages().map(|package| package.package.as_str());
+            held.free(packages.filter(|package| self.may_move(package)));
+            held.free(self.may_move(&upstream.kernel).then_some(upstream.kernel_package.as_str()));
+            fresh.iter().for_each(|lock| held.share(lock.clone()));
+            fresh.push(self.fetcher.pin(&plan, &held, epoch(self.session))?);
+        }
+        for (Recipe { name, lock, .. }, after) in self.recipes.iter().zip(&fresh) {
+            for moved in moved(lock, after) {
+                self.moved.entry(moved).or_default().insert(name.clone());
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Writes what has changed and says what moved.
+    fn write(self, locks: Vec<Lock>) -> Result<()> {
+        let report = self.session.report;
+        let locks = locks.into_iter().zip(&self.recipes).filter(|(after, recipe)| *after != recipe.lock);
+        let locks = locks.map(|(after, _)| (Lock::path(&after.recipe), after.print()));
+        let files: BTreeMap<String, String> = self.files.into_iter().chain(locks).collect();
+        let written = files.iter().map(|(path, text)| Ok(self.session.checkout.write(path, text)?.display().to_string()));
+        let written: Vec<String> = written.collect::<Result<_>>()?;
+        for (moved, recipes) in &self.moved {
+            let recipes = recipes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            report.note(if recipes.is_empty() { moved.to_string() } else { format!("{moved} ({recipes})") });
+        }
+        if self.moved.is_empty() {
+            report.note("everything is as new as the recipes allow");
+        }
+        let moved = |(moved, recipes): (&Moved, &BTreeSet<String>)| json!({ "name": moved.name, "from": moved.from, "to": moved.to, "recipes": recipes });
+        let json = || json!({ "moved": self.moved.iter().map(moved).collect::<Vec<_>>(), "files": written });
+        self.session.data(json, || written.join("\n"));
+        Ok(())
+    }
+}

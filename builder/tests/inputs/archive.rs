@@ -1,0 +1,58 @@
+//! A Debian archive in a folder, for the real `apt-get`.
+
+use crate::scratch::Scratch;
+use osbuild::produce::digest::Digest;
+use std::fs;
+use std::path::PathBuf;
+
+/// The archive. It has lists and no packages.
+pub struct Archive {
+    folder: PathBuf,
+}
+
+impl Archive {
+    /// An empty archive beside a project, which becomes the only one that its builds know.
+    pub fn serve(scratch: &mut Scratch) -> Self {
+        let folder = scratch.path("archive");
+        fs::create_dir(&folder).unwrap();
+        let sources = scratch.path("sources.list");
+        fs::write(&sources, format!("deb file:{} bookworm main\n", folder.display())).unwrap();
+        let config = [
+            format!("Dir::Etc::sourcelist \"{}\";", sources.display()),
+            "Dir::Etc::sourceparts \"/dev/null\";".to_owned(),
+            "Acquire::AllowInsecureRepositories \"true\";".to_owned(),
+            "APT::Get::AllowUnauthenticated \"true\";".to_owned(),
+        ];
+        fs::write(scratch.path("apt.conf"), config.join("\n")).unwrap();
+        scratch.set("PATH", std::env::var("PATH").unwrap());
+        scratch.set("APT_CONFIG", scratch.path("apt.conf").display().to_string());
+        let archive = Archive { folder };
+        archive.publish(&[]);
+        archive
+    }
+
+    /// Replaces what the archive has: names, versions, and what they depend on.
+    pub fn publish(&self, packages: &[(&str, &str, &str)]) {
+        let record = |(name, version, depends): &(&str, &str, &str)| {
+            let digest = Digest::of(format!("{name} {version}").as_bytes());
+            let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
+            let file = format!("Filename: pool/{name}_{version}_all.deb\nSize: {}\nSHA256: {}\n", digest.size(), digest.hex());
+            format!("Package: {name}\nVersion: {version}\nArchitecture: all\n{depends}{file}Description: a test\n\n")
+        };
+        let list = packages.iter().map(record).collect::<String>();
+        for suite in ["bookworm", "bookworm-backports"] {
+            let folder = self.folder.join("dists").join(suite);
+            let list = if suite == "bookworm" { list.as_str() } else { "" };
+            let mut sums = String::new();
+            for architecture in ["amd64", "arm64"] {
+                let name = format!("main/binary-{architecture}/Packages");
+                let digest = Digest::of(list.as_bytes());
+                fs::create_dir_all(folder.join(&name).parent().unwrap()).unwrap();
+                fs::write(folder.join(&name), list).unwrap();
+                sums += &format!(" {} {} {name}\n", digest.hex(), digest.size());
+            }
+            let head = format!("Suite: {suite}\nCodename: {suite}\nArchitectures: amd64 arm64\nComponents: main\n");
+            fs::write(folder.join("Release"), format!("{head}SHA256:\n{sums}")).unwrap();
+        }
+    }
+}

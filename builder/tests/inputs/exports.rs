@@ -1,0 +1,107 @@
+//! `osbuild sources`, and builds from what it wrote.
+
+use crate::scratch::{RECIPE, Ran, Scratch};
+use std::fs;
+use std::process::Command;
+
+/// A project whose sources are in an exported folder, `exported`, and a store that has them.
+fn exported() -> Scratch {
+    let scratch = Scratch::new();
+    scratch.fill_store_without("nothing");
+    done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
+    scratch
+}
+
+fn folder(scratch: &Scratch) -> String {
+    scratch.path("exported").display().to_string()
+}
+
+fn empty_the_store(scratch: &Scratch) {
+    fs::remove_dir_all(scratch.path("cache")).unwrap();
+}
+
+#[track_caller]
+fn done(ran: &Ran) {
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+}
+
+#[test]
+fn an_export_has_every_locked_input_under_the_name_that_sha256sum_gives_it() {
+    let scratch = exported();
+    let list: serde_json::Value = serde_json::from_slice(&fs::read(scratch.path("exported/sources.json")).unwrap()).unwrap();
+    let list = list.as_array().unwrap();
+    assert_eq!(list.len(), scratch.sources().len());
+    for source in scratch.sources() {
+        let path = scratch.path("exported/sha256").join(&source.digest);
+        let output = Command::new("sha256sum").arg(&path).output().expect("coreutils are installed");
+        assert!(String::from_utf8(output.stdout).unwrap().starts_with(&source.digest), "{}", source.name);
+        let size = fs::metadata(&path).unwrap().len();
+        let says = |entry: &&serde_json::Value| {
+            entry["name"] == source.name && entry["digest"] == format!("sha256:{}", source.digest) && entry["size"] == size
+        };
+        assert_eq!(list.iter().filter(says).count(), 1, "{}", source.name);
+    }
+}
+
+#[test]
+fn an_export_that_was_cut_off_is_finished_and_a_damaged_file_is_written_again() {
+    let scratch = exported();
+    let [gone, damaged, whole] = [0, 1, 2].map(|index| scratch.path("exported/sha256").join(&scratch.sources()[index].digest));
+    let before = [&gone, &damaged].map(|path| fs::read(path).unwrap());
+    fs::remove_file(&gone).unwrap();
+    fs::write(&damaged, "half").unwrap();
+    fs::write(gone.with_extension("partial"), "half").unwrap();
+    let written = fs::metadata(&whole).unwrap().modified().unwrap();
+    done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
+    assert_eq!([&gone, &damaged].map(|path| fs::read(path).unwrap()), before);
+    assert_eq!(fs::metadata(&whole).unwrap().modified().unwrap(), written);
+    assert_eq!(fs::read_dir(scratch.path("exported/sha256")).unwrap().count(), scratch.sources().len());
+}
+
+#[test]
+fn an_import_fills_an_empty_store_without_a_network() {
+    let scratch = exported();
+    empty_the_store(&scratch);
+    let again = scratch.path("again").display().to_string();
+    assert_eq!(scratch.osbuild(&["sources", "export", "--offline", RECIPE, &again]).code, Some(3));
+    done(&scratch.osbuild(&["sources", "import", &folder(&scratch)]));
+    done(&scratch.osbuild(&["sources", "export", "--offline", RECIPE, &again]));
+}
+
+#[test]
+fn a_damaged_source_is_a_wrong_digest_and_a_missing_one_a_source_that_is_gone() {
+    let scratch = exported();
+    empty_the_store(&scratch);
+    let source = &scratch.sources()[0];
+    let file = scratch.path("exported/sha256").join(&source.digest);
+    let folder = folder(&scratch);
+    let verbs: [&[&str]; 2] = [&["sources", "import", &folder], &["build", RECIPE, "--sources", &folder]];
+    fs::write(&file, "other bytes").unwrap();
+    for verb in verbs {
+        let ran = scratch.osbuild(verb);
+        assert_eq!(ran.code, Some(4), "{}", ran.said);
+        let said = format!("error: `{}` is damaged\n  caused by: it should hold {}\n", file.display(), source.name);
+        assert!(ran.said.contains(&said), "{}", ran.said);
+    }
+    fs::remove_file(&file).unwrap();
+    for verb in verbs {
+        let ran = scratch.osbuild(verb);
+        assert_eq!(ran.code, Some(3), "{}", ran.said);
+        let said =
+            format!("error: `{folder}` does not hold {}\n  caused by: its digest is sha256:{}\n", source.name, source.digest);
+        assert!(ran.said.contains(&said), "{}", ran.said);
+    }
+}
+
+#[test]
+fn a_folder_without_a_list_is_refused() {
+    let scratch = Scratch::new();
+    let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.said.contains("holds no exported sources"), "{}", ran.said);
+    fs::create_dir(scratch.path("exported")).unwrap();
+    fs::write(scratch.path("exported/sources.json"), "{}").unwrap();
+    let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.said.contains("is not a list of sources"), "{}", ran.said);
+}

@@ -1,0 +1,101 @@
+//! Registries that no longer serve what is locked.
+
+use crate::archive::Archive;
+use crate::goproxy::GoProxy;
+use crate::scratch::{RECIPE, Scratch};
+use osbuild::plan::Lock;
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+const KUBELET: (&str, &str) = ("cmd/kubelet/main.go", "package main\n\nimport _ \"example.org/d\"\n\nfunc main() {}\n");
+
+/// Builds from a store that has everything but the source of this name.
+#[track_caller]
+fn refused_without(scratch: &Scratch, name: &str, said: &str) {
+    scratch.fill_store_without(name);
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(ran.code, Some(3), "{}", ran.said);
+    assert!(ran.said.contains(said), "{}", ran.said);
+}
+
+#[test]
+fn a_package_that_debian_dropped_is_named_with_the_newest_and_with_what_to_run() {
+    let mut scratch = Scratch::new();
+    let archive = Archive::serve(&mut scratch);
+    archive.publish(&[("ca-certificates", "1.9", ""), ("ca-certificates", "2", ""), ("bash", "1", "")]);
+    refused_without(
+        &scratch,
+        "ca-certificates",
+        "error: the archive no longer has `ca-certificates` 1\n  caused by: its newest version is 2\nhint: cargo osbuild update ca-certificates\n",
+    );
+    archive.publish(&[("bash", "1", "")]);
+    let said = "error: the archive no longer has `ca-certificates` 1\nhint: cargo osbuild update ca-certificates\n";
+    refused_without(&scratch, "ca-certificates", said);
+    archive.publish(&[]);
+    refused_without(&scratch, "ca-certificates", said);
+}
+
+#[test]
+fn a_version_that_the_go_proxy_refuses_is_named_with_the_newest_and_with_what_to_run() {
+    for status in [403, 404, 410] {
+        let mut scratch = Scratch::new();
+        let proxy = GoProxy::start();
+        proxy.serve(&mut scratch);
+        proxy.list(KUBERNETES, "v1.35.8");
+        proxy.refuse(KUBERNETES, "v1.35.8", status);
+        proxy.add(KUBERNETES, "v1.35.10", "", &[]);
+        refused_without(
+            &scratch,
+            KUBERNETES,
+            "error: the Go module proxy no longer serves `k8s.io/kubernetes` v1.35.8\n  caused by: the newest of its minor is 1.35.10\nhint: cargo osbuild update kubelet\n",
+        );
+    }
+}
+
+#[test]
+fn a_dependency_that_the_go_proxy_lost_is_named_with_who_needs_it() {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    proxy.add(KUBERNETES, "v1.35.8", "\nrequire example.org/d v1.0.0\n", &[KUBELET]);
+    refused_without(
+        &scratch,
+        KUBERNETES,
+        "error: the Go module proxy no longer serves `example.org/d` v1.0.0\n  caused by: `kubelet` v1.35.8 needs it\nhint: cargo osbuild update kubelet\n",
+    );
+}
+
+#[test]
+fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    let version = scratch.plan().wanted.go_toolchain;
+    let said =
+        format!("error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n");
+    refused_without(&scratch, "toolchain go", &said);
+}
+
+#[test]
+fn bytes_that_are_not_the_locked_ones_are_a_wrong_digest() {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    proxy.add(KUBERNETES, "v1.35.8", "", &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")]);
+    scratch.fill_store_without(KUBERNETES);
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(ran.code, Some(4), "{}", ran.said);
+    assert!(ran.said.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"), "{}", ran.said);
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_not_one_that_lost_something() {
+    let mut scratch = Scratch::new();
+    GoProxy::start().serve(&mut scratch);
+    scratch.set("GOPROXY", "http://127.0.0.1:1");
+    let before = scratch.read(&Lock::path(RECIPE));
+    scratch.fill_store_without(KUBERNETES);
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(ran.code, Some(1), "{}", ran.said);
+    assert!(ran.said.contains("the network or the registry cannot be reached"), "{}", ran.said);
+    assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
+}

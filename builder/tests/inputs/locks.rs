@@ -1,0 +1,54 @@
+//! What `osbuild lock` keeps.
+
+use crate::scratch::{RECIPE, Scratch};
+use osbuild::plan::Lock;
+
+#[test]
+fn a_lock_that_fits_is_left_as_it_is_and_nobody_is_asked() {
+    let scratch = Scratch::new();
+    let before = scratch.read(&Lock::path(RECIPE));
+    // There is no PATH: a client that were started would be missing.
+    let ran = scratch.osbuild(&["lock", RECIPE]);
+    assert_eq!((ran.code, ran.said.as_str()), (Some(0), ""));
+    assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
+}
+
+#[test]
+fn other_crates_change_the_digest_of_crates_and_nothing_else() {
+    let scratch = Scratch::new();
+    let before = scratch.lock();
+    scratch.edit("Cargo.lock", "checksum = \"", "checksum = \"0");
+    assert_eq!(scratch.osbuild(&["lock", RECIPE]).code, Some(0));
+    let after = scratch.lock();
+    assert_ne!(after.crates, before.crates);
+    assert_eq!(Lock { wanted: before.wanted.clone(), crates: before.crates.clone(), ..after }, before);
+}
+
+#[test]
+fn what_has_changed_is_asked_for_and_offline_says_so() {
+    for (file, old, new, what) in [
+        ("components/runc/component.toml", "\"seccomp\", ", "", "runc"),
+        ("recipes/base.toml", "[\"bash\"]", "[]", "flex"),
+        ("recipes/small.toml", "debian = \"ca-certificates\"", "debian = \"extra\"", "extra"),
+        ("recipes/base.toml", "\"1.26.8\"", "\"1.26.9\"", "containerd"),
+        ("rust-toolchain.toml", "channel = \"1.", "channel = \"2.", "Rust toolchain"),
+    ] {
+        let scratch = Scratch::new();
+        let before = scratch.read(&Lock::path(RECIPE));
+        scratch.edit(file, old, new);
+        let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let said = format!("error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it\n");
+        assert!(ran.said.starts_with(&said), "{}", ran.said);
+        assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
+    }
+}
+
+#[test]
+fn what_is_no_lock_is_pinned_anew() {
+    let scratch = Scratch::new();
+    scratch.edit(&Lock::path(RECIPE), "version = 1\n", "version = one\n");
+    let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.said.contains(": everything is pinned anew\n"), "{}", ran.said);
+}

@@ -1,0 +1,207 @@
+//! A project with a lock whose every source is a few bytes of ours, and a store of its own.
+
+use osbuild::checkout::Checkout;
+use osbuild::plan::{
+    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock, Packages, Plan,
+    RustToolchain, Source, Strictness, Toolchains, resolve,
+};
+use osbuild::produce::digest::Digest;
+use osbuild::produce::store::Store;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The day on which plans are made here. What the program makes of them must not hang on the day of the test.
+const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
+
+/// The only recipe of the project that has a board.
+pub const RECIPE: &str = "small";
+
+/// A project in a folder of its own.
+pub struct Scratch {
+    folder: TempDir,
+    environment: Vec<(&'static str, String)>,
+}
+
+/// What a run of the program gave.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub data: String,
+    pub said: String,
+}
+
+impl Scratch {
+    /// The small project of the plan's tests, with its lock. Nobody can be asked for anything: see [`Scratch::set`].
+    pub fn new() -> Self {
+        let scratch = Scratch { folder: tempfile::tempdir().unwrap(), environment: Vec::new() };
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/project"), &scratch.project());
+        for year in ["2026", "2027"] {
+            scratch.edit("components/kubelet/releases.toml", &format!("end-of-life = {year}"), "end-of-life = 2999");
+        }
+        scratch.edit("Cargo.lock", &"c".repeat(64), &blob("crate libc").sha256);
+        scratch.relock();
+        scratch
+    }
+
+    /// Where it is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
+    /// The project's root.
+    pub fn project(&self) -> PathBuf {
+        self.path("project")
+    }
+
+    /// Replaces a text of a file of the project wherever it stands.
+    pub fn edit(&self, file: &str, before: &str, after: &str) {
+        let path = self.project().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(before), "{file} has no {before:?}");
+        fs::write(path, text.replace(before, after)).unwrap();
+    }
+
+    /// What a file of the project holds.
+    pub fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.project().join(file)).unwrap()
+    }
+
+    /// Sets a variable of the program's environment.
+    pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        self.environment.push((name, value.into()));
+    }
+
+    /// Runs the program in the project.
+    pub fn osbuild(&self, args: &[&str]) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_osbuild"));
+        command.env_clear().env("HOME", self.path("home")).env("XDG_CACHE_HOME", self.path("cache"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value))).current_dir(self.project()).args(args);
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code(), data: text(output.stdout), said: text(output.stderr) }
+    }
+
+    /// The recipe's plan.
+    pub fn plan(&self) -> Plan {
+        let project = Checkout { root: self.project() }.read().unwrap();
+        resolve(&project, RECIPE, TODAY, Strictness::Build).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The recipe's lock.
+    pub fn lock(&self) -> Lock {
+        Lock::parse(&Lock::path(RECIPE), &self.read(&Lock::path(RECIPE))).unwrap()
+    }
+
+    /// Writes the recipe's lock.
+    pub fn write_lock(&self, lock: &Lock) {
+        fs::write(self.project().join(Lock::path(RECIPE)), lock.print()).unwrap();
+    }
+
+    /// Writes a lock of the plan as it is now.
+    pub fn relock(&self) {
+        self.write_lock(&self.lock_of_plan());
+    }
+
+    /// Makes a store that has every source but the one that is made of this name.
+    pub fn fill_store_without(&self, absent: &str) {
+        let _ = fs::remove_dir_all(self.path("cache"));
+        let store = Store::open(self.path("cache/osbuild")).unwrap();
+        let names = names(&self.plan());
+        let put = names.iter().filter(|name| *name != absent).map(|name| store.put_bytes(&bytes(name)).unwrap()).count();
+        assert!(put == names.len() || put + 1 == names.len());
+    }
+
+    /// Every source that the lock names.
+    pub fn sources(&self) -> Vec<Source> {
+        self.lock().sources(&self.plan().wanted.crates)
+    }
+
+    /// A lock of the plan, of which each source is [`bytes`] of its name.
+    fn lock_of_plan(&self) -> Lock {
+        let plan = self.plan();
+        let wanted = &plan.wanted;
+        let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
+        let (go, rust) = (blob("toolchain go"), blob("toolchain rust"));
+        Lock {
+            version: Lock::VERSION,
+            recipe: RECIPE.into(),
+            epoch: 1_790_000_000,
+            wanted: wanted.digest(),
+            suite: None,
+            kernel_source: package(&wanted.kernel_source),
+            stub: package(&wanted.stub),
+            sandbox: Packages { asked: wanted.sandbox.iter().map(DebianWish::asked).collect(), ..packages(&wanted.sandbox) },
+            cross: packages(&wanted.cross),
+            files: packages(&wanted.files),
+            go: wanted.go_modules.iter().map(|wish| component(wish, &wanted.go_toolchain)).collect(),
+            toolchain: Toolchains {
+                go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: go.sha256, size: go.size },
+                rust: RustToolchain {
+                    version: wanted.rust_toolchain.version.clone(),
+                    targets: wanted.rust_toolchain.targets.clone(),
+                    sha256: rust.sha256,
+                    size: rust.size,
+                },
+            },
+            crates: CratesLock { digest: wanted.crates_digest() },
+        }
+    }
+}
+
+/// What a source of this name is made of.
+fn bytes(name: &str) -> Vec<u8> {
+    format!("the bytes of {name}\n").into_bytes()
+}
+
+fn blob(name: &str) -> Blob {
+    let digest = Digest::of(&bytes(name));
+    Blob { sha256: digest.hex(), size: digest.size() }
+}
+
+fn package(wish: &DebianWish) -> DebianPackage {
+    let Blob { sha256, size } = blob(&wish.package);
+    DebianPackage { package: wish.package.clone(), version: "1".into(), architecture: wish.architecture.clone(), sha256, size }
+}
+
+fn component(wish: &GoWish, toolchain: &str) -> GoLock {
+    let module = GoModule {
+        path: wish.module.clone(),
+        version: wish.version.clone(),
+        sum: Some("h1:=".into()),
+        mod_sum: Some("h1:=".into()),
+        zip: Some(blob(&wish.module)),
+        go_mod: Some(blob(&format!("go.mod of {}", wish.module))),
+    };
+    GoLock {
+        component: wish.component.clone(),
+        module: wish.module.clone(),
+        version: wish.version.clone(),
+        asked: wish.digest(toolchain),
+        go_mod: None,
+        modules: vec![module],
+    }
+}
+
+/// Every name of which the lock has [`bytes`].
+fn names(plan: &Plan) -> Vec<String> {
+    let wanted = &plan.wanted;
+    let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
+    let debian = [&wanted.kernel_source, &wanted.stub].into_iter().chain(lists).map(|wish| wish.package.clone());
+    let go = wanted.go_modules.iter().flat_map(|wish| [wish.module.clone(), format!("go.mod of {}", wish.module)]);
+    let rest = ["toolchain go", "toolchain rust", "crate libc"].map(str::to_owned);
+    debian.chain(go).chain(rest).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => fs::write(target, fs::read(entry.path()).unwrap()).unwrap(),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What `osbuild update` moves, and what it leaves.
+
+use crate::archive::Archive;
+use crate::goproxy::GoProxy;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use osbuild::plan::{Lock, Releases};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+const KUBELET: (&str, &str) = ("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n");
+const BASE: &str = "recipes/base.toml";
+
+/// A project whose Go modules come from a proxy of ours, which has one patch after the locked kubelet.
+fn with_proxy() -> (Scratch, GoProxy) {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    proxy.add(KUBERNETES, "v1.35.9", "", &[KUBELET]);
+    (scratch, proxy)
+}
+
+/// An archive that has all that the plan wants, in these versions.
+fn with_archive(scratch: &mut Scratch, versions: &[&str]) -> Archive {
+    let archive = Archive::serve(scratch);
+    publish(scratch, &archive, versions);
+    archive
+}
+
+fn publish(scratch: &Scratch, archive: &Archive, versions: &[&str]) {
+    let lock = scratch.lock();
+    let mut packages = lock.debian_packages().map(|package| package.package.as_str()).collect::<Vec<_>>();
+    packages.sort();
+    packages.dedup();
+    let all = packages.iter().flat_map(|package| versions.iter().map(move |version| (*package, *version, "")));
+    archive.publish(&all.collect::<Vec<_>>());
+}
+
+#[track_caller]
+fn ran(scratch: &Scratch, code: i32, args: &[&str]) -> Ran {
+    let ran = scratch.osbuild(args);
+    assert_eq!(ran.code, Some(code), "{}", ran.said);
+    ran
+}
+
+fn kubelet(scratch: &Scratch) -> String {
+    scratch.lock().go.into_iter().find(|go| go.component == "kubelet").unwrap().version
+}
+
+fn releases(scratch: &Scratch) -> Releases {
+    Releases::parse(&scratch.read(Releases::PATH)).unwrap()
+}
+
+#[test]
+fn the_kubelet_moves_to_the_newest_patch_that_is_served_and_nothing_else_moves() {
+    let (scratch, proxy) = with_proxy();
+    for refused in ["v1.35.10", "v1.35.11"] {
+        proxy.list(KUBERNETES, refused);
+        proxy.refuse(KUBERNETES, refused, 403);
+    }
+    let (before, recipe) = (scratch.lock(), scratch.read(BASE));
+    let said = ran(&scratch, 0, &["update", "kubelet"]);
+    assert!(said.said.contains("note: kubelet: v1.35.8 → v1.35.9 (small)\n"), "{}", said.said);
+    assert!(said.said.contains("note: Kubernetes 1.35: 1.35.8 → 1.35.9\n"), "{}", said.said);
+    let after = scratch.lock();
+    assert_eq!(kubelet(&scratch), "v1.35.9");
+    assert_eq!(scratch.read(BASE), recipe.replace("1.35.8", "1.35.9"));
+    let others = |lock: &Lock| lock.go.iter().filter(|go| go.component != "kubelet").cloned().collect::<Vec<_>>();
+    assert_eq!(others(&after), others(&before));
+    assert_eq!(Lock { go: before.go.clone(), wanted: before.wanted.clone(), epoch: before.epoch, ..after.clone() }, before);
+    assert!(after.epoch > before.epoch && after.epoch % 86_400 == 0);
+    let paths = ["components/kubelet/releases.toml", "recipes/base.toml", "recipes/small.lock"];
+    let paths = paths.map(|path| scratch.project().join(path).display().to_string());
+    assert_eq!(said.data, paths.join("\n") + "\n");
+}
+
+#[test]
+fn a_patch_that_is_served_but_not_listed_is_found() {
+    let (scratch, proxy) = with_proxy();
+    proxy.add(KUBERNETES, "v1.35.10", "", &[KUBELET]);
+    proxy.add(KUBERNETES, "v1.35.13", "", &[KUBELET]);
+    proxy.forget_list(KUBERNETES);
+    proxy.list(KUBERNETES, "v1.35.4");
+    ran(&scratch, 0, &["update", "kubelet"]);
+    assert_eq!(kubelet(&scratch), "v1.35.13");
+}
+
+#[test]
+fn a_patch_of_which_only_the_name_is_served_is_passed_over() {
+    let (scratch, proxy) = with_proxy();
+    proxy.add(KUBERNETES, "v1.35.10", "", &[KUBELET]);
+    proxy.refuse_file(KUBERNETES, "v1.35.10.zip", 403);
+    ran(&scratch, 0, &["update", "kubelet"]);
+    assert_eq!(kubelet(&scratch), "v1.35.9");
+}
+
+#[test]
+fn a_new_minor_moves_the_peg_and_known_ends_of_life_stay() {
+    let (scratch, proxy) = with_proxy();
+    proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
+    proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
+    let before = [BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path));
+    let refused = ran(&scratch, 2, &["update", "kubelet"]);
+    assert!(refused.said.contains("kubelet 1.36.6 cannot join an API server 1.35"), "{}", refused.said);
+    assert_eq!([BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path)), before);
+
+    scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
+    let known = releases(&scratch);
+    let said = ran(&scratch, 0, &["update", "kubelet"]).said;
+    assert!(said.contains("note: Kubernetes 1.38: nothing → 1.38.0\n"), "{said}");
+    assert_eq!(kubelet(&scratch), "v1.36.6");
+    let table = releases(&scratch);
+    assert_eq!(table.minors.last_key_value().unwrap().1.end_of_life.to_string(), "2027-12-28");
+    for (minor, release) in known.minors {
+        assert_eq!(table.minors[&minor].end_of_life, release.end_of_life);
+    }
+}
+
+#[test]
+fn an_exception_keeps_the_kubelet_on_its_minor() {
+    let (scratch, proxy) = with_proxy();
+    proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
+    let exception = "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until = 2999-03-31 }\n";
+    scratch.edit("recipes/small.toml", "[kubernetes]\n", exception);
+    ran(&scratch, 0, &["update", "kubelet"]);
+    assert_eq!(kubelet(&scratch), "v1.35.9");
+}
+
+#[test]
+fn a_table_that_is_not_there_is_written() {
+    let (scratch, proxy) = with_proxy();
+    for minor in 30..=37 {
+        proxy.add(KUBERNETES, &format!("v1.{minor}.0"), "", &[KUBELET]);
+    }
+    fs::remove_file(scratch.project().join(Releases::PATH)).unwrap();
+    ran(&scratch, 0, &["update", "kubelet"]);
+    let minors = releases(&scratch).minors.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(minors, ["1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]);
+}
+
+#[test]
+fn a_package_moves_alone_and_what_it_stands_beside_stays_while_the_archive_has_it() {
+    let mut scratch = Scratch::new();
+    let archive = with_archive(&mut scratch, &["1", "2"]);
+    let before = scratch.lock();
+    let said = ran(&scratch, 0, &["update", "ca-certificates"]).said;
+    assert!(said.contains("note: ca-certificates for arm64: 1 → nothing (small)\n"), "{said}");
+    assert!(said.contains("note: ca-certificates for all: nothing → 2 (small)\n"), "{said}");
+    let after = scratch.lock();
+    assert_eq!(after.files.packages[0].version, "2");
+    assert_eq!(Lock { files: before.files.clone(), epoch: before.epoch, ..after }, before);
+
+    let version =
+        |package: &str| scratch.lock().sandbox.packages.into_iter().find(|found| found.package == package).unwrap().version;
+    ran(&scratch, 0, &["update", "flex"]);
+    assert_eq!(["flex", "bash", "gcc"].map(version), ["2", "1", "1"]);
+    publish(&scratch, &archive, &["3"]);
+    ran(&scratch, 0, &["update", "gcc"]);
+    assert_eq!(["flex", "bash", "gcc"].map(version), ["3", "3", "3"]);
+    assert_eq!(scratch.lock().sandbox.asked, before.sandbox.asked);
+}
+
+#[test]
+fn the_kernel_moves_by_the_name_of_its_component() {
+    let mut scratch = Scratch::new();
+    with_archive(&mut scratch, &["1", "2"]);
+    ran(&scratch, 0, &["update", "linux"]);
+    let lock = scratch.lock();
+    assert_eq!((lock.kernel_source.version.as_str(), lock.stub.version.as_str()), ("2", "1"));
+}
+
+#[test]
+fn an_update_of_everything_moves_all_and_a_second_one_nothing() {
+    let (mut scratch, _proxy) = with_proxy();
+    with_archive(&mut scratch, &["1", "2"]);
+    ran(&scratch, 0, &["update"]);
+    let lock = scratch.lock();
+    assert!(lock.debian_packages().all(|package| package.version == "2"));
+    assert_eq!(kubelet(&scratch), "v1.35.9");
+    assert!(ran(&scratch, 0, &["update"]).said.contains("note: everything is as new as the recipes allow\n"));
+    assert_eq!(scratch.lock(), lock);
+    assert_eq!(ran(&scratch, 0, &["plan", RECIPE]).said, "");
+}
+
+#[test]
+fn every_recipe_with_a_lock_is_locked_again() {
+    let (scratch, _proxy) = with_proxy();
+    fs::write(scratch.project().join("recipes/other.toml"), "inherit = \"small\"\n").unwrap();
+    fs::write(scratch.project().join("recipes/other.lock"), Lock { recipe: "other".into(), ..scratch.lock() }.print()).unwrap();
+    fs::write(scratch.project().join("recipes/unlocked.toml"), "inherit = \"small\"\n").unwrap();
+    let said = ran(&scratch, 0, &["update", "kubelet"]).said;
+    assert!(said.contains("note: kubelet: v1.35.8 → v1.35.9 (other, small)\n"), "{said}");
+    assert!(scratch.read("recipes/other.lock").contains("v1.35.9"));
+    assert!(!scratch.project().join("recipes/unlocked.lock").exists());
+}
+
+#[test]
+fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
+    let scratch = Scratch::new();
+    let said = ran(&scratch, 2, &["update", "kubelt"]).said;
+    assert_eq!(
+        said,
+        "error: no lock has anything called `kubelt`\n  caused by: what can move is `containerd`, `crates`, `kubelet`, `linux`, `runc`, \
+         `toolchain`, and each of 11 Debian packages\nhint: did you mean `kubelet`?\n"
+    );
+    let said = ran(&scratch, 2, &["update", "ca-certificate"]).said;
+    assert!(said.ends_with("hint: did you mean `ca-certificates`?\n"), "{said}");
+    let said = ran(&scratch, 2, &["update", "dhcp"]).said;
+    assert!(said.starts_with("error: `dhcp` has no version to move"), "{said}");
+}
+
+#[test]
+fn an_update_needs_a_network_and_a_lock() {
+    let scratch = Scratch::new();
+    assert!(ran(&scratch, 2, &["update", "--offline"]).said.contains("`--offline` forbids it"));
+    fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
+    assert!(ran(&scratch, 3, &["update"]).said.starts_with("error: no recipe has a lock to update\n"));
+}
+
+#[test]
+fn a_kubelet_without_support_is_not_locked_again() {
+    let mut scratch = Scratch::new();
+    with_archive(&mut scratch, &["2"]);
+    scratch.edit(Releases::PATH, "end-of-life = 2999", "end-of-life = 2020");
+    let before = scratch.read(&Lock::path(RECIPE));
+    for verb in [["update", "ca-certificates"], ["lock", RECIPE]] {
+        let said = ran(&scratch, 2, &verb).said;
+        assert!(said.contains("kubelet 1.35.8 is without support since 2020-02-28"), "{said}");
+    }
+    assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
+}
+
+#[test]
+fn crates_move_by_cargo_and_only_when_named() {
+    let mut scratch = Scratch::new();
+    let cargo = std::env::var("CARGO").expect("cargo runs the tests");
+    scratch.set("PATH", Path::new(&cargo).parent().unwrap().display().to_string());
+    workspace(&scratch.project());
+    vendor(&scratch.project(), "0.2.1");
+    fs::remove_file(scratch.project().join("Cargo.lock")).unwrap();
+    let made = Command::new(&cargo).args(["generate-lockfile", "--offline", "--quiet"]).current_dir(scratch.project()).status();
+    assert!(made.unwrap().success());
+    scratch.relock();
+    vendor(&scratch.project(), "0.2.2");
+    let before = scratch.lock();
+    let said = ran(&scratch, 0, &["update", "crates"]).said;
+    assert!(said.contains("note: crate libc: 0.2.1 → 0.2.2\n"), "{said}");
+    let after = scratch.lock();
+    assert_ne!(after.crates, before.crates);
+    assert_eq!(Lock { crates: before.crates.clone(), wanted: before.wanted.clone(), ..after }, before);
+}
+
+/// Makes the project the workspace that its `Cargo.lock` is of, with crates from a folder.
+fn workspace(project: &Path) {
+    let members = ["init", "mount", "pod-dhcp", "pod-pause"];
+    let write = |path: &str, text: &str| {
+        let path = project.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("Cargo.toml", &format!("[workspace]\nresolver = \"3\"\nmembers = {:?}\n", members.map(|name| format!("rust/{name}"))));
+    write(".cargo/config.toml", "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"vendored\"\n");
+    for name in members {
+        let needs = if name == "init" { "[dependencies]\nlibc = \"0.2\"\n" } else { "" };
+        write(
+            &format!("rust/{name}/Cargo.toml"),
+            &format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{needs}"),
+        );
+        write(&format!("rust/{name}/src/lib.rs"), "");
+    }
+}
+
+/// Makes this version of the only crate the newest.
+fn vendor(project: &Path, version: &str) {
+    let folder = project.join("vendored/libc");
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("Cargo.toml"), format!("[package]\nname = \"libc\"\nversion = \"{version}\"\nedition = \"2021\"\n"))
+        .unwrap();
+    fs::write(folder.join("src/lib.rs"), "").unwrap();
+    let checksum = version.replace('.', "").repeat(24)[..64].to_owned();
+    fs::write(folder.join(".cargo-checksum.json"), format!("{{\"files\":{{}},\"package\":\"{checksum}\"}}")).unwrap();
+}
