@@ -3,7 +3,7 @@
 use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
-use crate::plan::{Held, Strictness, moved, resolve};
+use crate::plan::{Held, Lock, Strictness, moved, resolve};
 use serde_json::json;
 
 /// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
@@ -21,13 +21,23 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     };
     session.need(&host::for_build())?;
     let store = session.store()?;
-    let after = session.fetcher(&store, None).pin(&plan, &Held::by(before.clone()), epoch(session))?;
+    let mut held = Held::by(before.clone());
+    others(session, recipe).for_each(|lock| held.share(lock));
+    let after = session.fetcher(&store, None).pin(&plan, &held, epoch(session))?;
     let path = session.checkout.write_lock(&after)?;
     if let Some(before) = &before {
         moved(before, &after).iter().for_each(|moved| session.report.note(moved.to_string()));
     }
     session.data(|| json!({ "lock": path, "epoch": after.epoch }), || path.display().to_string());
     Ok(())
+}
+
+/// The locks of the other recipes: what they pin is taken where it fits, so that recipes share what is compiled of it.
+fn others(session: &Session, recipe: &str) -> impl Iterator<Item = Lock> {
+    let files = session.project.files.keys();
+    let names = files.filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock")).filter(move |name| *name != recipe);
+    // A lock that cannot be read is that recipe's business.
+    names.filter_map(|name| session.checkout.lock(name).ok())
 }
 
 /// The time of a lock that is made now, in seconds since 1970.
