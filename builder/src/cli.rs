@@ -120,9 +120,24 @@ pub enum Verb {
         /// Build from a folder that `osbuild sources export` wrote, with every registry cut off
         #[arg(long, value_name = "DIR")]
         sources: Option<PathBuf>,
+        /// Run steps again although their results are known, and fail when one gives other bytes: all of them, or those whose names
+        /// begin with one of these words, such as `kernel,layer`
+        #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
+        rebuild: Option<Vec<String>>,
     },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
+    /// Show what is in an image, a UKI or an initramfs
+    Inspect {
+        /// The file
+        file: PathBuf,
+    },
+    /// Show what this machine needs and has, for building and running
+    Doctor {
+        /// Install what is missing
+        #[arg(long)]
+        fix: bool,
+    },
     /// Print the JSON Schema of recipes, boards or components, for an editor
     Schema {
         /// Which of them
@@ -182,12 +197,15 @@ pub struct Run {
     /// Size of the disk in MiB [default: the image's]
     #[arg(long, value_name = "MIB")]
     pub disk_size: Option<u64>,
-    /// Keep what the node writes, in `out/<recipe>/disk.qcow2`, and go on from there the next time
+    /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
     #[arg(long)]
     pub keep: bool,
     /// The UEFI firmware to boot with
     #[arg(long, value_name = "FILE")]
     pub firmware: Option<PathBuf>,
+    /// Download firmware when this machine has none
+    #[arg(long, conflicts_with = "firmware")]
+    pub download_firmware: bool,
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,

@@ -6,8 +6,8 @@
 pub mod checkout;
 pub mod cli;
 pub mod error;
-pub mod pipeline;
 pub mod host;
+pub mod pipeline;
 pub mod plan;
 pub mod produce;
 pub mod report;

@@ -9,7 +9,7 @@ use crate::plan::{Binary, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
 use crate::produce::digest::Digest;
-use crate::produce::executor::Executor;
+use crate::produce::executor::{Executor, Rebuild};
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::graph::{Graph, Width};
 use crate::produce::inventory::Inventory;
@@ -30,6 +30,8 @@ pub struct Setting<'a> {
     pub report: &'a Report,
     /// Where sources may come from.
     pub from: From,
+    /// Which steps run although their results are known.
+    pub rebuild: Rebuild,
     /// How many steps run at once.
     pub jobs: usize,
 }
@@ -43,7 +45,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let (store, report) = (setting.store, setting.report);
     Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
     let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
-    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs());
+    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs()).rebuilding(setting.rebuild.clone());
     let stages = &Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
 
     let mut graph = Graph::new(executor.stop());
@@ -58,7 +60,9 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     }
     layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
     let data = graph.step(Width::Narrow, (), |()| stages.data());
-    graph.run(setting.jobs)?;
+    graph.run(setting.jobs, &|error| {
+        report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
+    })?;
 
     let kernel = kernel.take();
     let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();

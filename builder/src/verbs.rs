@@ -10,7 +10,8 @@ mod update;
 use crate::checkout::Checkout;
 use crate::cli::{Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
-use crate::plan::{Date, Locked, Plan, Project, Strictness, resolve};
+use crate::host::{self, Consent, Tool};
+use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
 use crate::produce::store::Store;
@@ -48,18 +49,49 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
         Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
-        Verb::Build { recipe, sources } => make::build(&session()?, &recipe, sources),
+        Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
         Verb::Run(flags) => make::run(&session()?, &flags),
+        Verb::Inspect { file } => inspect(&cli.common, report, &file),
+        Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
             Ok(())
         }
         Verb::Clean { all } => clean::clean(&session()?, all),
         Verb::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut script);
+            report.data(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
     }
+}
+
+/// `osbuild inspect`
+fn inspect(common: &Common, report: &Report, file: &Path) -> Result<()> {
+    let found = crate::ship::inspect::inspect(file)?;
+    report.data(if common.json {
+        serde_json::to_string_pretty(&found).expect("an inspection always serializes")
+    } else {
+        found.to_string().trim_end().to_owned()
+    });
+    Ok(())
+}
+
+/// `osbuild doctor`
+fn doctor(common: &Common, report: &Report, fix: bool) -> Result<()> {
+    let running = Architecture::ALL.into_iter().flat_map(|architecture| host::for_run(architecture, true));
+    let mut tools = host::for_build();
+    for tool in running {
+        if !tools.contains(&tool) {
+            tools.push(tool);
+        }
+    }
+    host::doctor(report, &tools, fix.then(|| consent(common)), common.json)
+}
+
+fn consent(common: &Common) -> Consent {
+    Consent { yes: common.yes, offline: common.offline }
 }
 
 /// What a verb works with.
@@ -93,6 +125,11 @@ impl<'a> Session<'a> {
             self.report.warning(warning);
         }
         plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// Sees to it that this machine has what the verb needs.
+    fn need(&self, tools: &[Tool]) -> Result<()> {
+        host::set_up(self.report, tools, consent(&self.common))
     }
 
     fn store(&self) -> Result<Store> {

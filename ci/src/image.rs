@@ -2,12 +2,14 @@
 
 use crate::check::Verdict;
 use crate::site::Site;
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Error, Result};
 use osbuild::ship::inspect::inspect;
-use std::fs;
 
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
+
+/// The same for the other architecture.
+pub const ARM64: &str = "qemu-arm64";
 
 /// `osbuild`'s exit code when the lock is out of date or a locked source is gone.
 const LOCK: i32 = 3;
@@ -19,20 +21,31 @@ const GONE: &str = "the archive no longer has";
 /// the lock is renewed in a copy of the checkout, and everything goes on there.
 pub fn builds(site: &Site) -> Result<Verdict> {
     site.finish("osbuild", site.release_cargo().args(["build", "--release", "--quiet", "--locked", "--package", "osbuild"]))?;
-    let ran = site.run("build", site.osbuild()?.args(["build", RECIPE, "--yes"]))?;
+    build(site, RECIPE)
+}
+
+/// The same recipe for arm64, every program of it cross-compiled.
+pub fn builds_for_arm64(site: &Site) -> Result<Verdict> {
+    build(site, ARM64)
+}
+
+fn build(site: &Site, recipe: &str) -> Result<Verdict> {
+    let ran = site.run(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
     if ran.code == Some(0) {
-        return Ok(Verdict::holds(RECIPE));
+        return Ok(Verdict::holds(recipe));
     }
     if ran.code != Some(LOCK) || !ran.said.contains(GONE) {
-        return Err(ran.failure(&format!("`osbuild build {RECIPE}` failed")));
+        return Err(ran.failure(&format!("`osbuild build {recipe}` failed")));
     }
     site.report
         .warning("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
     site.report.warning("renew the locks themselves: cargo osbuild update");
-    copy_checkout(site)?;
+    let copy = site.root.join("out/ci/relocked");
+    site.copy_to(&copy)?;
+    site.move_to(copy);
     site.finish("update", site.osbuild()?.args(["update", "--yes"]))?;
-    site.finish("build", site.osbuild()?.args(["build", RECIPE, "--yes"]))?;
-    Ok(Verdict::holds(format!("{RECIPE}, WITH A RENEWED LOCK")))
+    site.finish(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
+    Ok(Verdict::holds(format!("{recipe}, WITH A RENEWED LOCK")))
 }
 
 /// The image, its UKI and its initramfs, each looked into by itself, hold the same node.
@@ -49,20 +62,4 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
         return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
     }
     Ok(Verdict::holds(""))
-}
-
-fn copy_checkout(site: &Site) -> Result<()> {
-    let copy = site.root.join("out/ci/relocked");
-    if copy.exists() {
-        fs::remove_dir_all(&copy).or_build(|| format!("cannot remove `{}`", copy.display()))?;
-    }
-    for file in site.files()? {
-        let to = copy.join(&file);
-        let folder = to.parent().expect("a file stands in a folder");
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::copy(site.root.join(&file), &to))
-            .or_build(|| format!("cannot copy `{file}`"))?;
-    }
-    site.move_to(copy);
-    Ok(())
 }

@@ -1,9 +1,12 @@
-//! `cargo ci`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+//! `cargo ci [full|NAME…]`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+//! `cargo ci bench [cold] [--json]`: measures.
 
+mod bench;
 mod cargo;
 mod check;
 mod image;
 mod oracles;
+mod same;
 mod shape;
 mod site;
 mod vm;
@@ -26,6 +29,7 @@ const CHECKS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "image", run: image::builds },
     Check { name: "inspect", run: image::three_inspections_agree },
+    Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
@@ -37,13 +41,20 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
 ];
 
+/// What `cargo ci full` checks besides, because it takes longer than people wait.
+const FULL: &[Check] = &[
+    Check { name: "image for arm64", run: image::builds_for_arm64 },
+    Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
+    Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
+];
+
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
     let report = Report::new(Verbosity::Normal, Color::Auto);
-    match ci(&report) {
-        Ok(tally) => {
-            report.data(tally.to_string());
-            if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+    let done = if words.first().is_some_and(|word| word == "bench") { bench(&report, &words[1..]) } else { ci(&report, &words) };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             report.error(&error);
             ExitCode::from(error.kind as u8)
@@ -51,23 +62,46 @@ fn main() -> ExitCode {
     }
 }
 
-fn ci(report: &Report) -> Result<check::Tally> {
-    let checks = chosen(std::env::args().skip(1))?;
-    // Nobody may be there to answer, and whoever runs the tests wants what they need.
-    host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
-    Ok(check::run(&Site::new(report)?, &checks))
+/// Checks, and says whether all of it holds.
+fn ci(report: &Report, words: &[String]) -> Result<bool> {
+    let checks = chosen(words)?;
+    let tally = check::run(&site(report)?, &checks);
+    report.data(tally.to_string());
+    Ok(tally.failed == 0)
 }
 
-/// All checks, or those whose names begin with one of the words.
-fn chosen(words: impl Iterator<Item = String>) -> Result<Vec<&'static Check>> {
-    let words: Vec<String> = words.collect();
-    if let Some(word) = words.iter().find(|word| !CHECKS.iter().any(|check| check.name.starts_with(word.as_str()))) {
-        let names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+fn bench(report: &Report, words: &[String]) -> Result<bool> {
+    if let Some(word) = words.iter().find(|word| !["cold", "--json"].contains(&word.as_str())) {
+        return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint("cargo ci bench [cold] [--json]"));
+    }
+    let has = |wanted: &str| words.iter().any(|word| word == wanted);
+    bench::bench(&site(report)?, has("cold"), has("--json"))?;
+    Ok(true)
+}
+
+/// The checkout, on a machine that has all that the checks need.
+fn site(report: &Report) -> Result<Site<'_>> {
+    // Nobody may be there to answer, and whoever runs the tests wants what they need.
+    host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
+    Site::new(report)
+}
+
+/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
+fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
+    let all = || CHECKS.iter().chain(FULL);
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => return Ok(CHECKS.iter().collect()),
+        ["full"] => return Ok(all().collect()),
+        _ => {}
+    }
+    let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
+    if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
+        let names: Vec<&str> = all().map(|check| check.name).collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(CHECKS.iter().filter(|check| words.is_empty() || words.iter().any(|word| check.name.starts_with(word.as_str()))).collect())
+    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
 }
 
 #[cfg(test)]
@@ -75,7 +109,11 @@ mod tests {
     use super::*;
 
     fn names(words: &[&str]) -> Vec<&'static str> {
-        chosen(words.iter().map(|word| word.to_string())).unwrap().into_iter().map(|check| check.name).collect()
+        chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+            .unwrap()
+            .into_iter()
+            .map(|check| check.name)
+            .collect()
     }
 
     #[test]
@@ -84,9 +122,14 @@ mod tests {
     }
 
     #[test]
+    fn full_is_all_there_is() {
+        assert_eq!(names(&["full"]).len(), CHECKS.len() + FULL.len());
+    }
+
+    #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
         assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
-        let error = chosen(["no-such".to_owned()].into_iter()).err().unwrap();
+        let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }
 }

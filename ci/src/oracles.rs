@@ -1,31 +1,47 @@
 //! The tools that the tests hold our code against. A missing one is installed, and if that fails nothing passes.
 
-use osbuild::host::{Tool, for_build, for_run};
+use osbuild::host::{Found, Remedy, Tool, for_build, for_run};
 use osbuild::plan::Architecture;
 
 /// Program, Debian package, and what it is for.
 const ORACLES: &[(&str, &str, &str)] = &[
     ("cgpt", "cgpt", "reads the state of our slots"),
     ("cpio", "cpio", "unpacks our initramfs"),
+    ("chronyd", "chrony", "serves the time to our SNTP client"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client"),
     ("e2fsck", "e2fsprogs", "checks our ext4 after it was grown"),
+    ("faketime", "faketime", "gives a build another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("git", "git", "lists the files of the checkout"),
     ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
     ("losetup", "mount", "lends the block devices that `mount` is tested on"),
     ("mkfs.erofs", "erofs-utils", "makes images that our reader has to understand"),
     ("mtype", "mtools", "reads files from our EFI system partition"),
+    ("nsenter", "util-linux", "looks into the namespaces of our tests"),
     ("objdump", "binutils", "reads the sections of our UKI"),
+    ("pgrep", "procps", "looks for processes that a build has left"),
     ("sfdisk", "fdisk", "reads our partition table"),
     ("sgdisk", "gdisk", "verifies our partition table"),
     ("unshare", "util-linux", "keeps tests that mount away from the host"),
     ("zstd", "zstd", "unpacks what we compressed"),
 ];
 
+/// File, Debian package, and what it is for, where an oracle is no program.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/usr/lib/python3/dist-packages/jsonschema", "python3-jsonschema", "validates recipes against our schemas"),
+    ("/usr/lib/systemd/boot/efi/linuxx64.efi.stub", "systemd-boot-efi", "is the stub of the UKIs that the tests make"),
+];
+
 /// Everything that `cargo ci` needs on this machine.
 pub fn all() -> Vec<Tool> {
     let oracles = ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
+    let files = FILES.iter().map(|(file, package, why)| Tool {
+        name: (*package).to_owned(),
+        why: (*why).to_owned(),
+        found: Found::AnyFile(vec![file.into()]),
+        remedy: Remedy::Package((*package).to_owned()),
+    });
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
-    for_build().into_iter().chain(for_run(Architecture::Amd64, true)).chain(oracles).chain([cross]).collect()
+    for_build().into_iter().chain(for_run(Architecture::Amd64, true)).chain(oracles).chain(files).chain([cross]).collect()
 }

@@ -87,6 +87,21 @@ impl<'a> Site<'a> {
         Ok(ran.said.split_terminator('\0').map(str::to_owned).filter(|file| self.root.join(file).is_file()).collect())
     }
 
+    /// Copies every file that git knows to `copy`, which is a checkout without history then.
+    pub fn copy_to(&self, copy: &Path) -> Result<()> {
+        if copy.exists() {
+            fs::remove_dir_all(copy).or_build(|| format!("cannot remove `{}`", copy.display()))?;
+        }
+        for file in self.files()? {
+            let to = copy.join(&file);
+            let folder = to.parent().expect("a file stands in a folder");
+            fs::create_dir_all(folder)
+                .and_then(|()| fs::copy(self.project().join(&file), &to))
+                .or_build(|| format!("cannot copy `{file}`"))?;
+        }
+        Ok(())
+    }
+
     /// The path of the log `name`.
     pub fn log(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))

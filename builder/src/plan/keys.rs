@@ -163,7 +163,7 @@ pub(super) static BOARD: &[Key] = &[
     key(
         "data-size-mib",
         Inherited,
-        Shape::Integer { least: 64, most: 1 << 20, what: MIB },
+        Shape::Integer { least: 160, most: 1 << 20, what: MIB },
         "Size of DATA in the image; it grows to the disk at first boot.",
     ),
     key(

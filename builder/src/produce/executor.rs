@@ -4,6 +4,9 @@ mod bubblewrap;
 mod failure;
 mod log;
 mod process;
+mod rebuild;
+
+pub use rebuild::Rebuild;
 
 use super::action::{Action, ActionResult, OutputFile};
 use super::disk::{self, OnDisk};
@@ -28,12 +31,18 @@ pub struct Executor {
     jobs: usize,
     logs: PathBuf,
     stop: Stop,
+    rebuild: Rebuild,
 }
 
 impl Executor {
     /// An executor that writes the log of each action into the directory `logs`. An action sees `jobs` processors.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        Executor { store, report, jobs, logs, stop: Stop::default() }
+        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing }
+    }
+
+    /// Makes it run these steps although the store has their results, and compare.
+    pub fn rebuilding(self, rebuild: Rebuild) -> Self {
+        Executor { rebuild, ..self }
     }
 
     /// What makes the actions that run now stop, for a [`super::graph::Graph`].
@@ -54,7 +63,8 @@ impl Executor {
     /// Finds the result of an action, waits for it when another build is at it, or runs it.
     pub fn run(&self, action: &Action) -> Result<ActionResult> {
         let key = action.digest();
-        if let Some(result) = self.store.recall(&key) {
+        let again = self.rebuild.wants(&action.name);
+        if let Some(result) = self.store.recall(&key).filter(|_| !again) {
             done(self.report.step(&action.name), &result, Outcome::Stored);
             return Ok(result);
         }
@@ -64,12 +74,14 @@ impl Executor {
             step.doing("waiting for another build that is at the same step");
             self.stop.check()
         })?;
-        if let Some(result) = self.store.recall(&key) {
-            done(step, &result, Outcome::Stored);
-            return Ok(result);
+        let known = self.store.recall(&key);
+        if let Some(result) = known.as_ref().filter(|_| !again) {
+            done(step, result, Outcome::Stored);
+            return Ok(result.clone());
         }
         action.put(&self.store)?;
         let result = self.execute(action, &step)?;
+        known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;
         self.store.remember(&key, &result)?;
         done(step, &result, Outcome::Ran);
         Ok(result)

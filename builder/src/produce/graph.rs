@@ -7,7 +7,7 @@
 //! let kernel = graph.step(Width::Wide, (), |()| Ok("kernel"));
 //! let init = graph.step(Width::Narrow, (), |()| Ok("init"));
 //! let image = graph.step(Width::Narrow, (&kernel, &init), |(kernel, init)| Ok(format!("{kernel} and {init}")));
-//! graph.run(2)?;
+//! graph.run(2, &|_| {})?;
 //! assert_eq!(image.take(), "kernel and init");
 //! # Ok::<(), osbuild::error::Error>(())
 //! ```
@@ -127,7 +127,7 @@ several!(A B C D E);
 several!(A B C D E F);
 
 impl<'a> Graph<'a> {
-    /// A graph without steps. When `stop` is wished, no further step starts; a step that fails wishes it.
+    /// A graph without steps. When `stop` is wished, no further step starts.
     pub fn new(stop: Stop) -> Self {
         Graph { steps: Vec::new(), stop }
     }
@@ -153,16 +153,19 @@ impl<'a> Graph<'a> {
         Handle { step: self.steps.len() - 1, slot }
     }
 
-    /// Runs all steps, at most `jobs` at once. The first error ends it: what runs is asked to stop, and that error is the result.
-    pub fn run(self, jobs: usize) -> Result<()> {
+    /// Runs all steps, at most `jobs` at once. After the first error no further step starts, and that error is the result.
+    ///
+    /// What runs at that moment is finished: it may be a kernel of which half an hour is done, and the next build begins with its result.
+    /// `tell` gets the error when others have to be waited for.
+    pub fn run(self, jobs: usize, tell: &(dyn Fn(&Error) + Sync)) -> Result<()> {
         let wide_at_once = WIDE_AT_ONCE.min(jobs.max(1));
         let left = self.steps.len();
         let waiting = self.steps.into_iter().map(Some).collect();
-        let state = State { waiting, done: vec![false; left], left, wide: 0, error: None };
+        let state = State { waiting, done: vec![false; left], left, running: 0, wide: 0, error: None };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         thread::scope(|scope| {
             for _ in 0..jobs.clamp(1, left.max(1)) {
-                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once));
+                scope.spawn(|| work(&state, &changed, &self.stop, wide_at_once, tell));
             }
         });
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -179,6 +182,7 @@ struct State<'a> {
     waiting: Vec<Option<Step<'a>>>,
     done: Vec<bool>,
     left: usize,
+    running: usize,
     wide: usize,
     error: Option<Error>,
 }
@@ -192,17 +196,19 @@ impl<'a> State<'a> {
         let index = self.waiting.iter().position(|step| step.as_ref().is_some_and(can_start))?;
         let step = self.waiting[index].take()?;
         self.wide += usize::from(step.width == Width::Wide);
+        self.running += 1;
         Some((index, step))
     }
 
     fn end(&mut self, index: usize, width: Width, result: Result<()>) {
         self.wide -= usize::from(width == Width::Wide);
+        self.running -= 1;
         match result {
             Ok(()) => {
                 self.done[index] = true;
                 self.left -= 1;
             }
-            // A step that was asked to stop because another one failed says so later than that one said why.
+            // A step that the user stopped says so, but why another one failed is worth more.
             Err(error) if self.error.as_ref().is_none_or(|first| first.kind == Kind::Stopped && error.kind != Kind::Stopped) => {
                 self.error = Some(error);
             }
@@ -211,21 +217,27 @@ impl<'a> State<'a> {
     }
 }
 
-fn work(state: &Mutex<State<'_>>, changed: &Condvar, stop: &Stop, wide_at_once: usize) {
+fn work(state: &Mutex<State<'_>>, changed: &Condvar, stop: &Stop, wide_at_once: usize, tell: &dyn Fn(&Error)) {
     let lock = || -> MutexGuard<'_, State<'_>> { state.lock().unwrap_or_else(PoisonError::into_inner) };
     let mut shared = lock();
-    while shared.left > 0 && !stop.is_set() {
+    while shared.left > 0 && shared.error.is_none() && !stop.is_set() {
         let Some((index, step)) = shared.next(wide_at_once) else {
             shared = changed.wait(shared).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
         drop(shared);
         let result = catch_unwind(AssertUnwindSafe(step.work));
-        if !matches!(result, Ok(Ok(()))) {
+        if result.is_err() {
             stop.set();
         }
         shared = lock();
         shared.end(index, step.width, result.as_ref().map_or(Ok(()), Clone::clone));
+        if let Ok(Err(error)) = &result
+            && shared.running > 0
+            && error.kind != Kind::Stopped
+        {
+            tell(error);
+        }
         changed.notify_all();
         if let Err(panic) = result {
             drop(shared);

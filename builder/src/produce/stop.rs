@@ -1,4 +1,4 @@
-//! The wish to stop: the user's Ctrl-C, the system's SIGTERM, or the failure of a step beside this one.
+//! The wish to stop: the user's Ctrl-C, the system's SIGTERM, or a step beside this one that broke.
 
 use crate::error::{Context, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -29,21 +29,21 @@ pub fn check() -> Result<()> {
     if signalled().load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) }
 }
 
-/// The wish that some steps stop, because one of them failed or because the user says so.
+/// The wish that some steps stop, because one of them broke or because the user says so.
 #[derive(Clone, Default)]
 pub struct Stop {
-    failed: Arc<AtomicBool>,
+    wished: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Wishes it.
     pub fn set(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.wished.store(true, Ordering::Relaxed);
     }
 
     /// Whether anybody wishes it.
     pub fn is_set(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || check().is_err()
+        self.wished.load(Ordering::Relaxed) || check().is_err()
     }
 
     /// An error when anybody wishes it.

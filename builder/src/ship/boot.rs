@@ -2,6 +2,7 @@
 
 use super::console::Event;
 use crate::report::duration;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A phase that is not worth a place of its own in the summary takes less than this.
@@ -52,12 +53,25 @@ impl Boot {
         }
     }
 
+    /// The same for programs, in seconds.
+    pub fn json(&self) -> Value {
+        let phase = |(name, time): &(String, Duration)| json!({ "name": name, "seconds": time.as_secs_f64() });
+        json!({
+            "firmware": self.firmware.as_secs_f64(),
+            "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
+            "ready": self.ready.map(|time| time.as_secs_f64()),
+            "addresses": self.addresses,
+        })
+    }
+
     /// One line about a boot that is ready. Phases of less than a tenth of a second are summed up.
     pub fn summary(&self) -> String {
         let (long, short): (Vec<_>, Vec<_>) = self.phases.iter().partition(|(_, time)| *time >= SHORT);
         let rest = short.iter().map(|(_, time)| *time).sum();
         let parts = [("firmware", self.firmware)].into_iter();
-        let parts = parts.chain(long.iter().map(|(name, time)| (name.as_str(), *time))).chain((!short.is_empty()).then_some(("the rest", rest)));
+        let parts = parts
+            .chain(long.iter().map(|(name, time)| (name.as_str(), *time)))
+            .chain((!short.is_empty()).then_some(("the rest", rest)));
         let parts: Vec<String> = parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
         let addresses = if self.addresses.is_empty() { String::new() } else { format!("; {}", self.addresses.join(", ")) };
         format!("ready after {}: {}{addresses}", duration(self.ready.unwrap_or_default()), parts.join(", "))
@@ -81,8 +95,10 @@ mod tests {
 
     #[test]
     fn the_summary_says_how_long_each_phase_took() {
-        let boot = boot("init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: phase logs 6.030\n\
-                         init: address 10.0.2.15/24 on eth0\ninit: READY 6.1\n");
+        let boot = boot(
+            "init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: phase logs 6.030\n\
+                         init: address 10.0.2.15/24 on eth0\ninit: READY 6.1\n",
+        );
         assert_eq!(
             boot.summary(),
             "ready after 15.0 s: firmware 5.5 s, mounts 4.5 s, data 1.5 s, the rest 0.03 s; 10.0.2.15/24 on eth0"

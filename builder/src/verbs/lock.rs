@@ -2,7 +2,9 @@
 
 use super::Session;
 use crate::error::{Kind, Result};
+use crate::host;
 use crate::plan::{Held, Strictness, moved, resolve};
+use crate::produce::fetch::{Fetcher, From};
 use serde_json::json;
 
 /// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
@@ -18,8 +20,17 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
         }
         other => other?,
     };
-    let store = session.store()?;
-    let after = session.fetcher(&store, None).pin(&plan, &Held::by(before.clone()), epoch(session))?;
+    let (store, held) = (session.store()?, Held::by(before.clone()));
+    let online = session.fetcher(&store, None);
+    let offline = Fetcher { from: From::Store, ..online.clone() };
+    let after = match offline.pin(&plan, &held, epoch(session)) {
+        // Only what has to ask somebody needs the tools to ask with.
+        Err(_) if !session.common.offline => {
+            session.need(&host::for_build())?;
+            online.pin(&plan, &held, epoch(session))?
+        }
+        kept => kept?,
+    };
     let path = session.checkout.write_lock(&after)?;
     if let Some(before) = &before {
         moved(before, &after).iter().for_each(|moved| session.report.note(moved.to_string()));

@@ -3,9 +3,11 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Context, Error, Result};
+use crate::host;
 use crate::pipeline::{self, Setting};
-use crate::plan::{Locked, Plan};
+use crate::plan::{Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
+use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN};
 use crate::ship::machine::{Bus, Download};
@@ -15,10 +17,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// `osbuild build`
-pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<()> {
+pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {
     let started = std::time::Instant::now();
     let plan = session.locked(recipe)?;
-    let built = image(session, &plan, session.from(sources))?;
+    session.need(&host::for_build())?;
+    let rebuild = match rebuild {
+        None => Rebuild::Nothing,
+        Some(words) if words.is_empty() => Rebuild::Everything,
+        Some(words) => Rebuild::Steps(words),
+    };
+    let built = image(session, &plan, session.from(sources), rebuild)?;
     let state = if built.was_current { "was up to date" } else { "is built" };
     session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
     let json = || json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs, "was-current": built.was_current });
@@ -26,27 +34,24 @@ pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Resul
     Ok(())
 }
 
-fn image(session: &Session, plan: &Plan<Locked>, from: From) -> Result<Built> {
+fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
     let out = Out::open(session.root(), &plan.recipe)?;
     std::fs::write(out.path(PLAN), plan.print()).or_build(|| format!("cannot write `{}`", out.path(PLAN).display()))?;
     let store = session.store()?;
-    let setting = Setting { project: session.root(), store: &store, report: session.report, from, jobs: session.jobs() };
+    let setting = Setting { project: session.root(), store: &store, report: session.report, from, rebuild, jobs: session.jobs() };
     pipeline::build(&setting, plan, &out)
 }
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let plan = session.locked(&flags.recipe)?;
-    let board = plan.board.name.clone();
-    let mut qemu = plan.board.qemu.clone().ok_or_else(|| {
-        Error::usage(format!("QEMU cannot stand in for board `{board}`"))
-            .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
-    })?;
-    qemu.memory_mib = flags.memory.unwrap_or(qemu.memory_mib);
-    qemu.cpus = flags.cpus.unwrap_or(qemu.cpus);
+    let qemu = machine(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
-    let built = image(session, &plan, session.from(flags.sources.clone()))?;
-    let out = Out::open(session.root(), &plan.recipe)?;
+    let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
+    let tools = host::for_build().into_iter().chain(host::for_run(plan.architecture, wants_firmware));
+    session.need(&tools.collect::<Vec<_>>())?;
+    let built = image(session, &plan, session.from(flags.sources.clone()), Rebuild::Nothing)?;
+    let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
         image: built.image,
@@ -55,15 +60,29 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         bus: Bus::VirtioBlk,
         sector_size: plan.board.sector_size,
         firmware: flags.firmware.clone(),
-        download: Download::Refused,
+        download: if flags.download_firmware { Download::Into(store.state("firmware")?) } else { Download::Refused },
         disk_size_mib: flags.disk_size,
-        keep: flags.keep.then(|| out.path("disk.qcow2")),
+        keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
         until,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
-        cache: session.store()?.state("run")?,
+        cache: store.state("run")?,
     };
-    crate::ship::run::run(session.report, &options).map(drop)
+    let boot = crate::ship::run::run(session.report, &options)?;
+    if session.common.json {
+        session.report.data(boot.json().to_string());
+    }
+    Ok(())
+}
+
+/// The board's machine, with what the user wants otherwise.
+fn machine(plan: &Plan<Locked>, flags: &cli::Run) -> Result<Qemu> {
+    let board = &plan.board.name;
+    let qemu = plan.board.qemu.clone().ok_or_else(|| {
+        Error::usage(format!("QEMU cannot stand in for board `{board}`"))
+            .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
+    })?;
+    Ok(Qemu { memory_mib: flags.memory.unwrap_or(qemu.memory_mib), cpus: flags.cpus.unwrap_or(qemu.cpus), ..qemu })
 }

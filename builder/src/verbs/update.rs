@@ -4,6 +4,7 @@
 use super::Session;
 use super::lock::epoch;
 use crate::error::{Error, Result};
+use crate::host;
 use crate::plan::{
     Crate, GoUpstream, Held, Lock, Moved, Peg, Project, Releases, Strictness, Upstream, Version, moved, moved_crates,
     moved_releases, nearest, resolve, set_go_toolchain, set_version, upstream,
@@ -25,6 +26,7 @@ pub fn update(session: &Session, names: &[String]) -> Result<()> {
     let store = session.store()?;
     let mut update = Update::begin(session, session.fetcher(&store, None), names)?;
     update.refuse_unknown()?;
+    session.need(&host::for_build())?;
     update.releases()?;
     update.versions()?;
     update.crates()?;

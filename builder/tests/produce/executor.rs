@@ -4,6 +4,7 @@ use crate::bench::Bench;
 use osbuild::error::Kind;
 use osbuild::produce::action::{OutputFile, Toolchain};
 use osbuild::produce::digest::Digest;
+use osbuild::produce::executor::Rebuild;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -26,6 +27,21 @@ fn the_second_run_of_an_action_is_not_a_run() {
     let action = bench.script("cat /proc/uptime > out; sleep 0.02", &["out"]);
     let first = bench.executor().run(&action).unwrap();
     assert_eq!(bench.executor().run(&action).unwrap(), first);
+}
+
+#[test]
+fn a_step_that_gives_other_bytes_when_it_is_run_again_is_an_error() {
+    let bench = Bench::new();
+    let sound = bench.script("echo same > out", &["out"]);
+    let unsound = bench.script("date +%N > out", &["out"]);
+    bench.executor().run(&sound).unwrap();
+    bench.executor().run(&unsound).unwrap();
+    let again = || bench.executor().rebuilding(Rebuild::Everything);
+    again().run(&sound).unwrap();
+    let error = again().run(&unsound).unwrap_err();
+    assert_eq!(error.kind, Kind::Digest);
+    assert!(error.to_string().contains("`out` was sha256:"), "{error}");
+    bench.executor().rebuilding(Rebuild::Steps(vec!["no-such-step".into()])).run(&unsound).unwrap();
 }
 
 #[test]

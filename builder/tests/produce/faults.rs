@@ -51,7 +51,7 @@ fn build(bench: &Bench) -> Result<Product> {
         bench.store().remember_memo("test", &key, &made)?;
         Ok(made)
     });
-    graph.run(2)?;
+    graph.run(2, &|_| {})?;
     Ok(Product { whole: whole.take(), chance: both.take().output("out/chance")? })
 }
 

@@ -23,7 +23,8 @@ impl Source {
             .collect::<Vec<_>>()
             .windows(2)
             .position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
-        let lines_before_tests = tests.unwrap_or(usize::MAX);
+        // A module of unit tests may have a file of its own.
+        let lines_before_tests = if file.ends_with("/tests.rs") { 0 } else { tests.unwrap_or(usize::MAX) };
         Source { file, text, code, lines_before_tests }
     }
 

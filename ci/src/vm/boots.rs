@@ -1,14 +1,23 @@
 //! The node boots.
 
 use crate::check::Verdict;
-use crate::image::RECIPE;
+use crate::image::{ARM64, RECIPE};
 use crate::site::Site;
 use osbuild::error::{Error, Result};
 
 /// Under UEFI the image boots until the kubelet is healthy and every declared pod runs; the DHCP pod has got the node its address.
 pub fn boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
-    let ran =
-        site.run("boots-to-ready", site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--timeout", "300", "--yes"]))?;
+    boots(site, RECIPE)
+}
+
+/// So does the image for arm64.
+pub fn arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
+    boots(site, ARM64)
+}
+
+fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
+    let log = format!("boots-{recipe}");
+    let ran = site.run(&log, site.osbuild()?.args(["run", recipe, "--until", "ready", "--timeout", "300", "--yes"]))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));
     }

@@ -9,7 +9,7 @@ use osbuild::report::bytes;
 use osbuild::ship::inspect::{Inspection, inspect};
 
 /// The recipe with the probe.
-const RECIPE: &str = "probe";
+pub const PROBE: &str = "probe";
 
 /// Where the probe answers.
 const PORT: u16 = 7070;
@@ -44,14 +44,10 @@ const CLAIMS: &[Claim] = &[
 
 /// Boots the node with the probe once, and tries every claim on what it sees.
 pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
-    let port = free_port()?;
-    let (forward, size) = (format!("{port}:{PORT}"), DISK_MIB.to_string());
-    let node = Node::boot(site, "inside", RECIPE, &["--forward", &forward, "--disk-size", &size])?;
-    let facts = ask(port)?;
-    drop(node);
-    let path = Lock::path(RECIPE);
+    let facts = facts(site, "inside")?;
+    let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
-    let inspection = inspect(&site.project().join("out").join(RECIPE).join("image.raw"))?;
+    let inspection = inspect(&site.project().join("out").join(PROBE).join("image.raw"))?;
     let seen = Seen { facts, inspection, lock: Lock::parse(&path, &text)? };
     let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why));
     let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
@@ -59,6 +55,14 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
         std::fs::write(site.log("inside.facts"), &seen.facts).or_build(|| "cannot keep the probe's report".to_owned())?;
     }
     Ok(Verdict { passed: CLAIMS.len() - problems.len(), problems, said: seen.memory()? })
+}
+
+/// Boots the node with the probe, and gives what the probe says when the node is ready. The console goes to the log `name`.
+pub fn facts(site: &Site, name: &str) -> Result<String> {
+    let port = free_port()?;
+    let (forward, size) = (format!("{port}:{PORT}"), DISK_MIB.to_string());
+    let _node = Node::boot(site, name, PROBE, &["--forward", &forward, "--disk-size", &size])?;
+    ask(port)
 }
 
 impl Seen {

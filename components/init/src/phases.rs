@@ -141,6 +141,14 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_shows_the_phases_in_their_order() {
+        let (_, table) =
+            include_str!("../README.md").split_once("| phase | does | ends | on failure |\n|---|---|---|---|\n").unwrap();
+        let rows = table.lines().take_while(|line| line.starts_with("| `")).map(|line| line.split('`').nth(1).unwrap());
+        assert!(rows.eq(BOOT.iter().map(|phase| phase.name)));
+    }
+
+    #[test]
     fn the_kubelet_waits_for_containerd_and_for_nothing_that_ends_later() {
         let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
         assert!(place("containerd") < place("kubelet"));

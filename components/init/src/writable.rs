@@ -49,21 +49,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_shows_the_table() {
-        let row = |row: &Writable| {
-            let behind = match row.from {
-                From::Data(name) => format!("DATA, `{name}`"),
-                From::DataFile(name) => format!("DATA, file `{name}`"),
-                From::Memory(percent) => format!("memory, up to {percent} %"),
-            };
-            format!("| `{}` | {behind} | {} | {} |\n", row.path, if row.exec { "yes" } else { "no" }, row.owner)
-        };
-        let table: String = WRITABLE.iter().map(row).collect();
-        let head = "| path | behind it | executable | written by |\n|---|---|---|---|\n";
-        assert!(include_str!("../README.md").contains(&format!("{head}{table}\n")), "{table}");
-    }
-
-    #[test]
     fn nothing_can_be_executed_where_the_table_does_not_say_so() {
         for row in WRITABLE {
             assert!(flags(row).contains(MountFlags::NOSUID | MountFlags::NODEV));

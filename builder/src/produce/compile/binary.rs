@@ -6,8 +6,21 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 
-/// Paths that only a build machine has. The sandbox's own `/build` and `/toolchain` may not shine through either.
-const FOREIGN_PATHS: [&str; 5] = ["/home/", "/root/.", "/build/", "/toolchain/", "/usr/local/go/"];
+/// Folders that only the sandbox or a build machine has. They are named so closely because programs speak of a `/build/` and a `/home/`
+/// that are none of ours: `/lib/modules/…/build/` is one.
+const FOREIGN_PATHS: [&str; 11] = [
+    "/build/around/",
+    "/build/cache/",
+    "/build/cargo/",
+    "/build/modules/",
+    "/build/proxy/",
+    "/build/sysroot/",
+    "/build/vendor/",
+    "/build/workspace/",
+    "/root/.cargo/",
+    "/toolchain/go/",
+    "/toolchain/rust/",
+];
 
 /// Checks that `bytes` is a static program for `architecture` that holds no path of where it was built and no varying identifier.
 ///

@@ -1,8 +1,8 @@
 //! The Linux kernel: first its configuration, compared with what was asked for, then the image.
 
-use super::Sandbox;
+use super::{STEP_TIME, Sandbox};
 use crate::error::{Error, Kind, Problem, Result};
-use crate::plan::{Architecture, Kernel, Locked, OptionValue, Plan};
+use crate::plan::{Architecture, Date, Kernel, Locked, OptionValue, Plan};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
@@ -46,7 +46,7 @@ pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, config: Di
     for (name, value) in [("USER", "osbuild"), ("HOST", "osbuild"), ("VERSION", "1")] {
         env.insert(format!("KBUILD_BUILD_{name}"), value.into());
     }
-    env.insert("KBUILD_BUILD_TIMESTAMP".into(), format!("@{}", plan.lock.get().epoch));
+    env.insert("KBUILD_BUILD_TIMESTAMP".into(), Date::from_unix(STEP_TIME).to_string());
     sandbox.script(store, format!("kernel {}", plan.architecture), include_str!("kernel.sh"), &[], env, input, &[KERNEL, RELEASE])
 }
 
@@ -103,7 +103,7 @@ fn values(config: &str) -> BTreeMap<&str, &str> {
 /// Adds what Kconfig says of an option: that it does not exist, or which of its dependencies are off.
 fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &str>) -> Problem {
     let Some(dependencies) = dependencies(name, kconfig) else {
-        let names = kconfig.lines().filter_map(|line| line.strip_prefix("config "));
+        let names = kconfig.lines().filter_map(declared);
         let near = names.max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
         let problem = problem.cause("no Kconfig file of this kernel declares it");
         return match near.filter(|near| strsim::jaro_winkler(name, near) > 0.85) {
@@ -122,13 +122,19 @@ fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &st
     if off.is_empty() { problem } else { problem.hint(format!("ask for {} too, which is off", off.join(", "))) }
 }
 
+/// The option that a line of a Kconfig file declares. Some files have a tab there.
+fn declared(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("config").or_else(|| line.strip_prefix("menuconfig"))?;
+    name.starts_with([' ', '\t']).then(|| name.trim())
+}
+
 /// The `depends on` lines of an option; none where it is not declared.
 fn dependencies<'k>(name: &str, kconfig: &'k str) -> Option<Vec<&'k str>> {
     let mut found = None;
     let mut inside = false;
     for line in kconfig.lines() {
-        if let Some(declared) = line.strip_prefix("config ").or_else(|| line.strip_prefix("menuconfig ")) {
-            inside = declared.trim() == name;
+        if let Some(declared) = declared(line) {
+            inside = declared == name;
             if inside {
                 found.get_or_insert_with(Vec::new);
             }
@@ -145,7 +151,7 @@ mod tests {
     use crate::plan::{KernelOption, Origin};
 
     const DECLARED: &str =
-        "config EROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
+        "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
 
     fn kconfig() -> Result<String> {
         Ok(DECLARED.into())

@@ -14,7 +14,7 @@ use crate::produce::toolchain;
 use crate::report::Report;
 use std::collections::BTreeMap;
 
-/// What an action sees beside its inputs: the root made of locked packages, the toolchains, and the time.
+/// What an action sees beside its inputs: the root made of locked packages, and the toolchains.
 #[derive(Clone)]
 pub struct Sandbox {
     /// The root.
@@ -23,9 +23,11 @@ pub struct Sandbox {
     pub go: Toolchain,
     /// The Rust toolchain, mounted for cargo's actions alone.
     pub rust: Toolchain,
-    /// The lock's epoch in seconds since 1970.
-    pub epoch: u64,
 }
+
+/// The time that steps write where a format wants one: 2020-01-01, in seconds since 1970. It is not the epoch of the lock, so that a step
+/// whose inputs a new lock has too is found in the store.
+pub const STEP_TIME: u64 = 1_577_836_800;
 
 /// A sandbox with the toolchains that an action asked for.
 pub struct Equipped<'a> {
@@ -43,7 +45,6 @@ impl Sandbox {
             root: SandboxRoot::unpack(store, &packages)?,
             go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
             rust: toolchain::rust(store, &store.locked(&lock.toolchain.rust.sha256)?)?,
-            epoch: lock.epoch,
         })
     }
 
@@ -87,8 +88,9 @@ impl Equipped<'_> {
         outputs: &[&str],
     ) -> Result<Action> {
         input.add_file("script.sh", store.put_bytes(script.as_bytes())?, false)?;
-        env.insert("SOURCE_DATE_EPOCH".into(), self.sandbox.epoch.to_string());
-        let argv = ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
+        env.insert("SOURCE_DATE_EPOCH".into(), STEP_TIME.to_string());
+        let argv =
+            ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
         Ok(Action {
             name,
             argv: argv.collect(),

@@ -30,7 +30,7 @@ fn steps_get_what_they_need_however_many_jobs_there_are() {
         let parts: Vec<_> = (0..5).map(|part| graph.step(Width::Narrow, (), move |()| Ok(part))).collect();
         let sum = graph.step(Width::Wide, &parts, |parts| Ok(parts.iter().sum::<i32>()));
         let text = graph.step(Width::Narrow, (&sum, &parts[1]), |(sum, part)| Ok(format!("{sum} {part}")));
-        graph.run(jobs).unwrap();
+        graph.run(jobs, &|_| {}).unwrap();
         assert_eq!(text.take(), "10 1");
     }
 }
@@ -43,27 +43,30 @@ fn no_more_steps_run_at_once_than_there_are_jobs_and_no_more_than_two_wide_ones(
         for _ in 0..8 {
             graph.step(width, (), |()| gauge.hold());
         }
-        graph.run(jobs).unwrap();
+        graph.run(jobs, &|_| {}).unwrap();
         assert_eq!(gauge.most(), most, "{width:?} {jobs}");
     }
 }
 
 #[test]
-fn the_first_error_is_the_result_and_nothing_starts_after_it() {
-    let stop = Stop::default();
-    let started = AtomicUsize::new(0);
-    let mut graph = Graph::new(stop.clone());
+fn after_the_first_error_nothing_starts_and_what_runs_is_finished() {
+    let (started, told, finished) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let mut graph = Graph::new(Stop::default());
     graph.step(Width::Narrow, (), |()| {
-        while !stop.is_set() {
+        while told.load(Ordering::SeqCst) == 0 {
             sleep(Duration::from_millis(1));
         }
-        stop.check()
+        Ok(finished.fetch_add(1, Ordering::SeqCst))
     });
     let failing = graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
     graph.step(Width::Narrow, &failing, |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
     graph.step(Width::Narrow, (), |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
-    let error = graph.run(2).unwrap_err();
-    assert_eq!((error.problems[0].message.as_str(), started.into_inner()), ("the reason", 0));
+    let tell = |_: &Error| {
+        told.fetch_add(1, Ordering::SeqCst);
+    };
+    let error = graph.run(2, &tell).unwrap_err();
+    let counts = [&started, &told, &finished].map(|count| count.load(Ordering::SeqCst));
+    assert_eq!((error.problems[0].message.as_str(), counts), ("the reason", [0, 1, 1]));
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn a_graph_that_is_told_to_stop_says_that_it_stopped() {
         Ok(())
     });
     graph.step(Width::Narrow, (), |()| Ok(()));
-    assert_eq!(graph.run(1).unwrap_err().kind, Kind::Stopped);
+    assert_eq!(graph.run(1, &|_| {}).unwrap_err().kind, Kind::Stopped);
 }
 
 #[test]
@@ -84,10 +87,10 @@ fn a_panic_in_a_step_is_a_panic_and_no_endless_wait() {
     let mut graph = Graph::new(Stop::default());
     let broken = graph.step(Width::Narrow, (), |()| -> Result<()> { panic!("broken") });
     graph.step(Width::Narrow, &broken, |()| Ok(()));
-    let _ = graph.run(3);
+    let _ = graph.run(3, &|_| {});
 }
 
 #[test]
 fn an_empty_graph_is_done() {
-    Graph::new(Stop::default()).run(2).unwrap();
+    Graph::new(Stop::default()).run(2, &|_| {}).unwrap();
 }

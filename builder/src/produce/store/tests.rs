@@ -250,8 +250,8 @@ fn a_wait_for_a_lock_ends_when_it_is_told_to() {
 #[test]
 fn the_root_is_below_the_cache_home_or_the_home() {
     let path = |text: &str| Some(PathBuf::from(text));
-    assert_eq!(Store::usual_root(path("/cache"), path("/home/me")).unwrap(), Path::new("/cache/osbuild"));
-    assert_eq!(Store::usual_root(path("relative"), path("/home/me")).unwrap(), Path::new("/home/me/.cache/osbuild"));
+    assert_eq!(Store::usual_root(path("/cache"), path("/me")).unwrap(), Path::new("/cache/osbuild"));
+    assert_eq!(Store::usual_root(path("relative"), path("/me")).unwrap(), Path::new("/me/.cache/osbuild"));
     assert_eq!(Store::usual_root(None, None).unwrap_err().kind, Kind::Usage);
 }
 

@@ -1,0 +1,44 @@
+//! Running steps again whose results are known, to see whether they give the same bytes.
+
+use crate::error::{Error, Result};
+use crate::produce::action::{Action, ActionResult, OutputFile};
+
+/// Which steps run although the store has their results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Rebuild {
+    /// None of them.
+    #[default]
+    Nothing,
+    /// All of them.
+    Everything,
+    /// Those whose names begin with one of these words.
+    Steps(Vec<String>),
+}
+
+impl Rebuild {
+    /// Whether the step of this name is to run.
+    pub fn wants(&self, name: &str) -> bool {
+        match self {
+            Rebuild::Nothing => false,
+            Rebuild::Everything => true,
+            Rebuild::Steps(words) => words.iter().any(|word| name.starts_with(word.as_str())),
+        }
+    }
+}
+
+/// Compares what a step gave before and now.
+///
+/// # Errors
+/// An output has other bytes.
+pub(super) fn compare(action: &Action, before: &ActionResult, now: &ActionResult) -> Result<()> {
+    let differs = |(name, output): &(&String, &OutputFile)| before.outputs.get(*name) != Some(output);
+    let mut others = now.outputs.iter().filter(differs).peekable();
+    if others.peek().is_none() {
+        return Ok(());
+    }
+    let error = Error::digest(format!("`{}` gave other bytes than the last time", action.name));
+    let said = |name: &String, result: &ActionResult| result.outputs.get(name).map_or("missing".into(), |it| it.digest.hex());
+    Err(others.fold(error, |error, (name, _)| {
+        error.cause(format!("`{name}` was sha256:{}, and is sha256:{}", said(name, before), said(name, now)))
+    }))
+}

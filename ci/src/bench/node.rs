@@ -1,0 +1,45 @@
+//! How long a node takes to be ready, how big it is, and what it needs of memory.
+
+use super::Row;
+use crate::image::RECIPE;
+use crate::site::Site;
+use crate::vm::inside::{self, PROBE};
+use osbuild::error::{Context, Error, Result};
+use serde_json::Value;
+use std::fs;
+use std::time::Duration;
+
+/// What the node may need of memory when it is ready.
+const MEMORY: u64 = 200 << 20;
+
+pub fn rows(site: &Site) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for name in ["image.raw", "node.efi", "initramfs.cpio"] {
+        let path = site.project().join("out").join(RECIPE).join(name);
+        let size = fs::metadata(&path).or_build(|| format!("cannot read `{}`", path.display()))?.len();
+        rows.push(Row::size(format!("size of {name}"), size));
+    }
+    let ran =
+        site.finish("bench-boot", site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--json", "--quiet", "--yes"]))?;
+    let boot: Value =
+        serde_json::from_str(ran.said.trim()).or_build(|| "cannot read what `osbuild run --json` says".to_owned())?;
+    let seconds = |value: &Value| Duration::from_secs_f64(value.as_f64().unwrap_or_default());
+    rows.push(Row::time("boot: firmware", seconds(&boot["firmware"])));
+    for phase in boot["phases"].as_array().into_iter().flatten() {
+        rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
+    }
+    rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
+    let facts = inside::facts(site, "bench")?;
+    let number = |words: &[&str], index: usize| {
+        let number = words.get(index).and_then(|word| word.parse::<u64>().ok());
+        number.ok_or_else(|| Error::build(format!("the probe of recipe `{PROBE}` says no number in {words:?}")))
+    };
+    for words in facts.lines().map(|line| line.split(' ').collect::<Vec<_>>()) {
+        match words[0] {
+            "memory" => rows.push(Row::size("memory in use at READY", number(&words, 1)? - number(&words, 2)?).less_than(MEMORY)),
+            "host" => rows.push(Row::size(format!("resident: {}", words[1]), number(&words, 3)?)),
+            _ => {}
+        }
+    }
+    Ok(rows)
+}
