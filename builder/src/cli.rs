@@ -144,6 +144,12 @@ pub enum Verb {
         #[arg(default_value = "recipe")]
         kind: SchemaKind,
     },
+    /// Remove from the store what no build of the last 14 days used
+    Clean {
+        /// Remove everything, so that the next build fetches and compiles all of it again
+        #[arg(long)]
+        all: bool,
+    },
     /// Print completions for a shell
     Completions {
         /// The shell

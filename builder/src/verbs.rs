@@ -1,5 +1,6 @@
 //! What each verb of the command line does.
 
+mod clean;
 mod lock;
 mod look;
 mod make;
@@ -56,6 +57,7 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
             Ok(())
         }
+        Verb::Clean { all } => clean::clean(&session()?, all),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut script);

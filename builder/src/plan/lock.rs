@@ -360,7 +360,7 @@ mod tests {
         let slip = lock(None).print().replace("kernel-source", "kernel-sauce");
         let error = Lock::parse("recipes/a.lock", &slip).unwrap_err();
         assert_eq!(error.kind, Kind::Lock);
-        assert_eq!(error.problems[0].place.as_ref().unwrap().line, 6);
+        assert_eq!(error.problems[0].place.as_ref().unwrap().line, 7);
     }
 
     proptest! {

@@ -27,7 +27,7 @@ impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
 /// The error of a disk without room for `path`.
 pub fn full(path: &Path) -> Error {
     Error::build(format!("no space left on the disk of `{}`", path.display()))
-        .hint("make room there, or let `osbuild clean --store` remove what old builds left")
+        .hint("make room there, or let `cargo osbuild clean` remove what old builds left")
 }
 
 /// Makes a directory, with the same mode under every umask: steps can see it.

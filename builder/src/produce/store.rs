@@ -8,6 +8,7 @@
 //! | `ac/<hash>` | the result of an action by the action's digest |
 //! | `memo/<kind>/<hash>` | the digest of what an in-process step made, by the digest of what it was made from |
 //! | `trees/<hash>/{root,stamp}` | a directory that was unpacked once, and the digest of its content |
+//! | `clients/<name>/` | what an ecosystem's client keeps for itself and can fetch or make again |
 //! | `locks/` | one lock for each action, memo or tree that somebody makes |
 //! | `tmp/<session>/` | what a running build has not finished; swept by the next one when its build is gone |
 //! | `damaged/` | what was found not to be what its name says |
@@ -77,7 +78,7 @@ impl Store {
 
     /// Opens the store at `root`, makes it when it is not there, and sweeps away what killed builds left.
     pub fn open(root: PathBuf) -> Result<Store> {
-        for directory in ["cas/sha256", "ac", "memo", "trees", "locks", "tmp", "damaged"] {
+        for directory in ["cas/sha256", "ac", "clients", "memo", "trees", "locks", "tmp", "damaged"] {
             let path = root.join(directory);
             fs::create_dir_all(&path).at("make the directory", &path)?;
         }

@@ -4,6 +4,7 @@ use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
 use crate::plan::{Held, Lock, Strictness, moved, resolve};
+use crate::produce::fetch::{Fetcher, From};
 use serde_json::json;
 
 /// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
@@ -19,11 +20,19 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
         }
         other => other?,
     };
-    session.need(&host::for_build())?;
     let store = session.store()?;
     let mut held = Held::by(before.clone());
     others(session, recipe).for_each(|lock| held.share(lock));
-    let after = session.fetcher(&store, None).pin(&plan, &held, epoch(session))?;
+    let online = session.fetcher(&store, None);
+    let offline = Fetcher { from: From::Store, ..online.clone() };
+    let after = match offline.pin(&plan, &held, epoch(session)) {
+        // Only what has to ask somebody needs the tools to ask with.
+        Err(_) if !session.common.offline => {
+            session.need(&host::for_build())?;
+            online.pin(&plan, &held, epoch(session))?
+        }
+        kept => kept?,
+    };
     let path = session.checkout.write_lock(&after)?;
     if let Some(before) = &before {
         moved(before, &after).iter().for_each(|moved| session.report.note(moved.to_string()));

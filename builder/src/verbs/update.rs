@@ -23,10 +23,10 @@ pub fn update(session: &Session, names: &[String]) -> Result<()> {
     if session.common.offline {
         return Err(Error::usage("an update asks what there is, and `--offline` forbids it").hint("run it without `--offline`"));
     }
-    session.need(&host::for_build())?;
     let store = session.store()?;
     let mut update = Update::begin(session, session.fetcher(&store, None), names)?;
     update.refuse_unknown()?;
+    session.need(&host::for_build())?;
     update.releases()?;
     update.versions()?;
     update.crates()?;

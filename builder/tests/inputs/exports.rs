@@ -70,7 +70,8 @@ fn an_import_fills_an_empty_store_without_a_network() {
 
 #[test]
 fn a_damaged_source_is_a_wrong_digest_and_a_missing_one_a_source_that_is_gone() {
-    let scratch = exported();
+    let mut scratch = exported();
+    scratch.set("PATH", std::env::var("PATH").unwrap());
     empty_the_store(&scratch);
     let source = &scratch.sources()[0];
     let file = scratch.path("exported/sha256").join(&source.digest);

@@ -109,8 +109,8 @@ impl Scratch {
         let _ = fs::remove_dir_all(self.path("cache"));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
         let names = names(&self.plan());
-        let put = names.iter().filter(|name| *name != absent).map(|name| store.put_bytes(&bytes(name)).unwrap()).count();
-        assert!(put == names.len() || put + 1 == names.len());
+        let put = names.iter().filter(|name| *name != absent);
+        put.for_each(|name| assert!(store.put_bytes(&bytes(name)).is_ok()));
     }
 
     /// Every source that the lock names.

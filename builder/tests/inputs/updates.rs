@@ -235,7 +235,9 @@ fn a_kubelet_without_support_is_not_locked_again() {
 fn crates_move_by_cargo_and_only_when_named() {
     let mut scratch = Scratch::new();
     let cargo = std::env::var("CARGO").expect("cargo runs the tests");
-    scratch.set("PATH", Path::new(&cargo).parent().unwrap().display().to_string());
+    // The cargo itself and not rustup's, which looks for its settings at home.
+    let folder = Path::new(&cargo).parent().unwrap().display();
+    scratch.set("PATH", format!("{folder}:{}", std::env::var("PATH").unwrap()));
     workspace(&scratch.project());
     vendor(&scratch.project(), "0.2.1");
     fs::remove_file(scratch.project().join("Cargo.lock")).unwrap();

@@ -14,10 +14,11 @@ fn every_file_is_right() {
 fn every_recipe_that_names_a_board_is_a_plan() {
     let project = shipped();
     let recipes = plan::buildable(&project);
-    assert_eq!(recipes, ["aws-amd64", "aws-arm64", "qemu-amd64", "qemu-arm64"]);
+    assert_eq!(recipes, ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64"]);
     for recipe in recipes {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(plan.architecture, Architecture::named(recipe.rsplit_once('-').unwrap().1).unwrap());
+        let named = recipe.rsplit_once('-').map(|(_, architecture)| Architecture::named(architecture).unwrap());
+        assert!(named.is_none_or(|named| named == plan.architecture), "{recipe}");
     }
 }
 

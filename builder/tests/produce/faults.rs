@@ -219,7 +219,7 @@ fn disk_full_says_so() {
     assert_eq!(errors.len(), 4);
     for error in errors {
         assert!(error.starts_with(&format!("error: no space left on the disk of `{}/", full.display())), "{error}");
-        assert!(error.contains("\nhint: make room there, or let `osbuild clean --store` "), "{error}");
+        assert!(error.contains("\nhint: make room there, or let `cargo osbuild clean` "), "{error}");
     }
 }
 

@@ -44,7 +44,7 @@ pub fn modules(
             None
         }
     };
-    let modules = collect(store, &go.cache.join("cache/download"))?;
+    let modules = without_toolchain(collect(store, &go.cache.join("cache/download"))?);
     go.clean()?;
     Ok(Modules { go_mod, modules })
 }
@@ -196,6 +196,12 @@ fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
     Ok(found.into_values().collect())
 }
 
+/// A toolchain is among the modules only where the user's own `go` is another version, and the lock has it already.
+fn without_toolchain(mut modules: Vec<GoModule>) -> Vec<GoModule> {
+    modules.retain(|module| module.path != TOOLCHAIN);
+    modules
+}
+
 /// Reads path, version and extension out of `PATH/@v/VERSION.EXTENSION`.
 fn module_of<'p>(downloads: &Path, file: &'p Path) -> Option<((String, String), &'p str)> {
     let extension = file.extension()?.to_str().filter(|extension| ["zip", "mod"].contains(extension))?;
@@ -239,6 +245,19 @@ mod tests {
     fn the_sum_of_a_go_mod_is_what_go_sum_says() {
         let text = b"module github.com/google/uuid\n";
         assert_eq!(mod_sum(text), "h1:TIyPZe4MgqvfeYDBFedMoGGpEw/LqOeaOT+nhxU+yHo=");
+    }
+
+    #[test]
+    fn a_lock_does_not_hang_on_the_version_of_the_users_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        let downloads = folder.path().join("download");
+        for path in ["example.org/!m/@v/v1.0.0.mod", "golang.org/toolchain/@v/v0.0.1-go1.26.8.linux-amd64.mod"] {
+            std::fs::create_dir_all(downloads.join(path).parent().unwrap()).unwrap();
+            std::fs::write(downloads.join(path), "module m\n").unwrap();
+        }
+        let modules = without_toolchain(collect(&store, &downloads).unwrap());
+        assert_eq!(modules.iter().map(|module| module.path.as_str()).collect::<Vec<_>>(), ["example.org/M"]);
     }
 
     #[test]

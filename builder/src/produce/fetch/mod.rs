@@ -34,6 +34,7 @@ pub enum From {
 }
 
 /// Fetches what a plan has locked.
+#[derive(Clone)]
 pub struct Fetcher<'a> {
     /// Where sources go.
     pub store: &'a Store,

@@ -47,11 +47,17 @@ impl Store {
         })
     }
 
-    /// Removes what no build has used for `unused`: zero removes everything. Refused while another build uses the store.
+    /// Removes what no build has used for `unused`: zero removes everything, with what ecosystems' clients keep for themselves. Refused
+    /// while another build uses the store.
     pub fn collect(&self, unused: Duration) -> Result<Collected> {
         let collected = self.inner.session.alone(|| {
             let mut collected = Collected::default();
-            for (path, used) in self.entries()? {
+            let mut entries = self.entries()?;
+            if unused.is_zero() {
+                let clients = children(&self.root().join("clients"))?;
+                entries.extend(clients.into_iter().map(|path| (path, SystemTime::UNIX_EPOCH)));
+            }
+            for (path, used) in entries {
                 stop::check()?;
                 if SystemTime::now().duration_since(used).unwrap_or_default() >= unused {
                     collected.bytes += disk_usage(&path)?;
@@ -62,7 +68,7 @@ impl Store {
             Ok(collected)
         })?;
         collected.ok_or_else(|| {
-            Error::build("another build uses the store").hint("wait until it has ended, then run `osbuild clean --store` again")
+            Error::build("another build uses the store").hint("wait until it has ended, then run `cargo osbuild clean` again")
         })
     }
 

@@ -169,7 +169,11 @@ fn collect_keeps_what_was_used_lately() {
     assert!(!store.contains(&old) && store.contains(&new) && store.contains(&used_again));
     store.tree(&Digest::of(b"tree"), |_| Ok(())).unwrap();
     store.remember_memo("kind", &old, &new).unwrap();
+    let client = store.state("apt").unwrap();
+    store.collect(month).unwrap();
+    assert!(client.exists());
     store.collect(Duration::ZERO).unwrap();
+    assert!(!client.exists());
     let Sizes { blobs, trees, results, damaged, .. } = store.sizes().unwrap();
     assert!([blobs, trees, results, damaged].into_iter().all(|size| size < 100_000));
     assert!(store.find_tree(&Digest::of(b"tree")).is_none() && !store.contains(&new));
