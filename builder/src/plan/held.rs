@@ -82,7 +82,7 @@ impl Held {
     }
 
     /// A new lock with the time of the old one, if nothing that can be fetched is different. Crates are no reason for another time:
-    /// they change with each change of our own programs, and the time would build everything else anew.
+    /// they change with each change of our own programs.
     pub fn keep_epoch(&self, lock: Lock) -> Lock {
         let Some(own) = &self.own else { return lock };
         let epoch = if lock.sources(&[]) == own.sources(&[]) { own.epoch } else { lock.epoch };

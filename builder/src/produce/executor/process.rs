@@ -51,7 +51,7 @@ fn spawn(mut command: Command, name: &str, output: Option<Stdio>, pipe: io::Pipe
     // SAFETY: between fork and exec `prepare` makes four system calls and nothing else: it takes no lock and no memory.
     unsafe { command.pre_exec(prepare) };
     let child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::build(format!("the program `{name}` is missing")).hint("osbuild doctor --fix"),
+        io::ErrorKind::NotFound => Error::build(format!("the program `{name}` is missing")).hint("cargo osbuild doctor --fix"),
         _ => Error::build(format!("cannot start `{name}`")).cause(error),
     })?;
     Ok(Pid::from_child(&child))

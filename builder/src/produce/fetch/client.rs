@@ -116,7 +116,7 @@ impl<'a> Client<'a> {
         let error = match no_network(&all) {
             true => error
                 .cause("the network or the registry cannot be reached")
-                .hint("try again with a network, or build from exported sources: `osbuild build --sources DIR`"),
+                .hint("try again with a network, or build from exported sources: `cargo osbuild build --sources DIR`"),
             false => error,
         };
         tail.into_iter().filter(|line| !line.is_empty()).fold(error, |error, line| error.cause(line))
