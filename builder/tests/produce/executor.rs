@@ -177,5 +177,5 @@ fn a_missing_program_is_named_with_the_way_to_get_it() {
     let bench = Bench::new();
     let error = bench.executor().run_client("x", Command::new("no-such-program"), &bench.report().step("x")).unwrap_err();
     assert_eq!(error.problems[0].message, "the program `no-such-program` is missing");
-    assert_eq!(error.problems[0].hint.as_deref(), Some("osbuild doctor --fix"));
+    assert_eq!(error.problems[0].hint.as_deref(), Some("cargo osbuild doctor --fix"));
 }
