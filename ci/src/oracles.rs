@@ -5,6 +5,7 @@ use osbuild::plan::Architecture;
 
 /// Program, Debian package, and what it is for.
 const ORACLES: &[(&str, &str, &str)] = &[
+    ("busybox", "busybox-static", "is all that the sandboxes of our tests have"),
     ("cgpt", "cgpt", "reads the state of our slots"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),

@@ -54,6 +54,6 @@ mod tests {
     fn this_process_is_among_the_facts() {
         let facts = facts(Path::new("/proc"), "self").unwrap();
         let own = format!(" {} ", std::process::id());
-        assert!(facts.iter().any(|fact| fact.starts_with("host pod_probe-") && fact.contains(&own)), "{facts:?}");
+        assert!(facts.iter().any(|fact| fact.starts_with("host probe-") && fact.contains(&own)), "{facts:?}");
     }
 }
