@@ -21,20 +21,30 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 /// # Errors
 /// rustup is missing or cannot install it.
 pub fn toolchain(store: &Store, folder: &Path, wish: &RustWish, step: &Step) -> Result<Digest> {
-    // A toolchain that is complete is left alone: `rustup` would replace files under a compiler that runs.
-    let (root, files) = match installed(wish) {
-        Ok(there) => there,
-        Err(_) => {
-            let targets = wish.targets.iter().flat_map(|target| ["--target", target]);
-            let install = ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
-            Client::new("rustup").args(install).args(targets).shown(step).run()?;
-            installed(wish)?
-        }
-    };
+    let (root, files) = installed(wish).or_else(|_| {
+        complete(wish, step)?;
+        installed(wish)
+    })?;
     step.doing("packing the toolchain");
     let file = folder.join("rust.tar");
     pack(&root, &files, &file)?;
     store.put_file(&file)
+}
+
+/// Has rustup add what the toolchain lacks, or install it. One that is there is only added to: `rustup toolchain install` would replace
+/// files under a compiler that runs.
+fn complete(wish: &RustWish, step: &Step) -> Result<()> {
+    let targets = || wish.targets.iter().map(String::as_str);
+    let is_there = Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run().is_ok();
+    let rustup = Client::new("rustup").shown(step);
+    let rustup = match is_there {
+        true => rustup.args(["target", "add", "--toolchain", &wish.version]).args(targets()),
+        false => {
+            let install = ["toolchain", "install", &wish.version, "--profile", "minimal", "--no-self-update"];
+            rustup.args(install).args(targets().flat_map(|target| ["--target", target]))
+        }
+    };
+    rustup.run().map(drop)
 }
 
 /// Where rustup has the toolchain, and its files.
