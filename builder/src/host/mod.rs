@@ -67,7 +67,7 @@ pub fn doctor(report: &Report, tools: &[Tool], fix: Option<Consent>, json: bool)
 fn lacking(count: usize) -> Error {
     let things = if count == 1 { "tool is" } else { "tools are" };
     Error::build(format!("{count} {things} missing on this machine"))
-        .hint("`osbuild doctor --fix` installs what Debian and rustup have")
+        .hint("`cargo osbuild doctor --fix` installs what Debian and rustup have")
 }
 
 /// The error that names every missing tool with its reason and its remedy.

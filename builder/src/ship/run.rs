@@ -69,7 +69,9 @@ pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
 pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
     let image = &options.image;
     if !image.is_file() {
-        return Err(Error::build(format!("there is no image `{}`", image.display())).hint("build it with `osbuild build RECIPE`"));
+        return Err(
+            Error::build(format!("there is no image `{}`", image.display())).hint("build it with `cargo osbuild build RECIPE`")
+        );
     }
     let logs = options.log.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(logs).or_build(|| format!("cannot make `{}`", logs.display()))?;

@@ -147,7 +147,7 @@ impl Fetcher<'_> {
             None => Ok(()),
             Some(source) => Err(Error::digest(format!("{} is not what the lock says", source.name))
                 .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
-                .hint("see where it comes from; if the change is meant, run `osbuild update`")),
+                .hint("see where it comes from; if the change is meant, run `cargo osbuild update`")),
         }
     }
 
@@ -177,7 +177,7 @@ fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
     Err(Error::digest(format!("`{name}` is not what the lock says"))
         .cause(format!("the lock has sha256:{wanted}"))
         .cause(format!("what was fetched has sha256:{}", found.hex()))
-        .hint("a mirror may serve other bytes; if the change is meant, run `osbuild update`"))
+        .hint("a mirror may serve other bytes; if the change is meant, run `cargo osbuild update`"))
 }
 
 fn blob(digest: &Digest) -> Blob {
