@@ -63,7 +63,9 @@ fn ctrl_c_ends_a_build_with_code_130_and_all_that_it_started() {
         assert_eq!((ran.code, ran.data.as_str()), (Some(130), ""), "{}", ran.said);
         assert!(ran.said.ends_with("error: stopped\n"), "{}", ran.said);
         assert!(!runs(&format!("sleep {seconds}")));
-        goes_on_as_if_nothing_had_been(&scratch);
+        if name == "-INT" {
+            goes_on_as_if_nothing_had_been(&scratch);
+        }
     }
 }
 

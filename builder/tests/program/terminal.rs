@@ -39,3 +39,16 @@ fn colours_are_the_users_choice() {
     let quiet = on_a_terminal(&scratch, "build small --color never -q");
     assert!(quiet.starts_with("error: ") && !quiet.contains('\x1b'), "{quiet:?}");
 }
+
+#[test]
+fn a_wrong_command_line_is_shown_as_one_that_can_be_typed() {
+    let scratch = Scratch::new();
+    let missing = scratch.osbuild(&["build"]);
+    assert_eq!((missing.code, missing.data.as_str()), (Some(2), ""));
+    assert!(missing.said.contains("\nUsage: cargo osbuild build "), "{}", missing.said);
+    for args in [["--project", "/nonexistent", "check"].as_slice(), &["inspect", "/nonexistent"]] {
+        let ran = scratch.osbuild(args);
+        let said = "error: cannot open `/nonexistent`\n  caused by: No such file or directory (os error 2)\n";
+        assert_eq!((ran.code, ran.said.as_str(), ran.data.as_str()), (Some(2), said, ""));
+    }
+}

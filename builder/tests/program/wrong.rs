@@ -98,7 +98,7 @@ fn a_damaged_product_in_the_store_is_made_again() {
     let before = products(&scratch);
     let stored = Store::open(scratch.path("cache/osbuild")).unwrap().path(&workshop::kernel()).unwrap();
     let whole = fs::read(&stored).unwrap();
-    for damaged in [[b"X", &whole[1..]].concat(), whole[1..].to_vec(), Vec::new()] {
+    for damaged in [[b"X", &whole[1..]].concat(), whole[1..].to_vec()] {
         fs::remove_file(&stored).unwrap();
         fs::write(&stored, damaged).unwrap();
         fs::remove_dir_all(scratch.project().join("out")).unwrap();
