@@ -4,6 +4,7 @@ use crate::archive::Archive;
 use crate::goproxy::GoProxy;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -70,16 +71,23 @@ fn a_package_with_other_bytes_is_a_wrong_digest_by_the_archives_word_or_the_lock
 #[test]
 fn no_network_is_said_by_each_client_in_the_same_words() {
     let mut scratch = Scratch::new();
-    Archive::serve(&mut scratch).move_to("http://deb.debian.org/debian");
+    Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");
     GoProxy::start().serve(&mut scratch);
-    scratch.set("GOPROXY", "https://proxy.golang.org");
+    scratch.set("GOPROXY", "https://go.invalid");
     scratch.set("RUSTUP_HOME", scratch.path("rustup").display().to_string());
     scratch.set("RUST_BACKTRACE", "1");
+    scratch.set("CARGO_NET_RETRY", "0");
     let manifest =
         "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
     std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
+        if name == "crate libc" {
+            // Not rustup's: that would look for a toolchain before it starts cargo.
+            let cargo = PathBuf::from(std::env::var_os("CARGO").expect("cargo runs the tests"));
+            let path = format!("{}:{}", cargo.parent().unwrap().display(), std::env::var("PATH").unwrap());
+            scratch.set("PATH", path);
+        }
         says(&without(&scratch, name, &["bwrap", "--dev-bind", "/", "/", "--unshare-net"]), 1, &UNREACHED);
     }
 }
