@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// Exit codes: 0 done, 1 the build failed, 2 the command line or a recipe is wrong, 3 the lock is out of date or a source is gone,
 /// 4 a digest does not match, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "osbuild", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "osbuild", bin_name = "cargo osbuild", version, max_term_width = 100, disable_help_subcommand = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

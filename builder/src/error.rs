@@ -1,6 +1,7 @@
 //! Errors for people: one line that says what is wrong, the causes, and a hint with a command to paste.
 
 use std::fmt;
+use std::io;
 
 /// What kind of failure it is, which is the exit code of `osbuild`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,17 +154,33 @@ pub trait Context<T> {
     fn or_build(self, message: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T, E: std::error::Error> Context<T> for std::result::Result<T, E> {
+impl<T, E: std::error::Error + 'static> Context<T> for std::result::Result<T, E> {
     fn or_build(self, message: impl FnOnce() -> String) -> Result<T> {
         self.map_err(|error| {
-            let mut ours = Error::build(message()).cause(&error);
-            let mut source = error.source();
+            let mut ours = Error::build(message());
+            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
             while let Some(cause) = source {
                 ours = ours.cause(cause);
+                if let Some(hint) = cause.downcast_ref().and_then(remedy) {
+                    ours = ours.hint(hint);
+                }
                 source = cause.source();
             }
             ours
         })
+    }
+}
+
+/// What to do about a file operation that failed, where that is not plain from its reason.
+pub fn remedy(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room there, or let `cargo osbuild clean` remove what old builds left")
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            Some("run it as the user to whom this belongs, and in a folder that can be written to")
+        }
+        _ => None,
     }
 }
 

@@ -108,7 +108,9 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn begin(common: Common, report: &'a Report) -> Result<Self> {
         let here = match &common.project {
-            Some(folder) => folder.canonicalize().or_build(|| format!("cannot open `{}`", folder.display()))?,
+            Some(folder) => {
+                folder.canonicalize().map_err(|error| Error::usage(format!("cannot open `{}`", folder.display())).cause(error))?
+            }
             None => env::current_dir().or_build(|| "the current folder is gone".into())?,
         };
         let checkout = Checkout::around(&here)?;

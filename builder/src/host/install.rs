@@ -3,6 +3,7 @@
 use super::missing;
 use super::tool::{Remedy, Tool, find_program};
 use crate::error::{Error, Result};
+use crate::produce::stop;
 use crate::report::{Outcome, Report};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,6 +94,8 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
         .and_then(|child| child.wait_with_output())
         .map_err(|error| Error::build(format!("cannot start `{}`", words[0])).cause(error).hint(format!("as root: {line}")))?;
     if !output.status.success() {
+        // Ctrl-C on a terminal ends the installer as well.
+        stop::check()?;
         let said = [output.stdout, output.stderr].concat();
         let lines: Vec<String> = String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
         let last = lines[lines.len().saturating_sub(10)..].join("\n  | ");

@@ -2,12 +2,13 @@
 //! is pure and takes less time than to ask whether it is needed.
 
 use super::digest::Digest;
+use super::disk::OnDisk;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{IMAGE, INITRAMFS, Out, UKI};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report};
 use osbuild_abi::{cmdline, paths};
@@ -62,15 +63,13 @@ impl Assembly<'_> {
         if !was_current {
             out.begin()?;
             let packed = self.initramfs(store, report)?;
-            replace(&initramfs, report, "initramfs", |file| {
-                file.write_all(&packed).or_build(|| "cannot write the initramfs".into())
-            })?;
+            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
             let unified = self.uki(store, &packed)?;
             drop(packed);
-            replace(&uki, report, "uki", |file| file.write_all(&unified).or_build(|| "cannot write the UKI".into()))?;
-            self.check_size(unified.len() as u64)?;
+            replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
+            self.check_size(unified.len() as u64, out)?;
             let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
-            replace(&image, report, "image", |file| disk.write(file.get_mut()))?;
+            replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
             out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
         }
         Ok(Built { image, uki, initramfs, was_current })
@@ -141,22 +140,21 @@ impl Assembly<'_> {
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
     }
 
-    fn check_size(&self, uki: u64) -> Result<()> {
+    /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.
+    fn check_size(&self, uki: u64, out: &Out) -> Result<()> {
         let board = &self.plan.board;
+        let has = uki.div_ceil(1 << 20);
         // A MiB for FAT's own structures on the smallest system partition.
-        for (name, mib) in [("ESP", board.esp_size_mib.saturating_sub(1)), ("slot", board.slot_size_mib)] {
-            if uki > mib << 20 {
-                let needed = uki.div_ceil(1 << 20) + 1;
-                return Err(Error::build(format!("the UKI does not fit its {name}: it has {needed} MiB, the partition {mib}"))
-                    .hint(format!(
-                        "set `{}-size-mib = {}` in `boards/{}.toml`",
-                        name.to_lowercase(),
-                        needed.next_multiple_of(32),
-                        board.name
-                    )));
-            }
-        }
-        Ok(())
+        let partitions = [("ESP", board.esp_size_mib.saturating_sub(1)), ("slot", board.slot_size_mib)];
+        let too_small = partitions.into_iter().filter(|(_, room)| uki > room << 20);
+        let problems = too_small.map(|(name, room)| {
+            let (key, size) = (name.to_lowercase(), (has + 1).next_multiple_of(32));
+            Problem::new(format!("the UKI does not fit its {name}: it has {has} MiB, and there is room for {room}"))
+                .cause(format!("`cargo osbuild inspect {}` shows what is big in it", out.path(UKI).display()))
+                .hint(format!("set `{key}-size-mib = {size}` in `boards/{}.toml`", board.name))
+        });
+        let problems = problems.collect::<Vec<_>>();
+        if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, problems)) }
     }
 }
 
@@ -168,16 +166,15 @@ fn replace(
     write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
 ) -> Result<()> {
     let step = report.step(name);
-    let say = || format!("cannot write `{}`", path.display());
     let unfinished = path.with_extension("unfinished");
-    let mut file = BufWriter::new(File::create(&unfinished).or_build(say)?);
-    let written = write(&mut file).and_then(|()| file.flush().or_build(say));
+    let mut file = BufWriter::new(File::create(&unfinished).at("write", path)?);
+    let written = write(&mut file).and_then(|()| file.flush().at("write", path));
     if written.is_err() {
         let _ = std::fs::remove_file(&unfinished);
     }
     written?;
-    std::fs::rename(&unfinished, path).or_build(say)?;
-    let size = std::fs::metadata(path).or_build(say)?.len();
+    std::fs::rename(&unfinished, path).at("write", path)?;
+    let size = std::fs::metadata(path).at("read", path)?.len();
     step.done(&path.file_name().unwrap_or_default().to_string_lossy(), Some(size), Outcome::Ran);
     Ok(())
 }

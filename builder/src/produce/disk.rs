@@ -1,6 +1,6 @@
 //! What the file system says, as an error for people.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, remedy};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,10 @@ impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
             let error = error.into();
             match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(path),
-                _ => Error::build(format!("cannot {doing} `{}`", path.display())).cause(error),
+                _ => {
+                    let ours = Error::build(format!("cannot {doing} `{}`", path.display())).cause(&error);
+                    remedy(&error).into_iter().fold(ours, Error::hint)
+                }
             }
         })
     }
@@ -26,8 +29,8 @@ impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
 
 /// The error of a disk without room for `path`.
 pub fn full(path: &Path) -> Error {
-    Error::build(format!("no space left on the disk of `{}`", path.display()))
-        .hint("make room there, or let `cargo osbuild clean` remove what old builds left")
+    let ours = Error::build(format!("no space left on the disk of `{}`", path.display()));
+    remedy(&io::ErrorKind::StorageFull.into()).into_iter().fold(ours, Error::hint)
 }
 
 /// Makes a directory, with the same mode under every umask: steps can see it.

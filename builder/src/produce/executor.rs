@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 /// Runs actions on this machine.
@@ -87,20 +86,6 @@ impl Executor {
         Ok(result)
     }
 
-    /// Runs a program of the host's, outside of any sandbox and with the network: the client of a registry. Gives what it writes to
-    /// stdout; what it writes to stderr is the log of `name`.
-    pub fn run_client(&self, name: &str, command: Command, step: &Step) -> Result<Vec<u8>> {
-        self.stop.check()?;
-        let scratch = self.store.scratch()?;
-        let output = scratch.path().join("stdout");
-        let file = File::create_new(&output).at("write", &output)?;
-        let mut log = Log::create(&self.logs, name, step)?;
-        let ended = process::run(command, Some(file.into()), self.jobs, &self.stop, &mut log)?;
-        self.stop.check()?;
-        failure::check(name, &ended, &log, scratch.path())?;
-        std::fs::read(&output).at("read", &output)
-    }
-
     fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
         step.doing("laying out its inputs");
         let scratch = self.store.scratch()?;
@@ -108,7 +93,7 @@ impl Executor {
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let began = Instant::now();
         let command = bubblewrap::command(action, scratch.path());
-        let ended = process::run(command, None, self.jobs, &self.stop, &mut log)?;
+        let ended = process::run(command, self.jobs, &self.stop, &mut log)?;
         let wall = began.elapsed();
         self.stop.check()?;
         failure::check(&action.name, &ended, &log, scratch.path())?;

@@ -2,16 +2,17 @@
 
 use super::action::{Action, InputTree};
 use super::compile::Sandbox;
+use super::disk::OnDisk;
 use super::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::{Architecture, Board, Locked, Plan};
 use osbuild_abi::disk;
-use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::disk::{Content, Disk, Error, Partition};
 use osbuild_formats::fat::{self, Volume};
 use osbuild_formats::gpt::guid_from_name;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Serial number of the EFI system partition's volume.
 const VOLUME_ID: u32 = 0x05B1_1D00;
@@ -46,12 +47,15 @@ pub struct Contents<'a> {
 
 impl Contents<'_> {
     /// Writes the image. Every identifier in it is made from a name, so the same contents give the same bytes.
-    pub fn write(&self, out: &mut File) -> Result<()> {
+    ///
+    /// # Errors
+    /// A part does not fit or cannot be read, or `out`, which people know as `path`, cannot be written.
+    pub fn write(&self, out: &mut File, path: &Path) -> Result<()> {
         let board = &self.plan.board;
         let volume =
             Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
-        let path = format!("/{}", removable_path(self.plan.architecture));
-        let esp = volume.write(&[fat::File { path, bytes: self.uki }]).or_build(|| "cannot make the ESP".into())?;
+        let loader = format!("/{}", removable_path(self.plan.architecture));
+        let esp = volume.write(&[fat::File { path: loader, bytes: self.uki }]).or_build(|| "cannot make the ESP".into())?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
         let disk = Disk {
@@ -64,7 +68,10 @@ impl Contents<'_> {
                 partition(disk::DATA, disk::DATA_TYPE, board.data_size_mib, data),
             ],
         };
-        disk.write(out).map(drop).or_build(|| "cannot write the image".into())
+        match disk.write(out) {
+            Err(Error::Io(error)) => Err(error).at("write", path),
+            other => other.map(drop).or_build(|| format!("cannot make `{}`", path.display())),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build left.
 
 use super::digest::Digest;
-use crate::error::{Context, Error, Result};
+use super::disk::OnDisk;
+use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,11 +48,11 @@ impl Out {
     /// The folder cannot be made or written to, which is told before hours are spent.
     pub fn open(root: &Path, recipe: &str) -> Result<Self> {
         let folder = root.join("out").join(recipe);
-        let say = || format!("cannot write to `{}`", folder.display());
-        fs::create_dir_all(folder.join("logs")).or_build(say)?;
-        let read_only = || Error::build(say()).cause("it is read-only").hint("build from a folder that you may write to");
-        let access = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK);
-        access.map_err(|_| read_only())?;
+        let logs = folder.join("logs");
+        fs::create_dir_all(&logs).at("write to", &folder)?;
+        for folder in [&folder, &logs] {
+            rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).at("write to", folder)?;
+        }
         Ok(Out { folder })
     }
 
@@ -77,9 +78,7 @@ impl Out {
     /// Forgets what the last build left: a build that is cut off leaves no note behind.
     pub fn begin(&self) -> Result<()> {
         match fs::remove_file(self.path(STAMP)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(error).or_build(|| format!("cannot write to `{}`", self.folder.display()))
-            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("write to", &self.folder),
             _ => Ok(()),
         }
     }
@@ -88,11 +87,11 @@ impl Out {
     pub fn finish(&self, key: &Digest, names: &[&str]) -> Result<()> {
         let files = names.iter().map(|name| Ok(((*name).to_owned(), self.seen(name)?))).collect::<Result<_>>()?;
         let text = serde_json::to_vec(&Stamp { key: key.hex(), files }).expect("a stamp always serializes");
-        fs::write(self.path(STAMP), text).or_build(|| format!("cannot write to `{}`", self.folder.display()))
+        fs::write(self.path(STAMP), text).at("write to", &self.folder)
     }
 
     fn seen(&self, name: &str) -> Result<Seen> {
-        let about = fs::metadata(self.path(name)).or_build(|| format!("cannot read `{}`", self.path(name).display()))?;
+        let about = fs::metadata(self.path(name)).at("read", &self.path(name))?;
         Ok(Seen { size: about.size(), inode: about.ino(), changed: (about.mtime(), about.mtime_nsec()) })
     }
 }

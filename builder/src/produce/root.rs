@@ -129,7 +129,8 @@ fn files_below(package: &Path, path: &str) -> std::io::Result<BTreeMap<PathBuf, 
     let mut files = BTreeMap::new();
     for entry in tar::Archive::new(deb::data(File::open(package)?)?).entries()? {
         let mut entry = entry?;
-        let name = entry.path()?.strip_prefix(".").map(Path::to_owned).unwrap_or_default();
+        let name = entry.path()?.into_owned();
+        let name = name.strip_prefix(".").map_or(name.clone(), Path::to_owned);
         if entry.header().entry_type().is_file() && name.starts_with(path) {
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes)?;

@@ -72,7 +72,7 @@ impl Store {
         let absolute = |path: &PathBuf| path.is_absolute();
         let cache = cache_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".cache")));
         Ok(cache
-            .ok_or_else(|| Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set").hint("export HOME=/root"))?
+            .ok_or_else(|| Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set").hint("export XDG_CACHE_HOME=/tmp"))?
             .join("osbuild"))
     }
 

@@ -4,6 +4,7 @@ use super::boot::Boot;
 use super::console::{Console, Event, Line};
 use super::machine::{Hardware, Heard, Machine};
 use crate::error::{Context, Error, LogTail, Result};
+use crate::produce::stop;
 use crate::report::{Report, duration};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -88,8 +89,9 @@ impl<'a> Node<'a> {
     }
 
     fn listen(&mut self, patience: Duration) -> Result<Listened> {
-        crate::produce::stop::check()?;
         let heard = self.machine.wait(patience)?;
+        // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
+        stop::check()?;
         let lines: Vec<Line> = match &heard {
             Heard::Said(bytes) => self.console.feed(bytes),
             Heard::Silent => Vec::new(),

@@ -2,11 +2,12 @@
 
 use super::Session;
 use crate::cli;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::host;
 use crate::pipeline::{self, Setting};
 use crate::plan::{Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
+use crate::produce::disk::OnDisk;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN};
@@ -36,7 +37,7 @@ pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild:
 
 fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
     let out = Out::open(session.root(), &plan.recipe)?;
-    std::fs::write(out.path(PLAN), plan.print()).or_build(|| format!("cannot write `{}`", out.path(PLAN).display()))?;
+    std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let store = session.store()?;
     let setting = Setting { project: session.root(), store: &store, report: session.report, from, rebuild, jobs: session.jobs() };
     pipeline::build(&setting, plan, &out)

@@ -24,21 +24,21 @@ pub(super) struct Ended {
     pub(super) cpu: Duration,
 }
 
-/// Runs a program until it ends or `stop` is wished. What it prints goes to the log, but stdout goes to `output` where there is one.
+/// Runs a program until it ends or `stop` is wished. What it prints goes to the log.
 /// It sees `jobs` processors. Nothing of it runs afterwards.
-pub(super) fn run(command: Command, output: Option<Stdio>, jobs: usize, stop: &Stop, log: &mut Log<'_>) -> Result<Ended> {
+pub(super) fn run(command: Command, jobs: usize, stop: &Stop, log: &mut Log<'_>) -> Result<Ended> {
     let name = command.get_program().display().to_string();
     // Bubblewrap leaves without waiting for the first process of its sandbox: that becomes our child, and its CPU time is known.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_build(|| "cannot adopt processes".to_owned())?;
     let (printed, pipe) = io::pipe().or_build(|| "cannot make a pipe".to_owned())?;
-    let group = Group(spawn(command, &name, output, pipe, jobs)?);
+    let group = Group(spawn(command, &name, pipe, jobs)?);
     follow(&group, printed, stop, log)?;
     group.reap().or_build(|| format!("cannot wait for `{name}`"))
 }
 
-fn spawn(mut command: Command, name: &str, output: Option<Stdio>, pipe: io::PipeWriter, jobs: usize) -> Result<Pid> {
+fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, jobs: usize) -> Result<Pid> {
     let both = pipe.try_clone().or_build(|| "cannot make a pipe".to_owned())?;
-    command.stdin(Stdio::null()).stdout(output.unwrap_or_else(|| both.into())).stderr(pipe);
+    command.stdin(Stdio::null()).stdout(both).stderr(pipe);
     let processors = processors(jobs)?;
     let prepare = move || {
         // A session of its own has no terminal that something in it could type into, and is a group to be killed.

@@ -1,14 +1,29 @@
 //! Runs an ecosystem's own client (`apt-get`, `go`, `cargo`, `rustup`), so that users' mirrors, proxies and credentials keep working.
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Kind, Result};
+use crate::produce::stop;
 use crate::report::Step;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// How many of the last lines an error shows.
-const TAIL: usize = 12;
+const SHOWN: usize = 12;
+
+/// How many lines are kept to look for the reason of a failure: some clients print a backtrace behind it.
+const KEPT: usize = 200;
+
+/// How soon a wish to stop is seen.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How long a client that is told to end may take to leave its files in order.
+const LAST_MOMENT: Duration = Duration::from_secs(2);
 
 /// One call of a client.
 pub struct Client<'a> {
@@ -60,7 +75,7 @@ impl<'a> Client<'a> {
     /// Runs it to its end and returns what it wrote to stdout.
     ///
     /// # Errors
-    /// The program is missing, or it failed: the end of what it wrote to stderr is in the error.
+    /// The program is missing, it failed, or the user wants to stop. The end of what it wrote to stderr is in the error.
     pub fn run(self) -> Result<String> {
         let Ended { text, failure } = self.finish()?;
         failure.map_or(Ok(text), Err)
@@ -69,35 +84,53 @@ impl<'a> Client<'a> {
     /// Runs it to its end, for a program that says on stdout why it failed.
     ///
     /// # Errors
-    /// The program is missing.
+    /// The program is missing, or the user wants to stop: then nothing of it runs any more.
     pub fn finish(mut self) -> Result<Ended> {
-        let mut child = self.command.spawn().map_err(|error| self.cannot_start(&error))?;
-        let mut out = child.stdout.take().expect("stdout is piped");
-        let reader = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            out.read_to_end(&mut text).map(|_| text)
+        stop::check()?;
+        let mut child = self.spawn()?;
+        let out = child.stdout.take().expect("stdout is piped");
+        let complaints = child.stderr.take().expect("stderr is piped");
+        let (text, lines, status) = std::thread::scope(|scope| {
+            let text = scope.spawn(|| read(out));
+            let lines = scope.spawn(|| self.follow(complaints));
+            let status = wait(child).or_build(|| format!("cannot wait for `{}`", self.program));
+            (text.join().expect("a reader does not panic"), lines.join().expect("a reader does not panic"), status)
         });
-        let tail = self.follow(child.stderr.take().expect("stderr is piped"));
-        let status = child.wait().map_err(|error| self.cannot_start(&error))?;
-        let text = reader.join().expect("the reader does not panic").map_err(|error| self.cannot_start(&error))?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let failure = (!status.success()).then(|| self.failed(&status.to_string(), tail, &text));
+        let status = status?;
+        stop::check()?;
+        let failure = (!status.success()).then(|| self.failed(&status.to_string(), &lines, &text));
         Ok(Ended { text, failure })
     }
 
-    fn follow(&self, stderr: impl Read) -> Vec<String> {
-        let mut tail = Vec::new();
+    fn spawn(&mut self) -> Result<Child> {
+        let prepare = || {
+            // A session of its own is a group that a stop can end as a whole, and has no terminal on which it could wait for an answer.
+            rustix::process::setsid()?;
+            rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
+            Ok(())
+        };
+        // SAFETY: between fork and exec `prepare` makes two system calls and nothing else: it takes no lock and no memory.
+        unsafe { self.command.pre_exec(prepare) };
+        self.command.spawn().map_err(|error| {
+            let ours = Error::build(format!("cannot run `{}`", self.program)).cause(&error);
+            if error.kind() == std::io::ErrorKind::NotFound { ours.hint("cargo osbuild doctor --fix") } else { ours }
+        })
+    }
+
+    /// Shows its lines, and gives the last of them.
+    fn follow(&self, stderr: impl Read) -> VecDeque<String> {
+        let mut lines = VecDeque::new();
         for line in BufReader::new(stderr).split(b'\n').map_while(std::result::Result::ok) {
             let line = String::from_utf8_lossy(&line).trim().to_owned();
             if let Some(step) = self.step {
                 step.doing(line.clone());
             }
-            tail.push(line);
-            if tail.len() > TAIL {
-                tail.remove(0);
+            lines.push_back(line);
+            if lines.len() > KEPT {
+                lines.pop_front();
             }
         }
-        tail
+        lines
     }
 
     fn line(&self) -> String {
@@ -105,34 +138,98 @@ impl<'a> Client<'a> {
         format!("{} {}", self.program, args.last().map(|last| last.as_ref()).unwrap_or_default())
     }
 
-    fn cannot_start(&self, error: &std::io::Error) -> Error {
-        let ours = Error::build(format!("cannot run `{}`", self.program)).cause(error);
-        if error.kind() == std::io::ErrorKind::NotFound { ours.hint("cargo osbuild doctor --fix") } else { ours }
-    }
-
-    fn failed(&self, status: &str, tail: Vec<String>, text: &str) -> Error {
-        let all = tail.join("\n") + text;
+    fn failed(&self, status: &str, lines: &VecDeque<String>, text: &str) -> Error {
         let error = Error::build(format!("`{}` failed: {status}", self.line()));
-        let error = match no_network(&all) {
-            true => error
-                .cause("the network or the registry cannot be reached")
-                .hint("try again with a network, or build from exported sources: `cargo osbuild build --sources DIR`"),
-            false => error,
+        let said = |signs: &[&str]| {
+            let has = |line: &str| signs.iter().any(|sign| line.contains(sign));
+            lines.iter().any(|line| has(line)) || has(text)
         };
-        tail.into_iter().filter(|line| !line.is_empty()).fold(error, |error, line| error.cause(line))
+        let reason = REASONS.iter().find(|reason| said(reason.signs));
+        let error = reason
+            .into_iter()
+            .fold(error, |error, reason| Error { kind: reason.kind, ..error.cause(reason.cause).hint(reason.hint) });
+        let last = lines.iter().skip(lines.len().saturating_sub(SHOWN));
+        last.filter(|line| !line.is_empty()).fold(error, |error, line| error.cause(line))
     }
 }
 
-/// Whether a client's words mean that it reached nobody.
-fn no_network(words: &str) -> bool {
-    const SIGNS: [&str; 7] = [
-        "Temporary failure resolving",
-        "Could not resolve",
-        "no such host",
-        "network is unreachable",
-        "Network is unreachable",
-        "connection refused",
-        "Could not connect",
-    ];
-    SIGNS.iter().any(|sign| words.contains(sign))
+/// A reason for which clients fail.
+struct Reason {
+    /// What they say of it.
+    signs: &'static [&'static str],
+    kind: Kind,
+    cause: &'static str,
+    hint: &'static str,
+}
+
+/// The more telling first: apt calls a short file one with a wrong digest as well.
+const REASONS: [Reason; 3] = [
+    Reason {
+        signs: &[
+            "Temporary failure resolving",
+            "Could not resolve",
+            "Could not connect",
+            "no such host",
+            "etwork is unreachable",
+            "onnection refused",
+            "dns error",
+            "client error (Connect)",
+        ],
+        kind: Kind::Build,
+        cause: "the network or the registry cannot be reached",
+        hint: "try again with a network, or build from exported sources: `cargo osbuild build RECIPE --sources DIR`",
+    },
+    Reason {
+        signs: &[
+            "unexpected EOF",
+            "unexpected size",
+            "not a valid zip file",
+            "end of file before message",
+            "connection reset",
+            "Undetermined Error",
+        ],
+        kind: Kind::Build,
+        cause: "a download was cut short",
+        hint: "run the same command again: what is whole is kept, and a cut file is never taken",
+    },
+    Reason {
+        signs: &["Hash Sum mismatch", "checksum mismatch", "Verification of checksum", "failed to verify the checksum"],
+        kind: Kind::Digest,
+        cause: "what was downloaded is not what the registry's own digest says",
+        hint: "a mirror or a proxy may serve other bytes: see which one your settings name, and run the same command again",
+    },
+];
+
+fn read(mut from: impl Read) -> String {
+    let mut text = Vec::new();
+    // A pipe fails in no other way than by ending.
+    let _ = from.read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Waits for a client's end, and ends it with all that it started when the user wants to stop.
+fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
+    let group = Pid::from_child(&child);
+    let process = pidfd_open(group, PidfdFlags::empty())?;
+    let mut told: Option<Instant> = None;
+    loop {
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&LOOK)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => break,
+            Err(error) => return Err(error.into()),
+        }
+        if stop::check().is_err() && told.is_none() {
+            told = Some(Instant::now());
+            // A group that is gone already needs no signal.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+        if told.is_some_and(|told| told.elapsed() > LAST_MOMENT) {
+            break;
+        }
+    }
+    if told.is_some() {
+        // What the client started may outlive it.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    child.wait()
 }

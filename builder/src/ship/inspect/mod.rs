@@ -51,7 +51,8 @@ pub enum Kind {
 
 /// Looks into the file. What it is shows in its first bytes.
 pub fn inspect(path: &Path) -> Result<Inspection> {
-    let mut file = std::fs::File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?;
+    let mut file =
+        std::fs::File::open(path).map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
     let size = file.metadata().or_build(|| format!("cannot read `{}`", path.display()))?.len();
     if let Some(sector_size) = disk::sector_size(&mut file) {
         let (disk, (name, bytes)) = disk::read(&mut file, size, sector_size)?;

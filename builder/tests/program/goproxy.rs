@@ -1,37 +1,26 @@
 //! A Go module proxy on the loopback, for the real `go`: <https://go.dev/ref/mod#goproxy-protocol>.
 
+use crate::http::Server;
 use crate::scratch::Scratch;
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Cursor, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Cursor, Write};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 use zip::write::SimpleFileOptions;
-
-/// What the proxy answers, by path: a status and a body. All else is 404.
-type Answers = Arc<Mutex<BTreeMap<String, (u16, Vec<u8>)>>>;
 
 /// The proxy. It serves until the test ends.
 pub struct GoProxy {
-    answers: Answers,
-    address: String,
+    server: Server,
 }
 
 impl GoProxy {
     /// Begins to serve.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        let answers = Answers::default();
-        let served = answers.clone();
-        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(stream, &served)));
-        GoProxy { answers, address }
+        GoProxy { server: Server::start() }
     }
 
     /// Makes it the proxy of a project's builds, whose Go toolchain becomes the one of this machine.
     pub fn serve(&self, scratch: &mut Scratch) {
         scratch.set("PATH", std::env::var("PATH").unwrap());
-        scratch.set("GOPROXY", &self.address);
+        scratch.set("GOPROXY", self.server.address());
         scratch.set("GOSUMDB", "off");
         let version =
             Command::new("go").args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output().expect("go is installed");
@@ -57,9 +46,7 @@ impl GoProxy {
 
     /// Lists a version, whether or not it is served.
     pub fn list(&self, module: &str, version: &str) {
-        let mut answers = self.answers.lock().unwrap();
-        let list = answers.entry(format!("/{module}/@v/list")).or_insert_with(|| (200, Vec::new()));
-        list.1.extend(format!("{version}\n").into_bytes());
+        self.server.append(path(module, "list"), &format!("{version}\n"));
     }
 
     /// Refuses all of a version but its name in the list.
@@ -76,21 +63,19 @@ impl GoProxy {
 
     /// Lists nothing of a module any more.
     pub fn forget_list(&self, module: &str) {
-        self.answers.lock().unwrap().remove(&format!("/{module}/@v/list"));
+        self.server.remove(&path(module, "list"));
+    }
+
+    /// Cuts a file of a version in the middle: on the way, or because the proxy itself has no more of it.
+    pub fn cut(&self, module: &str, file: &str, on_the_way: bool) {
+        self.server.cut(&path(module, file), on_the_way);
     }
 
     fn answer(&self, module: &str, file: &str, status: u16, body: &[u8]) {
-        self.answers.lock().unwrap().insert(format!("/{module}/@v/{file}"), (status, body.to_vec()));
+        self.server.put(path(module, file), status, body);
     }
 }
 
-fn answer(mut stream: TcpStream, answers: &Answers) {
-    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-    let Some(request) = lines.next() else { return };
-    lines.find(String::is_empty);
-    let path = request.split(' ').nth(1).unwrap_or_default();
-    let (status, body) = answers.lock().unwrap().get(path).cloned().unwrap_or((404, b"not found".to_vec()));
-    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-    // A client that has gone away has its reasons.
-    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+fn path(module: &str, file: &str) -> String {
+    format!("/{module}/@v/{file}")
 }

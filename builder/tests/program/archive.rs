@@ -1,13 +1,15 @@
 //! A Debian archive in a folder, for the real `apt-get`.
 
+use crate::http::Server;
 use crate::scratch::Scratch;
 use osbuild::produce::digest::Digest;
 use std::fs;
 use std::path::PathBuf;
 
-/// The archive. It has lists and no packages.
+/// The archive. It has lists, and those packages that it is told to hold.
 pub struct Archive {
     folder: PathBuf,
+    sources: PathBuf,
 }
 
 impl Archive {
@@ -26,9 +28,39 @@ impl Archive {
         fs::write(scratch.path("apt.conf"), config.join("\n")).unwrap();
         scratch.set("PATH", std::env::var("PATH").unwrap());
         scratch.set("APT_CONFIG", scratch.path("apt.conf").display().to_string());
-        let archive = Archive { folder };
+        let archive = Archive { folder, sources };
         archive.publish(&[]);
         archive
+    }
+
+    /// Makes the archive at this address the only one that builds know instead.
+    pub fn move_to(&self, address: &str) {
+        fs::write(&self.sources, format!("deb {address} bookworm main\n")).unwrap();
+    }
+
+    /// Serves all that it holds now over HTTP, and nowhere else.
+    pub fn over_http(&self) -> Server {
+        let server = Server::start();
+        let mut folders = vec![self.folder.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&self.folder).unwrap();
+                    server.put(format!("/{}", name.display()), 200, &fs::read(&path).unwrap());
+                }
+            }
+        }
+        self.move_to(server.address());
+        server
+    }
+
+    /// Gives a package these bytes, whatever its list says of them.
+    pub fn hold(&self, name: &str, version: &str, bytes: &[u8]) {
+        fs::create_dir_all(self.folder.join("pool")).unwrap();
+        fs::write(self.folder.join(format!("pool/{name}_{version}_all.deb")), bytes).unwrap();
     }
 
     /// Replaces what the archive has: names, versions, and what they depend on.

@@ -7,9 +7,10 @@ use osbuild::plan::{
 };
 use osbuild::produce::digest::Digest;
 use osbuild::produce::store::Store;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use tempfile::TempDir;
 
 /// The day on which plans are made here. What the program makes of them must not hang on the day of the test.
@@ -22,6 +23,8 @@ pub const RECIPE: &str = "small";
 pub struct Scratch {
     folder: TempDir,
     environment: Vec<(&'static str, String)>,
+    /// What some sources are made of, by name.
+    supplies: BTreeMap<String, Vec<u8>>,
 }
 
 /// What a run of the program gave.
@@ -32,15 +35,29 @@ pub struct Ran {
     pub said: String,
 }
 
+impl Ran {
+    /// Runs a command to its end.
+    pub fn of(command: &mut Command) -> Self {
+        Ran::from(command.output().unwrap())
+    }
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code(), data: text(output.stdout), said: text(output.stderr) }
+    }
+}
+
 impl Scratch {
     /// The small project of the plan's tests, with its lock. Nobody can be asked for anything: see [`Scratch::set`].
     pub fn new() -> Self {
-        let scratch = Scratch { folder: tempfile::tempdir().unwrap(), environment: Vec::new() };
+        let scratch = Scratch { folder: tempfile::tempdir().unwrap(), environment: Vec::new(), supplies: BTreeMap::new() };
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/project"), &scratch.project());
         for year in ["2026", "2027"] {
             scratch.edit("components/kubelet/releases.toml", &format!("end-of-life = {year}"), "end-of-life = 2999");
         }
-        scratch.edit("Cargo.lock", &"c".repeat(64), &blob("crate libc").sha256);
+        scratch.edit("Cargo.lock", &"c".repeat(64), &scratch.blob("crate libc").sha256);
         scratch.relock();
         scratch
     }
@@ -73,14 +90,23 @@ impl Scratch {
         self.environment.push((name, value.into()));
     }
 
+    /// Says of what the source of this name is made, from the next lock on.
+    pub fn supply(&mut self, name: &str, bytes: Vec<u8>) {
+        self.supplies.insert(name.to_owned(), bytes);
+    }
+
     /// Runs the program in the project.
     pub fn osbuild(&self, args: &[&str]) -> Ran {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_osbuild"));
-        command.env_clear().env("HOME", self.path("home")).env("XDG_CACHE_HOME", self.path("cache"));
-        command.envs(self.environment.iter().map(|(name, value)| (name, value))).current_dir(self.project()).args(args);
-        let output = command.output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ran { code: output.status.code(), data: text(output.stdout), said: text(output.stderr) }
+        Ran::of(&mut self.command(&[], args))
+    }
+
+    /// The program in the project, behind the words of another program that starts it.
+    pub fn command(&self, before: &[&str], args: &[&str]) -> Command {
+        let mut words = before.iter().chain([&env!("CARGO_BIN_EXE_osbuild")]).chain(args);
+        let mut command = Command::new(words.next().expect("there is a program"));
+        command.args(words).env_clear().env("HOME", self.path("home")).env("XDG_CACHE_HOME", self.path("cache"));
+        command.envs(self.environment.iter().map(|(name, value)| (name, value))).current_dir(self.project());
+        command
     }
 
     /// The recipe's plan.
@@ -110,7 +136,7 @@ impl Scratch {
         let store = Store::open(self.path("cache/osbuild")).unwrap();
         let names = names(&self.plan());
         let put = names.iter().filter(|name| *name != absent);
-        put.for_each(|name| assert!(store.put_bytes(&bytes(name)).is_ok()));
+        put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 
     /// Every source that the lock names.
@@ -118,12 +144,13 @@ impl Scratch {
         self.lock().sources(&self.plan().wanted.crates)
     }
 
-    /// A lock of the plan, of which each source is [`bytes`] of its name.
+    /// A lock of the plan, of which each source is [`Scratch::bytes`] of its name.
     fn lock_of_plan(&self) -> Lock {
         let plan = self.plan();
         let wanted = &plan.wanted;
+        let package = |wish: &DebianWish| self.package(wish);
         let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
-        let (go, rust) = (blob("toolchain go"), blob("toolchain rust"));
+        let (go, rust) = (self.blob("toolchain go"), self.blob("toolchain rust"));
         Lock {
             version: Lock::VERSION,
             recipe: RECIPE.into(),
@@ -135,7 +162,7 @@ impl Scratch {
             sandbox: Packages { asked: wanted.sandbox.iter().map(DebianWish::asked).collect(), ..packages(&wanted.sandbox) },
             cross: packages(&wanted.cross),
             files: packages(&wanted.files),
-            go: wanted.go_modules.iter().map(|wish| component(wish, &wanted.go_toolchain)).collect(),
+            go: wanted.go_modules.iter().map(|wish| self.component(wish, &wanted.go_toolchain)).collect(),
             toolchain: Toolchains {
                 go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: go.sha256, size: go.size },
                 rust: RustToolchain {
@@ -148,43 +175,49 @@ impl Scratch {
             crates: CratesLock { digest: wanted.crates_digest() },
         }
     }
-}
 
-/// What a source of this name is made of.
-fn bytes(name: &str) -> Vec<u8> {
-    format!("the bytes of {name}\n").into_bytes()
-}
+    /// What a source of this name is made of.
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.supplies.get(name).cloned().unwrap_or_else(|| format!("the bytes of {name}\n").into_bytes())
+    }
 
-fn blob(name: &str) -> Blob {
-    let digest = Digest::of(&bytes(name));
-    Blob { sha256: digest.hex(), size: digest.size() }
-}
+    fn blob(&self, name: &str) -> Blob {
+        let digest = Digest::of(&self.bytes(name));
+        Blob { sha256: digest.hex(), size: digest.size() }
+    }
 
-fn package(wish: &DebianWish) -> DebianPackage {
-    let Blob { sha256, size } = blob(&wish.package);
-    DebianPackage { package: wish.package.clone(), version: "1".into(), architecture: wish.architecture.clone(), sha256, size }
-}
+    fn package(&self, wish: &DebianWish) -> DebianPackage {
+        let Blob { sha256, size } = self.blob(&wish.package);
+        DebianPackage {
+            package: wish.package.clone(),
+            version: "1".into(),
+            architecture: wish.architecture.clone(),
+            sha256,
+            size,
+        }
+    }
 
-fn component(wish: &GoWish, toolchain: &str) -> GoLock {
-    let module = GoModule {
-        path: wish.module.clone(),
-        version: wish.version.clone(),
-        sum: Some("h1:=".into()),
-        mod_sum: Some("h1:=".into()),
-        zip: Some(blob(&wish.module)),
-        go_mod: Some(blob(&format!("go.mod of {}", wish.module))),
-    };
-    GoLock {
-        component: wish.component.clone(),
-        module: wish.module.clone(),
-        version: wish.version.clone(),
-        asked: wish.digest(toolchain),
-        go_mod: None,
-        modules: vec![module],
+    fn component(&self, wish: &GoWish, toolchain: &str) -> GoLock {
+        let module = GoModule {
+            path: wish.module.clone(),
+            version: wish.version.clone(),
+            sum: Some("h1:=".into()),
+            mod_sum: Some("h1:=".into()),
+            zip: Some(self.blob(&wish.module)),
+            go_mod: Some(self.blob(&format!("go.mod of {}", wish.module))),
+        };
+        GoLock {
+            component: wish.component.clone(),
+            module: wish.module.clone(),
+            version: wish.version.clone(),
+            asked: wish.digest(toolchain),
+            go_mod: None,
+            modules: vec![module],
+        }
     }
 }
 
-/// Every name of which the lock has [`bytes`].
+/// Every name of which the lock has [`Scratch::bytes`].
 fn names(plan: &Plan) -> Vec<String> {
     let wanted = &plan.wanted;
     let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();

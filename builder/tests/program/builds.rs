@@ -1,0 +1,83 @@
+//! A whole build: what it gives, what it says, and what must not matter to it.
+
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{open, open_with, products};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+#[track_caller]
+pub fn done(ran: &Ran) {
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+}
+
+#[test]
+fn a_build_gives_stdout_the_image_and_nothing_else() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    done(&ran);
+    let image = scratch.project().join("out").join(RECIPE).join("image.raw");
+    assert_eq!(ran.data, format!("{}\n", image.display()));
+    assert!(image.is_file());
+    for step in ["kernel arm64", "layer base", "initramfs", "uki", "image"] {
+        assert!(ran.said.lines().any(|line| line.starts_with(&format!("{step} "))), "{step}: {}", ran.said);
+    }
+    let again = scratch.osbuild(&["build", RECIPE, "--json"]);
+    done(&again);
+    let json: serde_json::Value = serde_json::from_str(&again.data).unwrap();
+    assert_eq!((json["image"].as_str(), json["was-current"].as_bool()), (image.to_str(), Some(true)));
+}
+
+#[test]
+fn a_quiet_build_says_nothing_and_a_verbose_one_what_the_store_had() {
+    let scratch = open();
+    let quiet = scratch.osbuild(&["build", RECIPE, "-q"]);
+    done(&quiet);
+    assert_eq!(quiet.said, "");
+    let usual = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(usual.said.lines().count(), 1, "{}", usual.said);
+    let verbose = scratch.osbuild(&["build", RECIPE, "-v"]);
+    assert!(verbose.said.lines().any(|line| line.starts_with("kernel arm64 ") && line.ends_with(" stored")), "{}", verbose.said);
+}
+
+#[test]
+fn two_builds_at_once_share_the_work_and_give_the_same() {
+    let one = open_with("kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi kernel; }\n");
+    let other = one.path("other project");
+    copy(&one, &other);
+    let project = other.display().to_string();
+    let commands = [one.command(&[], &["build", RECIPE]), one.command(&[], &["build", RECIPE, "--project", &project])];
+    let running = commands.map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
+    for ran in running.map(|thread| thread.join().unwrap()) {
+        done(&ran);
+    }
+    let files = ["image.raw", "node.efi"].map(|name| format!("out/{RECIPE}/{name}"));
+    for file in files {
+        // The kernel's release is another one whenever its step runs, and the UKI holds it.
+        assert!(fs::read(one.project().join(&file)).unwrap() == fs::read(other.join(&file)).unwrap(), "{file} differs");
+    }
+}
+
+fn copy(scratch: &Scratch, to: &std::path::Path) {
+    let mut copy = std::process::Command::new("cp");
+    assert!(copy.arg("-r").arg(scratch.project()).arg(to).status().unwrap().success());
+}
+
+#[test]
+fn compilers_of_the_host_have_no_say() {
+    let mut scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let before = products(&scratch);
+    let tools = scratch.path("tools");
+    fs::create_dir(&tools).unwrap();
+    for name in ["as", "bash", "cc", "gcc", "ld", "make", "sh"] {
+        fs::write(tools.join(name), "#!/bin/false\n").unwrap();
+        fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    for (name, value) in [("PATH", path.as_str()), ("CC", "/bin/false"), ("CFLAGS", "-O0"), ("TZ", "Pacific/Kiritimati")] {
+        scratch.set(name, value);
+    }
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--rebuild"]));
+    assert_eq!(products(&scratch), before);
+}

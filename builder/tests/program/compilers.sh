@@ -1,0 +1,31 @@
+#!/usr/bin/sh
+# Stands for every compiler of the sandbox. It is called as bash is, `-euo pipefail SCRIPT ARGUMENT…`, and tells the steps by their inputs.
+set -eu
+shift 3
+configure() {
+    grep -v '=n$' asked.config >kernel.config
+    echo 'config EROFS_FS' >Kconfig
+}
+kernel() {
+    cp /usr/lib/image.efi kernel
+    echo 6.12.1 >release
+}
+program() { cp /usr/lib/static "$1"; }
+
+# FAULT
+
+if [ -e asked.config ]; then
+    configure
+elif [ -e kernel.config ]; then
+    kernel
+elif [ -e modes ]; then
+    cat modes $(find root -type f | sort) >layer.erofs
+elif [ -e proxy ]; then
+    for output; do program "out/${output%%=*}"; done
+elif [ -e dependencies.tar ]; then
+    for name; do program "out/$name"; done
+elif [ -e workspace ]; then
+    echo dependencies >dependencies.tar
+else
+    truncate -s "${SIZE_MIB}M" data.ext4
+fi

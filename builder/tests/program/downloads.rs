@@ -1,0 +1,111 @@
+//! Downloads that end early, bring other bytes, or never begin.
+
+use crate::archive::Archive;
+use crate::goproxy::GoProxy;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const KUBERNETES: &str = "k8s.io/kubernetes";
+
+/// Builds from a store that lacks the source of this name.
+fn without(scratch: &Scratch, name: &str, before: &[&str]) -> Ran {
+    scratch.fill_store_without(name);
+    Ran::of(&mut scratch.command(before, &["build", RECIPE]))
+}
+
+#[track_caller]
+fn says(ran: &Ran, code: i32, parts: &[&str]) {
+    assert_eq!((ran.code, ran.data.as_str()), (Some(code), ""), "{}", ran.said);
+    for part in parts {
+        assert!(ran.said.contains(part), "{part}\nis not in\n{}", ran.said);
+    }
+}
+
+const CUT: [&str; 2] = ["\n  caused by: a download was cut short\n", "\nhint: run the same command again"];
+
+const UNREACHED: [&str; 2] = [
+    "\n  caused by: the network or the registry cannot be reached\n",
+    "\nhint: try again with a network, or build from exported sources: `cargo osbuild build RECIPE --sources DIR`\n",
+];
+
+#[test]
+fn a_module_that_is_cut_short_is_called_so_and_never_taken() {
+    for on_the_way in [true, false] {
+        let mut scratch = Scratch::new();
+        let proxy = GoProxy::start();
+        proxy.serve(&mut scratch);
+        proxy.add(KUBERNETES, "v1.35.8", "", &[("cmd/kubelet/main.go", &"package main\n".repeat(1000))]);
+        proxy.cut(KUBERNETES, "v1.35.8.zip", on_the_way);
+        says(&without(&scratch, KUBERNETES, &[]), 1, &CUT);
+    }
+}
+
+#[test]
+fn a_package_that_is_cut_short_is_called_so_and_never_taken() {
+    for on_the_way in [true, false] {
+        let mut scratch = Scratch::new();
+        let archive = Archive::serve(&mut scratch);
+        archive.publish(&[("ca-certificates", "1", "")]);
+        archive.hold("ca-certificates", "1", b"ca-certificates 1");
+        archive.over_http().cut("/pool/ca-certificates_1_all.deb", on_the_way);
+        says(&without(&scratch, "ca-certificates", &[]), 1, &CUT);
+    }
+}
+
+#[test]
+fn a_package_with_other_bytes_is_a_wrong_digest_by_the_archives_word_or_the_locks() {
+    let mut scratch = Scratch::new();
+    let archive = Archive::serve(&mut scratch);
+    archive.publish(&[("ca-certificates", "1", "")]);
+    archive.hold("ca-certificates", "1", b"ca-certificates 2");
+    let other = "\n  caused by: what was downloaded is not what the registry's own digest says\n";
+    says(&without(&scratch, "ca-certificates", &[]), 4, &[other]);
+    archive.hold("ca-certificates", "1", b"ca-certificates 1");
+    let locked = "error: ca-certificates 1 arm64 is not what the lock says\n";
+    says(&without(&scratch, "ca-certificates", &[]), 4, &[locked, "run `cargo osbuild update`"]);
+}
+
+#[test]
+fn no_network_is_said_by_each_client_in_the_same_words() {
+    let mut scratch = Scratch::new();
+    Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");
+    GoProxy::start().serve(&mut scratch);
+    scratch.set("GOPROXY", "https://go.invalid");
+    scratch.set("RUSTUP_HOME", scratch.path("rustup").display().to_string());
+    scratch.set("RUST_BACKTRACE", "1");
+    scratch.set("CARGO_NET_RETRY", "0");
+    let manifest =
+        "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
+    std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
+    for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
+        if name == "crate libc" {
+            // Not rustup's: that would look for a toolchain before it starts cargo.
+            let cargo = PathBuf::from(std::env::var_os("CARGO").expect("cargo runs the tests"));
+            let path = format!("{}:{}", cargo.parent().unwrap().display(), std::env::var("PATH").unwrap());
+            scratch.set("PATH", path);
+        }
+        says(&without(&scratch, name, &["bwrap", "--dev-bind", "/", "/", "--unshare-net"]), 1, &UNREACHED);
+    }
+}
+
+#[test]
+fn a_stop_during_a_download_ends_the_client_too() {
+    let mut scratch = Scratch::new();
+    let proxy = GoProxy::start();
+    proxy.serve(&mut scratch);
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    scratch.set("GOPROXY", format!("http://{}", silent.local_addr().unwrap()));
+    scratch.fill_store_without(KUBERNETES);
+    let build = scratch.command(&[], &["build", RECIPE]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut asked, _) = silent.accept().unwrap();
+    assert!(Command::new("kill").args(["-INT", &build.id().to_string()]).status().unwrap().success());
+    let ran = Ran::from(build.wait_with_output().unwrap());
+    says(&ran, 130, &["error: stopped\n"]);
+    // The other end is open as long as `go` is there.
+    asked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    std::io::copy(&mut asked, &mut std::io::sink()).unwrap();
+}

@@ -1,0 +1,83 @@
+//! Builds that are ended from outside.
+
+use crate::builds::done;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{open_with, products};
+use osbuild::produce::store::Store;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A project whose kernel takes this many seconds, by which its processes are known.
+fn slow(seconds: &str) -> Scratch {
+    open_with(&format!("kernel() {{ sleep {seconds}; cp /usr/lib/image.efi kernel; echo 1 >release; }}\n"))
+}
+
+/// Whether a process with these words runs.
+fn runs(words: &str) -> bool {
+    let line = words.replace(' ', "\0") + "\0";
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes.into_iter().any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|found| found == line.as_bytes()))
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not happen");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn start(scratch: &Scratch) -> Child {
+    scratch.command(&[], &["build", RECIPE]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(child: &Child, name: &str) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Builds to the end, and compares with a build that nobody disturbed.
+fn goes_on_as_if_nothing_had_been(scratch: &Scratch) {
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    drop(store);
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let after = products(scratch);
+    scratch.fill_store_without("nothing");
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    assert_eq!(after, products(scratch));
+}
+
+#[test]
+fn ctrl_c_ends_a_build_with_code_130_and_all_that_it_started() {
+    for (name, seconds) in [("-INT", "2.015"), ("-TERM", "2.016")] {
+        let scratch = slow(seconds);
+        let build = start(&scratch);
+        wait_until(|| runs(&format!("sleep {seconds}")));
+        signal(&build, name);
+        let began = Instant::now();
+        let ran = Ran::from(build.wait_with_output().unwrap());
+        assert!(began.elapsed() < Duration::from_millis(1500), "it waited for the step");
+        assert_eq!((ran.code, ran.data.as_str()), (Some(130), ""), "{}", ran.said);
+        assert!(ran.said.ends_with("error: stopped\n"), "{}", ran.said);
+        assert!(!runs(&format!("sleep {seconds}")));
+        if name == "-INT" {
+            goes_on_as_if_nothing_had_been(&scratch);
+        }
+    }
+}
+
+#[test]
+fn kill_nine_at_any_moment_then_build_again_gives_the_same_image() {
+    let scratch = slow("0.317");
+    for moment in [0, 40, 120, 250, 400, 600] {
+        let mut build = start(&scratch);
+        sleep(Duration::from_millis(moment));
+        build.kill().unwrap();
+        build.wait().unwrap();
+    }
+    wait_until(|| !runs("sleep 0.317"));
+    goes_on_as_if_nothing_had_been(&scratch);
+}

@@ -1,0 +1,54 @@
+//! What the machine lacks.
+
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::open;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// Leaves only these of the machine's programs.
+fn only(scratch: &mut Scratch, programs: &[&str]) {
+    let folder = scratch.path("programs");
+    fs::create_dir(&folder).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    for name in programs {
+        let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
+        symlink(found.unwrap_or_else(|| panic!("`{name}` is not installed")), folder.join(name)).unwrap();
+    }
+    scratch.set("PATH", folder.display().to_string());
+}
+
+#[track_caller]
+fn says(ran: &Ran, said: &str) {
+    assert_eq!((ran.code, ran.said.as_str(), ran.data.as_str()), (Some(1), said, ""));
+}
+
+#[test]
+fn a_missing_tool_is_named_with_what_it_is_for_and_how_to_get_it() {
+    let mut scratch = open();
+    only(&mut scratch, &["apt-get", "cargo", "cc", "rustup"]);
+    let said = "error: `bwrap` is not installed: it runs each step of the build in a sandbox\nhint: apt-get install bubblewrap\nerror: `go` is not installed: it fetches Go modules and the Go toolchain that the lock names\nhint: install Go (https://go.dev/dl)\n";
+    says(&scratch.osbuild(&["build", RECIPE, "--offline"]), said);
+}
+
+#[test]
+fn missing_qemu_is_named_before_anything_is_built() {
+    let mut scratch = open();
+    only(&mut scratch, &["apt-get", "bwrap", "cargo", "cc", "go", "rustup"]);
+    let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "/dev/null"]);
+    let said = "error: `qemu-system-aarch64` is not installed: it is the machine that the node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not installed: it makes a disk that is thrown away over the image\nhint: apt-get install qemu-utils\n";
+    says(&ran, said);
+}
+
+#[test]
+fn missing_firmware_is_named_before_anything_is_built() {
+    let scratch = open();
+    let mut hidden = vec!["bwrap", "--dev-bind", "/", "/"];
+    for folder in ["/usr/share/AAVMF", "/usr/share/edk2"] {
+        if fs::exists(folder).unwrap() {
+            hidden.extend(["--tmpfs", folder]);
+        }
+    }
+    let ran = Ran::of(&mut scratch.command(&hidden, &["run", RECIPE, "--offline"]));
+    let said = "error: `UEFI firmware for arm64` is not installed: it starts the node from its disk\nhint: apt-get install qemu-efi-aarch64\n";
+    says(&ran, said);
+}

@@ -1,0 +1,54 @@
+//! What goes to a terminal, and what does not go to a pipe.
+
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{open, open_with};
+use std::process::Command;
+
+/// What the program writes to a terminal; util-linux' `script` makes one.
+fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
+    let inner = scratch.command(&[], &[]);
+    let mut command = Command::new("script");
+    command.args(["-qec", &format!("{} {args}", inner.get_program().display()), "/dev/null"]);
+    command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("TERM", "xterm").current_dir(scratch.project());
+    Ran::of(&mut command).data
+}
+
+fn colours(text: &str) -> bool {
+    ["\x1b[1;31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"].iter().any(|code| text.contains(code))
+}
+
+#[test]
+fn a_pipe_gets_lines_and_nothing_that_is_meant_for_a_terminal() {
+    let broken = open_with("kernel() { sleep 0.3; echo the reason; exit 1; }\n");
+    for (scratch, code) in [(open(), 0), (broken, 1)] {
+        let ran = scratch.osbuild(&["build", RECIPE]);
+        assert_eq!(ran.code, Some(code), "{}", ran.said);
+        assert!(ran.said.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", ran.said);
+    }
+}
+
+#[test]
+fn colours_are_the_users_choice() {
+    let scratch = open_with("kernel() { exit 1; }\n");
+    assert!(colours(&scratch.osbuild(&["build", RECIPE, "--color", "always"]).said));
+    let text = on_a_terminal(&scratch, "build small");
+    assert!(colours(&text) && text.contains("\x1b[2K"), "{text:?}");
+    let plain = on_a_terminal(&scratch, "build small --color never");
+    assert!(!colours(&plain) && plain.contains("error: "), "{plain:?}");
+    let quiet = on_a_terminal(&scratch, "build small --color never -q");
+    assert!(quiet.starts_with("error: ") && !quiet.contains('\x1b'), "{quiet:?}");
+}
+
+#[test]
+fn a_wrong_command_line_is_shown_as_one_that_can_be_typed() {
+    let scratch = Scratch::new();
+    let missing = scratch.osbuild(&["build"]);
+    assert_eq!((missing.code, missing.data.as_str()), (Some(2), ""));
+    assert!(missing.said.contains("\nUsage: cargo osbuild build "), "{}", missing.said);
+    for args in [["--project", "/nonexistent", "check"].as_slice(), &["inspect", "/nonexistent"]] {
+        let ran = scratch.osbuild(args);
+        let said = "error: cannot open `/nonexistent`\n  caused by: No such file or directory (os error 2)\n";
+        assert_eq!((ran.code, ran.said.as_str(), ran.data.as_str()), (Some(2), said, ""));
+    }
+}

@@ -1,0 +1,182 @@
+//! What is wrong with what is built, or on the disk: each as the user meets it, with its exit code.
+
+use crate::builds::done;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{self, open, open_with, products};
+use osbuild::plan::Lock;
+use osbuild::produce::store::Store;
+use std::fs;
+
+/// The build of this project ends with this code, and says this.
+#[track_caller]
+fn refused(scratch: &Scratch, code: i32, said: &str) {
+    says(&scratch.osbuild(&["build", RECIPE]), code, said);
+}
+
+#[track_caller]
+fn says(ran: &Ran, code: i32, said: &str) {
+    assert_eq!(ran.code, Some(code), "{}", ran.said);
+    assert!(ran.said.contains(said), "{}", ran.said);
+    assert_eq!(ran.data, "");
+}
+
+#[test]
+fn a_wrong_recipe_a_missing_lock_and_a_stale_one_have_their_codes() {
+    let scratch = open();
+    scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
+    let said = "error: `recipes/small.lock` is out of date: the recipe asks for something else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write it anew with `cargo osbuild lock small`\n";
+    refused(&scratch, 3, said);
+    fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
+    refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");
+    scratch.edit("recipes/small.toml", "[kernel.options]", "[kernal.options]");
+    refused(&scratch, 2, "error: recipes/small.toml:4: unknown key `kernal` in this file\n");
+}
+
+#[test]
+fn a_script_among_the_binaries_is_refused() {
+    let scratch = open_with("program() { case $1 in out/runc) echo '#!/bin/sh' >$1 ;; *) cp /usr/lib/static $1 ;; esac; }\n");
+    refused(&scratch, 1, "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ");
+}
+
+#[test]
+fn a_dynamic_program_among_the_binaries_is_refused() {
+    let scratch = open_with("program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) cp /usr/lib/static $1 ;; esac; }\n");
+    let said = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
+    refused(&scratch, 1, said);
+}
+
+#[test]
+fn a_kernel_option_that_does_not_exist_is_named_with_the_line_that_asks_for_it() {
+    let scratch = open_with("configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' >Kconfig; }\n");
+    scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
+    let said = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you mean `EROFS_FS`?\n";
+    refused(&scratch, 2, said);
+}
+
+#[test]
+fn a_step_that_is_killed_for_memory_says_what_to_do() {
+    let scratch = open_with("kernel() { echo linking; kill -9 $$; }\n");
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    says(&ran, 1, "error: `kernel arm64` was killed, most likely because the memory ran out\n  | linking\n  the whole log: ");
+    assert!(ran.said.contains("\nhint: give the machine more memory, or "), "{}", ran.said);
+}
+
+#[test]
+fn a_failed_step_shows_its_log_and_where_the_whole_of_it_is() {
+    let scratch = open_with("kernel() { echo the reason; exit 3; }\n");
+    let log = scratch.project().join("out/small/logs/kernel-arm64.log");
+    let said = format!(
+        "error: `kernel arm64` failed\n  caused by: it ended with exit status 3\n  | the reason\n  the whole log: {}\n",
+        log.display()
+    );
+    refused(&scratch, 1, &said);
+    assert_eq!(fs::read_to_string(log).unwrap(), "the reason\n");
+}
+
+#[test]
+fn a_uki_that_is_too_big_for_its_partition_is_said_before_the_image_is_made() {
+    let scratch = open_with("kernel() { cp /usr/lib/image.efi kernel; truncate -s 66M kernel; echo 6.12.1 >release; }\n");
+    let uki = scratch.project().join("out/small/node.efi");
+    let problem = |name: &str, key: &str, room: u64| {
+        format!(
+            "error: the UKI does not fit its {name}: it has 67 MiB, and there is room for {room}\n  caused by: `cargo osbuild inspect {}` shows what is big in it\nhint: set `{key}-size-mib = 96` in `boards/bench.toml`\n",
+            uki.display()
+        )
+    };
+    refused(&scratch, 1, &[problem("ESP", "esp", 63), problem("slot", "slot", 64)].concat());
+    assert!(!uki.with_file_name("image.raw").exists());
+    for key in ["esp", "slot"] {
+        scratch.edit("boards/bench.toml", &format!("{key}-size-mib = 64"), &format!("{key}-size-mib = 96"));
+    }
+    done(&scratch.osbuild(&["build", RECIPE]));
+}
+
+#[test]
+fn a_damaged_product_in_the_store_is_made_again() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let before = products(&scratch);
+    let stored = Store::open(scratch.path("cache/osbuild")).unwrap().path(&workshop::kernel()).unwrap();
+    let whole = fs::read(&stored).unwrap();
+    for damaged in [[b"X", &whole[1..]].concat(), whole[1..].to_vec()] {
+        fs::remove_file(&stored).unwrap();
+        fs::write(&stored, damaged).unwrap();
+        fs::remove_dir_all(scratch.project().join("out")).unwrap();
+        let ran = scratch.osbuild(&["build", RECIPE]);
+        done(&ran);
+        assert!(ran.said.lines().any(|line| line.starts_with("kernel arm64 ")), "the step did not run again: {}", ran.said);
+        assert_eq!(products(&scratch), before);
+        assert!(fs::read(&stored).unwrap() == whole);
+    }
+}
+
+#[test]
+fn a_damaged_source_in_the_store_is_taken_again() {
+    let scratch = open();
+    let folder = scratch.path("exported").display().to_string();
+    done(&scratch.osbuild(&["sources", "export", RECIPE, &folder]));
+    let digest = scratch.lock().stub.sha256;
+    let stored = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
+    let mut bytes = fs::read(&stored).unwrap();
+    bytes[100] ^= 1;
+    fs::remove_file(&stored).unwrap();
+    fs::write(&stored, bytes).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--sources", &folder]);
+    done(&ran);
+    assert!(ran.said.contains("warning: the stored copy of "), "{}", ran.said);
+}
+
+#[test]
+fn a_read_only_out_is_said_before_anything_is_done() {
+    let scratch = open();
+    let out = scratch.project().join("out");
+    fs::create_dir(&out).unwrap();
+    let shown = out.display().to_string();
+    let read_only = ["bwrap", "--dev-bind", "/", "/", "--remount-ro", &shown];
+    let read_only = [&read_only[..4], &["--ro-bind", &shown, &shown]].concat();
+    for made in [false, true] {
+        if made {
+            fs::create_dir_all(out.join("small/logs")).unwrap();
+        }
+        let ran = Ran::of(&mut scratch.command(&read_only, &["build", RECIPE]));
+        says(&ran, 1, &format!("error: cannot write to `{}`\n", out.join(RECIPE).display()));
+        assert!(ran.said.contains("Read-only file system") && ran.said.contains("\nhint: "), "{}", ran.said);
+        assert!(!ran.said.contains("kernel"), "{}", ran.said);
+    }
+}
+
+/// A build with `folder` on a disk of so many MiB, between two lines of shell.
+fn on_a_small_disk(scratch: &Scratch, folder: &str, mib: u64, (before, after): (&str, &str)) -> Ran {
+    let size = (mib << 20).to_string();
+    let words = ["bwrap", "--dev-bind", "/", "/", "--size", &size, "--tmpfs", folder];
+    let script = format!("{before}; \"$@\"; code=$?; {after}; exit $code");
+    Ran::of(&mut scratch.command(&[&words[..], &["sh", "-c", &script, "sh"]].concat(), &["build", RECIPE, "--jobs", "1"]))
+}
+
+#[test]
+fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
+    let scratch =
+        open_with("kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 >release; }\n");
+    let (cache, filled) = (scratch.path("cache"), scratch.path("filled"));
+    fs::rename(&cache, &filled).unwrap();
+    fs::create_dir(&cache).unwrap();
+    let fill = format!("cp -r {}/. {}", filled.display(), cache.display());
+    let ran = on_a_small_disk(&scratch, &cache.display().to_string(), 40, (&fill, "true"));
+    says(&ran, 1, &format!("error: no space left on the disk of `{}/", cache.join("osbuild").display()));
+    assert!(ran.said.contains("caused by: `kernel arm64` failed") && ran.said.contains("cargo osbuild clean"), "{}", ran.said);
+    fs::remove_dir(&cache).unwrap();
+    fs::rename(&filled, &cache).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE]));
+}
+
+#[test]
+fn a_disk_that_is_full_when_the_image_is_written_is_named_and_no_half_image_stays() {
+    let noise = "dd if=/dev/urandom bs=1M count=4";
+    let scratch = open_with(&format!("kernel() {{ {{ cat /usr/lib/image.efi; {noise}; }} >kernel; echo 1 >release; }}\n"));
+    let out = scratch.project().join("out");
+    fs::create_dir(&out).unwrap();
+    let list = format!("ls {}/small >&2", out.display());
+    let ran = on_a_small_disk(&scratch, &out.display().to_string(), 6, ("true", &list));
+    says(&ran, 1, &format!("error: no space left on the disk of `{}/small/image.raw`\nhint: make room there, ", out.display()));
+    assert!(ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\n"), "{}", ran.said);
+}
