@@ -2,5 +2,6 @@
 
 pub mod boots;
 pub mod inside;
+pub mod joins;
 mod node;
 pub mod refusals;

@@ -1,30 +1,50 @@
-//! A pod for tests: whoever connects to its port gets what the node looks like from inside, a fact a line.
+//! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
+//! of an API server to its second one makes the node join that cluster.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
 mod files;
+mod join;
 mod processes;
 mod versions;
 
-use std::io::{self, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
-/// The port on which it answers.
-const PORT: u16 = 7070;
+/// The port on which it tells.
+const TELL: u16 = 7070;
+/// The port on which it takes the URL of an API server, in a line.
+const JOIN: u16 = 7071;
+
+/// The host's root, by way of PID 1.
+const HOST: &str = "/proc/1/root";
 
 fn main() -> io::Result<()> {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
-    for stream in listener.incoming() {
-        // Who went away before the end does not want the rest.
-        let _ = stream.and_then(|mut stream| tell(&mut stream));
-    }
+    let joins = TcpListener::bind((Ipv4Addr::UNSPECIFIED, JOIN))?;
+    std::thread::spawn(move || serve(&joins, join));
+    serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
 
+/// Serves one after another, for ever.
+fn serve(listener: &TcpListener, answer: fn(&mut TcpStream) -> io::Result<()>) {
+    for stream in listener.incoming() {
+        // Who went away before the end does not want the rest.
+        let _ = stream.and_then(|mut stream| answer(&mut stream));
+    }
+}
+
+fn join(stream: &mut TcpStream) -> io::Result<()> {
+    let mut server = String::new();
+    BufReader::new(stream.try_clone()?).read_line(&mut server)?;
+    let answer = join::join(Path::new(HOST), server.trim()).unwrap_or_else(|error| format!("error: {error}\n"));
+    stream.write_all(answer.as_bytes())
+}
+
 /// Writes every fact. The last line is `end`, so that a report that was cut short is not taken for a whole one.
-fn tell(out: &mut impl Write) -> io::Result<()> {
-    let host = Path::new("/proc/1/root");
+fn tell(out: &mut TcpStream) -> io::Result<()> {
+    let host = Path::new(HOST);
     let proc = Path::new("/proc");
     let facts = [files::facts(host), processes::facts(proc, "1"), versions::facts(host)];
     for fact in facts.into_iter().flat_map(|facts| facts.unwrap_or_else(|error| vec![format!("error {error}")])) {

@@ -1,0 +1,72 @@
+//! The node joins a cluster while it runs.
+
+use super::inside::PROBE;
+use super::node::{Node, free_port};
+use crate::check::Verdict;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use osbuild::plan::Lock;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Where the probe takes the URL of an API server.
+const PORT: u16 = 7071;
+
+/// What the machine running QEMU is called inside QEMU's user network.
+const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
+
+/// How long the kubelet may take to ask the API server for something.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API server.
+pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
+    let path = Lock::path(PROBE);
+    let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
+    let lock = Lock::parse(&path, &text)?;
+    let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
+    let agent = format!("kubelet/{}", kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version);
+
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(|| "cannot listen".to_owned())?;
+    let address = server.local_addr().or_build(|| "cannot listen".to_owned())?;
+    let (said, agents) = channel();
+    std::thread::spawn(move || server.incoming().flatten().for_each(|stream| refuse(stream, &said)));
+    let port = free_port()?;
+    let _node = Node::boot(site, "joins", PROBE, &["--forward", &format!("{port}:{PORT}")])?;
+    join(port, &format!("http://{HOST}:{}", address.port()))?;
+    let mut others = BTreeSet::new();
+    let end = Instant::now() + PATIENCE;
+    while let Ok(found) = agents.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        if found.starts_with(&agent) {
+            return Ok(Verdict::holds(found));
+        }
+        others.insert(found);
+    }
+    let error = Error::build(format!("`{agent}` did not come to the API server"));
+    Err(others.into_iter().fold(error, |error, other| error.cause(format!("`{other}` did"))))
+}
+
+/// Tells the probe to make the node join.
+fn join(port: u16, server: &str) -> Result<()> {
+    let cannot = || "cannot speak with the probe".to_owned();
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
+    writeln!(stream, "{server}").or_build(cannot)?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).or_build(cannot)?;
+    if answer == "ok\n" { Ok(()) } else { Err(Error::build("the node does not join").cause(answer.trim())) }
+}
+
+/// An API server that is never there for anybody. It passes on who asked.
+fn refuse(mut stream: TcpStream, said: &Sender<String>) {
+    let Ok(reader) = stream.try_clone() else { return };
+    for line in BufReader::new(reader).lines().map_while(|line| line.ok().filter(|line| !line.is_empty())) {
+        if let Some(agent) = line.strip_prefix("User-Agent: ") {
+            // Nobody listens any more once the kubelet was seen.
+            let _ = said.send(agent.to_owned());
+        }
+    }
+    // The kubelet tries again, whatever it makes of this.
+    let _ = stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+}

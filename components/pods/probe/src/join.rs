@@ -1,0 +1,58 @@
+//! Makes the node join a cluster as an administrator's pod would: a kubeconfig on DATA, and a word at the `admin` socket.
+
+use osbuild_abi::paths::{ADMIN_SOCKET, KUBECONFIG};
+use osbuild_abi::sockets::admin::RESTART_KUBELET;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, and gives what `init` answers.
+pub fn join(host: &Path, server: &str) -> io::Result<String> {
+    fs::write(inside(host, KUBECONFIG), kubeconfig(server))?;
+    let mut init = UnixStream::connect(inside(host, ADMIN_SOCKET))?;
+    writeln!(init, "{RESTART_KUBELET}")?;
+    let mut answer = String::new();
+    BufReader::new(init).read_line(&mut answer)?;
+    Ok(answer)
+}
+
+fn inside(host: &Path, path: &str) -> PathBuf {
+    host.join(path.trim_start_matches('/'))
+}
+
+/// A kubeconfig for a server that believes everybody.
+fn kubeconfig(server: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: test\n\
+         clusters: [{{ name: test, cluster: {{ server: \"{server}\" }} }}]\n\
+         users: [{{ name: test, user: {{ token: test }} }}]\n\
+         contexts: [{{ name: test, context: {{ cluster: test, user: test }} }}]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_kubeconfig_is_there_before_the_kubelet_is_restarted() {
+        let root = tempfile::tempdir().unwrap();
+        let (socket, config) = (inside(root.path(), ADMIN_SOCKET), inside(root.path(), KUBECONFIG));
+        fs::create_dir_all(socket.parent().unwrap()).unwrap();
+        fs::create_dir_all(config.parent().unwrap()).unwrap();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let init = std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            (&stream).write_all(b"ok\n").unwrap();
+            (line, fs::read_to_string(config).unwrap())
+        });
+        assert_eq!(join(root.path(), "http://192.0.2.1:6443").unwrap(), "ok\n");
+        let (line, config) = init.join().unwrap();
+        assert_eq!(line, "restart kubelet\n");
+        assert!(config.contains("server: \"http://192.0.2.1:6443\""), "{config}");
+    }
+}
