@@ -149,6 +149,11 @@ pub enum Verb {
         /// Remove everything, so that the next build fetches and compiles all of it again
         #[arg(long)]
         all: bool,
+        /// Read all of the store, and remove what is not what its name says
+        ///
+        /// A build checks every file that it reads. An unpacked toolchain or sandbox root is checked by this alone.
+        #[arg(long, conflicts_with = "all")]
+        damaged: bool,
     },
     /// Print completions for a shell
     Completions {

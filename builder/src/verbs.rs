@@ -57,7 +57,8 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
             Ok(())
         }
-        Verb::Clean { all } => clean::clean(&session()?, all),
+        Verb::Clean { damaged: true, .. } => clean::damaged(&session()?),
+        Verb::Clean { all, .. } => clean::clean(&session()?, all),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut script);

@@ -118,7 +118,7 @@ fn kill_nine_then_build_again_gives_the_same_result() {
         builder.child.wait().unwrap();
         assert_eq!(whole(Builder::start(TEST, directory.path(), "answer").answer()), expected, "{moment}");
         let store = Bench::at(directory.path());
-        assert_eq!(store.store().verify().unwrap(), Vec::<String>::new());
+        assert_eq!(store.store().verify(&|_| ()).unwrap(), Vec::<String>::new());
         wait_until(|| fs::read_dir(directory.path().join("store/tmp")).unwrap().count() == 1);
     }
 }
@@ -172,7 +172,7 @@ fn ctrl_c_stops_everything_and_leaves_the_store_sound() {
         assert_eq!(builder.child.wait().unwrap().code(), Some(130));
         wait_until(|| !running());
         let bench = Bench::at(directory.path());
-        assert_eq!(bench.store().verify().unwrap(), Vec::<String>::new());
+        assert_eq!(bench.store().verify(&|_| ()).unwrap(), Vec::<String>::new());
         wait_until(|| fs::read_dir(directory.path().join("store/tmp")).unwrap().count() == 1);
     }
 }

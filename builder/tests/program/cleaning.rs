@@ -1,8 +1,10 @@
 //! `osbuild clean`.
 
 use crate::scratch::Scratch;
+use osbuild::produce::digest::Digest;
+use osbuild::produce::disk::OnDisk;
 use osbuild::produce::store::Store;
-use std::fs::File;
+use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 #[test]
@@ -25,6 +27,28 @@ fn what_no_build_of_the_last_14_days_used_goes_and_the_rest_stays() {
     drop(store);
     assert_eq!(scratch.osbuild(&["clean", "--all"]).code, Some(0));
     assert!(!Store::open(scratch.path("cache/osbuild")).unwrap().contains(&new));
+}
+
+#[test]
+fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
+    let scratch = Scratch::new();
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    let good = store.put_bytes(b"good").unwrap();
+    let key = Digest::of(b"a toolchain");
+    let toolchain = store.tree(&key, |root| fs::write(root.join("gcc"), "a compiler").at("write", root)).unwrap();
+    fs::write(toolchain.join("gcc"), "another compiler").unwrap();
+    drop(store);
+    let ran = scratch.osbuild(&["clean", "--damaged", "--json"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    let tree = format!("trees/{}", key.hex());
+    assert_eq!(ran.data, format!("{{\"damaged\":[\"{tree}\"]}}\n"));
+    assert!(
+        ran.said.ends_with(&format!("note: `{tree}` was damaged: what made it runs again when it is needed\n")),
+        "{}",
+        ran.said
+    );
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    assert!(store.contains(&good) && store.find_tree(&key).is_none());
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn signal(child: &Child, name: &str) {
 /// Builds to the end, and compares with a build that nobody disturbed.
 fn goes_on_as_if_nothing_had_been(scratch: &Scratch) {
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
-    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    assert_eq!(store.verify(&|_| ()).unwrap(), Vec::<String>::new());
     drop(store);
     done(&scratch.osbuild(&["build", RECIPE]));
     let after = products(scratch);

@@ -72,18 +72,20 @@ impl Store {
         })
     }
 
-    /// Checks every stored byte, moves what is damaged away, and says what that was.
-    pub fn verify(&self) -> Result<Vec<String>> {
+    /// Checks every stored byte, moves what is damaged away, and says what that was. `doing` hears which entry is looked at.
+    pub fn verify(&self, doing: &dyn Fn(&str)) -> Result<Vec<String>> {
         let mut damaged = Vec::new();
         for path in self.blobs()? {
             stop::check()?;
             let name = name(&path);
+            doing(&name);
             if parse_hash(&name) != Some(*Digest::of_file(&path)?.hash()) {
                 self.take_away(&path, &mut damaged)?;
             }
         }
         for tree in children(&self.root().join("trees"))? {
             stop::check()?;
+            doing(&name(&tree));
             if !self.tree_is_sound(&tree) {
                 self.take_away(&tree, &mut damaged)?;
             }

@@ -146,10 +146,10 @@ fn verify_finds_what_is_damaged_and_moves_it_away() {
         fs::write(root.join("file"), "content").at("write", root)
     };
     let (sound, damaged) = (store.tree(&Digest::of(b"1"), fill).unwrap(), store.tree(&Digest::of(b"2"), fill).unwrap());
-    assert_eq!(store.verify().unwrap(), Vec::<String>::new());
+    assert_eq!(store.verify(&|_| ()).unwrap(), Vec::<String>::new());
     damage(&store, &bad);
     fs::set_permissions(damaged.join("file"), Permissions::from_mode(0o755)).unwrap();
-    let [blob, tree] = <[String; 2]>::try_from(store.verify().unwrap()).unwrap();
+    let [blob, tree] = <[String; 2]>::try_from(store.verify(&|_| ()).unwrap()).unwrap();
     assert!(blob.ends_with(&bad.hex()) && tree.ends_with(&Digest::of(b"2").hex()));
     assert!(store.contains(&good) && !store.contains(&bad) && sound.exists() && !damaged.exists());
 }
