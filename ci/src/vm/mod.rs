@@ -2,6 +2,7 @@
 
 pub mod boots;
 pub mod inside;
+pub mod interrupted;
 pub mod joins;
 mod node;
 pub mod refusals;

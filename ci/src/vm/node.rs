@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// How long a node may take to get ready, and a probe to answer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+const CANNOT_WAIT: &str = "cannot wait for `osbuild run`";
+
 /// How often the log is looked at.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -25,6 +27,13 @@ pub struct Node {
 impl Node {
     /// Boots `recipe` with more flags, and comes back when it is ready. What is said goes to the log `name`.
     pub fn boot(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+        let mut node = Self::start(site, name, recipe, flags)?;
+        node.until("ready after ")?;
+        Ok(node)
+    }
+
+    /// Boots `recipe` with more flags, and comes back at once. What is said goes to the log `name`.
+    pub fn start(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
         let log = site.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
         let file = File::create(&log).or_build(cannot)?;
@@ -32,20 +41,19 @@ impl Node {
         let mut osbuild = site.osbuild()?;
         osbuild.args(["run", recipe, "--yes"]).args(flags).stdin(Stdio::null()).stdout(file).stderr(other);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
-        let mut node = Node { child, log };
-        node.ready()?;
-        Ok(node)
+        Ok(Node { child, log })
     }
 
-    fn ready(&mut self) -> Result<()> {
+    /// Waits until a line begins with `words`.
+    pub fn until(&mut self, words: &str) -> Result<()> {
         let end = Instant::now() + PATIENCE;
-        while self.said()?.lines().all(|line| !line.starts_with("ready after ")) {
-            let ended = self.child.try_wait().or_build(|| "cannot wait for `osbuild run`".to_owned())?;
+        while self.said()?.lines().all(|line| !line.starts_with(words)) {
+            let ended = self.child.try_wait().or_build(|| CANNOT_WAIT.to_owned())?;
             if let Some(status) = ended {
-                return Err(self.failure(format!("`osbuild run` ended before the node was ready: {status}"))?);
+                return Err(self.failure(format!("`osbuild run` ended before it said `{words}`: {status}"))?);
             }
             if Instant::now() > end {
-                return Err(self.failure("the node did not get ready".to_owned())?);
+                return Err(self.failure(format!("the node did not say `{words}`"))?);
             }
             std::thread::sleep(TICK);
         }
@@ -56,6 +64,18 @@ impl Node {
     pub fn said(&self) -> Result<String> {
         let bytes = fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Of the process that runs it.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as Ctrl-C would, and gives its exit code and all that was said.
+    pub fn interrupt(mut self) -> Result<(Option<i32>, String)> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).or_build(|| "cannot interrupt `osbuild run`".to_owned())?;
+        let status = self.child.wait().or_build(|| CANNOT_WAIT.to_owned())?;
+        Ok((status.code(), self.said()?))
     }
 
     fn failure(&self, message: String) -> Result<Error> {
