@@ -29,7 +29,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
     }
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
-    let facts = inside::facts(site, "bench")?;
+    let facts = inside::facts(site, "bench", &[])?;
     let number = |words: &[&str], index: usize| {
         let number = words.get(index).and_then(|word| word.parse::<u64>().ok());
         number.ok_or_else(|| Error::build(format!("the probe of recipe `{PROBE}` says no number in {words:?}")))

@@ -14,8 +14,8 @@ pub const PROBE: &str = "probe";
 /// Where the probe answers.
 const PORT: u16 = 7070;
 
-/// Size of the node's disk: larger than the image, so that DATA has to grow.
-const DISK_MIB: u64 = 6 << 10;
+/// Size of the node's disk, 1 TiB, nearly all of it a hole: DATA has to grow as far as it is promised to.
+const DISK_MIB: u64 = 1 << 20;
 
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
 const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
@@ -44,7 +44,7 @@ const CLAIMS: &[Claim] = &[
 
 /// Boots the node with the probe once, and tries every claim on what it sees.
 pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
-    let facts = facts(site, "inside")?;
+    let facts = facts(site, "inside", &["--disk-size", &DISK_MIB.to_string()])?;
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
     let inspection = inspect(&site.project().join("out").join(PROBE).join("image.raw"))?;
@@ -57,11 +57,12 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
     Ok(Verdict { passed: CLAIMS.len() - problems.len(), problems, said: seen.memory()? })
 }
 
-/// Boots the node with the probe, and gives what the probe says when the node is ready. The console goes to the log `name`.
-pub fn facts(site: &Site, name: &str) -> Result<String> {
+/// Boots the node with the probe and more flags, and gives what the probe says when the node is ready. The console goes to the log `name`.
+pub fn facts(site: &Site, name: &str, flags: &[&str]) -> Result<String> {
     let port = free_port()?;
-    let (forward, size) = (format!("{port}:{PORT}"), DISK_MIB.to_string());
-    let _node = Node::boot(site, name, PROBE, &["--forward", &forward, "--disk-size", &size])?;
+    let forward = format!("{port}:{PORT}");
+    let flags = [&["--forward", &forward], flags].concat();
+    let _node = Node::boot(site, name, PROBE, &flags)?;
     ask(port)
 }
 
