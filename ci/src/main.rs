@@ -4,6 +4,7 @@
 mod bench;
 mod cargo;
 mod check;
+mod dependencies;
 mod image;
 mod oracles;
 mod same;
@@ -45,6 +46,7 @@ const CHECKS: &[Check] = &[
 
 /// What `cargo ci full` checks besides, because it takes longer than people wait.
 const FULL: &[Check] = &[
+    Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },

@@ -65,6 +65,11 @@ impl<'a> Site<'a> {
         command
     }
 
+    /// Where `cargo install` puts what the checks use.
+    pub fn tools(&self) -> PathBuf {
+        self.compiled.join("tools")
+    }
+
     /// cargo, with the folder that `cargo osbuild` of this checkout uses.
     pub fn release_cargo(&self) -> Command {
         let mut command = Command::new("cargo");
