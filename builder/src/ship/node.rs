@@ -45,7 +45,7 @@ impl<'a> Node<'a> {
 
     /// Waits until the node is ready. It is an error that shows the end of the console when the node gives up, its machine ends, or
     /// `timeout` passes.
-    pub fn ready(&mut self, timeout: Option<Duration>) -> Result<&Boot> {
+    pub fn ready(&mut self, timeout: Option<Duration>) -> Result<()> {
         while self.boot.ready.is_none() {
             if let Some(limit) = timeout.filter(|limit| self.machine.started().elapsed() > *limit) {
                 return Err(self.explain(format!("the node was not ready after {}", duration(limit)), self.boot.standing()));
@@ -64,7 +64,19 @@ impl<'a> Node<'a> {
                 }
             }
         }
-        Ok(&self.boot)
+        Ok(())
+    }
+
+    /// Waits until the node has told an address, at most for `patience`.
+    pub fn address(&mut self, patience: Duration) -> Result<()> {
+        let end = Instant::now() + patience;
+        while self.boot.addresses.is_empty() && Instant::now() < end {
+            match self.listen(TICK)? {
+                Listened::Events(events) => drop(self.note(events)),
+                Listened::Ended(_) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     /// Waits until the machine ends, because the user or the node ended it.

@@ -9,6 +9,9 @@ use crate::report::Report;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// How long the summary of a ready node waits for an address: to be ready, the node needs no network.
+const LATE_ADDRESS: Duration = Duration::from_secs(10);
+
 /// What to boot, on what, and until when.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
@@ -56,7 +59,9 @@ pub enum Until {
 /// Boots, and comes back when the run has ended as `options.until` says.
 pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
     let mut node = start(report, options)?;
-    let boot = node.ready(options.timeout)?.clone();
+    node.ready(options.timeout)?;
+    node.address(LATE_ADDRESS)?;
+    let boot = node.boot().clone();
     report.line(&boot.summary());
     match options.until {
         Until::Ready => node.power_off()?,
