@@ -1,27 +1,34 @@
 //! The node joins a cluster while it runs.
 
+mod administrator;
+
 use super::inside::PROBE;
 use super::node::{Node, free_port};
 use crate::check::Verdict;
 use crate::site::Site;
+use administrator::Administrator;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Lock;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::mpsc::{Sender, channel};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Where the probe takes the URL of an API server.
+/// Where the probe takes the URL of an API server and the certificate of a CA.
 const PORT: u16 = 7071;
+
+/// The kubelet's port.
+const KUBELET: u16 = 10250;
 
 /// What the machine running QEMU is called inside QEMU's user network.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
-/// How long the kubelet may take to ask the API server for something.
+/// How long the kubelet may take to ask the API server for something, and then to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API server.
+/// A kubeconfig and settings on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API
+/// server, and shows the host's logs to whom the settings let in.
 pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
@@ -29,18 +36,37 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
     let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
     let agent = format!("kubelet/{}", kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version);
 
-    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(|| "cannot listen".to_owned())?;
-    let address = server.local_addr().or_build(|| "cannot listen".to_owned())?;
+    let administrator = Administrator::new(site)?;
+    let (server, agents) = api_server()?;
+    let (port, kubelet) = (free_port()?, free_port()?);
+    let flags = ["--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
+    let _node = Node::boot(site, "joins", PROBE, &flags)?;
+    join(port, &format!("http://{HOST}:{server}\n{}", administrator.authority()?))?;
+    let found = come(&agents, &agent)?;
+    for log in ["containerd.log", "init.log", "kubelet.log"] {
+        administrator.sees(kubelet, "logs/", log, PATIENCE)?;
+    }
+    administrator.sees(kubelet, "logs/init.log", osbuild_abi::console::READY, PATIENCE)?;
+    Ok(Verdict { passed: 2, said: found, ..Verdict::default() })
+}
+
+/// An API server that is never there for anybody: its port, and who asked.
+fn api_server() -> Result<(u16, Receiver<String>)> {
+    let cannot = || "cannot listen".to_owned();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+    let port = server.local_addr().or_build(cannot)?.port();
     let (said, agents) = channel();
     std::thread::spawn(move || server.incoming().flatten().for_each(|stream| refuse(stream, &said)));
-    let port = free_port()?;
-    let _node = Node::boot(site, "joins", PROBE, &["--forward", &format!("{port}:{PORT}")])?;
-    join(port, &format!("http://{HOST}:{}", address.port()))?;
+    Ok((port, agents))
+}
+
+/// Waits until somebody whose name begins with `agent` has asked, and gives the whole name.
+fn come(agents: &Receiver<String>, agent: &str) -> Result<String> {
     let mut others = BTreeSet::new();
     let end = Instant::now() + PATIENCE;
     while let Ok(found) = agents.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        if found.starts_with(&agent) {
-            return Ok(Verdict::holds(found));
+        if found.starts_with(agent) {
+            return Ok(found);
         }
         others.insert(found);
     }
@@ -48,17 +74,17 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
     Err(others.into_iter().fold(error, |error, other| error.cause(format!("`{other}` did"))))
 }
 
-/// Tells the probe to make the node join.
-fn join(port: u16, server: &str) -> Result<()> {
+/// Tells the probe to make the node join this cluster.
+fn join(port: u16, cluster: &str) -> Result<()> {
     let cannot = || "cannot speak with the probe".to_owned();
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
-    writeln!(stream, "{server}").or_build(cannot)?;
+    stream.write_all(cluster.as_bytes()).and_then(|()| stream.shutdown(Shutdown::Write)).or_build(cannot)?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).or_build(cannot)?;
+    stream.read_to_string(&mut answer).or_build(cannot)?;
     if answer == "ok\n" { Ok(()) } else { Err(Error::build("the node does not join").cause(answer.trim())) }
 }
 
-/// An API server that is never there for anybody. It passes on who asked.
+/// Passes on who asked.
 fn refuse(mut stream: TcpStream, said: &Sender<String>) {
     let Ok(reader) = stream.try_clone() else { return };
     for line in BufReader::new(reader).lines().map_while(|line| line.ok().filter(|line| !line.is_empty())) {

@@ -1,15 +1,24 @@
-//! Makes the node join a cluster as an administrator's pod would: a kubeconfig on DATA, and a word at the `admin` socket.
+//! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the kubelet on DATA, and a word at the
+//! `admin` socket.
 
-use osbuild_abi::paths::{ADMIN_SOCKET, KUBECONFIG};
+use osbuild_abi::paths::{ADMIN_SOCKET, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_abi::sockets::admin::RESTART_KUBELET;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, and gives what `init` answers.
-pub fn join(host: &Path, server: &str) -> io::Result<String> {
+/// The CA's certificate on the node.
+const AUTHORITY: &str = "/etc/kubernetes/client-ca.crt";
+
+/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, whose clients have certificates of
+/// `authority`, and gives what `init` answers.
+pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
     fs::write(inside(host, KUBECONFIG), kubeconfig(server))?;
+    fs::write(inside(host, AUTHORITY), authority)?;
+    let settings = inside(host, KUBELET_CONFIG_DIR);
+    fs::create_dir_all(&settings)?;
+    fs::write(settings.join("50-cluster.conf"), drop_in())?;
     let mut init = UnixStream::connect(inside(host, ADMIN_SOCKET))?;
     writeln!(init, "{RESTART_KUBELET}")?;
     let mut answer = String::new();
@@ -28,6 +37,14 @@ fn kubeconfig(server: &str) -> String {
          clusters: [{{ name: test, cluster: {{ server: \"{server}\" }} }}]\n\
          users: [{{ name: test, user: {{ token: test }} }}]\n\
          contexts: [{{ name: test, context: {{ cluster: test, user: test }} }}]\n"
+    )
+}
+
+/// What the kubelet of a cluster's node is told besides.
+fn drop_in() -> String {
+    format!(
+        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
+         authentication: {{ x509: {{ clientCAFile: {AUTHORITY} }} }}\n"
     )
 }
 
@@ -50,9 +67,10 @@ mod tests {
             (&stream).write_all(b"ok\n").unwrap();
             (line, fs::read_to_string(config).unwrap())
         });
-        assert_eq!(join(root.path(), "http://192.0.2.1:6443").unwrap(), "ok\n");
+        assert_eq!(join(root.path(), "http://192.0.2.1:6443", "a certificate").unwrap(), "ok\n");
         let (line, config) = init.join().unwrap();
         assert_eq!(line, "restart kubelet\n");
         assert!(config.contains("server: \"http://192.0.2.1:6443\""), "{config}");
+        assert_eq!(fs::read_to_string(inside(root.path(), AUTHORITY)).unwrap(), "a certificate");
     }
 }

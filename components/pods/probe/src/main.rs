@@ -1,5 +1,5 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
-//! of an API server to its second one makes the node join that cluster.
+//! of an API server and the certificate of a CA to its second one makes the node join that cluster.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
@@ -8,13 +8,13 @@ mod join;
 mod processes;
 mod versions;
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
 /// The port on which it tells.
 const TELL: u16 = 7070;
-/// The port on which it takes the URL of an API server, in a line.
+/// The port on which it takes the URL of an API server, in a line, and then the certificate of the CA of its clients, to the end.
 const JOIN: u16 = 7071;
 
 /// The host's root, by way of PID 1.
@@ -36,9 +36,10 @@ fn serve(listener: &TcpListener, answer: fn(&mut TcpStream) -> io::Result<()>) {
 }
 
 fn join(stream: &mut TcpStream) -> io::Result<()> {
-    let mut server = String::new();
-    BufReader::new(stream.try_clone()?).read_line(&mut server)?;
-    let answer = join::join(Path::new(HOST), server.trim()).unwrap_or_else(|error| format!("error: {error}\n"));
+    let mut cluster = String::new();
+    stream.read_to_string(&mut cluster)?;
+    let (server, authority) = cluster.split_once('\n').unwrap_or((&cluster, ""));
+    let answer = join::join(Path::new(HOST), server, authority).unwrap_or_else(|error| format!("error: {error}\n"));
     stream.write_all(answer.as_bytes())
 }
 
