@@ -41,7 +41,12 @@ fn missing_qemu_is_named_before_anything_is_built() {
 
 #[test]
 fn missing_firmware_is_named_before_anything_is_built() {
-    let scratch = open();
+    let mut scratch = open();
+    // Nothing is started, so any program may stand where the machine's would.
+    let programs = scratch.path("programs");
+    fs::create_dir(&programs).unwrap();
+    symlink("/bin/true", programs.join("qemu-system-aarch64")).unwrap();
+    scratch.set("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
     let mut hidden = vec!["bwrap", "--dev-bind", "/", "/"];
     for folder in ["/usr/share/AAVMF", "/usr/share/edk2"] {
         if fs::exists(folder).unwrap() {
