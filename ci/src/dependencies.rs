@@ -1,4 +1,4 @@
-//! What `cargo deny` says of the libraries that we use. Its rules are in `deny.toml`.
+//! What `cargo deny` says of the libraries that we use. Its rules are in `ci/deny.toml`.
 
 use crate::check::Verdict;
 use crate::site::Site;
@@ -20,12 +20,12 @@ pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     site.finish("cargo-deny", &mut install)?;
     let check = |log: &str, what: &[&str]| {
         let mut cargo = site.cargo();
-        cargo.arg("deny").args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(what);
+        cargo.args(["deny", "--workspace", "--locked", "--config", "ci/deny.toml", "check", "--hide-inclusion-graph"]).args(what);
         site.run(log, cargo.env("PATH", path_with(&root)))
     };
     let rules = check("rules", &["bans", "licenses", "sources"])?;
     if rules.code != Some(0) {
-        return Err(rules.failure("a library is not as `deny.toml` wants it"));
+        return Err(rules.failure("a library is not as `ci/deny.toml` wants it"));
     }
     let advisories = check("advisories", &["advisories"])?;
     match advisories.code {
