@@ -86,6 +86,13 @@ impl Report {
         }
     }
 
+    /// Says in a line what came of something that took long.
+    pub fn summary(&self, text: impl AsRef<str>) {
+        if self.verbosity >= Verbosity::Normal {
+            self.line(text.as_ref());
+        }
+    }
+
     /// Says something only with `-v`.
     pub fn detail(&self, text: impl AsRef<str>) {
         if self.verbosity >= Verbosity::Verbose {

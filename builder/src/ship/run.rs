@@ -62,7 +62,7 @@ pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
     node.ready(options.timeout)?;
     node.address(LATE_ADDRESS)?;
     let boot = node.boot().clone();
-    report.line(&boot.summary());
+    report.summary(boot.summary());
     match options.until {
         Until::Ready => node.power_off()?,
         Until::PowerOff => node.end()?,
