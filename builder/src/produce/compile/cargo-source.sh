@@ -1,11 +1,10 @@
 # Unpacks crates/*.crate into a directory source (cargo's source replacement), which cargo checks against Cargo.lock by the digest.
 export CARGO_HOME=/build/cargo PATH="/toolchain/rust/bin:$PATH"
-mkdir -p vendor cargo
-for file in crates/*.crate; do
-    [ -e "$file" ] || continue
-    name=$(basename "$file" .crate)
+mkdir -p vendor cargo crates
+find crates -name '*.crate' -exec sha256sum {} + | while read -r digest file; do
     tar --no-same-owner -xzf "$file" -C vendor
-    printf '{"files":{},"package":"%s"}' "$(sha256sum "$file" | cut -d' ' -f1)" >"vendor/$name/.cargo-checksum.json"
+    name=${file##*/}
+    printf '{"files":{},"package":"%s"}' "$digest" >"vendor/${name%.crate}/.cargo-checksum.json"
 done
 cat >cargo/config.toml <<END
 [source.crates-io]
