@@ -124,6 +124,7 @@ fn a_pod_must_fit_its_manifest() {
     let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
     refused("pod-with-two-images", &[("recipes/hello.yaml", "  containers:", several)]);
     refused("pod-image-without-provider", &[("components/pods/dhcp/pod.yaml", "localhost/dhcp:1", "localhost/dhcpd:1")]);
+    refused("pod-image-absent", &[(SMALL, "image = \"hello.tar\"", "image = \"helo.tar\"")]);
     refused("pod-manifest-absent", &[(SMALL, "hello.yaml", "goodbye.yaml")]);
 }
 
@@ -136,7 +137,7 @@ fn two_pods_may_not_call_different_images_by_one_name() {
 fn a_pod_may_have_several_images() {
     let digest = format!("digest = \"sha256:{}\"", "0".repeat(64));
     let images = format!(
-        "[pods.hello.images]\n\"localhost/hello:1\" = {{ archive = \"a.tar\", {digest} }}\n\"localhost/first:1\" = {{ archive = \"b.tar\", {digest} }}"
+        "[pods.hello.images]\n\"localhost/hello:1\" = {{ archive = \"hello.tar\", {digest} }}\n\"localhost/first:1\" = {{ archive = \"hello.tar\", {digest} }}"
     );
     let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
     let project = changed(&[

@@ -76,9 +76,11 @@ impl Resolver<'_> {
                         .push(problem.cause(format!("this one names {found}")).hint("list them in `images`, each by its name"));
                     return None;
                 };
+                self.is_there(image);
                 Some(vec![PodImage { name: name.clone(), from: archive(image.spot.file(), image, digest)? }])
             }
             (None, None, Some(images)) => {
+                images.table()?.values().filter_map(|entry| entry.node.get("archive")).for_each(|path| self.is_there(path));
                 let image = |(name, entry): (&String, &Entry)| {
                     let node = &entry.node;
                     let from = archive(node.spot.file(), node.get("archive")?, node.get("digest")?)?;
@@ -93,6 +95,19 @@ impl Resolver<'_> {
                     .push(problem.cause("a node fetches no image: those of its static pods are inside it, pinned by digest"));
                 None
             }
+        }
+    }
+
+    /// An archive is a file of the project, a layout a folder.
+    fn is_there(&mut self, named: &Node) {
+        let Some(path) = named.text().map(|path| relative(named.spot.file(), path)) else { return };
+        let inside = format!("{path}/");
+        if !self.project.files.keys().any(|file| *file == path || file.starts_with(&inside)) {
+            let near =
+                nearest(&path, self.project.files.keys().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+            let problem = Problem::new(format!("no file or folder `{path}` in the project")).at(named.spot.place());
+            let problem = problem.cause("the image of a pod is an OCI archive or an OCI layout");
+            self.problems.push(Problem { hint: near, ..problem });
         }
     }
 

@@ -44,6 +44,10 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
         unpack(path, unpacked.path())?;
         unpacked.path()
     };
+    if !folder.join("index.json").is_file() {
+        return Err(Error::build(format!("`{}` is no OCI archive: it has no index.json", path.display()))
+            .hint("make one with `skopeo copy docker-archive:FILE oci-archive:FILE`"));
+    }
     let text = read_small(&folder.join("index.json"))?;
     let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
     let reader = Reader { store, folder, architecture, blobs: BTreeMap::new() };
@@ -125,6 +129,7 @@ impl Reader<'_> {
                 return Ok(Some(descriptor.clone()));
             }
             if depth > 0 {
+                self.check(descriptor)?;
                 let inner = read_small(&self.path(descriptor)?)?;
                 let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
                 if let Some(found) = self.choose(inner, depth - 1)? {
@@ -141,16 +146,19 @@ impl Reader<'_> {
     }
 
     fn blob_file(&mut self, descriptor: &Descriptor) -> Result<()> {
+        let digest = self.check(descriptor)?;
+        self.blobs.insert(descriptor.digest.clone(), digest);
+        Ok(())
+    }
+
+    /// Puts a blob into the store, if it is what the descriptor says.
+    fn check(&self, descriptor: &Descriptor) -> Result<Digest> {
         let digest = self.store.put_file(&self.path(descriptor)?)?;
         let found = format!("sha256:{}", digest.hex());
-        if found != descriptor.digest {
-            return Err(Error::digest(format!(
-                "a blob of the image is damaged: it should be {} and is {found}",
-                descriptor.digest
-            )));
+        if found == descriptor.digest {
+            return Ok(digest);
         }
-        self.blobs.insert(found, digest);
-        Ok(())
+        Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)))
     }
 
     fn path(&self, descriptor: &Descriptor) -> Result<std::path::PathBuf> {
@@ -164,3 +172,6 @@ impl Reader<'_> {
         Ok(self.folder.join("blobs/sha256").join(hex))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,8 +7,8 @@ use crate::produce::store::Store;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The annotation by which containerd names an image.
-const NAME: &str = "io.containerd.image.name";
+/// The annotations that name an image: containerd's, and the specification's, which all others look for.
+const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
 /// A reference to a blob (OCI "Content Descriptors"), as far as this project reads and writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,7 @@ impl Layout {
     pub fn place(&self, store: &Store, tree: &mut InputTree, folder: &str) -> Result<()> {
         let manifests = self.images.iter().map(|(name, image)| {
             let mut manifest = image.manifest.clone();
-            manifest.annotations.insert(NAME.into(), name.clone());
+            manifest.annotations.extend(NAMES.map(|key| (key.to_owned(), name.clone())));
             manifest
         });
         let index = serde_json::json!({
