@@ -10,7 +10,7 @@ use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
 use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Locked, Plan};
-use crate::report::{Outcome, Report};
+use crate::report::{Outcome, Report, bytes};
 use osbuild_abi::{cmdline, paths};
 use osbuild_formats::cpio::{self, Entry};
 use osbuild_formats::uki::{self, Parts};
@@ -55,19 +55,20 @@ impl Assembly<'_> {
     /// Writes the image and its parts into `out`, unless they are there already.
     ///
     /// # Errors
-    /// The UKI is too big for its partition, which is told before the image is written, or the disk is full.
+    /// The UKI is too big for its partition, which is told before anything is written, or the disk is full.
     pub fn write(&self, store: &Store, report: &Report, out: &Out) -> Result<Built> {
         let key = self.key()?;
+        let _alone = out.lock(store)?;
         let [image, uki, initramfs] = [IMAGE, UKI, INITRAMFS].map(|name| out.path(name));
         let was_current = out.is_current(&key);
         if !was_current {
-            out.begin()?;
             let packed = self.initramfs(store, report)?;
-            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
             let unified = self.uki(store, &packed)?;
+            self.check_size(unified.len() as u64)?;
+            out.begin()?;
+            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
             drop(packed);
             replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
-            self.check_size(unified.len() as u64, out)?;
             let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
             out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
@@ -141,7 +142,7 @@ impl Assembly<'_> {
     }
 
     /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.
-    fn check_size(&self, uki: u64, out: &Out) -> Result<()> {
+    fn check_size(&self, uki: u64) -> Result<()> {
         let board = &self.plan.board;
         let has = uki.div_ceil(1 << 20);
         // A MiB for FAT's own structures on the smallest system partition.
@@ -150,11 +151,20 @@ impl Assembly<'_> {
         let problems = too_small.map(|(name, room)| {
             let (key, size) = (name.to_lowercase(), (has + 1).next_multiple_of(32));
             Problem::new(format!("the UKI does not fit its {name}: it has {has} MiB, and there is room for {room}"))
-                .cause(format!("`cargo osbuild inspect {}` shows what is big in it", out.path(UKI).display()))
+                .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
                 .hint(format!("set `{key}-size-mib = {size}` in `boards/{}.toml`", board.name))
         });
         let problems = problems.collect::<Vec<_>>();
         if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, problems)) }
+    }
+
+    /// Three at most, and none that is not worth a thought.
+    fn biggest_parts(&self) -> String {
+        let layers = self.layers.iter().map(|layer| (format!("layer {}", layer.name), layer.image.size()));
+        let mut parts: Vec<_> = layers.chain([("the kernel".to_owned(), self.kernel.image.size())]).collect();
+        parts.retain(|(_, size)| *size >= 1 << 20);
+        parts.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        parts.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size))).collect::<Vec<_>>().join(", ")
     }
 }
 

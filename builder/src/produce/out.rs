@@ -2,10 +2,12 @@
 
 use super::digest::Digest;
 use super::disk::OnDisk;
+use super::store::{Lock, Store};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -64,6 +66,11 @@ impl Out {
     /// The folder of the steps' logs.
     pub fn logs(&self) -> PathBuf {
         self.folder.join("logs")
+    }
+
+    /// Waits until no other build writes here, and keeps it so.
+    pub fn lock(&self, store: &Store) -> Result<Lock> {
+        store.lock(&format!("out-{}", Digest::of(self.folder.as_os_str().as_bytes())), || Ok(()))
     }
 
     /// Whether the last build had the same `key` and all it left is untouched.

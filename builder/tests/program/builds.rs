@@ -57,6 +57,21 @@ fn two_builds_at_once_share_the_work_and_give_the_same() {
     }
 }
 
+#[test]
+fn two_builds_of_one_recipe_in_one_checkout_both_end_well_and_leave_what_one_would() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let before = products(&scratch);
+    for _ in 0..5 {
+        fs::remove_dir_all(scratch.project().join("out")).unwrap();
+        let running = [(); 2]
+            .map(|()| scratch.command(&[], &["build", RECIPE]))
+            .map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
+        running.into_iter().for_each(|thread| done(&thread.join().unwrap()));
+        assert_eq!(before, products(&scratch));
+    }
+}
+
 fn copy(scratch: &Scratch, to: &std::path::Path) {
     let mut copy = std::process::Command::new("cp");
     assert!(copy.arg("-r").arg(scratch.project()).arg(to).status().unwrap().success());
