@@ -1,6 +1,7 @@
 //! `osbuild sources`, and builds from what it wrote.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop;
 use std::fs;
 use std::process::Command;
 
@@ -105,4 +106,17 @@ fn a_folder_without_a_list_is_refused() {
     let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);
     assert_eq!(ran.code, Some(2));
     assert!(ran.said.contains("is not a list of sources"), "{}", ran.said);
+}
+
+#[test]
+fn a_build_from_an_export_alone_and_without_a_network_gives_the_same_image() {
+    let scratch = workshop::open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let before = workshop::products(&scratch);
+    done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
+    empty_the_store(&scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    let cut_off = ["bwrap", "--dev-bind", "/", "/", "--unshare-net"];
+    done(&Ran::of(&mut scratch.command(&cut_off, &["build", RECIPE, "--sources", &folder(&scratch)])));
+    assert_eq!(before, workshop::products(&scratch));
 }
