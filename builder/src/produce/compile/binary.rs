@@ -122,6 +122,35 @@ mod tests {
         assert!(error.problems[0].causes[0].contains("not for arm64"), "{error}");
     }
 
+    /// A static program for the machine that runs this test, linked with `flags`.
+    fn linked(flags: &[&str], text: &str) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
+        let code = format!("const char text[] = \"{text}\"; int main(void) {{ return text[0] == 0; }}\n");
+        std::fs::write(&source, code).unwrap();
+        let status =
+            std::process::Command::new("cc").args(["-static", "-s"]).args(flags).arg("-o").arg(&program).arg(&source).status();
+        assert!(status.unwrap().success());
+        std::fs::read(program).unwrap()
+    }
+
+    #[test]
+    fn a_build_id_is_refused_and_without_one_the_same_program_passes() {
+        let architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+        check("runc", &linked(&["-Wl,--build-id=none"], "nothing"), architecture).unwrap();
+        let error = check("runc", &linked(&["-Wl,--build-id"], "nothing"), architecture).unwrap_err();
+        assert_eq!(error.problems[0].causes, ["it has a build id"]);
+    }
+
+    #[test]
+    fn a_path_of_the_build_is_refused() {
+        let architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+        for path in FOREIGN_PATHS {
+            let error = check("runc", &linked(&["-Wl,--build-id=none"], &format!("{path}main.c")), architecture).unwrap_err();
+            assert!(error.problems[0].causes.contains(&format!("it holds a path below `{path}`")), "{error}");
+        }
+    }
+
     #[test]
     fn damaged_headers_are_refused_and_do_not_panic() {
         let whole = dynamic();
