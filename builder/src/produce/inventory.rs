@@ -1,7 +1,7 @@
 //! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and compares with what is there.
 
 use super::digest::Digest;
-use crate::plan::{Compile, Locked, Plan};
+use crate::plan::{Compile, DebianPackage, Locked, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -62,7 +62,12 @@ impl Inventory {
                 sha256: digest.hex(),
             }
         };
-        let mut prebuilt = BTreeMap::from([
+        // Of the sandbox's packages, those whose bytes can end up in a product: what compiles, and what is linked.
+        let compiles =
+            |package: &&DebianPackage| ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name));
+        let compilers = locked.sandbox.packages.iter().filter(compiles);
+        let mut prebuilt: BTreeMap<_, _> = compilers.map(|package| (package.package.clone(), package.version.clone())).collect();
+        prebuilt.extend([
             (locked.stub.package.clone(), locked.stub.version.clone()),
             ("go".into(), locked.toolchain.go.version.clone()),
             ("rust".into(), locked.toolchain.rust.version.clone()),
