@@ -11,6 +11,8 @@ const EXPECTED: &[&str] = &[
     "Image garbage collection failed once",
     "checkpoint is not found",
     "failed to check if we have separate container filesystem",
+    // The kubelet, on a node that has not joined: there is no API server with a newer one of itself.
+    "failed to check if node is newer",
     // The kubelet, before the pod that gives the node its network. Should that pod fail, the gate says so.
     "no default routes found",
 ];
