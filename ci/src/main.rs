@@ -1,4 +1,5 @@
-//! `cargo ci [full|NAME…]`: sets the machine up, then runs every check and test, and ends with the line `N passed, N failed`.
+//! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
+//! ends with the line `N passed, N failed`.
 //! `cargo ci bench [cold] [--json]`: measures.
 
 mod bench;
@@ -7,6 +8,7 @@ mod check;
 mod dependencies;
 mod image;
 mod oracles;
+mod readers;
 mod same;
 mod shape;
 mod site;
@@ -30,6 +32,7 @@ const CHECKS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "image", run: image::builds },
     Check { name: "inspect", run: image::three_inspections_agree },
+    Check { name: "readers", run: readers::others_read_what_we_write },
     Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
@@ -53,9 +56,13 @@ const FULL: &[Check] = &[
 ];
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word == "--yes");
     let report = Report::new(Verbosity::Normal, Color::Auto);
-    let done = if words.first().is_some_and(|word| word == "bench") { bench(&report, &words[1..]) } else { ci(&report, &words) };
+    let yes = !flags.is_empty();
+    let done = match words.split_first() {
+        Some((word, rest)) if word == "bench" => bench(&report, yes, rest),
+        _ => ci(&report, yes, &words),
+    };
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -67,26 +74,25 @@ fn main() -> ExitCode {
 }
 
 /// Checks, and says whether all of it holds.
-fn ci(report: &Report, words: &[String]) -> Result<bool> {
+fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let checks = chosen(words)?;
-    let tally = check::run(&site(report)?, &checks);
+    let tally = check::run(&site(report, yes)?, &checks);
     report.data(tally.to_string());
     Ok(tally.failed == 0)
 }
 
-fn bench(report: &Report, words: &[String]) -> Result<bool> {
+fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     if let Some(word) = words.iter().find(|word| !["cold", "--json"].contains(&word.as_str())) {
         return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint("cargo ci bench [cold] [--json]"));
     }
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    bench::bench(&site(report)?, has("cold"), has("--json"))?;
+    bench::bench(&site(report, yes)?, has("cold"), has("--json"))?;
     Ok(true)
 }
 
 /// The checkout, on a machine that has all that the checks need.
-fn site(report: &Report) -> Result<Site<'_>> {
-    // Nobody may be there to answer, and whoever runs the tests wants what they need.
-    host::set_up(report, &oracles::all(), Consent { yes: true, offline: false })?;
+fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
+    host::set_up(report, &oracles::all(), Consent { yes, offline: false })?;
     Site::new(report)
 }
 

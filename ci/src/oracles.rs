@@ -11,7 +11,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("chronyd", "chrony", "serves the time to our SNTP client"),
     ("curl", "curl", "asks the kubelet of a node for its logs"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client"),
-    ("e2fsck", "e2fsprogs", "checks our ext4 after it was grown"),
+    ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
     ("faketime", "faketime", "gives a build another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("git", "git", "lists the files of the checkout"),
@@ -25,6 +25,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("pgrep", "procps", "looks for processes that a build has left"),
     ("sfdisk", "fdisk", "reads our partition table"),
     ("sgdisk", "gdisk", "verifies our partition table"),
+    ("skopeo", "skopeo", "finds the pods' images in our OCI layout"),
     ("unshare", "util-linux", "keeps tests that mount away from the host"),
     ("zstd", "zstd", "unpacks what we compressed"),
 ];

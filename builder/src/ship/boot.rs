@@ -17,6 +17,8 @@ pub struct Boot {
     pub phases: Vec<(String, Duration)>,
     /// `ADDRESS/PREFIX-LENGTH on LINK`, as the node said it.
     pub addresses: Vec<String>,
+    /// From power-on to the first of them, measured on the host: then the first static pod has done its work.
+    pub addressed: Option<Duration>,
     /// From power-on to READY, measured on the host.
     pub ready: Option<Duration>,
     /// When the last phase ended, on the node's clock.
@@ -39,7 +41,10 @@ impl Boot {
                 self.phases.push((name, end.saturating_sub(self.last)));
                 self.last = end;
             }
-            Event::Address(address) => self.addresses.push(address),
+            Event::Address(address) => {
+                self.addresses.push(address);
+                self.addressed.get_or_insert(now);
+            }
             Event::Ready => self.ready = Some(now),
             Event::LowRam(_) | Event::Failed(_) => {}
         }
@@ -61,6 +66,7 @@ impl Boot {
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
             "ready": self.ready.map(|time| time.as_secs_f64()),
             "addresses": self.addresses,
+            "addressed": self.addressed.map(|time| time.as_secs_f64()),
         })
     }
 

@@ -28,6 +28,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     for phase in boot["phases"].as_array().into_iter().flatten() {
         rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
     }
+    rows.push(Row::time("boot: power-on to the first pod's work, an address", seconds(&boot["addressed"])));
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
     let facts = inside::facts(site, "bench", &[])?;
     let number = |words: &[&str], index: usize| {

@@ -1,0 +1,139 @@
+//! What others' programs read in the image that the VMs boot: each format that we write, with a reader that we did not.
+
+use crate::check::Verdict;
+use crate::image::RECIPE;
+use crate::site::{Ran, Site};
+use osbuild::error::{Context, Error, Problem, Result};
+use osbuild::produce::digest::Digest;
+use osbuild::ship::inspect::{Inspection, inspect};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The products of a build, and a folder for what is taken out of them.
+struct Products<'a> {
+    site: &'a Site<'a>,
+    out: PathBuf,
+    folder: TempDir,
+    image: Inspection,
+}
+
+/// What is claimed, by name.
+type Claim = (&'static str, fn(&Products) -> Result<()>);
+
+const CLAIMS: &[Claim] = &[
+    ("sgdisk finds no problem in the partition table", partition_table),
+    ("fsck.fat finds no problem in the ESP, and mtools the UKI in it", system_partition),
+    ("e2fsck finds no problem in DATA", data),
+    ("objcopy finds the initramfs in the UKI", uki),
+    ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
+    ("skopeo finds every pod's image in the layout", images),
+];
+
+/// Other people's programs read everything that a build left.
+pub fn others_read_what_we_write(site: &Site) -> Result<Verdict> {
+    let out = site.project().join("out").join(RECIPE);
+    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    let image = inspect(&out.join("image.raw"))?;
+    let products = Products { site, out, folder, image };
+    let mut verdict = Verdict::default();
+    for (name, claim) in CLAIMS {
+        match claim(&products) {
+            Ok(()) => verdict.passed += 1,
+            Err(error) => verdict.problems.extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
+        }
+    }
+    Ok(verdict)
+}
+
+fn unmet(name: &str, problem: Problem) -> Problem {
+    let why = problem.message.clone();
+    Problem { message: format!("not so: {name}"), ..problem }.cause(why)
+}
+
+impl Products<'_> {
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<Ran> {
+        self.site.finish("readers", Command::new(program).args(arguments).current_dir(self.folder.path()))
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.out.join(name).display().to_string()
+    }
+
+    /// Where a partition begins and how long it is, in bytes.
+    fn partition(&self, purpose: &str) -> Result<(u64, u64)> {
+        let mut partitions = self.image.disk.iter().flat_map(|disk| &disk.partitions);
+        let found = partitions.find(|partition| partition.purpose == purpose);
+        let found = found.ok_or_else(|| Error::build(format!("the image has no partition for {purpose}")))?;
+        Ok((found.start, found.size))
+    }
+}
+
+fn partition_table(products: &Products) -> Result<()> {
+    let ran = products.run("sgdisk", &["--verify", &products.path("image.raw")])?;
+    if ran.said.contains("No problems found") { Ok(()) } else { Err(ran.failure("sgdisk is not content")) }
+}
+
+fn system_partition(products: &Products) -> Result<()> {
+    let (start, size) = products.partition("esp")?;
+    let volume = products.folder.path().join("esp");
+    copy_part(Path::new(&products.path("image.raw")), &volume, start, size)?;
+    products.run("fsck.fat", &["-n", "esp"])?;
+    products.run("mcopy", &["-i", "esp", "::/EFI/BOOT/BOOTX64.EFI", "loader.efi"])?;
+    same(&products.folder.path().join("loader.efi"), &products.out.join("node.efi"))
+}
+
+fn data(products: &Products) -> Result<()> {
+    let (start, _) = products.partition("data")?;
+    products.run("e2fsck", &["-f", "-n", &format!("{}?offset={start}", products.path("image.raw"))]).map(drop)
+}
+
+fn uki(products: &Products) -> Result<()> {
+    products.run("objcopy", &["--dump-section", ".initrd=initrd", &products.path("node.efi"), "copy.efi"])?;
+    same(&products.folder.path().join("initrd"), &products.out.join("initramfs.cpio"))
+}
+
+fn initramfs(products: &Products) -> Result<()> {
+    let archive = products.path("initramfs.cpio");
+    products.run("cpio", &["--extract", "--make-directories", "--quiet", "--file", &archive, "layers/*"])?;
+    for layer in layers(products)? {
+        products.run("fsck.erofs", &["--extract=root", "--overwrite", "--no-preserve-owner", &layer])?;
+    }
+    Ok(())
+}
+
+fn layers(products: &Products) -> Result<Vec<String>> {
+    let cannot = || "cpio has unpacked no layers".to_owned();
+    let entries = fs::read_dir(products.folder.path().join("layers")).or_build(cannot)?;
+    let mut layers: Vec<String> = entries.flatten().map(|entry| entry.path().display().to_string()).collect();
+    layers.sort();
+    if layers.is_empty() { Err(Error::build(cannot())) } else { Ok(layers) }
+}
+
+fn images(products: &Products) -> Result<()> {
+    let pods = &products.image.root.pods;
+    let names = pods.iter().flat_map(|pod| &pod.images);
+    let mut count = 0;
+    for name in names {
+        products.run("skopeo", &["inspect", "--raw", &format!("oci:root/usr/share/osbuild/images:{name}")])?;
+        count += 1;
+    }
+    if count == 0 { Err(Error::build("the node has no pod images")) } else { Ok(()) }
+}
+
+fn copy_part(from: &Path, to: &Path, start: u64, size: u64) -> Result<()> {
+    let cannot = || format!("cannot copy a part of `{}`", from.display());
+    let mut from = File::open(from).or_build(cannot)?;
+    from.seek(SeekFrom::Start(start)).or_build(cannot)?;
+    let mut to = File::create(to).or_build(cannot)?;
+    std::io::copy(&mut from.take(size), &mut to).map(drop).or_build(cannot)
+}
+
+fn same(one: &Path, other: &Path) -> Result<()> {
+    if Digest::of_file(one)? == Digest::of_file(other)? {
+        return Ok(());
+    }
+    Err(Error::build(format!("`{}` holds other bytes than `{}`", one.display(), other.display())))
+}
