@@ -5,6 +5,20 @@ use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+const EXAMPLES: &str = "\
+Examples:
+  cargo osbuild run qemu-amd64                   build a node, boot it, show its console (Ctrl-A x ends it)
+  cargo osbuild check                            every mistake in recipes, boards and components
+  cargo osbuild lock edge                        pin what `recipes/edge.toml` needs, in `recipes/edge.lock`
+  cargo osbuild build edge --json                build it, for a script
+  cargo osbuild sources export edge ../sources   keep every input, before Debian drops one
+  cargo osbuild update kubelet                   move every recipe's kubelet, and show what moved
+
+Files:
+  recipes/*.toml, recipes/*.lock   what nodes are, and what they are made of
+  out/RECIPE/                      image.raw, node.efi, initramfs.cpio, plan.toml, logs/
+  ~/.cache/osbuild                 everything that was fetched or compiled; XDG_CACHE_HOME moves it";
+
 /// Builds shell-less, immutable Kubernetes node images from one TOML recipe.
 ///
 /// A recipe in `recipes/` names a board, a kernel configuration, the seven host binaries and the static pods of a node. Its lock
@@ -13,10 +27,11 @@ use std::path::PathBuf;
 ///
 /// stdout carries only data: the path of what was made, or JSON with `--json`. Everything else goes to stderr.
 ///
-/// Exit codes: 0 done, 1 the build failed, 2 the command line or a recipe is wrong, 3 the lock is out of date or a source is gone,
-/// 4 a digest does not match, 130 interrupted.
+/// Exit codes: 0 done, 1 the build failed or the node did not get ready, 2 the command line or a recipe is wrong, 3 the lock is out of
+/// date or a source is gone, 4 a digest does not match, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "osbuild", bin_name = "cargo osbuild", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_long_help = EXAMPLES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -28,6 +43,7 @@ pub struct Cli {
 
 /// Flags that every verb has.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Flags of every verb")]
 pub struct Common {
     /// Write the result to stdout as JSON
     #[arg(long, global = true)]
@@ -35,7 +51,7 @@ pub struct Common {
     /// Never use the network: what is not in the store is an error
     #[arg(long, global = true)]
     pub offline: bool,
-    /// How many steps run at once [default: the number of cores]
+    /// How many processors steps may use [default: all]
     #[arg(long, short, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Show errors and warnings alone
@@ -76,27 +92,40 @@ impl From<When> for Color {
     }
 }
 
+/// The most MiB that a flag takes, 1 PiB: no machine has as much, and a number of bytes still holds it.
+const MOST_MIB: u64 = 1 << 30;
+
+/// A recipe by its name, or by the path that a shell completes.
+fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
+    let file = text.strip_prefix("./").unwrap_or(text).strip_prefix("recipes/").and_then(|file| file.strip_suffix(".toml"));
+    Ok(file.unwrap_or(text).to_owned())
+}
+
 /// What osbuild can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Check recipes, boards and components, all problems at once
     Check {
         /// The recipe; without one, everything in the project
+        #[arg(value_parser = recipe_name)]
         recipe: Option<String>,
     },
     /// Print what a recipe resolves to, and where each value was written
     Plan {
         /// The recipe
+        #[arg(value_parser = recipe_name)]
         recipe: String,
     },
     /// Show which API servers the node can join, and until when
     Skew {
         /// The recipe
+        #[arg(value_parser = recipe_name)]
         recipe: String,
     },
     /// Pin every input of a recipe by digest
     Lock {
         /// The recipe
+        #[arg(value_parser = recipe_name)]
         recipe: String,
     },
     /// Move what locks pin to the newest versions that the recipes' rules allow, in every recipe that has a lock
@@ -113,9 +142,13 @@ pub enum Verb {
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),
-    /// Build a recipe's image
+    /// Build a recipe's image, out/RECIPE/image.raw
+    ///
+    /// Fetches what the lock names and compiles what the store does not have yet: hours the first time on a small machine, seconds after
+    /// that. Never changes the lock. The logs of all steps are in out/RECIPE/logs/.
     Build {
         /// The recipe
+        #[arg(value_parser = recipe_name)]
         recipe: String,
         /// Build from a folder that `osbuild sources export` wrote, with every registry cut off
         #[arg(long, value_name = "DIR")]
@@ -155,7 +188,9 @@ pub enum Verb {
         #[arg(long, conflicts_with = "all")]
         damaged: bool,
     },
-    /// Print completions for a shell
+    /// Print completions of the program `osbuild` for a shell
+    ///
+    /// For bash: osbuild completions bash >~/.local/share/bash-completion/completions/osbuild
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -168,6 +203,7 @@ pub enum Sources {
     /// Write every locked input of a recipe to DIR/sha256/, and the list of them to DIR/sources.json
     Export {
         /// The recipe
+        #[arg(value_parser = recipe_name)]
         recipe: String,
         /// The folder, which may hold an earlier export: what is whole in it is left alone
         folder: PathBuf,
@@ -183,6 +219,7 @@ pub enum Sources {
 #[derive(Debug, Args)]
 pub struct Run {
     /// The recipe
+    #[arg(value_parser = recipe_name)]
     pub recipe: String,
     /// End once this is reached, with exit code 0
     #[arg(long, value_name = "WHAT")]
@@ -194,13 +231,13 @@ pub struct Run {
     #[arg(long, value_name = "HOST:NODE")]
     pub forward: Vec<String>,
     /// Memory in MiB [default: the board's]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=MOST_MIB))]
     pub memory: Option<u64>,
     /// Virtual CPUs [default: the board's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     pub cpus: Option<u32>,
     /// Size of the disk in MiB [default: the image's]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub disk_size: Option<u64>,
     /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
     #[arg(long)]

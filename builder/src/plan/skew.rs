@@ -61,7 +61,7 @@ pub struct Row {
     pub api_server: Minor,
     /// Why the node cannot join; none where it can.
     pub obstacle: Option<String>,
-    /// The last day on which both are supported, where both are known.
+    /// The last day on which both the kubelet's and the API server's minor are supported, where both are known.
     pub until: Option<Date>,
     /// Whether that day has not passed.
     pub supported: bool,
@@ -82,7 +82,7 @@ pub(super) fn judge(kubernetes: &Kubernetes, releases: &Releases, fits: &Fits, t
     findings
 }
 
-/// The table of `osbuild skew`: every known minor from the oldest that is supported or listed to the newest, oldest first.
+/// The table of `osbuild skew`: every known minor and those that the recipe lists, oldest first.
 pub fn table(kubernetes: &Kubernetes, releases: &Releases, today: Date) -> Vec<Row> {
     let known = releases.minors.keys().chain(&kubernetes.api_servers).copied();
     let minors: std::collections::BTreeSet<Minor> = known.collect();

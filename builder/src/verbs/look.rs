@@ -7,18 +7,18 @@ use serde_json::json;
 
 /// `osbuild check`
 pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
-    let problems = match recipe {
-        Some(recipe) => {
-            let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
-            plan.warnings.iter().for_each(|warning| session.report.warning(warning));
-            Vec::new()
-        }
-        None => plan::check(&session.project, session.today),
+    let (problems, warnings) = match recipe {
+        Some(recipe) => (Vec::new(), resolve(&session.project, recipe, session.today, Strictness::Build)?.warnings),
+        None => (plan::check(&session.project, session.today), Vec::new()),
     };
+    warnings.iter().for_each(|warning| session.report.warning(warning));
     if !problems.is_empty() {
         return Err(Error::many(Kind::Usage, problems));
     }
     session.report.note(format!("{} is fine", recipe.unwrap_or("everything")));
+    if session.common.json {
+        session.report.data(json!({ "problems": 0, "warnings": warnings }).to_string());
+    }
     Ok(())
 }
 
@@ -53,11 +53,11 @@ pub fn skew(session: &Session, recipe: &str) -> Result<()> {
         let line = |row: &plan::skew::Row| {
             let until = match row.until {
                 Some(date) if row.supported => format!("until {date}"),
-                Some(date) => format!("supported until {date}"),
+                Some(date) => format!("unsupported since {date}"),
                 None => String::new(),
             };
             format!(
-                "{:12} {:6} {until:24} {}",
+                "{:12} {:6} {until:28} {}",
                 row.api_server.to_string(),
                 if row.obstacle.is_none() { "joins" } else { "no" },
                 row.obstacle.as_deref().unwrap_or("")
