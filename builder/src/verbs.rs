@@ -82,7 +82,7 @@ fn inspect(common: &Common, report: &Report, file: &Path) -> Result<()> {
 /// `osbuild doctor`
 fn doctor(common: &Common, report: &Report, fix: bool) -> Result<()> {
     let running = Architecture::ALL.into_iter().flat_map(|architecture| host::for_run(architecture, true));
-    let mut tools = host::for_build();
+    let mut tools = [host::for_steps(), host::for_sources()].concat();
     for tool in running {
         if !tools.contains(&tool) {
             tools.push(tool);

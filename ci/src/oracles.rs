@@ -1,6 +1,6 @@
 //! The tools that the tests hold our code against. A missing one is installed, and if that fails nothing passes.
 
-use osbuild::host::{Found, Remedy, Tool, for_build, for_run};
+use osbuild::host::{Found, Remedy, Tool, for_run, for_sources, for_steps};
 use osbuild::plan::Architecture;
 
 /// Program, Debian package, and what it is for.
@@ -47,5 +47,6 @@ pub fn all() -> Vec<Tool> {
     });
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
-    for_build().into_iter().chain(for_run(Architecture::Amd64, true)).chain(oracles).chain(files).chain([cross]).collect()
+    let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true)].concat();
+    ours.into_iter().chain(oracles).chain(files).chain([cross]).collect()
 }

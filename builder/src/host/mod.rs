@@ -13,12 +13,15 @@ use crate::plan::Architecture;
 use crate::report::Report;
 use crate::ship::machine::{self, Firmware};
 
-/// What `cargo osbuild build` needs.
-pub fn for_build() -> Vec<Tool> {
+/// What `cargo osbuild build` needs when it has all sources.
+pub fn for_steps() -> Vec<Tool> {
+    vec![Tool::package("bwrap", "bubblewrap", "runs each step of the build in a sandbox")]
+}
+
+/// What fetches and pins sources: each ecosystem's own client.
+pub fn for_sources() -> Vec<Tool> {
     vec![
-        Tool::package("bwrap", "bubblewrap", "runs each step of the build in a sandbox"),
         Tool::package("apt-get", "apt", "reads Debian's archive: the kernel's source, the sandbox, the UEFI stub"),
-        Tool::package("cc", "gcc", "compiles what osbuild itself needs of C"),
         Tool::other("cargo", "fetches the node's crates", "install Rust with rustup (https://rustup.rs)"),
         Tool::other("rustup", "fetches the Rust toolchain that the lock names", "install Rust with rustup (https://rustup.rs)"),
         Tool::other("go", "fetches Go modules and the Go toolchain that the lock names", "install Go (https://go.dev/dl)"),

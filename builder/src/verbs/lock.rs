@@ -28,7 +28,7 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let after = match offline.pin(&plan, &held, epoch(session)) {
         // Only what has to ask somebody needs the tools to ask with.
         Err(_) if !session.common.offline => {
-            session.need(&host::for_build())?;
+            session.need(&host::for_sources())?;
             online.pin(&plan, &held, epoch(session))?
         }
         kept => kept?,

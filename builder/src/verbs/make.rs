@@ -3,7 +3,7 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Error, Result};
-use crate::host;
+use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
 use crate::plan::{Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
@@ -21,18 +21,25 @@ use std::time::Duration;
 pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {
     let started = std::time::Instant::now();
     let plan = session.locked(recipe)?;
-    session.need(&host::for_build())?;
+    let from = session.from(sources);
+    session.need(&for_build(&from))?;
     let rebuild = match rebuild {
         None => Rebuild::Nothing,
         Some(words) if words.is_empty() => Rebuild::Everything,
         Some(words) => Rebuild::Steps(words),
     };
-    let built = image(session, &plan, session.from(sources), rebuild)?;
+    let built = image(session, &plan, from, rebuild)?;
     let state = if built.was_current { "was up to date" } else { "is built" };
     session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
     let json = || json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs, "was-current": built.was_current });
     session.data(json, || built.image.display().to_string());
     Ok(())
+}
+
+/// What a build needs of this machine: who has the sources in a folder needs nothing that fetches.
+fn for_build(from: &From) -> Vec<Tool> {
+    let fetching = if matches!(from, From::Registries) { host::for_sources() } else { Vec::new() };
+    [host::for_steps(), fetching].concat()
 }
 
 fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
@@ -49,9 +56,9 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let qemu = machine(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
-    let tools = host::for_build().into_iter().chain(host::for_run(plan.architecture, wants_firmware));
-    session.need(&tools.collect::<Vec<_>>())?;
-    let built = image(session, &plan, session.from(flags.sources.clone()), Rebuild::Nothing)?;
+    let from = session.from(flags.sources.clone());
+    session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
+    let built = image(session, &plan, from, Rebuild::Nothing)?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {

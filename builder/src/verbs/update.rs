@@ -26,7 +26,7 @@ pub fn update(session: &Session, names: &[String]) -> Result<()> {
     let store = session.store()?;
     let mut update = Update::begin(session, session.fetcher(&store, None), names)?;
     update.refuse_unknown()?;
-    session.need(&host::for_build())?;
+    session.need(&host::for_sources())?;
     update.releases()?;
     update.versions()?;
     update.crates()?;

@@ -23,8 +23,9 @@ pub fn mount(node: &mut Node) -> Outcome {
         node.console.say("data", failure);
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::NOATIME;
-    // After an error of the disk nothing more is written, and the node's pods and the kubelet show it.
-    mount_fs(partition.device(), DATA, "ext4", flags, c"errors=remount-ro")
+    // After an error of the disk nothing more is written, and the node's pods and the kubelet show it. Blocks are found when a program writes
+    // and not half a minute later: otherwise a power cut leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
+    mount_fs(partition.device(), DATA, "ext4", flags, c"errors=remount-ro,nodelalloc")
         .explain(format_args!("mount {} on {DATA}", partition.device().display()))?;
     match grow::file_system(&partition) {
         Ok(Some(grown)) => node.console.say("data", grown),

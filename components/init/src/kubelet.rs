@@ -20,13 +20,28 @@ struct Found {
     bootstrap_kubeconfig: bool,
 }
 
+/// Where the kubelet keeps the certificate that it makes for itself when it has none.
+const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
+
 /// Starts it: standalone, or joined when a kubeconfig is there.
 pub fn start(node: &mut Node) -> Outcome {
     node.run(NAME, Life::Daemon, |node_name| {
+        forget_cut_off(&PAIR.map(Path::new));
         let found =
             Found { kubeconfig: Path::new(KUBECONFIG).exists(), bootstrap_kubeconfig: Path::new(BOOTSTRAP_KUBECONFIG).exists() };
         command(node_name, found)
     })
+}
+
+/// Removes the pair if a power cut has left one of the two empty or alone: the kubelet would never start with it, and makes a new one.
+fn forget_cut_off(pair: &[&Path; 2]) {
+    let is_whole = |file: &Path| file.metadata().is_ok_and(|about| about.len() > 0);
+    if !pair.iter().all(|file| is_whole(file)) {
+        for file in pair {
+            // It may not be there; and what cannot be removed the kubelet names.
+            let _ = std::fs::remove_file(file);
+        }
+    }
 }
 
 /// Ends it and starts it anew, with the host name and the files as they are now. The pods go on.
@@ -68,6 +83,20 @@ mod tests {
 
     fn flags(kubeconfig: bool, bootstrap_kubeconfig: bool) -> String {
         command("node-1", Found { kubeconfig, bootstrap_kubeconfig }).join(" ")
+    }
+
+    #[test]
+    fn a_certificate_that_a_power_cut_has_left_empty_is_made_anew_and_a_whole_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let pair = ["kubelet.crt", "kubelet.key"].map(|name| folder.path().join(name));
+        for (contents, stays) in [(["a", "b"], true), (["", "b"], false), (["a", ""], false)] {
+            pair.iter().zip(contents).for_each(|(file, text)| std::fs::write(file, text).unwrap());
+            forget_cut_off(&pair.each_ref().map(|file| file.as_path()));
+            assert!(pair.iter().all(|file| file.exists() == stays), "{contents:?}");
+        }
+        std::fs::write(&pair[0], "alone").unwrap();
+        forget_cut_off(&pair.each_ref().map(|file| file.as_path()));
+        assert!(!pair[0].exists());
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl FromStr for Forward {
     fn from_str(text: &str) -> Result<Self> {
         let ports = text.split_once(':').and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
         match ports {
-            Some((host, node)) if node != 0 => Ok(Forward { host, node }),
+            Some((host @ 1.., node @ 1..)) => Ok(Forward { host, node }),
             _ => Err(Error::usage(format!("`{text}` is no port forward"))
                 .hint("write a port of this machine and one of the node: `--forward 8080:80`")),
         }
