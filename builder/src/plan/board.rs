@@ -19,6 +19,13 @@ pub struct Board {
     pub qemu: Option<Qemu>,
 }
 
+impl Board {
+    /// Size of the image in MiB: the partitions, and one MiB each before and behind them for the partition table and its copy.
+    pub fn image_size_mib(&self) -> u64 {
+        1 + self.esp_size_mib + 2 * self.slot_size_mib + self.data_size_mib + 1
+    }
+}
+
 /// A machine as QEMU's command line describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Qemu {

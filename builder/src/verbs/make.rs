@@ -54,6 +54,7 @@ fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let plan = session.locked(&flags.recipe)?;
     let qemu = machine(&plan, flags)?;
+    disk_holds_image(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone());
@@ -83,6 +84,18 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         session.report.data(boot.json().to_string());
     }
     Ok(())
+}
+
+/// Said before an image is built that would not fit the disk.
+fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
+    let least = plan.board.image_size_mib();
+    match flags.disk_size {
+        Some(size) if size < least => {
+            Err(Error::usage(format!("a disk of {size} MiB is too small for the image of `{}`", plan.recipe))
+                .hint(format!("at least `--disk-size {least}`")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The board's machine, with what the user wants otherwise.

@@ -91,6 +91,16 @@ fn a_uki_that_is_too_big_for_its_partition_is_said_before_anything_is_written() 
 }
 
 #[test]
+fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "353", "--offline"]);
+    let said = "error: a disk of 353 MiB is too small for the image of `small`\nhint: at least `--disk-size 354`\n";
+    assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
+    done(&scratch.osbuild(&["build", RECIPE]));
+    assert_eq!(fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(), 354 << 20);
+}
+
+#[test]
 fn a_damaged_product_in_the_store_is_made_again() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));

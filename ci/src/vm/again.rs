@@ -1,12 +1,11 @@
 //! A node that lost its power and boots again from the same disk.
 
+use super::kept::Kept;
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::inspect::inspect;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Size of its disk: larger than the image, so that the first boot grows DATA.
@@ -18,9 +17,7 @@ const GROWN: &str = "init: data: grown from ";
 /// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before.
 /// e2fsck finds nothing in DATA but the journal to replay.
 pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
-    let disk = site.project().join("out").join(RECIPE).join("disk.raw");
-    let kept = Kept(disk);
-    kept.remove();
+    let kept = Kept::of(site, RECIPE);
     let flags = ["--keep", "--disk-size", DISK_MIB];
     let first = Node::boot(site, "before-the-power-cut", RECIPE, &flags)?.said()?;
     if !first.contains(GROWN) {
@@ -45,34 +42,4 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
         return Err(log.failure("the log of the boot before is not there"));
     }
     Ok(Verdict { passed: 3, ..Verdict::default() })
-}
-
-/// A disk that `osbuild run --keep` has left, with the firmware's variables beside it. It goes when nobody needs it.
-struct Kept(PathBuf);
-
-impl Kept {
-    /// Copies DATA out of the disk: e2fsck replays a journal only in a file of its own.
-    fn copy_data(&self, site: &Site, to: &Path) -> Result<()> {
-        let found = inspect(&self.0)?.disk;
-        let data = found.iter().flat_map(|disk| &disk.partitions).find(|partition| partition.purpose == "data");
-        let data = data.ok_or_else(|| Error::build("the kept disk has no DATA"))?;
-        let mut dd = Command::new("dd");
-        dd.arg(format!("if={}", self.0.display())).arg(format!("of={}", to.display()));
-        dd.args(["bs=1M", "conv=sparse", "status=none"]);
-        dd.args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
-        site.finish("data-after-power-cuts", &mut dd).map(drop)
-    }
-
-    fn remove(&self) {
-        for path in [self.0.clone(), self.0.with_extension("variables")] {
-            // It may not be there.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.remove();
-    }
 }

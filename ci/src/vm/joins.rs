@@ -3,6 +3,7 @@
 mod administrator;
 
 use super::inside::PROBE;
+use super::kept::Kept;
 use super::node::{Node, free_port};
 use crate::check::Verdict;
 use crate::site::Site;
@@ -28,7 +29,7 @@ const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A kubeconfig and settings on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API
-/// server, and shows the host's logs to whom the settings let in.
+/// server, and shows the host's logs to whom the settings let in. At its next boot the node joins by itself.
 pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
@@ -39,15 +40,20 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
     let administrator = Administrator::new(site)?;
     let (server, agents) = api_server()?;
     let (port, kubelet) = (free_port()?, free_port()?);
-    let flags = ["--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
-    let _node = Node::boot(site, "joins", PROBE, &flags)?;
+    let flags = ["--keep", "--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
+    let _kept = Kept::of(site, PROBE);
+    let node = Node::boot(site, "joins", PROBE, &flags)?;
     join(port, &format!("http://{HOST}:{server}\n{}", administrator.authority()?))?;
     let found = come(&agents, &agent)?;
     for log in ["containerd.log", "init.log", "kubelet.log"] {
         administrator.sees(kubelet, "logs/", log, PATIENCE)?;
     }
     administrator.sees(kubelet, "logs/init.log", osbuild_abi::console::READY, PATIENCE)?;
-    Ok(Verdict { passed: 2, said: found, ..Verdict::default() })
+    drop(node);
+    agents.try_iter().for_each(drop);
+    let _node = Node::boot(site, "starts-joined", PROBE, &flags)?;
+    come(&agents, &agent)?;
+    Ok(Verdict { passed: 3, said: found, ..Verdict::default() })
 }
 
 /// An API server that is never there for anybody: its port, and who asked.

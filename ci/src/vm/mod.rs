@@ -5,5 +5,6 @@ pub mod boots;
 pub mod inside;
 pub mod interrupted;
 pub mod joins;
+mod kept;
 mod node;
 pub mod refusals;

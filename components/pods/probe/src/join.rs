@@ -3,7 +3,7 @@
 
 use osbuild_abi::paths::{ADMIN_SOCKET, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_abi::sockets::admin::RESTART_KUBELET;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,24 @@ const AUTHORITY: &str = "/etc/kubernetes/client-ca.crt";
 /// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, whose clients have certificates of
 /// `authority`, and gives what `init` answers.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
-    fs::write(inside(host, KUBECONFIG), kubeconfig(server))?;
-    fs::write(inside(host, AUTHORITY), authority)?;
     let settings = inside(host, KUBELET_CONFIG_DIR);
     fs::create_dir_all(&settings)?;
-    fs::write(settings.join("50-cluster.conf"), drop_in())?;
+    keep(&inside(host, AUTHORITY), authority)?;
+    keep(&settings.join("50-cluster.conf"), &drop_in())?;
+    keep(&inside(host, KUBECONFIG), &kubeconfig(server))?;
     let mut init = UnixStream::connect(inside(host, ADMIN_SOCKET))?;
     writeln!(init, "{RESTART_KUBELET}")?;
     let mut answer = String::new();
     BufReader::new(init).read_line(&mut answer)?;
     Ok(answer)
+}
+
+/// Writes a file that a power cut leaves as it is from now on.
+fn keep(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 fn inside(host: &Path, path: &str) -> PathBuf {
