@@ -6,7 +6,7 @@ use crate::plan::Architecture;
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path};
@@ -46,7 +46,7 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
     };
     let text = read_small(&folder.join("index.json"))?;
     let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
-    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new() };
+    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new(), indexes: BTreeSet::new() };
     reader.image(index, path)
 }
 
@@ -87,11 +87,21 @@ fn read_small(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn expect(found: Digest, descriptor: &Descriptor) -> Result<()> {
+    let found = format!("sha256:{}", found.hex());
+    if found == descriptor.digest {
+        return Ok(());
+    }
+    Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)))
+}
+
 struct Reader<'a> {
     store: &'a Store,
     folder: &'a Path,
     architecture: Architecture,
     blobs: BTreeMap<String, Digest>,
+    /// The indexes inside the first one that were looked into.
+    indexes: BTreeSet<String>,
 }
 
 impl Reader<'_> {
@@ -124,8 +134,8 @@ impl Reader<'_> {
             if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
                 return Ok(Some(descriptor.clone()));
             }
-            if depth > 0 {
-                let inner = read_small(&self.path(descriptor)?)?;
+            if depth > 0 && self.indexes.insert(descriptor.digest.clone()) {
+                let inner = self.read(descriptor)?;
                 let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
                 if let Some(found) = self.choose(inner, depth - 1)? {
                     return Ok(Some(found));
@@ -137,20 +147,21 @@ impl Reader<'_> {
 
     fn blob(&mut self, descriptor: &Descriptor) -> Result<Vec<u8>> {
         self.blob_file(descriptor)?;
-        read_small(&self.path(descriptor)?)
+        self.read(descriptor)
     }
 
     fn blob_file(&mut self, descriptor: &Descriptor) -> Result<()> {
         let digest = self.store.put_file(&self.path(descriptor)?)?;
-        let found = format!("sha256:{}", digest.hex());
-        if found != descriptor.digest {
-            return Err(Error::digest(format!(
-                "a blob of the image is damaged: it should be {} and is {found}",
-                descriptor.digest
-            )));
-        }
-        self.blobs.insert(found, digest);
+        expect(digest, descriptor)?;
+        self.blobs.insert(descriptor.digest.clone(), digest);
         Ok(())
+    }
+
+    /// The bytes of a blob, which are what its name says.
+    fn read(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
+        let bytes = read_small(&self.path(descriptor)?)?;
+        expect(Digest::of(&bytes), descriptor)?;
+        Ok(bytes)
     }
 
     fn path(&self, descriptor: &Descriptor) -> Result<std::path::PathBuf> {
@@ -162,5 +173,80 @@ impl Reader<'_> {
             Error::build(format!("the image names a blob by `{}`, which is no SHA-256 digest", descriptor.digest))
         })?;
         Ok(self.folder.join("blobs/sha256").join(hex))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::TempDir;
+
+    const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+
+    /// A folder with blobs.
+    struct Folder(TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("layout/blobs/sha256")).unwrap();
+            Folder(folder)
+        }
+
+        /// Writes a blob and gives a reference to it.
+        fn blob(&self, kind: &str, text: &str) -> String {
+            let hex = Digest::of(text.as_bytes()).hex();
+            fs::write(self.file(&hex), text).unwrap();
+            format!(r#"{{"mediaType":"{kind}","digest":"sha256:{hex}","size":1}}"#)
+        }
+
+        fn file(&self, hex: &str) -> std::path::PathBuf {
+            self.0.path().join("layout/blobs/sha256").join(hex)
+        }
+
+        /// A reference to an image with one layer.
+        fn image(&self, layer: &str) -> String {
+            let (config, layer) = (self.blob("c", "{}"), self.blob("l", layer));
+            self.blob(MANIFEST, &format!(r#"{{"config":{config},"layers":[{layer}]}}"#))
+        }
+
+        /// Reads the image that `entry` leads to.
+        fn read(&self, entry: &str) -> Result<Image> {
+            let store = Store::open(self.0.path().join("store"))?;
+            let index = index(entry);
+            fs::write(self.0.path().join("layout/index.json"), &index).unwrap();
+            let pinned = format!("sha256:{}", Digest::of(index.as_bytes()));
+            from_archive(&store, &self.0.path().join("layout"), &pinned, Architecture::Amd64)
+        }
+    }
+
+    fn index(entries: &str) -> String {
+        format!(r#"{{"manifests":[{entries}]}}"#)
+    }
+
+    #[test]
+    fn an_image_is_found_behind_an_index_in_the_index() {
+        let folder = Folder::new();
+        let image = folder.read(&folder.blob(INDEX, &index(&folder.image("layer")))).unwrap();
+        assert_eq!((image.blobs.len(), image.manifest.media_type.as_str()), (3, MANIFEST));
+    }
+
+    #[test]
+    fn an_index_that_is_not_what_its_name_says_leads_to_nothing() {
+        let folder = Folder::new();
+        let inner = index(&folder.image("layer"));
+        let entry = folder.blob(INDEX, &inner);
+        fs::write(folder.file(&Digest::of(inner.as_bytes()).hex()), index(&folder.image("somebody else's"))).unwrap();
+        assert_eq!(folder.read(&entry).unwrap_err().kind, crate::error::Kind::Digest);
+    }
+
+    #[test]
+    fn an_index_that_is_listed_often_is_read_once() {
+        let folder = Folder::new();
+        let other = folder.image("layer").replace(r#""size":1"#, r#""size":1,"platform":{"architecture":"s390x","os":"linux"}"#);
+        let entry = (0..4).fold(other, |entry, _| folder.blob(INDEX, &index(&vec![entry.as_str(); 300].join(","))));
+        assert!(folder.read(&entry).unwrap_err().to_string().contains("has no image for amd64"));
     }
 }
