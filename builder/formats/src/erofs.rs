@@ -13,8 +13,11 @@ const KNOWN_FEATURES: u32 = 0x7F;
 /// Inodes are counted in units of this many bytes.
 const SLOT: u64 = 32;
 const DIRENT: usize = 12;
-/// The longest path that Linux takes.
+/// The longest path and the longest name that Linux takes.
 const PATH_MAX: usize = 4096;
+const NAME_MAX: usize = 255;
+/// Paths repeat the names of folders: those of all entries may take so many times what the image takes.
+const REPETITION: usize = 16;
 
 const TYPE_MASK: u32 = 0o170000;
 const FOLDER: u32 = 0o040000;
@@ -55,33 +58,52 @@ pub enum Error {
 /// Reads all entries of an image, sorted by path.
 pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
     let image = Image::parse(image)?;
-    // Each entry takes its own bytes. So an image that has more entries than room for them is made to exhaust memory.
-    let most = image.bytes.len() / DIRENT;
+    let mut room = Room { names: image.bytes.len() / DIRENT, text: image.bytes.len() * REPETITION };
     let mut entries = Vec::new();
     let mut seen = HashSet::new();
     let mut waiting = vec![(String::new(), image.root)];
     while let Some((path, number)) = waiting.pop() {
         let inode = image.inode(number)?;
-        let is_folder = inode.mode & TYPE_MASK == FOLDER;
-        if is_folder {
-            let found = image.folder(&inode, number).ok_or_else(|| Error::Folder(path.clone()))?;
-            let grows = entries.len() + waiting.len() + found.len() > most || path.len() > PATH_MAX;
+        let mut target = None;
+        if inode.mode & TYPE_MASK == FOLDER {
+            let found = image.folder(&inode, number).filter(|found| room.take_folder(&path, found).is_some());
             // A folder has one name only. One that is met again is a loop.
-            if grows || !seen.insert(number) {
-                return Err(Error::Folder(path));
-            }
-            waiting.extend(found.into_iter().map(|(name, number)| (format!("{path}/{name}"), number)));
+            let Some(found) = found.filter(|_| seen.insert(number)) else { return Err(Error::Folder(path)) };
+            let others = found.into_iter().filter(|(name, _)| name != "." && name != "..");
+            waiting.extend(others.map(|(name, number)| (format!("{path}/{name}"), number)));
+        } else if inode.mode & TYPE_MASK == SYMLINK {
+            let length = usize::try_from(inode.size).ok().filter(|length| *length <= PATH_MAX);
+            length.and_then(|length| room.take_text(length)).ok_or(Error::Inode(number))?;
+            target = image.data(&inode, number).and_then(|bytes| String::from_utf8(bytes).ok());
         }
-        let target = match inode.mode & TYPE_MASK {
-            SYMLINK => image.data(&inode, number).and_then(|bytes| String::from_utf8(bytes).ok()),
-            _ => None,
-        };
         let path = if path.is_empty() { "/".to_owned() } else { path };
         let Inode { mode, uid, gid, size, .. } = inode;
         entries.push(Entry { path, mode, uid, gid, size, target });
     }
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(entries)
+}
+
+/// How much may still be found. Each entry of an honest image takes its own bytes; one that has more is made to exhaust memory.
+struct Room {
+    /// Names in folders.
+    names: usize,
+    /// Bytes of paths and of what links lead to.
+    text: usize,
+}
+
+impl Room {
+    /// Takes the names of the folder at `path`; `None` when there is no room.
+    fn take_folder(&mut self, path: &str, names: &[(String, u64)]) -> Option<()> {
+        self.names = self.names.checked_sub(names.len())?;
+        self.take_text(names.iter().map(|(name, _)| path.len() + 1 + name.len()).sum())?;
+        (path.len() <= PATH_MAX).then_some(())
+    }
+
+    fn take_text(&mut self, length: usize) -> Option<()> {
+        self.text = self.text.checked_sub(length)?;
+        Some(())
+    }
 }
 
 /// An image whose super block makes sense.
@@ -163,14 +185,11 @@ impl<'a> Image<'a> {
         Some([blocks, self.slice(tail, inode.size - in_blocks)?].concat())
     }
 
-    /// The names in a folder and the numbers of their inodes, without `.` and `..`.
+    /// The names in a folder and the numbers of their inodes.
     fn folder(&self, inode: &Inode, number: u64) -> Option<Vec<(String, u64)>> {
         let data = self.data(inode, number)?;
-        let mut entries = Vec::new();
-        for block in data.chunks(self.block_size as usize) {
-            entries.extend(dirents(block)?.into_iter().filter(|(name, _)| name != "." && name != ".."));
-        }
-        Some(entries)
+        let blocks = data.chunks(self.block_size as usize).map(dirents);
+        blocks.collect::<Option<Vec<_>>>().map(|blocks| blocks.concat())
     }
 }
 
@@ -200,8 +219,12 @@ impl Inode {
 
 /// The entries of one block of a folder: first their numbers and where their names start, then the names.
 fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
+    // The first name begins where the heads end, and each block has at least one.
     let count = usize::from(le::u16_at(block, 8)?) / DIRENT;
     let (heads, _) = block.get(..count * DIRENT)?.as_chunks::<DIRENT>();
+    if heads.is_empty() {
+        return None;
+    }
     let start = |head: &[u8; DIRENT]| le::u16_at(head, 8).map(usize::from);
     let mut entries = Vec::with_capacity(count);
     for (index, head) in heads.iter().enumerate() {
@@ -209,7 +232,7 @@ fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
         let name = block.get(start(head)?..end)?;
         // The last name ends with the block or with NUL.
         let name = name.split(|byte| *byte == 0).next()?;
-        let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
+        let name = std::str::from_utf8(name).ok().filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.contains('/'))?;
         entries.push((name.to_owned(), le::u64_at(head, 0)?));
     }
     Some(entries)

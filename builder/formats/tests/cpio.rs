@@ -173,6 +173,16 @@ fn what_an_initramfs_cannot_hold_is_refused() {
 }
 
 #[test]
+fn a_segment_that_grows_as_no_honest_one_does_is_refused() {
+    let zeros = |mib: usize| archive(&[Entry::file("/zeros", 0o644, vec![0; mib << 20])]);
+    let packed = |mib: usize| cpio::compress(&zeros(mib), 3, 1, Vec::new()).unwrap();
+    assert!(cpio::read(&packed(1)).is_ok());
+    assert!(matches!(cpio::read(&packed(8)), Err(cpio::Error::Grows(0))));
+    let row = cpio::join([&*zeros(1), &packed(8)], Vec::new()).unwrap();
+    assert!(matches!(cpio::read(&row), Err(cpio::Error::Grows(_))), "what is not compressed saves up nothing");
+}
+
+#[test]
 fn an_archive_where_the_kernel_would_not_look_is_refused() {
     let mut bytes = vec![0; 2];
     bytes.extend(archive(&entries()));

@@ -93,6 +93,46 @@ fn a_folder_that_holds_itself_is_refused() {
 }
 
 #[test]
+fn a_folder_whose_names_cannot_be_found_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir_all(root.join("inner-folder")).unwrap();
+    let mut image = image(folder.path(), &root, &[]);
+    let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
+    // The root's three entries stand before their names: `.`, `..` and this one. The first says where the names begin.
+    let first = name - ".".len() - "..".len() - 3 * 12;
+    assert_eq!(image[first + 8..first + 10], 36u16.to_le_bytes());
+    image[first + 8] = 0;
+    assert_eq!(erofs::read(&image), Err(erofs::Error::Folder(String::new())));
+}
+
+#[test]
+fn a_link_longer_than_any_path_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink("target", root.join("link")).unwrap();
+    let mut image = image(folder.path(), &root, &[]);
+    image.resize(64 << 10, b'x');
+    let link = (0..4096).step_by(32).find(|at| image[at + 4..at + 6] == 0o120777u16.to_le_bytes()).unwrap();
+    image[link + 8..link + 12].copy_from_slice(&4097u32.to_le_bytes());
+    assert_eq!(erofs::read(&image), Err(erofs::Error::Inode((link / 32) as u64)));
+}
+
+#[test]
+fn paths_that_take_many_times_the_image_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    let deep = (0..30).fold(root.clone(), |path, _| path.join("d".repeat(100)));
+    std::fs::create_dir_all(&deep).unwrap();
+    std::fs::write(deep.join("0"), "").unwrap();
+    for number in 1..2000 {
+        std::fs::hard_link(deep.join("0"), deep.join(number.to_string())).unwrap();
+    }
+    assert!(matches!(erofs::read(&image(folder.path(), &root, &[])), Err(erofs::Error::Folder(_))));
+}
+
+#[test]
 fn what_is_no_image_is_refused() {
     assert_eq!(erofs::read(&[]), Err(erofs::Error::Magic));
     assert_eq!(erofs::read(&[0; 4096]), Err(erofs::Error::Magic));

@@ -110,6 +110,28 @@ fn a_file_that_fills_the_volume_fits() {
     assert!(fat::read(&volume(512, 33 * MIB).write(&files).unwrap()).unwrap() == files);
 }
 
+#[test]
+fn a_path_longer_than_any_is_refused() {
+    let deep = file(&format!("/{}file", "a folder/".repeat(455)), vec![]);
+    assert!(matches!(volume(512, 33 * MIB).write(&[deep]), Err(fat::Error::Path(path)) if path.len() == 4100));
+}
+
+#[test]
+fn a_long_name_of_more_parts_than_there_can_be_is_refused() {
+    let files: Vec<_> = (0..40).map(|number| file(&format!("/F{number}"), vec![])).collect();
+    let mut bytes = volume(512, 33 * MIB).write(&files).unwrap();
+    let root = bytes.windows(11).position(|name| name == b"F0         ").unwrap() - 32;
+    let part = [[0x41; 11].as_slice(), &[0x0F], &[0x42; 20]].concat();
+    let mut put = |parts: usize| {
+        bytes[root..root + parts * 32].copy_from_slice(&part.repeat(parts));
+        // Nothing stands behind them.
+        bytes[root + parts * 32] = 0;
+        fat::read(&bytes)
+    };
+    assert_eq!(put(20).unwrap(), []);
+    assert!(matches!(put(21), Err(fat::Error::Name(folder)) if folder.is_empty()));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 

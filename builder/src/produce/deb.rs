@@ -1,5 +1,7 @@
 //! The `.deb` format (deb(5)): an `ar` archive whose member `data.tar`, compressed in one of several ways, holds the files.
 
+use liblzma::read::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
 use std::io::{self, Error, ErrorKind, Read};
 
 /// What an `ar` archive begins with (ar(5)).
@@ -7,6 +9,9 @@ const MAGIC: &[u8; 8] = b"!<arch>\n";
 
 /// The length of the header in front of each member.
 const HEADER: usize = 60;
+
+/// How many bytes of memory xz may take: twice what its highest preset asks for (xz(1)). A package may ask for 4 GiB.
+const XZ_MEMORY: u64 = 128 << 20;
 
 /// Finds `data.tar` in a package and gives its uncompressed bytes.
 pub fn data(mut package: impl Read + 'static) -> io::Result<Box<dyn Read>> {
@@ -43,7 +48,10 @@ fn member(archive: &mut impl Read) -> io::Result<(String, u64)> {
 fn decompress(compression: &str, bytes: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     match compression {
         "" => Ok(Box::new(bytes)),
-        ".xz" => Ok(Box::new(liblzma::read::XzDecoder::new_multi_decoder(bytes))),
+        ".xz" => {
+            let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?;
+            Ok(Box::new(XzDecoder::new_stream(bytes, stream)))
+        }
         ".zst" => Ok(Box::new(zstd::Decoder::new(bytes)?)),
         ".gz" => Ok(Box::new(flate2::read::GzDecoder::new(bytes))),
         _ => Err(malformed("its `data.tar` is compressed in a way that this program does not know")),
@@ -94,6 +102,19 @@ mod tests {
             assert_eq!(unpacked(archive(&[(name, &bytes)])).unwrap(), b"files", "{name}");
         }
         assert!(unpacked(archive(&[("data.tar.lzma", b"files")])).is_err());
+    }
+
+    #[test]
+    fn a_package_that_wants_gigabytes_of_memory_is_refused() {
+        let mut xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
+        // The header of the first block (the .xz file format, 3.1): its length, flags, LZMA2 with one byte that stands for the memory.
+        let header = 12..12 + (usize::from(xz[12]) + 1) * 4;
+        assert_eq!(xz[14..16], [0x21, 1]);
+        xz[16] = 40;
+        let mut sum = flate2::Crc::new();
+        sum.update(&xz[header.start..header.end - 4]);
+        xz[header.end - 4..header.end].copy_from_slice(&sum.sum().to_le_bytes());
+        assert!(unpacked(archive(&[("data.tar.xz", &xz)])).unwrap_err().to_string().contains("memory"));
     }
 
     #[test]

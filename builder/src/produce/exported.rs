@@ -1,6 +1,6 @@
 //! A folder of exported sources: `sha256/<digest>` holds the bytes, `sources.json` says what they are.
 
-use super::digest::Digest;
+use super::digest::{Digest, parse_hash};
 use super::disk::OnDisk;
 use super::stop;
 use super::store::Store;
@@ -107,6 +107,9 @@ impl Exported {
     /// # Errors
     /// It is missing, of kind [`crate::error::Kind::Lock`], or damaged, of kind [`crate::error::Kind::Digest`].
     pub fn take(&self, store: &Store, sha256: &str, name: &str) -> Result<Digest> {
+        if parse_hash(sha256).is_none() {
+            return Err(Error::digest(format!("`{sha256}` is no SHA-256 digest")).cause(format!("it should be that of {name}")));
+        }
         let file = self.file(sha256);
         if !file.is_file() {
             return Err(Error::lock(format!("`{}` does not hold {name}", self.folder.display()))
@@ -174,5 +177,28 @@ fn kind(kind: &SourceKind) -> &'static str {
         SourceKind::GoToolchain { .. } => "go-toolchain",
         SourceKind::RustToolchain { .. } => "rust-toolchain",
         SourceKind::Crate { .. } => "crate",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Color, Verbosity};
+
+    #[test]
+    fn a_list_that_names_a_file_outside_of_the_folder_takes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (secret, exported) = (folder.path().join("secret"), folder.path().join("exported"));
+        fs::create_dir_all(exported.join("sha256")).unwrap();
+        fs::write(&secret, "secret").unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
+        for name in ["../../secret", secret.to_str().unwrap()] {
+            let list = format!(r#"[{{"name":"a","digest":"sha256:{name}","size":6,"kind":"debian"}}]"#);
+            fs::write(exported.join("sources.json"), list).unwrap();
+            let report = Report::new(Verbosity::Quiet, Color::Never);
+            let error = Exported::at(&exported).import(&store, &report).unwrap_err();
+            assert!(error.to_string().contains(&format!("`{name}` is no SHA-256 digest")), "{error}");
+            assert_eq!(store.find(&Digest::of(b"secret").hex()), None);
+        }
     }
 }

@@ -3,7 +3,7 @@
 pub mod action;
 pub mod assemble;
 pub mod compile;
-mod deb;
+pub mod deb;
 pub mod digest;
 pub mod disk;
 pub mod executor;

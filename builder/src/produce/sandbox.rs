@@ -7,7 +7,7 @@ use super::stop;
 use super::store::Store;
 use crate::error::{Error, Result};
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
@@ -25,8 +25,11 @@ const MOUNT_POINTS: [&str; 5] = ["build", "dev", "proc", "tmp", "toolchain"];
 /// The mode of each directory, under every umask.
 const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
-/// Links that maintainer scripts would have made, each where its target is there and the name is free.
-const ALTERNATIVES: [(&str, &str); 3] = [("usr/bin/awk", "mawk"), ("usr/bin/cc", "gcc"), ("usr/bin/sh", "bash")];
+/// Where links that maintainer scripts would have made belong.
+const BINARIES: &str = "usr/bin";
+
+/// Those links, each made where its target is there and the name is free.
+const ALTERNATIVES: [(&str, &str); 3] = [("awk", "mawk"), ("cc", "gcc"), ("sh", "bash")];
 
 /// An unpacked root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,14 +58,14 @@ impl SandboxRoot {
 }
 
 fn fill(store: &Store, packages: &[Digest], directory: &Path) -> Result<()> {
-    let root = Root::open(directory)?;
-    root.merge_usr()?;
+    let root = Root::begin(directory).at("make directories in", directory)?;
     for package in packages {
         stop::check()?;
         let path = store.path(package)?;
-        root.unpack(&path).map_err(|error| unpack_error(error, package, directory))?;
+        let file = File::open(&path).at("read", &path)?;
+        root.unpack(file).map_err(|error| unpack_error(error, package, directory))?;
     }
-    root.finish()
+    root.finish().at("make files in", directory)
 }
 
 fn unpack_error(error: io::Error, package: &Digest, directory: &Path) -> Error {
@@ -72,27 +75,24 @@ fn unpack_error(error: io::Error, package: &Digest, directory: &Path) -> Error {
 
 /// A directory that packages are unpacked into. Every path is resolved by the kernel as if that directory were `/`
 /// (openat2(2), `RESOLVE_IN_ROOT`), so no name and no link in a package leads out of it.
-struct Root {
+pub struct Root {
     directory: OwnedFd,
-    path: PathBuf,
 }
 
 impl Root {
-    fn open(path: &Path) -> Result<Root> {
-        let directory = File::open(path).at("open", path)?.into();
-        Ok(Root { directory, path: path.to_owned() })
-    }
-
-    fn merge_usr(&self) -> Result<()> {
+    /// Begins in an empty directory.
+    pub fn begin(path: &Path) -> io::Result<Root> {
+        let root = Root { directory: File::open(path)?.into() };
         for name in MERGED {
-            self.directory(&Path::new("usr").join(name)).at("make directories in", &self.path)?;
-            std::os::unix::fs::symlink(format!("usr/{name}"), self.path.join(name)).at("make links in", &self.path)?;
+            root.directory(&Path::new("usr").join(name))?;
+            rustix::fs::symlinkat(format!("usr/{name}"), &root.directory, name)?;
         }
-        Ok(())
+        Ok(root)
     }
 
-    fn unpack(&self, package: &Path) -> io::Result<()> {
-        let mut archive = tar::Archive::new(deb::data(File::open(package)?)?);
+    /// Adds what a package, a `.deb` file, holds.
+    pub fn unpack(&self, package: impl Read + 'static) -> io::Result<()> {
+        let mut archive = tar::Archive::new(deb::data(package)?);
         for entry in archive.entries()? {
             self.write(entry?)?;
         }
@@ -149,23 +149,30 @@ impl Root {
     }
 
     /// What maintainer scripts would have done, and what the sandbox needs.
-    fn finish(&self) -> Result<()> {
+    pub fn finish(&self) -> io::Result<()> {
         for name in MOUNT_POINTS {
-            self.directory(Path::new(name)).at("make directories in", &self.path)?;
+            self.directory(Path::new(name))?;
         }
+        let binaries = self.directory(Path::new(BINARIES))?;
         for (link, target) in ALTERNATIVES {
-            let link = self.path.join(link);
-            let is_free = fs::symlink_metadata(&link).is_err();
-            if is_free && link.with_file_name(target).exists() {
-                std::os::unix::fs::symlink(target, &link).at("make links in", &self.path)?;
+            if self.has(&Path::new(BINARIES).join(target)) {
+                match rustix::fs::symlinkat(target, &binaries, link) {
+                    Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
             }
         }
-        self.directory(Path::new("etc")).at("make directories in", &self.path)?;
-        let files = [("passwd", "root:x:0:0:root:/build/home:/bin/sh\n"), ("group", "root:x:0:\n")];
-        files.iter().try_for_each(|(name, content)| {
-            let path = self.path.join("etc").join(name);
-            fs::write(&path, content).at("write", &path)
-        })
+        let etc = self.directory(Path::new("etc"))?;
+        for (name, content) in [("passwd", "root:x:0:0:root:/build/home:/bin/sh\n"), ("group", "root:x:0:\n")] {
+            replace(&etc, name.as_ref())?;
+            new_file(&etc, name.as_ref(), Mode::from_raw_mode(0o644))?.write_all(content.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).is_ok()
     }
 }
 
@@ -173,11 +180,17 @@ impl Root {
 fn write_file(parent: &OwnedFd, name: &Path, entry: &mut tar::Entry<'_, impl Read>) -> io::Result<()> {
     let mode = if entry.header().mode()? & 0o100 == 0 { 0o644 } else { 0o755 };
     let time = Timespec { tv_sec: i64::try_from(entry.header().mtime()?).unwrap_or(0), tv_nsec: 0 };
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(parent, name, flags, Mode::from_raw_mode(mode))?);
+    let mut file = new_file(parent, name, Mode::from_raw_mode(mode))?;
     io::copy(entry, &mut file)?;
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     Ok(rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?)
+}
+
+/// Makes a file that was not there, with this mode under every umask.
+fn new_file(parent: &OwnedFd, name: &Path, mode: Mode) -> io::Result<File> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(parent, name, flags, mode)?);
+    rustix::fs::fchmod(&file, mode)?;
+    Ok(file)
 }
 
 /// Takes away what has the name, unless it is a directory: a later package's file stands, as with dpkg.

@@ -7,6 +7,7 @@ use osbuild_abi::disk::DATA;
 use osbuild_formats::gpt::{Geometry, Label};
 
 use crate::failure::{Explain, Failure, Outcome};
+use crate::variable;
 
 /// The volatile EFI variable in which systemd's stub names the partition that it was loaded from (Boot Loader Interface).
 const BOOTED_PARTITION: &str = "/sys/firmware/efi/efivars/LoaderDevicePartUUID-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
@@ -110,15 +111,7 @@ fn partition(folder: &Path) -> Option<Partition> {
 
 /// The GUID of the partition that the stub was loaded from, in lower case, if it told.
 pub fn booted_partition() -> Option<String> {
-    guid_of_variable(&fs::read(BOOTED_PARTITION).ok()?)
-}
-
-/// The text of a variable as efivarfs shows it: four bytes of attributes, then UTF-16.
-fn guid_of_variable(bytes: &[u8]) -> Option<String> {
-    let units: Vec<u16> = bytes.get(4..)?.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-    let text = String::from_utf16(&units).ok()?.trim_end_matches('\0').to_ascii_lowercase();
-    let plain = text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    plain.then_some(text)
+    variable::guid(&fs::read(BOOTED_PARTITION).ok()?)
 }
 
 /// The disk with DATA: the one that the node was booted from, or when that is not known the only one there is.
@@ -176,14 +169,5 @@ mod tests {
         assert_eq!(choose(vec![disk("vdb", None, &["x"]), one.clone()], None).unwrap().1.name, "vda2");
         assert!(choose(vec![one, disk("vdb", None, &["DATA"])], None).is_err());
         assert_eq!(choose(vec![], None).unwrap_err().to_string(), "no disk has a partition DATA");
-    }
-
-    #[test]
-    fn the_stubs_variable_is_read_and_nonsense_is_not() {
-        let guid = "4A67B082-0A4C-41CF-B6C7-440B29BB8C4F\0";
-        let bytes: Vec<u8> = [6, 0, 0, 0].into_iter().chain(guid.encode_utf16().flat_map(u16::to_le_bytes)).collect();
-        assert_eq!(guid_of_variable(&bytes).as_deref(), Some("4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"));
-        assert_eq!(guid_of_variable(&bytes[..20]), None);
-        assert_eq!(guid_of_variable(&[]), None);
     }
 }

@@ -15,14 +15,12 @@ mod data;
 mod disks;
 mod doors;
 mod early;
-mod failure;
 mod gate;
 mod grow;
 mod hostname;
 mod images;
 mod kubelet;
 mod limits;
-mod lines;
 mod link;
 mod log;
 mod log_files;
@@ -39,7 +37,6 @@ mod status;
 mod sys;
 mod sysctl;
 mod uptime;
-mod verbs;
 mod whole_file;
 mod writable;
 
@@ -48,6 +45,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use init::{failure, lines, mountinfo, name, variable, verbs};
 use osbuild_abi::console::FAILED;
 use osbuild_abi::paths::LAYERS;
 

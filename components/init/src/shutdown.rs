@@ -1,5 +1,6 @@
 //! The ordered end of the node.
 
+use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::paths::{DATA, INIT};
@@ -8,6 +9,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use rustix::system::{RebootCommand, reboot};
 
 use crate::children::STOP_PODS;
+use crate::mountinfo::above_root;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
@@ -139,48 +141,13 @@ fn has_children() -> bool {
 
 /// Unmounts everything that DATA is behind, deepest first. What cannot be unmounted is made read-only, which is as good for the disk.
 fn unmount_data() -> Result<(), String> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
-    for path in above_root(&table) {
-        let _ = unmount(path.as_str(), UnmountFlags::empty());
+    let mounted = || std::fs::read("/proc/self/mountinfo").map(|table| above_root(&table)).map_err(|error| error.to_string());
+    for path in mounted()? {
+        let _ = unmount(&path, UnmountFlags::empty());
     }
-    let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
-    if above_root(&table).iter().all(|path| path != DATA) {
+    if mounted()?.iter().all(|path| path != Path::new(DATA)) {
         return Ok(());
     }
     mount_remount(DATA, MountFlags::RDONLY, c"")
         .map_err(|error| format!("{DATA} cannot be unmounted nor made read-only: {error}"))
-}
-
-/// The mount points of proc(5)'s mountinfo, the latest first, without those that `init` itself needs to the end.
-fn above_root(table: &str) -> Vec<String> {
-    let kept = |path: &str| {
-        path == "/" || ["/proc", "/sys", "/dev"].iter().any(|kept| path == *kept || path.starts_with(&format!("{kept}/")))
-    };
-    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).filter(|path| !kept(path));
-    let mut points: Vec<String> = points.map(unescape).collect();
-    points.reverse();
-    points
-}
-
-/// A path of mountinfo, in which a space, for example, stands as `\040`.
-fn unescape(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_latest_mount_is_unmounted_first_and_the_kernels_own_stay() {
-        let table = "1 0 0:1 / / ro - overlay overlay ro\n\
-                     2 1 0:2 / /proc rw - proc proc rw\n\
-                     3 1 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
-                     4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
-                     5 1 8:1 /kubelet /var/lib/kubelet rw - ext4 /dev/sda4 rw\n\
-                     6 5 0:9 / /var/lib/kubelet/a\\040b rw - tmpfs tmpfs rw\n";
-        assert_eq!(above_root(table), ["/var/lib/kubelet/a b", "/var/lib/kubelet", "/data"]);
-    }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use osbuild_abi::sockets::{admin, net};
 
 use crate::failure::{Failure, Outcome};
-use crate::hostname;
+use crate::name;
 
 /// The role of a socket, which is the right of whoever has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn parse_admin(line: &str) -> Outcome<Request> {
 fn parse_net(line: &str) -> Outcome<Request> {
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {
-        [net::HOSTNAME, name] => Ok(Request::HostName(hostname::check(name)?)),
+        [net::HOSTNAME, word] => Ok(Request::HostName(name::check(word)?)),
         [net::RESOLV, rest @ ..] => resolv(rest),
         [net::NTP, servers @ ..] if servers.len() > MOST_TIME_SERVERS => {
             Err(Failure::new(format!("at most {MOST_TIME_SERVERS} time servers")))

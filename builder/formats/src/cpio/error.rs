@@ -28,6 +28,8 @@ pub enum Error {
     Unknown(usize),
     /// At this offset begins an archive that the kernel would not find, as it is no multiple of 4.
     Misaligned(usize),
+    /// The segment at this offset grows so much when it is uncompressed that it is made to exhaust memory.
+    Grows(usize),
     /// Reading or writing failed.
     Io(io::Error),
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Error {
             Self::Truncated(path) => write!(f, "the initramfs ends within `{path}`"),
             Self::Unknown(offset) => write!(f, "neither cpio nor zstd at offset `{offset}` of the initramfs"),
             Self::Misaligned(offset) => write!(f, "the archive at offset `{offset}` of the initramfs is not on 4 bytes"),
+            Self::Grows(offset) => write!(f, "what is compressed at offset `{offset}` of the initramfs grows without measure"),
             Self::Io(_) => write!(f, "the initramfs could not be read or written"),
         }
     }

@@ -9,8 +9,13 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const CPIO_MAGIC: &[u8] = b"0707";
 /// The kernel looks for an archive at multiples of this many bytes only.
 const ALIGNMENT: usize = 4;
-/// No segment of ours grows to this many bytes; one that does is an attack on the reader's memory.
-const MOST: u64 = 1 << 32;
+/// Compressed segments together may hold so many times what they take, and [`MARGIN`] besides. What holds more is an attack on the
+/// reader's memory: files of a root hold two to ten times as much.
+const GROWTH: u64 = 256;
+/// What they may hold besides, in bytes: small files can be nothing but zeros.
+const MARGIN: u64 = 2 << 20;
+/// How many bytes are uncompressed before the reader looks how many there are.
+const PIECE: u64 = 1 << 20;
 
 /// One segment as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,20 +51,24 @@ pub fn join<'a, W: Write>(segments: impl IntoIterator<Item = &'a [u8]>, mut out:
 /// Reads all segments of an initramfs.
 pub fn read(initramfs: &[u8]) -> Result<Vec<Segment<'_>>, Error> {
     let mut segments = Vec::new();
-    let mut offset = 0;
+    let (mut offset, mut most) = (0, MARGIN);
     while let Some(rest) = skip_zeros(initramfs, &mut offset) {
-        let (compressed, (entries, size)) = if rest.starts_with(CPIO_MAGIC) {
+        let segment = if rest.starts_with(CPIO_MAGIC) {
             if !offset.is_multiple_of(ALIGNMENT) {
                 return Err(Error::Misaligned(offset));
             }
-            (false, archive::read(rest)?)
+            let (entries, size) = archive::read(rest)?;
+            Segment { compressed: false, size, entries }
         } else if rest.starts_with(&ZSTD_MAGIC) {
-            (true, unzstd(rest)?)
+            let (archive, size) = unzstd(rest, most)?.ok_or(Error::Grows(offset))?;
+            most = most + GROWTH * size as u64 - archive.len() as u64;
+            let entries = archive::read(&archive)?.0.into_iter().map(Entry::into_owned).collect();
+            Segment { compressed: true, size, entries }
         } else {
             return Err(Error::Unknown(offset));
         };
-        segments.push(Segment { compressed, size, entries });
-        offset += size;
+        offset += segment.size;
+        segments.push(segment);
     }
     Ok(segments)
 }
@@ -72,12 +81,19 @@ fn skip_zeros<'a>(bytes: &'a [u8], offset: &mut usize) -> Option<&'a [u8]> {
     Some(&rest[zeros..])
 }
 
-/// Reads the compressed segment at the start of `bytes`: its entries, and how many bytes it takes.
-fn unzstd(bytes: &[u8]) -> Result<(Vec<Entry<'static>>, usize), Error> {
+/// Uncompresses the segment at the start of `bytes`: the archive, and how many bytes it took. `None` when it holds more than `most`
+/// bytes beyond its growth.
+fn unzstd(bytes: &[u8], most: u64) -> Result<Option<(Vec<u8>, usize)>, Error> {
     let mut decoder = zstd::Decoder::with_buffer(bytes)?.single_frame();
     let mut archive = Vec::new();
-    (&mut decoder).take(MOST).read_to_end(&mut archive)?;
-    let size = bytes.len() - decoder.finish().len();
-    let (entries, _) = archive::read(&archive)?;
-    Ok((entries.into_iter().map(Entry::into_owned).collect(), size))
+    loop {
+        let read = (&mut decoder).take(PIECE).read_to_end(&mut archive)?;
+        let size = bytes.len() - decoder.get_ref().len();
+        if archive.len() as u64 > most + GROWTH * size as u64 {
+            return Ok(None);
+        }
+        if read == 0 {
+            return Ok(Some((archive, size)));
+        }
+    }
 }

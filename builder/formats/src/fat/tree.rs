@@ -11,6 +11,10 @@ const VOLUME_LABEL: u8 = 0x08;
 const FOLDER: u8 = 0x10;
 /// The attributes of an entry that holds a part of the long name of the entry behind it.
 const LONG_NAME: u8 = 0x0F;
+/// The most units of a long name: it has up to 20 parts.
+const LONGEST_NAME: usize = 20 * 13;
+/// The longest path that Linux takes.
+const LONGEST_PATH: usize = 4096;
 /// A cluster number from here on ends a chain.
 const END: u32 = 0x0FFF_FFF8;
 
@@ -71,12 +75,19 @@ impl<'a> Tree<'a> {
         let root = self.chain(self.root)?;
         let mut nodes = Vec::new();
         let mut folders = vec![(String::new(), root)];
+        let mut named = 0;
         while let Some((path, extents)) = folders.pop() {
-            let found = self.folder(&path, &extents)?;
-            for node in found.iter().filter(|node| node.is_folder) {
-                folders.push((node.path.clone(), node.extents.clone()));
+            for node in self.folder(&path, &extents)? {
+                // Paths repeat the names of folders. Those of an honest volume do not take more than the volume.
+                named += node.path.len();
+                if named > self.bytes.len() {
+                    return Err(Error::Path(node.path));
+                }
+                if node.is_folder {
+                    folders.push((node.path.clone(), node.extents.clone()));
+                }
+                nodes.push(node);
             }
-            nodes.extend(found);
         }
         Ok(nodes)
     }
@@ -93,7 +104,12 @@ impl<'a> Tree<'a> {
                     (0, _) => return Ok(nodes),
                     (DELETED, _) => long_name.clear(),
                     // The parts of a long name come last one first.
-                    (_, LONG_NAME) => drop(long_name.splice(..0, name_part(entry))),
+                    (_, LONG_NAME) => {
+                        long_name.splice(..0, name_part(entry));
+                        if long_name.len() > LONGEST_NAME {
+                            return Err(Error::Name(path.to_owned()));
+                        }
+                    }
                     (b'.', _) => long_name.clear(),
                     (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name.clear(),
                     _ => nodes.push(self.node(path, entry, &std::mem::take(&mut long_name))?),
@@ -108,13 +124,17 @@ impl<'a> Tree<'a> {
         let size = le::u32_at(entry, 28).expect("the field stands within the entry") as usize;
         let name = if long_name.is_empty() { short_name(entry) } else { String::from_utf16(long_name).ok() };
         let name = name.filter(|name| !name.contains(['/', '\0'])).ok_or_else(|| Error::Name(folder.to_owned()))?;
+        let path = format!("{folder}/{name}");
+        if path.len() > LONGEST_PATH {
+            return Err(Error::Path(path));
+        }
         let is_folder = entry[11] & FOLDER != 0;
         let first = half(20) << 16 | half(26);
         let extents = if first == 0 && size == 0 && !is_folder { Vec::new() } else { self.chain(first)? };
         if !is_folder && size.div_ceil(self.cluster_size) != extents.len() {
             return Err(Error::Cluster(first));
         }
-        Ok(Node { path: format!("{folder}/{name}"), is_folder, extents, size })
+        Ok(Node { path, is_folder, extents, size })
     }
 
     /// Where the clusters of a chain stand. Marks them as used; one that is used already is an error, so no loop is endless.

@@ -6,7 +6,7 @@ use crate::plan::Architecture;
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path};
@@ -50,7 +50,7 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
     }
     let text = read_small(&folder.join("index.json"))?;
     let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
-    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new() };
+    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new(), indexes: BTreeSet::new() };
     reader.image(index, path)
 }
 
@@ -91,11 +91,21 @@ fn read_small(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn expect(found: Digest, descriptor: &Descriptor) -> Result<()> {
+    let found = format!("sha256:{}", found.hex());
+    if found == descriptor.digest {
+        return Ok(());
+    }
+    Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)))
+}
+
 struct Reader<'a> {
     store: &'a Store,
     folder: &'a Path,
     architecture: Architecture,
     blobs: BTreeMap<String, Digest>,
+    /// The indexes inside the first one that were looked into.
+    indexes: BTreeSet<String>,
 }
 
 impl Reader<'_> {
@@ -128,9 +138,8 @@ impl Reader<'_> {
             if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
                 return Ok(Some(descriptor.clone()));
             }
-            if depth > 0 {
-                self.check(descriptor)?;
-                let inner = read_small(&self.path(descriptor)?)?;
+            if depth > 0 && self.indexes.insert(descriptor.digest.clone()) {
+                let inner = self.read(descriptor)?;
                 let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
                 if let Some(found) = self.choose(inner, depth - 1)? {
                     return Ok(Some(found));
@@ -142,23 +151,21 @@ impl Reader<'_> {
 
     fn blob(&mut self, descriptor: &Descriptor) -> Result<Vec<u8>> {
         self.blob_file(descriptor)?;
-        read_small(&self.path(descriptor)?)
+        self.read(descriptor)
     }
 
     fn blob_file(&mut self, descriptor: &Descriptor) -> Result<()> {
-        let digest = self.check(descriptor)?;
+        let digest = self.store.put_file(&self.path(descriptor)?)?;
+        expect(digest, descriptor)?;
         self.blobs.insert(descriptor.digest.clone(), digest);
         Ok(())
     }
 
-    /// Puts a blob into the store, if it is what the descriptor says.
-    fn check(&self, descriptor: &Descriptor) -> Result<Digest> {
-        let digest = self.store.put_file(&self.path(descriptor)?)?;
-        let found = format!("sha256:{}", digest.hex());
-        if found == descriptor.digest {
-            return Ok(digest);
-        }
-        Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)))
+    /// The bytes of a blob, which are what its name says.
+    fn read(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
+        let bytes = read_small(&self.path(descriptor)?)?;
+        expect(Digest::of(&bytes), descriptor)?;
+        Ok(bytes)
     }
 
     fn path(&self, descriptor: &Descriptor) -> Result<std::path::PathBuf> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::produce::action::InputTree;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 use tempfile::TempDir;
@@ -111,6 +112,24 @@ fn no_link_in_a_package_leads_out_of_the_root() {
         Package::new().link("./file", outside.join("secret").to_str().unwrap()).file("./file", 0o644, "changed").put(&store);
     SandboxRoot::unpack(&store, &[over]).unwrap();
     assert_eq!(fs::read_to_string(outside.join("secret")).unwrap(), "secret");
+}
+
+#[test]
+fn what_the_root_gets_of_its_own_follows_no_link_out_of_it() {
+    let (directory, store) = store();
+    let outside = directory.path().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("passwd"), "secret").unwrap();
+    let inside = outside.strip_prefix("/").unwrap().join("keep");
+    let folder = || Package::new().file(inside.to_str().unwrap(), 0o644, "");
+    let file = Package::new().link("./etc/passwd", outside.join("passwd").to_str().unwrap());
+    for package in [file, folder().link("./etc", outside.to_str().unwrap())] {
+        let root = SandboxRoot::unpack(&store, &[package.put(&store)]).unwrap();
+        assert_eq!(fs::read_to_string(outside.join("passwd")).unwrap(), "secret");
+        assert!(!outside.join("group").exists());
+        let etc = if root.path.join("etc").is_symlink() { outside.strip_prefix("/").unwrap() } else { Path::new("etc") };
+        assert!(fs::symlink_metadata(root.path.join(etc).join("passwd")).unwrap().is_file());
+    }
 }
 
 #[test]

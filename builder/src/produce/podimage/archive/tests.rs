@@ -124,6 +124,21 @@ fn an_inner_index_that_names_another_image_is_refused() {
 }
 
 #[test]
+fn an_index_that_is_listed_often_is_read_once() {
+    let bench = Bench::new();
+    let mut entry = bench.image("s390x", b"for s390x");
+    for _ in 0..4 {
+        let index = bench.index(&vec![entry; 300]);
+        entry = bench.blob(INDEX, index.as_bytes());
+    }
+    let index = bench.index(&[entry]);
+    fs::write(bench.layout().join("index.json"), &index).unwrap();
+    let pin = format!("sha256:{}", Digest::of(index.as_bytes()).hex());
+    let error = bench.read(&bench.layout(), &pin, Architecture::Amd64).unwrap_err().to_string();
+    assert!(error.contains("has no image for amd64"), "{error}");
+}
+
+#[test]
 fn an_image_for_another_machine_alone_is_refused() {
     let bench = Bench::new();
     let index = bench.index(&[bench.image("arm64", b"for arm64")]);
