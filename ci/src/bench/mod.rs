@@ -2,6 +2,7 @@
 //! is no fault of the code.
 
 mod build;
+mod handmade;
 mod node;
 
 use crate::site::Site;

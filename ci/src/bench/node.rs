@@ -1,6 +1,6 @@
 //! How long a node takes to be ready, how big it is, and what it needs of memory.
 
-use super::Row;
+use super::{Row, handmade};
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::inside::{self, PROBE};
@@ -28,7 +28,10 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     for phase in boot["phases"].as_array().into_iter().flatten() {
         rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
     }
-    rows.push(Row::time("boot: power-on to the first pod's work, an address", seconds(&boot["addressed"])));
+    let by_hand = handmade::first_pod(site)?;
+    rows.push(Row::time("hand-made node: power-on to a pod's first line", by_hand));
+    let aim = by_hand + seconds(&boot["firmware"]);
+    rows.push(Row::time("boot: power-on to the first pod's work", seconds(&boot["addressed"])).below(aim));
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
     let facts = inside::facts(site, "bench", &[])?;
     let number = |words: &[&str], index: usize| {

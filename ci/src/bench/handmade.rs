@@ -1,0 +1,59 @@
+//! A node of the same programs, put together by hand: the whole root as a compressed cpio archive, a shell script as PID 1, no firmware, no
+//! disk, no network. It is what the start of ours is held against, in the same run.
+
+use crate::image::RECIPE;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// PID 1 and all that it does.
+const INIT: &str = include_str!("handmade/init.sh");
+
+/// What it says when the first line is in the log of a pod.
+const SPOKEN: &str = "handmade: a pod has spoken";
+
+/// Takes the programs out of what the last build left, and makes of them `root.cpio.zst` and `kernel`.
+const ASSEMBLE: &str = "\
+cpio --extract --make-directories --quiet --file \"$1/initramfs.cpio\" 'layers/*'
+for layer in layers/*; do fsck.erofs --extract=root --overwrite \"$layer\" >/dev/null; done
+cp /bin/busybox root/busybox
+cp init.sh root/init
+chmod 755 root/init
+(cd root && find . | cpio --create --format=newc --quiet) | zstd -q -10 -T0 -o root.cpio.zst
+objcopy --dump-section .linux=kernel \"$1/node.efi\" copy.efi";
+
+/// How long it takes from power-on until a pod has written its first line.
+pub fn first_pod(site: &Site) -> Result<Duration> {
+    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    fs::write(folder.path().join("init.sh"), INIT).or_build(|| "cannot write PID 1".to_owned())?;
+    let out = site.project().join("out").join(RECIPE);
+    let mut assemble = Command::new("sh");
+    assemble.args(["-euc", ASSEMBLE, "sh"]).arg(out).current_dir(folder.path());
+    site.finish("bench-handmade", &mut assemble)?;
+    boot(folder.path())
+}
+
+fn boot(folder: &Path) -> Result<Duration> {
+    let mut qemu = Command::new("qemu-system-x86_64");
+    qemu.args(["-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "2048", "-nographic"]);
+    qemu.args(["-no-reboot", "-nic", "none", "-kernel", "kernel", "-initrd", "root.cpio.zst"]);
+    qemu.args(["-append", "console=ttyS0 rootfstype=ramfs loglevel=5 no_timer_check"]);
+    let started = Instant::now();
+    let mut machine = qemu
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .or_build(|| "cannot start QEMU".to_owned())?;
+    let console = BufReader::new(machine.stdout.take().expect("stdout was asked for"));
+    let spoken = console.lines().map_while(|line| line.ok()).any(|line| line.contains(SPOKEN));
+    let time = started.elapsed();
+    // It may have ended by itself already.
+    let _ = machine.kill();
+    machine.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
+    if spoken { Ok(time) } else { Err(Error::build("the hand-made node ended before a pod had spoken")) }
+}
