@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID CAPABILITIES` for all others,
+/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
+/// sets of capabilities for all others,
 /// `memory TOTAL AVAILABLE` in bytes.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
@@ -21,7 +22,7 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         facts.push(match namespace == host {
             true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
-            false => format!("pod {name} {pid} {}", field(&status, "CapEff:")),
+            false => format!("pod {name} {pid} {} {}", field(&status, "CapEff:"), field(&status, "CapBnd:")),
         });
     }
     let memory = fs::read_to_string(proc.join("meminfo"))?;
