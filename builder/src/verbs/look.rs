@@ -2,8 +2,8 @@
 
 use super::Session;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Releases, Strictness, resolve};
-use serde_json::json;
+use crate::plan::{self, Plan, Releases, Strictness, resolve};
+use serde_json::{Value, json};
 
 /// `osbuild check`
 pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
@@ -26,9 +26,33 @@ pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
 pub fn plan(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
     let text = plan.print();
-    let json = || text.parse::<toml::Table>().ok().and_then(|table| serde_json::to_value(table).ok()).unwrap_or_default();
+    let json = || {
+        let mut json = as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
+        json["origins"] = origins(&plan);
+        json
+    };
     session.data(json, || text.trim_end().to_owned());
     Ok(())
+}
+
+/// A document of TOML in JSON. Dates, which JSON has not, become text.
+fn as_json(value: toml::Value) -> Value {
+    match value {
+        toml::Value::Table(table) => table.into_iter().map(|(name, value)| (name, as_json(value))).collect(),
+        toml::Value::Array(values) => values.into_iter().map(as_json).collect(),
+        toml::Value::Datetime(date) => Value::from(date.to_string()),
+        toml::Value::String(text) => Value::from(text),
+        toml::Value::Integer(number) => Value::from(number),
+        toml::Value::Float(number) => Value::from(number),
+        toml::Value::Boolean(yes) => Value::from(yes),
+    }
+}
+
+/// Where each value was written, which the printed plan says in comments: `"kernel.options.EROFS_FS": "FILE:LINE"`.
+fn origins(plan: &Plan) -> Value {
+    let options = plan.kernel.options.iter().map(|(name, option)| (format!("kernel.options.{name}"), &option.origin));
+    let all = plan.origins.iter().map(|(name, origin)| (name.clone(), origin)).chain(options);
+    all.map(|(name, origin)| (name, Value::from(origin.to_string()))).collect()
 }
 
 /// `osbuild skew`

@@ -28,6 +28,7 @@ mod http;
 mod interrupted;
 mod lacking;
 mod locks;
+mod plans;
 mod scratch;
 mod terminal;
 mod updates;

@@ -1,0 +1,37 @@
+//! What `osbuild plan` gives to programs.
+
+use super::scratch::{RECIPE, Scratch};
+use serde_json::Value;
+
+/// An exception from the kubelet's peg, the one value of a recipe that is a date.
+const EXCEPTION: &str = "\n[kubernetes.exception]\nreason = \"a test\"\nuntil = 2027-01-31\n";
+
+#[test]
+fn a_plan_as_json_says_of_each_value_where_it_was_written() {
+    let scratch = Scratch::new();
+    let said = scratch.osbuild(&["plan", RECIPE, "--json"]).data;
+    let plan: Value = serde_json::from_str(&said).unwrap();
+    let origins = plan["origins"].as_object().unwrap();
+    let mut seen = 0;
+    for section in ["board", "kernel.options"] {
+        let values = section.split('.').fold(&plan, |value, key| &value[key]).as_object().unwrap();
+        for name in values.iter().filter(|(name, value)| *name != "name" && !value.is_object()).map(|(name, _)| name) {
+            let origin = origins[&format!("{section}.{name}")].as_str().unwrap();
+            let (file, line) = origin.split_once(':').unwrap();
+            let line = scratch.read(file).lines().nth(line.parse::<usize>().unwrap() - 1).unwrap().to_owned();
+            assert!(line.contains(name.as_str()), "{section}.{name}: {origin}: {line}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 5, "{said}");
+}
+
+#[test]
+fn a_date_is_a_date_in_json() {
+    let scratch = Scratch::new();
+    let recipe = format!("recipes/{RECIPE}.toml");
+    let text = scratch.read(&recipe) + EXCEPTION;
+    std::fs::write(scratch.project().join(recipe), text).unwrap();
+    let plan: Value = serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).data).unwrap();
+    assert_eq!(plan["kubernetes"]["exception"]["until"], "2027-01-31");
+}
