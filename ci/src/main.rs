@@ -43,6 +43,7 @@ const CHECKS: &[Check] = &[
         run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
     },
     Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+    Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },

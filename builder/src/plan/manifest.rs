@@ -12,6 +12,8 @@ pub(super) struct Manifest {
     pub containers: Vec<String>,
     /// Every image, in order of name.
     pub images: Vec<String>,
+    /// Whether it has the node's network, and so needs no network plugin.
+    pub host_network: bool,
 }
 
 #[derive(Deserialize)]
@@ -34,6 +36,8 @@ struct Spec {
     containers: Vec<Container>,
     #[serde(default)]
     init_containers: Vec<Container>,
+    #[serde(default)]
+    host_network: bool,
 }
 
 #[derive(Deserialize)]
@@ -70,6 +74,7 @@ pub(super) fn read(text: &str) -> Result<Manifest, Vec<String>> {
         name: pod.metadata.name,
         containers: pod.spec.containers.iter().map(|container| container.name.clone()).collect(),
         images: images.into_iter().cloned().collect(),
+        host_network: pod.spec.host_network,
     })
 }
 

@@ -86,7 +86,7 @@ pub struct Plan<L = Unlocked> {
     pub wanted: Wanted,
     /// Where each resolved value was written.
     pub origins: Origins,
-    /// What the user should act on some day. It never changes what is built.
+    /// What the user should know of, or act on some day. It never changes what is built.
     pub warnings: Vec<String>,
     /// [`Unlocked`], or the lock that pins all that is wanted.
     pub lock: L,

@@ -180,6 +180,19 @@ fn a_recipe_that_does_not_exist_suggests_the_nearest() {
 }
 
 #[test]
+fn a_pod_that_waits_for_a_network_plugin_is_warned_of() {
+    assert_eq!(resolve(&changed(&[])).warnings, [""; 0]);
+    let waits = changed(&[("recipes/hello.yaml", "  hostNetwork: true\n", "")]);
+    assert_eq!(
+        resolve(&waits).warnings,
+        [
+            "pod `hello` has no `hostNetwork: true` in `recipes/hello.yaml`: it waits until a cluster gives the node a network plugin, \
+             and READY waits with it"
+        ]
+    );
+}
+
+#[test]
 fn check_finds_what_no_recipe_uses() {
     let mut project = crate::project();
     project.files.insert("boards/spare.toml".into(), b"architecture = \"amd64\"\n".to_vec());

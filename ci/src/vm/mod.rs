@@ -7,4 +7,5 @@ pub mod interrupted;
 pub mod joins;
 mod kept;
 mod node;
+pub mod own;
 pub mod refusals;

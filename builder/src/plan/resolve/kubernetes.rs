@@ -15,7 +15,7 @@ impl Resolver<'_> {
         binaries: Option<&[Binary; 7]>,
         today: Date,
         strictness: Strictness,
-    ) -> Option<(Kubernetes, Vec<String>)> {
+    ) -> Option<Kubernetes> {
         let releases = self.releases();
         let version = |name: BinaryName| {
             let found = binaries?.iter().find(|binary| binary.name == name)?;
@@ -32,17 +32,16 @@ impl Resolver<'_> {
             self.note(format!("kubernetes.{key}"), &entry.key);
         }
         let fits = self.fits(binaries);
-        let mut warnings = Vec::new();
         for finding in skew::judge(&kubernetes, &releases?, &fits, today) {
             let place = spot(recipe, finding.about).map(Spot::place);
             match (finding.severity, strictness) {
                 (Severity::Refused, _) | (Severity::Dated, Strictness::Lock) => {
                     self.problems.push(crate::error::Problem { place, ..finding.problem });
                 }
-                _ => warnings.push(finding.problem.message),
+                _ => self.warnings.push(finding.problem.message),
             }
         }
-        Some((kubernetes, warnings))
+        Some(kubernetes)
     }
 
     fn releases(&mut self) -> Option<Releases> {

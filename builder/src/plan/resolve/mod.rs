@@ -33,6 +33,8 @@ pub(super) struct Resolver<'p> {
     pub problems: Vec<Problem>,
     /// Where values were written.
     pub origins: Origins,
+    /// What the user should know of, or act on some day.
+    pub warnings: Vec<String>,
 }
 
 impl Resolver<'_> {
@@ -96,12 +98,19 @@ fn unique(problems: Vec<Problem>) -> Vec<Problem> {
 
 impl<'p> Resolver<'p> {
     fn new(project: &'p Project) -> Self {
-        Resolver { project, components: Components::new(project), problems: Vec::new(), origins: Origins::new() }
+        Resolver {
+            project,
+            components: Components::new(project),
+            problems: Vec::new(),
+            origins: Origins::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// The plan, or nothing together with at least one problem.
     fn plan(&mut self, name: &str, today: Date, strictness: Strictness) -> Option<Plan> {
         self.origins.clear();
+        self.warnings.clear();
         let Some(recipe) = RECIPES.read(self.project, name, &mut self.problems) else {
             let absent = RECIPES.absent(self.project, name);
             self.problems.push(absent);
@@ -116,7 +125,7 @@ impl<'p> Resolver<'p> {
         let files = self.files(&recipe);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
-        let (kubernetes, warnings) = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
+        let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let (architecture, board, _) = board?;
         let (kernel, binaries, pause) = (kernel?, binaries?, pause?);
         let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, (&pods, &pause))?;
@@ -132,7 +141,7 @@ impl<'p> Resolver<'p> {
             kubernetes,
             wanted,
             origins: std::mem::take(&mut self.origins),
-            warnings,
+            warnings: std::mem::take(&mut self.warnings),
             lock: Unlocked,
         })
     }

@@ -58,6 +58,11 @@ impl Resolver<'_> {
         };
         let images = if images.is_empty() { self.archives(&entry.node, &manifest)? } else { images };
         self.is_whole(name, &path, &named, &manifest, &images);
+        if !manifest.host_network {
+            let why = format!("pod `{name}` has no `hostNetwork: true` in `{path}`");
+            self.warnings
+                .push(format!("{why}: it waits until a cluster gives the node a network plugin, and READY waits with it"));
+        }
         let text = text.to_owned();
         Some(Pod { name: name.to_owned(), manifest: text, containers: manifest.containers, images })
     }
