@@ -1,11 +1,12 @@
 //! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
 //! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json]`: measures.
+//! `cargo ci bench [cold] [--json]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
 
 mod bench;
 mod cargo;
 mod check;
 mod dependencies;
+mod fuzz;
 mod image;
 mod oracles;
 mod readers;
@@ -52,6 +53,7 @@ const CHECKS: &[Check] = &[
 /// What `cargo ci full` checks besides, because it takes longer than people wait.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
+    Check { name: "fuzz", run: fuzz::nothing_is_found },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
     let yes = !flags.is_empty();
     let done = match words.split_first() {
         Some((word, rest)) if word == "bench" => bench(&report, yes, rest),
+        Some((word, rest)) if word == "fuzz" && !rest.is_empty() => fuzz(&report, yes, rest),
         _ => ci(&report, yes, &words),
     };
     match done {
@@ -89,6 +92,11 @@ fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     }
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     bench::bench(&site(report, yes)?, has("cold"), has("--json"))?;
+    Ok(true)
+}
+
+fn fuzz(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
+    fuzz::longer(&site(report, yes)?, words)?;
     Ok(true)
 }
 

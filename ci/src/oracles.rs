@@ -14,6 +14,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),
     ("faketime", "faketime", "gives a build another clock"),
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
+    ("g++", "g++", "compiles the fuzzer"),
     ("git", "git", "lists the files of the checkout"),
     ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
     ("losetup", "mount", "lends the block devices that `mount` is tested on"),

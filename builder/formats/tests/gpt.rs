@@ -350,6 +350,50 @@ proptest! {
     }
 }
 
+/// Lets the header in this sector say that its entries begin in sector `array` and which sectors are usable, and makes its checksum right.
+fn move_entries(disk: &mut [u8], header: u64, array: u64, usable: [u64; 2]) {
+    let header = &mut disk[header as usize * 512..][..92];
+    for (offset, sector) in [(40, usable[0]), (48, usable[1]), (72, array)] {
+        header[offset..offset + 8].copy_from_slice(&sector.to_le_bytes());
+    }
+    header[16..20].fill(0);
+    let sum = crc32fast::hash(header);
+    header[16..20].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn a_copy_whose_entries_stand_where_the_other_copy_is_written_is_no_copy() {
+    let (mut sound, geometry) = node_disk(512, 5);
+    let table = Table { partitions: Vec::new(), ..node_table(512) };
+    read(&sound, geometry).unwrap().change_to(&table).unwrap().iter().for_each(|write| apply(&mut sound, write));
+    let (first, last) = (1, geometry.last());
+    for (own, other, array) in [(first, last, geometry.last_usable() + 1), (last, first, 2)] {
+        for usable in [[geometry.first_usable(), geometry.last_usable()], [last, 0]] {
+            let mut disk = sound.clone();
+            move_entries(&mut disk, own, array, usable);
+            let label = read(&disk, geometry).unwrap();
+            assert_eq!(label.table(), &table);
+            assert_ne!(label.health(), Health::Sound);
+            disk[other as usize * 512] ^= 1;
+            assert!(read(&disk, geometry).is_err(), "a repair would break it before there is another");
+        }
+    }
+}
+
+#[test]
+fn entries_that_a_tool_has_put_further_behind_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![0; 8 << 20]).unwrap();
+    tool("gdisk", Command::new("sgdisk").args(["-n", "1:2048:4095", "-j", "512"]).arg(&path));
+    let mut disk = std::fs::read(&path).unwrap();
+    let geometry = Geometry::new(512, 8 << 20).unwrap();
+    let label = read(&disk, geometry).unwrap();
+    assert_eq!(label.health(), Health::Sound);
+    disk[geometry.last() as usize * 512] ^= 1;
+    assert_eq!(read(&disk, geometry).unwrap().table(), label.table());
+}
+
 /// Flips a bit of the disk, counted from its start.
 fn flip(disk: &mut [u8], bit: usize) {
     disk[bit / 8] ^= 1 << (bit % 8);

@@ -29,6 +29,8 @@ pub enum Error {
         /// Bytes of each.
         size: u32,
     },
+    /// An array begins in this sector, outside of the place that its copy of the table has for it.
+    ArrayPlace(u64),
     /// An array's checksum is wrong.
     ArrayChecksum,
     /// A header refers to this sector, which the disk does not have.
@@ -58,6 +60,9 @@ impl fmt::Display for Error {
             }
             Self::Array { entries, size } => {
                 write!(f, "the partition table has `{entries}` entries of `{size}` bytes instead of 128 of 128")
+            }
+            Self::ArrayPlace(sector) => {
+                write!(f, "the partition table has its entries in sector `{sector}`, outside of their place")
             }
             Self::ArrayChecksum => write!(f, "the checksum of the partition table's entries is wrong"),
             Self::BeyondDisk(sector) => write!(f, "the partition table refers to sector `{sector}`, past the disk's end"),

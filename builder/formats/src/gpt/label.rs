@@ -150,6 +150,9 @@ impl Copy {
         if crc32fast::hash(&array) != header.array_crc {
             return Err(Error::ArrayChecksum);
         }
+        if !array_is_apart(&header, geometry) {
+            return Err(Error::ArrayPlace(header.array));
+        }
         let table = Table::decode(header.disk_guid, &array)?;
         table.check(header.first_usable.max(geometry.first_usable()), header.last_usable.min(geometry.last()))?;
         Ok(Self { header, array, table })
@@ -160,6 +163,17 @@ impl Copy {
         let size = geometry.sector_size();
         let array = Write { offset: self.header.array * size, bytes: self.array.clone() };
         [array, Write { offset: self.header.own * size, bytes: self.header.encode(size) }]
+    }
+}
+
+/// Whether the array stands between its header and the usable sectors (UEFI 2.10, 5.3.1), and not where the other copy is
+/// written: else no write to that copy would leave this one good. The array ends on the disk, as it was read.
+fn array_is_apart(header: &Header, geometry: Geometry) -> bool {
+    let (start, end) = (header.array, header.array + geometry.array_sectors());
+    if header.own == 1 {
+        start > header.own && end <= header.first_usable && end <= geometry.last_usable() + 1
+    } else {
+        end <= header.own && start > header.last_usable && start >= geometry.first_usable()
     }
 }
 

@@ -236,11 +236,16 @@ impl Client {
         }
     }
 
+    /// Takes a lease. One that expired on its way, as to a machine that slept, leaves everything as it was: the question is asked again.
     fn ack(&mut self, message: &Message, exchange: Exchange, now: Duration, actions: &mut Vec<Action>) {
         match Terms::read(message) {
             Ok(terms) => {
                 let held = Held { terms: terms.clone(), since: exchange.sent };
                 let left = held.when(|it| it.expire).map(|expiry| expiry.saturating_sub(now));
+                if left == Some(Duration::ZERO) {
+                    actions.push(Action::Note("a lease is passed over: it has expired on its way".to_owned()));
+                    return;
+                }
                 (self.last, self.held, self.refusals, self.state) = (Some(terms.address), Some(held), 0, State::Bound);
                 actions.push(Action::Apply(terms, left));
             }

@@ -2,8 +2,8 @@
 
 /// The longest name of a domain (RFC 1035, 2.3.4).
 const LONGEST_DOMAIN: usize = 253;
-/// The longest host name that Linux keeps.
-const LONGEST_HOST_NAME: usize = 64;
+/// The longest host name that `init` takes: it is also a value of a Kubernetes label. Linux itself keeps one byte more.
+const LONGEST_HOST_NAME: usize = 63;
 const LONGEST_LABEL: usize = 63;
 
 /// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants the name of a node.
@@ -82,6 +82,9 @@ mod tests {
             assert_eq!(host_name(bad), None, "{bad:?}");
         }
         assert_eq!(host_name(&[b'a'; 64]), None, "a label has at most 63 letters");
+        let longest = format!("{}.example", "a".repeat(55));
+        assert_eq!(host_name(longest.as_bytes()), Some(longest.clone()));
+        assert_eq!(host_name(format!("a{longest}").as_bytes()), None, "`init` refuses more than 63 bytes");
     }
 
     #[test]

@@ -245,6 +245,21 @@ fn a_machine_that_slept_past_expiry_does_not_renew() {
 }
 
 #[test]
+fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
+    let mut scene = Scene::bound();
+    scene.handle(Event::CarrierLost);
+    scene.now += Duration::from_secs(990);
+    let request = sent(&scene.handle(Event::CarrierUp)).1;
+    scene.now += Duration::from_secs(5);
+    let mut short = answer(&request, Kind::Ack, ADDRESS, SERVER);
+    short.options.retain(|(code, _)| *code != code::LEASE_TIME);
+    let actions = scene.hear(&short.with(code::LEASE_TIME, &4u32.to_be_bytes()));
+    assert_eq!(actions[0], Action::Note("a lease is passed over: it has expired on its way".to_owned()));
+    assert_eq!(sent(&actions).1.kind(), Some(Kind::Request), "the question is asked again");
+    assert!(scene.client.terms().is_some(), "the lease before it has not expired");
+}
+
+#[test]
 fn a_refused_renewal_gives_the_address_up_at_once() {
     let mut scene = Scene::bound();
     let request = sent(&scene.pass()).1;

@@ -1,0 +1,17 @@
+//! libFuzzer's program for every target: `FUZZ_TARGET` names the one that it runs. Its arguments are libFuzzer's own.
+
+#![no_main]
+
+use std::sync::LazyLock;
+
+use fuzz::Target;
+use libfuzzer_sys::fuzz_target;
+
+static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+    let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
+    fuzz::find(&name).unwrap_or_else(|| panic!("`FUZZ_TARGET` is `{name}`, which is no target"))
+});
+
+fuzz_target!(|input: &[u8]| {
+    TARGET.check(input);
+});

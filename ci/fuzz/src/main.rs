@@ -1,0 +1,49 @@
+//! `fuzz seeds FOLDER`: writes what the fuzzer begins with into a folder a target, and prints the targets' names.
+//! `fuzz replay TARGET FILE…`: gives files to one target; a property that does not hold is a panic.
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: fuzz seeds FOLDER\n       fuzz replay TARGET FILE...";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let done = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["seeds", folder] => seeds(Path::new(folder)),
+        ["replay", target, ref files @ ..] if !files.is_empty() => replay(target, files),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn seeds(folder: &Path) -> Result<(), Box<dyn Error>> {
+    for target in fuzz::TARGETS {
+        let folder = folder.join(target.name);
+        fs::create_dir_all(&folder)?;
+        for (number, seed) in (target.seeds)().into_iter().enumerate() {
+            fs::write(folder.join(format!("seed-{number}")), seed)?;
+        }
+        println!("{}", target.name);
+    }
+    Ok(())
+}
+
+fn replay(name: &str, files: &[&str]) -> Result<(), Box<dyn Error>> {
+    let target = fuzz::find(name).ok_or_else(|| format!("`{name}` is no target"))?;
+    for file in files {
+        let answer = target.check(&fs::read(file)?);
+        println!("{file}: {answer:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! The serial console of a node that `osbuild run` shows.
+
+use osbuild::ship::console::{Console, Event, Line};
+
+use crate::target::{Answer, Memory, Target};
+
+/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the rest.
+pub const TARGET: Target = Target { name: "console", seeds, run, memory: Memory::per_byte(256) };
+
+fn run(input: &[u8]) -> Answer {
+    let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
+    let lines = lines(bytes, usize::from(*size).max(1));
+    assert_eq!(lines, self::lines(bytes, bytes.len().max(1)), "lines do not depend on the pieces in which they come");
+    for Line { text, event } in &lines {
+        assert!(text.chars().all(|c| c == '\t' || !c.is_ascii_control()), "{text:?}");
+        if let Some(Event::Phase { seconds, .. }) = event {
+            assert!(seconds.is_finite());
+        }
+    }
+    if lines.iter().any(|line| line.event.is_some()) { Answer::Taken } else { Answer::Refused }
+}
+
+fn lines(bytes: &[u8], size: usize) -> Vec<Line> {
+    let mut console = Console::default();
+    let mut lines: Vec<Line> = bytes.chunks(size).flat_map(|piece| console.feed(piece)).collect();
+    lines.extend(console.rest());
+    lines
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let said = "\u{1b}[2J\u{1b}[01;01HBdsDxe: start\r\n[    4.01] init: phase mounts 4.013\r\ninit: address 10.0.2.15/24 on eth0\n\
+                init: memory: too little: 900 MiB\ninit: READY 18.9\ninit: FAILED data: no disk\nKernel panic - not syncing: VFS\n\
+                UEFI Interactive Shell v2.2\nno end";
+    [1, 7, 200].map(|size| [&[size], said.as_bytes()].concat()).into()
+}

@@ -1,0 +1,37 @@
+//! Names as DHCP servers send them: they end up in the host name and in resolv.conf.
+
+use init::verbs::{self, Role};
+use osbuild_abi::sockets::net;
+use pod_dhcp::names;
+
+use crate::target::{Answer, Memory, Target};
+
+/// See the module. A search list may name the same domain again and again in two bytes.
+pub const TARGET: Target = Target { name: "dhcp_names", seeds, run, memory: Memory::per_byte(1024) };
+
+fn run(input: &[u8]) -> Answer {
+    if let Some(name) = names::host_name(input) {
+        assert_eq!(names::host_name(name.as_bytes()).as_ref(), Some(&name));
+        taken(&format!("{} {name}", net::HOSTNAME));
+    }
+    let list = names::search_list(input);
+    for name in list.iter().flatten().chain(&names::domain(input)) {
+        assert_eq!(names::domain(name.as_bytes()).as_ref(), Some(name));
+        taken(&format!("{} {} {name}", net::RESOLV, net::SEARCH));
+    }
+    if list.is_some() { Answer::Taken } else { Answer::Refused }
+}
+
+fn taken(line: &str) {
+    assert!(verbs::parse(Role::Net, line).is_ok(), "`init` refuses `{line}`");
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    vec![
+        b"\x03eng\x05apple\x03com\0\x09marketing\xc0\x04".to_vec(),
+        b"\x01a\0\xc0\0\xc0\0\xc0\x03".to_vec(),
+        b"Node-1.example.org.\0".to_vec(),
+        b"a_b.example".to_vec(),
+        [b"a.".repeat(31), b"b".to_vec()].concat(),
+    ]
+}

@@ -1,0 +1,38 @@
+//! Files that `osbuild inspect` is given: an initramfs or a UKI with one. (Disks: see `gpt` and `fat`.)
+
+use std::fs;
+
+use osbuild::ship::inspect::inspect;
+use osbuild_formats::cpio::{self, Entry};
+
+use super::{erofs, pe};
+use crate::target::{Answer, Memory, Target};
+
+/// See the module.
+pub const TARGET: Target = Target { name: "inspect", seeds, run, memory: Memory { base: 8 << 20, per_byte: 2048 } };
+
+const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {"a": "1"},
+    "pods": {}, "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 4, "sha256": "cd" }] }"#;
+
+fn run(input: &[u8]) -> Answer {
+    let file = tempfile::NamedTempFile::new().expect("there is a folder for files of this moment");
+    fs::write(file.path(), input).expect("a file can be written");
+    let found = inspect(file.path());
+    if let Ok(found) = &found {
+        assert_eq!(found.size, input.len() as u64);
+        assert!(!found.to_string().is_empty());
+    }
+    Answer::of(&found)
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let layer = erofs::image(&[]);
+    let entries = [
+        Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()),
+        Entry::directory("/layers", 0o755),
+        Entry::file("/layers/00-base.erofs", 0o444, layer.as_slice()),
+    ];
+    let initramfs = cpio::write(&entries, Vec::new()).expect("the entries are sound");
+    let packed = cpio::compress(&initramfs, 3, 1, Vec::new()).expect("memory can be written");
+    vec![initramfs.clone(), packed, pe::uki_with(&initramfs)]
+}

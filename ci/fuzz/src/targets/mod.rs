@@ -1,0 +1,48 @@
+//! The table of targets, and a module for each.
+
+mod cargo_lock;
+mod console;
+mod cpio;
+mod deb;
+mod dhcp_lease;
+mod dhcp_message;
+mod dhcp_names;
+mod doors;
+mod erofs;
+mod fat;
+mod gpt;
+mod inspect;
+mod lock;
+mod mount;
+mod node_text;
+mod oci;
+mod package;
+mod pe;
+mod recipe;
+mod sources;
+
+use crate::target::Target;
+
+/// All targets: those of the formats, of the node, and of the builder.
+pub const TARGETS: &[Target] = &[
+    gpt::TARGET,
+    fat::TARGET,
+    cpio::TARGET,
+    erofs::TARGET,
+    pe::TARGET,
+    doors::TARGET,
+    node_text::TARGET,
+    dhcp_message::TARGET,
+    dhcp_names::TARGET,
+    dhcp_lease::TARGET,
+    mount::TARGET,
+    deb::TARGET,
+    package::TARGET,
+    oci::TARGET,
+    sources::TARGET,
+    cargo_lock::TARGET,
+    lock::TARGET,
+    recipe::TARGET,
+    console::TARGET,
+    inspect::TARGET,
+];

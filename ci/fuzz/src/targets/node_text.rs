@@ -1,0 +1,57 @@
+//! Texts that the node reads and the kernel, the firmware or the builder have written: the table of mounts with names that pods gave,
+//! the command line, the list of pods, a firmware variable.
+
+use std::os::unix::ffi::OsStrExt;
+
+use init::{mountinfo, variable};
+use osbuild_abi::{cmdline, pods};
+
+use crate::target::{Answer, Memory, Target};
+
+/// See the module.
+pub const TARGET: Target = Target { name: "node_text", seeds, run, memory: Memory::per_byte(64) };
+
+fn run(input: &[u8]) -> Answer {
+    mount_points(input);
+    if let Some(guid) = variable::guid(input) {
+        assert_eq!((guid.len(), guid.to_lowercase()), (36, guid.clone()));
+    }
+    let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
+    for key in [cmdline::EPOCH, cmdline::MIN_RAM_MIB] {
+        let found = cmdline::value(text, key);
+        let last = text.split_ascii_whitespace().rfind(|word| word.starts_with(&format!("{key}=")));
+        assert_eq!(found.map(|value| format!("{key}={value}")).as_deref(), last);
+    }
+    for pod in pods::parse(text) {
+        assert!(!pod.name.is_empty() && !pod.name.contains([' ', '\n']), "{:?}", pod.name);
+        assert!(pod.containers().all(|name| !name.is_empty()));
+    }
+    Answer::Taken
+}
+
+/// No table makes it fail, and a mount point of any name is found.
+fn mount_points(input: &[u8]) {
+    mountinfo::above_root(input);
+    let name: Vec<u8> = input.iter().copied().filter(|byte| *byte != 0).collect();
+    let path = [b"/data/x", name.as_slice()].concat();
+    let table = [b"1 0 0:1 / ", escaped(&path).as_slice(), b" rw - tmpfs tmpfs rw\n"].concat();
+    let found = mountinfo::above_root(&table);
+    assert!(matches!(found.as_slice(), [only] if only.as_os_str().as_bytes() == path), "{found:?}");
+}
+
+/// A path as the kernel writes it (`mangle_path` with the characters of `show_mountinfo`).
+fn escaped(path: &[u8]) -> Vec<u8> {
+    path.iter()
+        .flat_map(|byte| if b" \t\n\\".contains(byte) { format!("\\{byte:03o}").into_bytes() } else { vec![*byte] })
+        .collect()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let guid = "4A67B082-0A4C-41CF-B6C7-440B29BB8C4F\0".encode_utf16().flat_map(u16::to_le_bytes);
+    vec![
+        b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
+        b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
+        b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n6 5 0:9 / /var/lib/a\\040b rw shared:1 - tmpfs tmpfs rw\n".to_vec(),
+        [6, 0, 0, 0].into_iter().chain(guid).collect(),
+    ]
+}

@@ -1,0 +1,46 @@
+//! A folder of exported sources, which `build --sources` and `sources import` take from anybody.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use osbuild::produce::digest::Digest;
+use osbuild::produce::exported::Exported;
+use osbuild::produce::store::Store;
+use osbuild::report::{Color, Report, Verbosity};
+
+use crate::documents::{self, Document, END, LIE};
+use crate::target::{Answer, Memory, Target};
+
+/// See the module. An input is documents, of which the first is the list.
+pub const TARGET: Target = Target { name: "sources", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
+
+/// Says nothing.
+static REPORT: LazyLock<Report> = LazyLock::new(|| Report::new(Verbosity::Quiet, Color::Never));
+
+fn run(input: &[u8]) -> Answer {
+    let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
+    let exported = folder.path().join("exported");
+    fs::create_dir_all(exported.join("sha256")).expect("a folder can be made");
+    fs::write(folder.path().join("secret"), "secret").expect("a file can be written");
+    let documents = documents::read(input);
+    let Some((list, others)) = documents.split_first() else { return Answer::Refused };
+    fs::write(exported.join("sources.json"), &list.bytes).expect("a file can be written");
+    for Document { name, bytes } in others {
+        fs::write(exported.join("sha256").join(name), bytes).expect("a file can be written");
+    }
+    let store = Store::open(folder.path().join("store")).expect("a store can be made");
+    let taken = Exported::at(&exported).import(&store, &REPORT);
+    assert_eq!(store.find(&Digest::of(b"secret").hex()), None, "nothing from outside of the folder is taken");
+    if let Ok(moved) = taken {
+        let there = others.iter().filter(|other| store.find(&other.name).is_some()).count();
+        assert!(there <= moved.count && (there > 0 || moved.count == 0));
+    }
+    Answer::of(&taken)
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let entry = |digest: &str| format!(r#"{{"name":"a 1.0 amd64","digest":"sha256:{digest}","size":5,"kind":"debian"}}"#);
+    let whole = format!("[{},{}]", entry("@1"), entry("@2"));
+    let join = |end: u8| [whole.as_bytes(), b"one", b"two"].join(&end);
+    vec![join(END), join(LIE), format!("[{}]", entry("../../secret")).into_bytes()]
+}

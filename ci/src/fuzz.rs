@@ -1,0 +1,173 @@
+//! The fuzz targets of `ci/fuzz`, each for a while: with what was found useful before, with seeds, and with what once was a mistake.
+//!
+//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that sees this machine and can write to its corpus alone.
+
+use crate::check::Verdict;
+use crate::site::{Ran, Site};
+use osbuild::error::{Context, Error, Kind, Problem, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How long the check runs each target, in seconds.
+const SECONDS: u32 = 20;
+
+/// How long one input may take, in seconds. A second is what the slowest takes on a machine that does much else.
+const LONGEST: u32 = 10;
+
+/// How much memory a target may take, in MiB: what it holds itself, and what decoders in C take for one input.
+const MEMORY: u32 = 1024;
+
+/// The coverage that guides libFuzzer, as LLVM's passes make it, and the comparisons that show it what parsers look for.
+const FLAGS: [&str; 6] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// What libFuzzer says before the number of inputs that it has run.
+const EXECUTIONS: &str = "stat::number_of_executed_units:";
+
+/// What it says before the path of an input for which a property does not hold.
+const WRITTEN: &str = "Test unit written to ";
+
+/// No target finds anything in the time that the check gives it.
+pub fn nothing_is_found(site: &Site) -> Result<Verdict> {
+    Fuzzer::ready(site)?.run(&[], SECONDS)
+}
+
+/// `cargo ci fuzz [SECONDS] [TARGET…]`: as long as the words say, for the targets that they name.
+///
+/// # Errors
+/// A property does not hold.
+pub fn longer(site: &Site, words: &[String]) -> Result<()> {
+    let (mut names, mut seconds) = (Vec::new(), SECONDS);
+    for word in words {
+        match word.parse() {
+            Ok(number) => seconds = number,
+            Err(_) => names.push(word.as_str()),
+        }
+    }
+    let verdict = Fuzzer::ready(site)?.run(&names, seconds)?;
+    site.report.data(&verdict.said);
+    if verdict.problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, verdict.problems)) }
+}
+
+/// The targets, compiled, and their seeds.
+struct Fuzzer<'a> {
+    site: &'a Site<'a>,
+    program: PathBuf,
+    /// Where seeds, corpora and what is found are: in folders of the targets' names.
+    folder: PathBuf,
+    targets: Vec<String>,
+}
+
+impl<'a> Fuzzer<'a> {
+    fn ready(site: &'a Site<'a>) -> Result<Self> {
+        let folder = site.root.join("out/ci/fuzz");
+        let seeds = folder.join("seeds");
+        if seeds.exists() {
+            fs::remove_dir_all(&seeds).or_build(|| format!("cannot remove `{}`", seeds.display()))?;
+        }
+        let mut make = site.cargo();
+        make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"]).arg(&seeds);
+        let said = site.finish("fuzz-seeds", &mut make)?.said;
+        let targets = said.lines().map(str::to_owned).collect();
+        Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
+    }
+
+    /// Runs the targets of these names, or all if there are none, one after the other.
+    fn run(&self, names: &[&str], seconds: u32) -> Result<Verdict> {
+        if let Some(name) = names.iter().find(|name| !self.targets.iter().any(|target| target == *name)) {
+            return Err(
+                Error::usage(format!("`{name}` is no target")).hint(format!("the targets are: {}", self.targets.join(", ")))
+            );
+        }
+        let (mut executions, mut verdict) = (0, Verdict::default());
+        let chosen = self.targets.iter().filter(|target| names.is_empty() || names.contains(&target.as_str()));
+        for target in chosen {
+            let ran = self.site.run(&format!("fuzz-{target}"), &mut self.command(target, seconds)?)?;
+            executions += self::executions(&ran.said);
+            match self.problem(target, &ran) {
+                None => verdict.passed += 1,
+                Some(problem) => verdict.problems.push(problem),
+            }
+        }
+        verdict.said = format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
+        Ok(verdict)
+    }
+
+    /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added there.
+    fn command(&self, target: &str, seconds: u32) -> Result<Command> {
+        let [corpus, found] = ["corpus", "found"].map(|name| self.folder.join(name).join(target));
+        for folder in [&corpus, &found] {
+            fs::create_dir_all(folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
+        }
+        let regressions = self.site.root.join("ci/fuzz/regressions").join(target);
+        let mut command = Command::new("bwrap");
+        command.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+        // The memory of `/dev/shm` is where it makes files of its own.
+        command.args(["--setenv", "TMPDIR", "/dev/shm", "--setenv", "FUZZ_TARGET", target]);
+        for folder in [&corpus, &found] {
+            command.arg("--bind").args([folder, folder]);
+        }
+        command.arg("--").arg(&self.program).arg(&corpus).arg(self.folder.join("seeds").join(target));
+        command.args(regressions.is_dir().then_some(regressions));
+        command.arg(format!("-max_total_time={seconds}")).arg(format!("-artifact_prefix={}/", found.display()));
+        command.args([format!("-timeout={LONGEST}"), format!("-rss_limit_mb={MEMORY}"), "-print_final_stats=1".to_owned()]);
+        Ok(command)
+    }
+
+    /// What a run has found, with the command that shows it again.
+    fn problem(&self, target: &str, ran: &Ran) -> Option<Problem> {
+        if ran.code == Some(0) {
+            return None;
+        }
+        let mut problem = ran.failure(&format!("the fuzz target `{target}` failed")).problems.pop()?;
+        if let Some(file) = written(&ran.said) {
+            let file = file.strip_prefix(&self.site.root).unwrap_or(file).display();
+            problem = problem.cause(format!("the input is in `{file}`"));
+            problem = problem.hint(format!("cargo run --package fuzz --bin fuzz -- replay {target} {file}"));
+        }
+        Some(problem)
+    }
+}
+
+/// The program with all targets. The target triple is named so that the flags are for it alone, and not for build scripts.
+fn compiled(site: &Site) -> Result<PathBuf> {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut cargo = site.cargo();
+    cargo.args(["build", "--quiet", "--locked", "--package", "fuzz", "--bin", "libfuzzer", "--features", "libfuzzer"]);
+    cargo.args(["--profile", "fuzz", "--target", &triple, "--message-format", "json-render-diagnostics"]);
+    let said = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.said;
+    let mut built = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+    program.ok_or_else(|| Error::build("cargo does not say where the fuzzer is"))
+}
+
+/// How many inputs were run, as libFuzzer counts them at its end.
+fn executions(said: &str) -> u64 {
+    said.lines().find_map(|line| line.strip_prefix(EXECUTIONS)?.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The input for which a property does not hold.
+fn written(said: &str) -> Option<&Path> {
+    said.lines().find_map(|line| line.split_once(WRITTEN)).map(|(_, path)| Path::new(path.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libfuzzers_words_are_understood() {
+        assert_eq!(executions("Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\nstat::new_units_added: 8\n"), 12);
+        let crash =
+            "==9==ERROR: libFuzzer: deadly signal\nartifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
+        assert_eq!((executions(crash), written(crash)), (0, Some(Path::new("/out/crash-1e6"))));
+        assert_eq!(written("Done 12 runs in 1 second(s)\n"), None);
+    }
+}
