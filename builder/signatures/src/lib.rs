@@ -5,4 +5,5 @@
 
 pub mod authenticode;
 pub mod certificate;
+pub mod efi;
 pub mod pkcs7;

@@ -41,12 +41,11 @@ pub fn openssl(folder: &Path, arguments: &[&str]) -> String {
     tool("openssl", Command::new("openssl").current_dir(folder).args(arguments))
 }
 
-/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which Debian package has
-/// it) or if it does not succeed.
+/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which package has it) or if it does not succeed.
 pub fn tool(package: &str, command: &mut Command) -> String {
     let output = match command.output() {
         Ok(output) => output,
-        Err(error) => panic!("{command:?}: {error}: install the Debian package `{package}`"),
+        Err(error) => panic!("{command:?}: {error}: install `{package}`"),
     };
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);
