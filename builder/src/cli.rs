@@ -1,6 +1,6 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
-use crate::plan::FileKind;
+use crate::plan::{Date, FileKind};
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -142,6 +142,9 @@ pub enum Verb {
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),
+    /// Make, show and enroll the keys by which machines know whose image they start
+    #[command(subcommand)]
+    Keys(Keys),
     /// Build a recipe's image, out/RECIPE/image.raw
     ///
     /// Fetches what the lock names and compiles what the store does not have yet: hours the first time on a small machine, seconds after
@@ -213,6 +216,42 @@ pub enum Sources {
         /// The folder
         folder: PathBuf,
     },
+}
+
+/// What `osbuild keys` can do.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
+    New {
+        /// Their name: small letters, digits and hyphens
+        name: String,
+        /// The first day of their certificates [default: today]
+        #[arg(long, value_name = "DAY", value_parser = day)]
+        as_of: Option<Date>,
+        /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
+        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+        years: u16,
+    },
+    /// Show keys: certificates, fingerprints, last days
+    Show {
+        /// Their name; without one, all keys of the project
+        name: Option<String>,
+    },
+    /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates (`.auth`)
+    Enroll {
+        /// Their name
+        name: String,
+        /// The folder to write into [default: `keys/NAME/enroll`]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+        /// Write a copy of this file of UEFI variables too, with the keys in it and Secure Boot on: `OVMF_VARS_4M.fd`
+        #[arg(long, value_name = "FILE")]
+        vars: Option<PathBuf>,
+    },
+}
+
+fn day(text: &str) -> Result<Date, String> {
+    text.parse().map_err(|error: crate::error::Error| error.problems[0].message.clone())
 }
 
 /// Flags of `osbuild run`.

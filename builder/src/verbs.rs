@@ -1,6 +1,7 @@
 //! What each verb of the command line does.
 
 mod clean;
+mod keys;
 mod lock;
 mod look;
 mod make;
@@ -49,6 +50,7 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
         Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
+        Verb::Keys(what) => keys::run(&session()?, what),
         Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),

@@ -26,6 +26,7 @@ mod gone;
 mod goproxy;
 mod http;
 mod interrupted;
+mod keys;
 mod lacking;
 mod locks;
 mod plans;
