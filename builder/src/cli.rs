@@ -160,6 +160,9 @@ pub enum Verb {
         /// begin with one of these words, such as `kernel,layer`
         #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
         rebuild: Option<Vec<String>>,
+        /// Who signs it
+        #[command(flatten)]
+        signing: Signing,
     },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
@@ -254,6 +257,17 @@ fn day(text: &str) -> Result<Date, String> {
     text.parse().map_err(|error: crate::error::Error| error.problems[0].message.clone())
 }
 
+/// Who signs an image.
+#[derive(Clone, Debug, Args)]
+pub struct Signing {
+    /// Sign with these keys of `keys/` [default: the recipe's]
+    #[arg(long, value_name = "NAME", conflicts_with = "unsigned")]
+    pub key: Option<String>,
+    /// Sign nothing: the image boots only where Secure Boot is off
+    #[arg(long)]
+    pub unsigned: bool,
+}
+
 /// Flags of `osbuild run`.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -290,6 +304,15 @@ pub struct Run {
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,
+    /// Who signs the image
+    #[command(flatten)]
+    pub signing: Signing,
+    /// Boot with Secure Boot off, although the image is signed
+    #[arg(long)]
+    pub insecure: bool,
+    /// Let the firmware trust these keys of `keys/`, and not those that signed the image
+    #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
+    pub trust: Option<String>,
 }
 
 /// What a run can wait for.

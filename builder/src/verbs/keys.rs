@@ -2,11 +2,16 @@
 
 use super::Session;
 use crate::cli;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use crate::ship::keys::{Enrollment, Keys, Shown, Terms, enrolled, make, show};
+use crate::produce::sign::{KeyFile, Signer};
+use crate::report::Outcome;
+use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, show};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+
+/// For how many years the certificates of keys are valid that nobody asked for.
+const DEV_YEARS: u16 = 10;
 
 /// `osbuild keys`
 pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
@@ -48,4 +53,28 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
 fn data(session: &Session, shown: &[Shown]) {
     let text = || shown.iter().map(Shown::to_string).collect::<Vec<_>>().join("\n");
     session.data(|| json!({ "keys": shown }), text);
+}
+
+/// Who signs images with the keys of this name. The keys for development are made when they are first used.
+///
+/// # Errors
+/// There are no such keys, or their certificate has expired.
+pub fn signer(session: &Session, name: &str) -> Result<KeyFile> {
+    let keys = Keys::named(session.root(), name)?;
+    if name == DEV && !keys.exist() {
+        let step = session.report.step("keys dev");
+        make(&keys, Terms { since: session.today, years: DEV_YEARS })?;
+        step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
+    }
+    let signer = keys.signer(Role::Db)?;
+    let until = crate::plan::Date::from_unix(signer.certificate().not_after());
+    if until < session.today {
+        return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
+            .cause(format!("its last day was {until}"))
+            .hint("make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`"));
+    }
+    if name != DEV && is_for_development(signer.certificate()) {
+        session.report.warning(format!("the keys `{name}` are for development only: their certificate says so"));
+    }
+    Ok(signer)
 }

@@ -31,6 +31,7 @@ mod lacking;
 mod locks;
 mod plans;
 mod scratch;
+mod signing;
 mod terminal;
 mod updates;
 mod workshop;
