@@ -1,6 +1,6 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
-use crate::plan::FileKind;
+use crate::plan::{Date, FileKind};
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -142,6 +142,9 @@ pub enum Verb {
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),
+    /// Make, show and enroll the keys by which machines know whose image they start
+    #[command(subcommand)]
+    Keys(Keys),
     /// Build a recipe's image, out/RECIPE/image.raw
     ///
     /// Fetches what the lock names and compiles what the store does not have yet: hours the first time on a small machine, seconds after
@@ -157,6 +160,9 @@ pub enum Verb {
         /// begin with one of these words, such as `kernel,layer`
         #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
         rebuild: Option<Vec<String>>,
+        /// Who signs it
+        #[command(flatten)]
+        signing: Signing,
     },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
@@ -215,6 +221,53 @@ pub enum Sources {
     },
 }
 
+/// What `osbuild keys` can do.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
+    New {
+        /// Their name: small letters, digits and hyphens
+        name: String,
+        /// The first day of their certificates [default: today]
+        #[arg(long, value_name = "DAY", value_parser = day)]
+        as_of: Option<Date>,
+        /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
+        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+        years: u16,
+    },
+    /// Show keys: certificates, fingerprints, last days
+    Show {
+        /// Their name; without one, all keys of the project
+        name: Option<String>,
+    },
+    /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates (`.auth`)
+    Enroll {
+        /// Their name
+        name: String,
+        /// The folder to write into [default: `keys/NAME/enroll`]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+        /// Write a copy of this file of UEFI variables too, with the keys in it and Secure Boot on: `OVMF_VARS_4M.fd`
+        #[arg(long, value_name = "FILE")]
+        vars: Option<PathBuf>,
+    },
+}
+
+fn day(text: &str) -> Result<Date, String> {
+    text.parse().map_err(|error: crate::error::Error| error.problems[0].message.clone())
+}
+
+/// Who signs an image.
+#[derive(Clone, Debug, Args)]
+pub struct Signing {
+    /// Sign with these keys of `keys/` [default: the recipe's]
+    #[arg(long, value_name = "NAME", conflicts_with = "unsigned")]
+    pub key: Option<String>,
+    /// Sign nothing: the image boots only where Secure Boot is off
+    #[arg(long)]
+    pub unsigned: bool,
+}
+
 /// Flags of `osbuild run`.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -251,6 +304,15 @@ pub struct Run {
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,
+    /// Who signs the image
+    #[command(flatten)]
+    pub signing: Signing,
+    /// Boot with Secure Boot off, although the image is signed
+    #[arg(long)]
+    pub insecure: bool,
+    /// Let the firmware trust these keys of `keys/`, and not those that signed the image
+    #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
+    pub trust: Option<String>,
 }
 
 /// What a run can wait for.

@@ -1,6 +1,7 @@
 //! What each verb of the command line does.
 
 mod clean;
+mod keys;
 mod lock;
 mod look;
 mod make;
@@ -8,7 +9,7 @@ mod sources;
 mod update;
 
 use crate::checkout::Checkout;
-use crate::cli::{Cli, Common, Verb};
+use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
@@ -49,7 +50,8 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
         Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
-        Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
+        Verb::Keys(what) => keys::run(&session()?, what),
+        Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
@@ -128,6 +130,16 @@ impl<'a> Session<'a> {
             self.report.warning(warning);
         }
         plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// The locked plan of a recipe, to be signed as the command line says.
+    fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
+        let mut plan = self.locked(recipe)?;
+        if signing.unsigned || signing.key.is_some() {
+            plan.signing = signing.key.clone();
+            plan.origins.remove("signing.key");
+        }
+        Ok(plan)
     }
 
     /// Sees to it that this machine has what the verb needs.

@@ -82,7 +82,11 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     {
         return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
     }
-    Ok(Verdict::holds(""))
+    let signatures = [&image, &uki].map(|found| found.uki.as_ref().map(|uki| &uki.signatures[..]).unwrap_or_default());
+    if !signatures.iter().all(|found| found.len() == 1 && found[0].intact) || signatures[0] != signatures[1] {
+        return Err(Error::build("the image and its UKI do not have the same good signature"));
+    }
+    Ok(Verdict::holds(&*signatures[0][0].signer))
 }
 
 #[cfg(test)]

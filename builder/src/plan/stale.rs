@@ -34,12 +34,28 @@ impl Plan<Unlocked> {
             pods,
             pause,
             kubernetes,
+            signing,
             wanted,
             origins,
             warnings,
             lock: Unlocked,
         } = self;
-        Plan { recipe, architecture, board, kernel, binaries, files, pods, pause, kubernetes, wanted, origins, warnings, lock }
+        Plan {
+            recipe,
+            architecture,
+            board,
+            kernel,
+            binaries,
+            files,
+            pods,
+            pause,
+            kubernetes,
+            signing,
+            wanted,
+            origins,
+            warnings,
+            lock,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::disk::OnDisk;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{IMAGE, INITRAMFS, Out, UKI};
+use super::sign::{EfiProgram, Signed, Signer};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
 use crate::error::{Context, Error, Kind, Problem, Result};
@@ -36,6 +37,8 @@ pub struct Assembly<'a> {
     pub data: Digest,
     /// What the image says of itself.
     pub inventory: Inventory,
+    /// Who signs the UKI; nobody for an unsigned image.
+    pub signer: Option<&'a dyn Signer>,
 }
 
 /// What a build left.
@@ -68,6 +71,7 @@ impl Assembly<'_> {
             out.begin()?;
             replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
             drop(packed);
+            let unified = self.signed(unified, report)?;
             replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
             let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
@@ -85,6 +89,8 @@ impl Assembly<'_> {
         }
         let (plan, lock) = (self.plan, self.plan.lock.get());
         writeln!(text, "{:?}\n{}\n{}", plan.board, lock.stub.sha256, self.command_line()).expect("a string takes every write");
+        let signer = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| signer.certificate().fingerprint());
+        writeln!(text, "{signer}").expect("a string takes every write");
         text.push_str(&self.inventory());
         Ok(Digest::of(text.as_bytes()))
     }
@@ -139,6 +145,15 @@ impl Assembly<'_> {
             kernel: &store.read(&self.kernel.image)?,
         };
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
+    }
+
+    /// The UKI as it goes into the image.
+    fn signed(&self, uki: Vec<u8>, report: &Report) -> Result<Vec<u8>> {
+        let Some(signer) = self.signer else { return Ok(uki) };
+        let step = report.step("signature");
+        let signed = Signed::by(signer, EfiProgram(uki))?.into_inner().0;
+        step.done(&signer.certificate().name(), None, Outcome::Ran);
+        Ok(signed)
     }
 
     /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.

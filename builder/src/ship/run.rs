@@ -6,6 +6,7 @@ use super::node::Node;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
 use crate::report::Report;
+use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct RunOptions {
     pub keep: Option<PathBuf>,
     /// Ports of the host that lead to the node.
     pub forwards: Vec<Forward>,
+    /// Whom the firmware trusts, with the certificates for PK, KEK and db; none starts everything.
+    pub trusted: Option<[Certificate; 3]>,
     /// When to stop.
     pub until: Until,
     /// How long the node may take to get ready; none waits for ever.
@@ -90,16 +93,22 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
 }
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
-    let firmware = Firmware::find(options.architecture, options.firmware.as_deref(), &options.download)?;
+    let secure_boot = options.trusted.is_some();
+    let firmware = Firmware::find(options.architecture, secure_boot, options.firmware.as_deref(), &options.download)?;
     let (disk, variables) = match &options.keep {
         Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
         None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),
     };
+    let firmware = firmware.with_variables(variables)?;
+    if let Some(trusted) = &options.trusted {
+        firmware.enroll(trusted)?;
+    }
     Ok(Hardware {
         architecture: options.architecture,
         qemu: options.qemu.clone(),
         accelerator: Accelerator::probe(options.architecture, &options.cache, report)?,
-        firmware: firmware.with_variables(variables)?,
+        firmware,
+        secure_boot,
         disk,
         bus: options.bus,
         sector_size: options.sector_size,

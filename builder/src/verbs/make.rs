@@ -1,26 +1,35 @@
 //! Verbs that make something: images, running nodes.
 
-use super::Session;
+use super::{Session, keys};
 use crate::cli;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
-use crate::plan::{Locked, Plan, Qemu};
+use crate::plan::{Date, Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
 use crate::produce::disk::OnDisk;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN};
+use crate::produce::sign::Signer;
+use crate::ship::keys::Keys;
 use crate::ship::machine::{Bus, Download};
 use crate::ship::run::{RunOptions, Until};
+use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// `osbuild build`
-pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {
+pub fn build(
+    session: &Session,
+    recipe: &str,
+    sources: Option<PathBuf>,
+    rebuild: Option<Vec<String>>,
+    signing: &cli::Signing,
+) -> Result<()> {
     let started = std::time::Instant::now();
-    let plan = session.locked(recipe)?;
+    let plan = session.locked_for(recipe, signing)?;
     let from = session.from(sources);
     session.need(&for_build(&from))?;
     let rebuild = match rebuild {
@@ -44,15 +53,25 @@ fn for_build(from: &From) -> Vec<Tool> {
 
 fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
     let out = Out::open(session.root(), &plan.recipe)?;
-    std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let signer = signer.as_ref().map(|signer| signer as &dyn Signer);
+    let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
+    std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
-    let setting = Setting { project: session.root(), store: &store, report: session.report, from, rebuild, jobs: session.jobs() };
+    let (project, report, jobs) = (session.root(), session.report, session.jobs());
+    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer };
     pipeline::build(&setting, plan, &out)
+}
+
+/// What `plan.toml` says of the certificate, in its last section.
+fn signature(certificate: &Certificate) -> String {
+    let until = Date::from_unix(certificate.not_after());
+    format!("signer = {:?}\ncertificate = \"sha256:{}\"\nuntil = {until}\n", certificate.name(), certificate.fingerprint())
 }
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
-    let plan = session.locked(&flags.recipe)?;
+    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     disk_holds_image(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
@@ -74,6 +93,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
         until,
+        trusted: trusted(session, &plan, flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
@@ -96,6 +116,12 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The certificates that the firmware is to trust, if it is to verify what it starts.
+fn trusted(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<Option<[Certificate; 3]>> {
+    let name = flags.trust.as_ref().or(plan.signing.as_ref()).filter(|_| !flags.insecure);
+    name.map(|name| Keys::named(session.root(), name)?.certificates()).transpose()
 }
 
 /// The board's machine, with what the user wants otherwise.

@@ -126,6 +126,7 @@ impl<'p> Resolver<'p> {
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
+        let signing = self.signing(&recipe);
         let (architecture, board, _) = board?;
         let (kernel, binaries, pause) = (kernel?, binaries?, pause?);
         let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, (&pods, &pause))?;
@@ -139,11 +140,18 @@ impl<'p> Resolver<'p> {
             pods,
             pause,
             kubernetes,
+            signing,
             wanted,
             origins: std::mem::take(&mut self.origins),
             warnings: std::mem::take(&mut self.warnings),
             lock: Unlocked,
         })
+    }
+
+    fn signing(&mut self, recipe: &Node) -> Option<String> {
+        let key = recipe.get("signing")?.get("key")?;
+        self.note("signing.key", &key.spot);
+        key.text().map(str::to_owned)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {

@@ -10,7 +10,7 @@ mod uki;
 
 pub use disk::{Disk, Partition};
 pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
-pub use uki::{Section, Uki};
+pub use uki::{Section, Signature, Uki};
 
 use crate::error::{Context, Error, Result};
 use serde::Serialize;

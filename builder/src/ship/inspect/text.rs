@@ -1,6 +1,6 @@
 //! An inspection as text for people.
 
-use super::{Disk, Inspection, Kind, Uki};
+use super::{Disk, Inspection, Kind, Signature, Uki};
 use crate::report::bytes;
 use std::fmt::{self, Display, Formatter};
 
@@ -62,5 +62,14 @@ fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
     for section in &uki.sections {
         writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
     }
-    writeln!(f, "  command line: {}", uki.command_line)
+    writeln!(f, "  command line: {}", uki.command_line)?;
+    if uki.signatures.is_empty() {
+        return writeln!(f, "  not signed");
+    }
+    for Signature { signer, certificate, until, intact } in &uki.signatures {
+        let certificate = certificate.as_ref().map(|sha256| format!(", certificate sha256:{sha256}")).unwrap_or_default();
+        let until = until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
+        writeln!(f, "  signed by {signer}{certificate}{until}{}", if *intact { "" } else { ", FOR OTHER BYTES" })?;
+    }
+    Ok(())
 }

@@ -1,0 +1,126 @@
+//! New keys.
+
+use super::{DEV, DEV_UNIT, Keys, RELEASE, Role};
+use crate::error::{Context, Error, Result};
+use crate::plan::Date;
+use crate::produce::disk::{OnDisk, remove};
+use crate::produce::sign::{PrivateKey, write_secret};
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use der::pem::{self, LineEnding};
+use osbuild_signatures::certificate::Certificate;
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// How long certificates are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The first day.
+    pub since: Date,
+    /// For how many years.
+    pub years: u16,
+}
+
+/// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
+/// vouches for another.
+///
+/// The whole folder appears at once, or not at all.
+///
+/// # Errors
+/// There are keys of this name: they are never replaced.
+pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
+    let folder = keys.folder();
+    if folder.exists() {
+        return Err(Error::usage(format!("there are keys `{}` already", keys.name))
+            .cause("keys are never written over: what they signed would be lost to them")
+            .hint(format!("cargo osbuild keys show {}", keys.name)));
+    }
+    let above = folder.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(above).at("make", above)?;
+    let unfinished = above.join(format!(".{}.unfinished", keys.name));
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).at("make", &unfinished)?;
+    fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
+    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, &keys.name, role, terms));
+    match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            // What is half made is of no use, and the first error is the news.
+            let _ = remove(&unfinished);
+            Err(error)
+        }
+    }
+}
+
+/// One key with its certificate.
+fn write(folder: &Path, name: &str, role: Role, terms: Terms) -> Result<()> {
+    let key = PrivateKey::generate()?;
+    let certificate = certificate(&key, name, role, terms)?;
+    key.write(&folder.join(format!("{}.key", role.name())))?;
+    write_public(&folder.join(format!("{}.crt", role.name())), &certificate.pem())
+}
+
+fn certificate(key: &PrivateKey, name: &str, role: Role, terms: Terms) -> Result<Certificate> {
+    let cannot = || "cannot make a certificate".to_owned();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = subject(name, role);
+    let Date { year, month, day } = terms.since;
+    // A certificate of 29 February ends on the 28th.
+    let last = if (month, day) == (2, 29) { 28 } else { day };
+    params.not_before = rcgen::date_time_ymd(year.into(), month, day);
+    params.not_after = rcgen::date_time_ymd((year + terms.years).into(), month, last);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    if role == Role::Db {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
+    }
+    let made = params.self_signed(&Own(key)).or_build(cannot)?;
+    Certificate::from_der(made.der()).or_build(cannot)
+}
+
+/// Firmware's menus and logs show the common name: it says whose the key is and what for.
+fn subject(name: &str, role: Role) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::OrganizationName, "osbuild");
+    if name == DEV {
+        subject.push(DnType::OrganizationalUnitName, DEV_UNIT);
+    }
+    subject.push(DnType::CommonName, format!("{name} {}", role.name()));
+    subject
+}
+
+/// A key as the crate for certificates wants to see it.
+struct Own<'k>(&'k PrivateKey);
+
+impl rcgen::PublicKeyData for Own<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_RSA_SHA256
+    }
+}
+
+impl rcgen::SigningKey for Own<'_> {
+    fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
+        self.0.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
+    }
+}
+
+/// The key that signs releases: Ed25519, which updaters verify and firmware never sees.
+fn write_release(folder: &Path) -> Result<()> {
+    let [private, public] = RELEASE.map(|name| folder.join(name));
+    let cannot = || "cannot make an Ed25519 key".to_owned();
+    let pair = Ed25519KeyPair::generate().or_build(cannot)?;
+    write_secret(&private, pair.to_pkcs8v1().or_build(cannot)?.as_ref())?;
+    let der = pair.public_key().as_der().or_build(cannot)?;
+    let text = pem::encode_string("PUBLIC KEY", LineEnding::LF, der.as_ref()).expect("a key is shorter than PEM can hold");
+    write_public(&public, &text)
+}
+
+fn write_public(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644))).at("write", path)
+}

@@ -1,0 +1,80 @@
+//! `osbuild keys`: makes, shows and enrolls keys.
+
+use super::Session;
+use crate::cli;
+use crate::error::{Error, Result};
+use crate::produce::disk::OnDisk;
+use crate::produce::sign::{KeyFile, Signer};
+use crate::report::Outcome;
+use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, show};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// For how many years the certificates of keys are valid that nobody asked for.
+const DEV_YEARS: u16 = 10;
+
+/// `osbuild keys`
+pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
+    let named = |name: &str| Keys::named(session.root(), name);
+    match what {
+        cli::Keys::New { name, as_of, years } => {
+            let keys = named(&name)?;
+            make(&keys, Terms { since: as_of.unwrap_or(session.today), years })?;
+            data(session, &show(&keys, session.today)?);
+            Ok(())
+        }
+        cli::Keys::Show { name } => {
+            let all = match name {
+                Some(name) => vec![named(&name)?],
+                None => Keys::all(session.root())?,
+            };
+            let shown = all.iter().map(|keys| show(keys, session.today)).collect::<Result<Vec<_>>>()?.concat();
+            data(session, &shown);
+            Ok(())
+        }
+        cli::Keys::Enroll { name, to, vars } => enroll(session, &named(&name)?, to, vars.as_deref()),
+    }
+}
+
+fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Path>) -> Result<()> {
+    let folder = to.unwrap_or_else(|| keys.folder().join("enroll"));
+    let mut enrollment = Enrollment::of(keys)?;
+    if let Some(path) = vars {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        enrollment.files.push((name, enrolled(std::fs::read(path).at("read", path)?, &keys.certificates()?)?));
+    }
+    let written = enrollment.write(&folder)?;
+    session.report.note("on a machine in setup mode, enroll db.auth first, then KEK.auth, and PK.auth last: it ends that mode");
+    let text = || written.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n");
+    session.data(|| json!({ "files": written }), text);
+    Ok(())
+}
+
+fn data(session: &Session, shown: &[Shown]) {
+    let text = || shown.iter().map(Shown::to_string).collect::<Vec<_>>().join("\n");
+    session.data(|| json!({ "keys": shown }), text);
+}
+
+/// Who signs images with the keys of this name. The keys for development are made when they are first used.
+///
+/// # Errors
+/// There are no such keys, or their certificate has expired.
+pub fn signer(session: &Session, name: &str) -> Result<KeyFile> {
+    let keys = Keys::named(session.root(), name)?;
+    if name == DEV && !keys.exist() {
+        let step = session.report.step("keys dev");
+        make(&keys, Terms { since: session.today, years: DEV_YEARS })?;
+        step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
+    }
+    let signer = keys.signer(Role::Db)?;
+    let until = crate::plan::Date::from_unix(signer.certificate().not_after());
+    if until < session.today {
+        return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
+            .cause(format!("its last day was {until}"))
+            .hint("make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`"));
+    }
+    if name != DEV && is_for_development(signer.certificate()) {
+        session.report.warning(format!("the keys `{name}` are for development only: their certificate says so"));
+    }
+    Ok(signer)
+}
