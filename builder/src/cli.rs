@@ -164,6 +164,25 @@ pub enum Verb {
         #[command(flatten)]
         signing: Signing,
     },
+    /// Put signatures into a recipe's image that were made elsewhere, on a machine without a network
+    ///
+    /// `osbuild build --unsigned` leaves what has to be signed in out/RECIPE/to-sign: files of 32 bytes, SHA-256. Sign each of them there, by
+    /// RSA PKCS#1 v1.5, and bring the signatures back in a folder, under any names:
+    /// openssl pkeyutl -sign -pkeyopt digest:sha256 -inkey db.key -in node.efi.sha256 -out node.efi.sig
+    Sign {
+        /// The recipe
+        #[arg(value_parser = recipe_name)]
+        recipe: String,
+        /// The folder with the signatures
+        #[arg(long, value_name = "DIR")]
+        attach: PathBuf,
+        /// Whose they are: these keys of `keys/`, of which only `db.crt` is read [default: the recipe's]
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Build from a folder that `osbuild sources export` wrote
+        #[arg(long, value_name = "DIR")]
+        sources: Option<PathBuf>,
+    },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
     /// Show what is in an image, a UKI or an initramfs
@@ -263,7 +282,7 @@ pub struct Signing {
     /// Sign with these keys of `keys/` [default: the recipe's]
     #[arg(long, value_name = "NAME", conflicts_with = "unsigned")]
     pub key: Option<String>,
-    /// Sign nothing: the image boots only where Secure Boot is off
+    /// Sign nothing: the image boots only where Secure Boot is off; what `osbuild sign` needs is left in out/RECIPE/to-sign
     #[arg(long)]
     pub unsigned: bool,
 }

@@ -52,6 +52,7 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Keys(what) => keys::run(&session()?, what),
         Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
+        Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),

@@ -3,10 +3,12 @@
 use super::Session;
 use crate::cli;
 use crate::error::{Error, Result};
+use crate::plan::Date;
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::{KeyFile, Signer};
+use crate::produce::sign::KeyFile;
 use crate::report::Outcome;
 use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, show};
+use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -66,15 +68,21 @@ pub fn signer(session: &Session, name: &str) -> Result<KeyFile> {
         make(&keys, Terms { since: session.today, years: DEV_YEARS })?;
         step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
     }
-    let signer = keys.signer(Role::Db)?;
-    let until = crate::plan::Date::from_unix(signer.certificate().not_after());
+    certificate(session, name)?;
+    keys.signer(Role::Db)
+}
+
+/// The certificate of who signs images with the keys of this name, if it may still be used.
+pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
+    let certificate = Keys::named(session.root(), name)?.certificate(Role::Db)?;
+    let until = Date::from_unix(certificate.not_after());
     if until < session.today {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
             .cause(format!("its last day was {until}"))
             .hint("make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`"));
     }
-    if name != DEV && is_for_development(signer.certificate()) {
+    if name != DEV && is_for_development(&certificate) {
         session.report.warning(format!("the keys `{name}` are for development only: their certificate says so"));
     }
-    Ok(signer)
+    Ok(certificate)
 }

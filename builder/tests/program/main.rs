@@ -29,6 +29,7 @@ mod interrupted;
 mod keys;
 mod lacking;
 mod locks;
+mod offline;
 mod plans;
 mod scratch;
 mod signing;

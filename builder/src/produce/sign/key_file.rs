@@ -2,6 +2,7 @@
 
 use super::{PrivateKey, Signer};
 use crate::error::{Context, Error, Result};
+use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
 use osbuild_signatures::certificate::Certificate;
 use std::path::Path;
@@ -43,7 +44,7 @@ impl Signer for KeyFile {
         &self.certificate
     }
 
-    fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
-        self.key.sign(message)
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
+        self.key.sign(digest)
     }
 }

@@ -3,6 +3,7 @@
 use super::{Keys, Role};
 use crate::error::{Context, Result};
 use crate::plan::Date;
+use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
 use crate::produce::sign::Signer;
 use osbuild_formats::gpt::guid_from_name;
@@ -42,7 +43,7 @@ impl Enrollment {
             let certificate = keys.certificate(role)?;
             let update = Update { variable: role.variable(), time: time(&certificate), content: list(&certificate) };
             let signer = keys.signer(role.authority())?;
-            let signature = signer.sign(&update.to_be_signed())?;
+            let signature = signer.sign(&Digest::of(&update.to_be_signed()))?;
             let signed = update.signed(signer.certificate(), &signature).or_build(|| "cannot sign an update".to_owned())?;
             files.push((format!("{}.esl", role.name()), update.content));
             files.push((format!("{}.auth", role.name()), signed));

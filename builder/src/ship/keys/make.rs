@@ -3,6 +3,7 @@
 use super::{DEV, DEV_UNIT, Keys, RELEASE, Role};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
+use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::sign::{PrivateKey, write_secret};
 use aws_lc_rs::encoding::AsDer;
@@ -106,7 +107,7 @@ impl rcgen::PublicKeyData for Own<'_> {
 
 impl rcgen::SigningKey for Own<'_> {
     fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
-        self.0.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
+        self.0.sign(&Digest::of(message)).map_err(|_| rcgen::Error::RemoteKeyError)
     }
 }
 
