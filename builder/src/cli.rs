@@ -142,7 +142,7 @@ pub enum Verb {
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),
-    /// Make, show and enroll the keys by which machines know whose image they start
+    /// Make, show, enroll, rotate and revoke the keys by which machines know whose image they start
     #[command(subcommand)]
     Keys(Keys),
     /// Build a recipe's image, out/RECIPE/image.raw
@@ -258,6 +258,28 @@ pub enum Keys {
     Show {
         /// Their name; without one, all keys of the project
         name: Option<String>,
+    },
+    /// Make a new key for db, by which images are signed from now on; the old one is trusted too, until it is revoked
+    Rotate {
+        /// Their name
+        name: String,
+        /// The first day of the new certificate [default: today]
+        #[arg(long, value_name = "DAY", value_parser = day)]
+        as_of: Option<Date>,
+        /// For how many years it is valid
+        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+        years: u16,
+    },
+    /// Trust an image or an old certificate no longer: it goes to dbx, which stands over db
+    Revoke {
+        /// Their name
+        name: String,
+        /// A UKI that is signed well and must not start any more: `node.efi`
+        #[arg(long, value_name = "FILE", required_unless_present = "certificate")]
+        uki: Option<PathBuf>,
+        /// A certificate: all that its key signed starts no more, even if another key signed it too
+        #[arg(long, value_name = "FILE", conflicts_with = "uki")]
+        certificate: Option<PathBuf>,
     },
     /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates (`.auth`)
     Enroll {

@@ -2,13 +2,15 @@
 
 use super::Session;
 use crate::cli;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::disk::OnDisk;
 use crate::produce::sign::KeyFile;
 use crate::report::Outcome;
-use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, show};
+use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, revoke, rotate, show};
+use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
+use osbuild_signatures::efi::Listed;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +36,37 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             data(session, &shown);
             Ok(())
         }
+        cli::Keys::Rotate { name, as_of, years } => {
+            let keys = named(&name)?;
+            rotate(&keys, Terms { since: as_of.unwrap_or(session.today), years })?;
+            session.report.note("machines start what the new key signs once they have db.auth of `osbuild keys enroll`, which trusts the old one as well");
+            data(session, &show(&keys, session.today)?);
+            Ok(())
+        }
+        cli::Keys::Revoke { name, uki, certificate } => {
+            let keys = named(&name)?;
+            revoke(&keys, listed(uki.as_deref(), certificate.as_deref())?)?;
+            session.report.note("a machine refuses it once it has dbx.auth of `osbuild keys enroll`: see first that it has something else to start");
+            data(session, &show(&keys, session.today)?);
+            Ok(())
+        }
         cli::Keys::Enroll { name, to, vars } => enroll(session, &named(&name)?, to, vars.as_deref()),
+    }
+}
+
+/// What the command line says to revoke: it names one of both.
+fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
+    let read = |path: &Path| std::fs::read(path).at("read", path);
+    match (uki, certificate) {
+        (Some(path), _) => {
+            let digest = authenticode::digest(&read(path)?);
+            digest.map(Listed::Image).or_build(|| format!("`{}` is no UKI", path.display()))
+        }
+        (None, Some(path)) => {
+            let certificate = Certificate::from_pem(&read(path)?);
+            certificate.map(Listed::from).or_build(|| format!("cannot read `{}`", path.display()))
+        }
+        (None, None) => Err(Error::usage("nothing is named that is to be revoked").hint("name `--uki` or `--certificate`")),
     }
 }
 
@@ -43,7 +75,7 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
     let mut enrollment = Enrollment::of(keys)?;
     if let Some(path) = vars {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        enrollment.files.push((name, enrolled(std::fs::read(path).at("read", path)?, &keys.certificates()?)?));
+        enrollment.files.push((name, enrolled(std::fs::read(path).at("read", path)?, &keys.trust()?)?));
     }
     let written = enrollment.write(&folder)?;
     session.report.note("on a machine in setup mode, enroll db.auth first, then KEK.auth, and PK.auth last: it ends that mode");

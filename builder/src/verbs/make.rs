@@ -12,7 +12,7 @@ use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN};
 use crate::produce::sign::{Elsewhere, Signer};
-use crate::ship::keys::Keys;
+use crate::ship::keys::{Keys, Trust};
 use crate::ship::machine::{Bus, Download};
 use crate::ship::run::{RunOptions, Until};
 use osbuild_signatures::certificate::Certificate;
@@ -120,7 +120,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
         until,
-        trusted: trusted(session, &plan, flags)?,
+        trust: trust(session, &plan, flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
@@ -145,10 +145,10 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
     }
 }
 
-/// The certificates that the firmware is to trust, if it is to verify what it starts.
-fn trusted(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<Option<[Certificate; 3]>> {
+/// Whom the firmware is to trust, if it is to verify what it starts.
+fn trust(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<Option<Trust>> {
     let name = flags.trust.as_ref().or(plan.signing.as_ref()).filter(|_| !flags.insecure);
-    name.map(|name| Keys::named(session.root(), name)?.certificates()).transpose()
+    name.map(|name| Keys::named(session.root(), name)?.trust()).transpose()
 }
 
 /// The board's machine, with what the user wants otherwise.

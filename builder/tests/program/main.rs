@@ -31,6 +31,7 @@ mod lacking;
 mod locks;
 mod offline;
 mod plans;
+mod rotation;
 mod scratch;
 mod signing;
 mod terminal;

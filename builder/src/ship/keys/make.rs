@@ -12,6 +12,7 @@ use der::pem::{self, LineEnding};
 use osbuild_signatures::certificate::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -44,7 +45,8 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     remove(&unfinished)?;
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
-    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, &keys.name, role, terms));
+    let whose = |role: Role| format!("{} {}", keys.name, role.name());
+    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms));
     match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
         Ok(()) => Ok(()),
         Err(error) => {
@@ -55,18 +57,49 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     }
 }
 
-/// One key with its certificate.
-fn write(folder: &Path, name: &str, role: Role, terms: Terms) -> Result<()> {
+/// Makes a new key for db. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+///
+/// # Errors
+/// The certificate would begin before the one that it follows.
+pub fn rotate(keys: &Keys, terms: Terms) -> Result<()> {
+    let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
+    if terms.since < since {
+        return Err(Error::usage(format!("the new certificate would begin on {}, the old one began on {since}", terms.since))
+            .cause("firmware takes no list that is older than the one that it has"));
+    }
+    let (folder, number) = (keys.folder(), keys.retired()?.len() + 1);
+    let unfinished = folder.join(".rotation");
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).at("make", &unfinished)?;
+    write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms)?;
+    // The old ones have two names until the new ones take the first: nothing is lost at any moment.
+    for kind in ["key", "crt"] {
+        let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
+        match fs::hard_link(&now, &then) {
+            // A private key may be somewhere else, or have its second name from a rotation that was cut off.
+            Err(error) if kind == "key" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
+            linked => linked.at("write", &then)?,
+        }
+    }
+    for name in ["db.key", "db.crt"] {
+        let path = folder.join(name);
+        fs::rename(unfinished.join(name), &path).at("write", &path)?;
+    }
+    remove(&unfinished)
+}
+
+/// One key with its certificate, which calls it `whose`.
+fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms) -> Result<()> {
     let key = PrivateKey::generate()?;
-    let certificate = certificate(&key, name, role, terms)?;
+    let certificate = certificate(&key, subject(whose, keys.name == DEV), role, terms)?;
     key.write(&folder.join(format!("{}.key", role.name())))?;
     write_public(&folder.join(format!("{}.crt", role.name())), &certificate.pem())
 }
 
-fn certificate(key: &PrivateKey, name: &str, role: Role, terms: Terms) -> Result<Certificate> {
+fn certificate(key: &PrivateKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
-    params.distinguished_name = subject(name, role);
+    params.distinguished_name = subject;
     let Date { year, month, day } = terms.since;
     // A certificate of 29 February ends on the 28th.
     let last = if (month, day) == (2, 29) { 28 } else { day };
@@ -82,13 +115,13 @@ fn certificate(key: &PrivateKey, name: &str, role: Role, terms: Terms) -> Result
 }
 
 /// Firmware's menus and logs show the common name: it says whose the key is and what for.
-fn subject(name: &str, role: Role) -> DistinguishedName {
+fn subject(whose: &str, for_development: bool) -> DistinguishedName {
     let mut subject = DistinguishedName::new();
     subject.push(DnType::OrganizationName, "osbuild");
-    if name == DEV {
+    if for_development {
         subject.push(DnType::OrganizationalUnitName, DEV_UNIT);
     }
-    subject.push(DnType::CommonName, format!("{name} {}", role.name()));
+    subject.push(DnType::CommonName, whose);
     subject
 }
 

@@ -2,11 +2,15 @@
 
 mod enroll;
 mod make;
+mod revoke;
 mod show;
+mod trust;
 
 pub use enroll::{Enrollment, enrolled};
-pub use make::{Terms, make};
+pub use make::{Terms, make, rotate};
+pub use revoke::revoke;
 pub use show::{Shown, show};
+pub use trust::Trust;
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
@@ -93,14 +97,12 @@ impl Keys {
 
     /// The certificate for one purpose.
     pub fn certificate(&self, role: Role) -> Result<Certificate> {
-        let path = self.file(role, "crt");
-        let pem = std::fs::read(&path).map_err(|error| self.absent(error, &path))?;
-        Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
+        self.read_certificate(&self.file(role, "crt"))
     }
 
-    /// The certificates for all of [`Role::ALL`], in that order.
-    pub fn certificates(&self) -> Result<[Certificate; 3]> {
-        Ok([self.certificate(Role::Pk)?, self.certificate(Role::Kek)?, self.certificate(Role::Db)?])
+    fn read_certificate(&self, path: &Path) -> Result<Certificate> {
+        let pem = std::fs::read(path).map_err(|error| self.absent(error, path))?;
+        Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
     /// The private key for one purpose, with its certificate.
