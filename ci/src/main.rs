@@ -38,7 +38,8 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
-    Check { name: "vm: secure boot refuses", run: vm::secure::what_the_firmware_does_not_trust_does_not_start },
+    Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
+    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",
