@@ -247,12 +247,9 @@ pub enum Keys {
     New {
         /// Their name: small letters, digits and hyphens
         name: String,
-        /// The first day of their certificates [default: today]
-        #[arg(long, value_name = "DAY", value_parser = day)]
-        as_of: Option<Date>,
-        /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
-        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
-        years: u16,
+        /// What the certificates say
+        #[command(flatten)]
+        terms: Terms,
     },
     /// Show keys: certificates, fingerprints, last days
     Show {
@@ -263,12 +260,9 @@ pub enum Keys {
     Rotate {
         /// Their name
         name: String,
-        /// The first day of the new certificate [default: today]
-        #[arg(long, value_name = "DAY", value_parser = day)]
-        as_of: Option<Date>,
-        /// For how many years it is valid
-        #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
-        years: u16,
+        /// What the certificate says
+        #[command(flatten)]
+        terms: Terms,
     },
     /// Trust an image or an old certificate no longer: it goes to dbx, which stands over db
     Revoke {
@@ -292,6 +286,20 @@ pub enum Keys {
         #[arg(long, value_name = "FILE")]
         vars: Option<PathBuf>,
     },
+}
+
+/// What new certificates say, and where the key for db is.
+#[derive(Clone, Debug, Args)]
+pub struct Terms {
+    /// The first day of the certificates [default: today]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    pub as_of: Option<Date>,
+    /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+    pub years: u16,
+    /// Make no key for db, but use this RSA key that is in a token: a PKCS#11 URI with `module-path` and `pin-source`
+    #[arg(long, value_name = "URI")]
+    pub token: Option<String>,
 }
 
 fn day(text: &str) -> Result<Date, String> {

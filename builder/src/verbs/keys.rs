@@ -5,7 +5,7 @@ use crate::cli;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::KeyFile;
+use crate::produce::sign::Certified;
 use crate::report::Outcome;
 use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, revoke, rotate, show};
 use osbuild_signatures::authenticode;
@@ -20,10 +20,11 @@ const DEV_YEARS: u16 = 10;
 /// `osbuild keys`
 pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
     let named = |name: &str| Keys::named(session.root(), name);
+    let of = |terms: &cli::Terms| Terms { since: terms.as_of.unwrap_or(session.today), years: terms.years };
     match what {
-        cli::Keys::New { name, as_of, years } => {
+        cli::Keys::New { name, terms } => {
             let keys = named(&name)?;
-            make(&keys, Terms { since: as_of.unwrap_or(session.today), years })?;
+            make(&keys, of(&terms), terms.token.as_deref())?;
             data(session, &show(&keys, session.today)?);
             Ok(())
         }
@@ -36,9 +37,9 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             data(session, &shown);
             Ok(())
         }
-        cli::Keys::Rotate { name, as_of, years } => {
+        cli::Keys::Rotate { name, terms } => {
             let keys = named(&name)?;
-            rotate(&keys, Terms { since: as_of.unwrap_or(session.today), years })?;
+            rotate(&keys, of(&terms), terms.token.as_deref())?;
             session.report.note("machines start what the new key signs once they have db.auth of `osbuild keys enroll`, which trusts the old one as well");
             data(session, &show(&keys, session.today)?);
             Ok(())
@@ -93,11 +94,11 @@ fn data(session: &Session, shown: &[Shown]) {
 ///
 /// # Errors
 /// There are no such keys, or their certificate has expired.
-pub fn signer(session: &Session, name: &str) -> Result<KeyFile> {
+pub fn signer(session: &Session, name: &str) -> Result<Certified> {
     let keys = Keys::named(session.root(), name)?;
     if name == DEV && !keys.exist() {
         let step = session.report.step("keys dev");
-        make(&keys, Terms { since: session.today, years: DEV_YEARS })?;
+        make(&keys, Terms { since: session.today, years: DEV_YEARS }, None)?;
         step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
     }
     certificate(session, name)?;

@@ -35,6 +35,7 @@ mod rotation;
 mod scratch;
 mod signing;
 mod terminal;
+mod tokens;
 mod updates;
 mod workshop;
 mod wrong;

@@ -4,21 +4,26 @@
 //! printed by nothing.
 
 mod beside;
+mod certified;
 mod efi_program;
 mod elsewhere;
-mod key_file;
 mod private_key;
 pub mod to_sign;
+mod token;
+mod token_uri;
 
 pub use beside::Beside;
+pub use certified::Certified;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
-pub use key_file::KeyFile;
 pub use private_key::{PrivateKey, write_secret};
+pub use token::TokenKey;
+pub use token_uri::TokenUri;
 
 use crate::error::Result;
 use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
+use std::fmt;
 
 /// Whoever can sign for a certificate: a file, a token, a service, somebody at another machine.
 pub trait Signer: Send + Sync {
@@ -26,6 +31,15 @@ pub trait Signer: Send + Sync {
     fn certificate(&self) -> &Certificate;
 
     /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256. The same digest always has the same one.
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
+}
+
+/// An RSA key at hand. It signs, and tells nothing but its public half.
+pub trait RsaKey: fmt::Debug + Send + Sync {
+    /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
+    fn public(&self) -> &[u8];
+
+    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256.
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 

@@ -1,5 +1,6 @@
 //! An RSA key in this process. Its bytes are wiped when it goes.
 
+use super::RsaKey;
 use crate::error::{Context, Error, Result};
 use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
@@ -63,14 +64,14 @@ impl PrivateKey {
         let der = self.pair.as_der().or_build(|| "cannot write an RSA key".to_owned())?;
         write_secret(path, der.as_ref())
     }
+}
 
-    /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
-    pub fn public(&self) -> &[u8] {
+impl RsaKey for PrivateKey {
+    fn public(&self) -> &[u8] {
         self.pair.public_key().as_ref()
     }
 
-    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256.
-    pub fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
         let mut signature = vec![0; self.pair.public_modulus_len()];
         let digest = digest::Digest::import_less_safe(digest.hash(), &digest::SHA256).expect("SHA-256 has 32 bytes");
         let signed = self.pair.sign_digest(&RSA_PKCS1_SHA256, &digest, &mut signature);

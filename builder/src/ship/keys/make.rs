@@ -1,11 +1,11 @@
 //! New keys.
 
-use super::{DEV, DEV_UNIT, Keys, RELEASE, Role};
+use super::{DEV, DEV_UNIT, Keys, RELEASE, Role, TOKEN};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{PrivateKey, write_secret};
+use crate::produce::sign::{PrivateKey, RsaKey, TokenKey, write_secret};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use der::pem::{self, LineEnding};
@@ -28,11 +28,11 @@ pub struct Terms {
 /// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
 /// vouches for another.
 ///
-/// The whole folder appears at once, or not at all.
+/// The key for db may be in a token already, at this PKCS#11 URI. The whole folder appears at once, or not at all.
 ///
 /// # Errors
 /// There are keys of this name: they are never replaced.
-pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
+pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let folder = keys.folder();
     if folder.exists() {
         return Err(Error::usage(format!("there are keys `{}` already", keys.name))
@@ -46,7 +46,8 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
     let whose = |role: Role| format!("{} {}", keys.name, role.name());
-    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms));
+    let token = |role| token.filter(|_| role == Role::Db);
+    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
     match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
         Ok(()) => Ok(()),
         Err(error) => {
@@ -57,11 +58,11 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     }
 }
 
-/// Makes a new key for db. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
 ///
 /// # Errors
 /// The certificate would begin before the one that it follows.
-pub fn rotate(keys: &Keys, terms: Terms) -> Result<()> {
+pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
     if terms.since < since {
         return Err(Error::usage(format!("the new certificate would begin on {}, the old one began on {since}", terms.since))
@@ -71,32 +72,43 @@ pub fn rotate(keys: &Keys, terms: Terms) -> Result<()> {
     let unfinished = folder.join(".rotation");
     remove(&unfinished)?;
     fs::create_dir(&unfinished).at("make", &unfinished)?;
-    write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms)?;
+    write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms, token)?;
+    let kinds = ["key", TOKEN, "crt"];
     // The old ones have two names until the new ones take the first: nothing is lost at any moment.
-    for kind in ["key", "crt"] {
+    for kind in kinds {
         let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
         match fs::hard_link(&now, &then) {
-            // A private key may be somewhere else, or have its second name from a rotation that was cut off.
-            Err(error) if kind == "key" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
+            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has given it its second name.
+            Err(error) if kind != "crt" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
             linked => linked.at("write", &then)?,
         }
     }
-    for name in ["db.key", "db.crt"] {
-        let path = folder.join(name);
-        fs::rename(unfinished.join(name), &path).at("write", &path)?;
+    for kind in kinds {
+        let (new, path) = (unfinished.join(format!("db.{kind}")), folder.join(format!("db.{kind}")));
+        if new.exists() { fs::rename(new, &path).at("write", &path)? } else { remove(&path)? }
     }
     remove(&unfinished)
 }
 
-/// One key with its certificate, which calls it `whose`.
-fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms) -> Result<()> {
-    let key = PrivateKey::generate()?;
-    let certificate = certificate(&key, subject(whose, keys.name == DEV), role, terms)?;
-    key.write(&folder.join(format!("{}.key", role.name())))?;
-    write_public(&folder.join(format!("{}.crt", role.name())), &certificate.pem())
+/// One key, or where it is, with its certificate, which calls it `whose`.
+fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, token: Option<&str>) -> Result<()> {
+    let path = |kind| folder.join(format!("{}.{kind}", role.name()));
+    let key: Box<dyn RsaKey> = match token {
+        Some(uri) => {
+            write_public(&path(TOKEN), &format!("{uri}\n"))?;
+            Box::new(TokenKey::open(&uri.parse()?)?)
+        }
+        None => {
+            let key = PrivateKey::generate()?;
+            key.write(&path("key"))?;
+            Box::new(key)
+        }
+    };
+    let certificate = certificate(&*key, subject(whose, keys.name == DEV), role, terms)?;
+    write_public(&path("crt"), &certificate.pem())
 }
 
-fn certificate(key: &PrivateKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
+fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
     params.distinguished_name = subject;
@@ -126,7 +138,7 @@ fn subject(whose: &str, for_development: bool) -> DistinguishedName {
 }
 
 /// A key as the crate for certificates wants to see it.
-struct Own<'k>(&'k PrivateKey);
+struct Own<'k>(&'k dyn RsaKey);
 
 impl rcgen::PublicKeyData for Own<'_> {
     fn der_bytes(&self) -> &[u8] {

@@ -14,7 +14,7 @@ pub use trust::Trust;
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::KeyFile;
+use crate::produce::sign::{Certified, PrivateKey, TokenKey, TokenUri};
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,9 @@ const DEV_UNIT: &str = "development only";
 
 /// The release key: private, and public.
 const RELEASE: [&str; 2] = ["release.key", "release.pub"];
+
+/// What the file is called that says in which token a key is.
+const TOKEN: &str = "pkcs11";
 
 /// What a certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,13 +108,28 @@ impl Keys {
         Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
-    /// The private key for one purpose, with its certificate.
-    pub fn signer(&self, role: Role) -> Result<KeyFile> {
-        let (key, certificate) = (self.file(role, "key"), self.file(role, "crt"));
-        if !certificate.exists() {
-            return Err(self.absent(std::io::ErrorKind::NotFound.into(), &certificate));
+    /// Who signs for one purpose: the key in `ROLE.key`, or the one in a token that `ROLE.pkcs11` names.
+    ///
+    /// # Errors
+    /// Neither is here, or the key is not that of the certificate.
+    pub fn signer(&self, role: Role) -> Result<Certified> {
+        let certificate = self.certificate(role)?;
+        let (key, token) = (self.file(role, "key"), self.file(role, TOKEN));
+        let of = |path: &Path| {
+            let shown = path.display().to_string();
+            move |error: Error| error.cause(format!("the key is `{shown}`"))
+        };
+        match (key.exists(), token.exists()) {
+            (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
+            (false, true) => {
+                let uri = std::fs::read_to_string(&token).at("read", &token)?.parse::<TokenUri>();
+                let found = uri.and_then(|uri| TokenKey::open(&uri));
+                found.and_then(|key| Certified::new(Box::new(key), certificate)).map_err(of(&token))
+            }
+            (false, false) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+                .cause(format!("`{}` is missing", key.display()))
+                .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
         }
-        KeyFile::open(&key, &certificate)
     }
 
     fn file(&self, role: Role, kind: &str) -> PathBuf {

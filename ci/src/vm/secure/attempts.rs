@@ -37,14 +37,14 @@ fn by_another_key(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
 fn by_the_key_before_a_rotation(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let keys = lab.keys("rotated", lab.terms())?;
     let uki = signed(&lab.unsigned, &keys)?;
-    rotate(&keys, lab.terms())?;
+    rotate(&keys, lab.terms(), None)?;
     Ok((uki, keys.trust()?))
 }
 
 fn by_a_revoked_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let keys = lab.keys("revoked", lab.terms())?;
     let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
-    rotate(&keys, lab.terms())?;
+    rotate(&keys, lab.terms(), None)?;
     revoke(&keys, certificate.into())?;
     Ok((uki, keys.trust()?))
 }
@@ -52,7 +52,7 @@ fn by_a_revoked_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
 fn by_a_revoked_certificate_and_a_good_one(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let keys = lab.keys("both", lab.terms())?;
     let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
-    rotate(&keys, lab.terms())?;
+    rotate(&keys, lab.terms(), None)?;
     revoke(&keys, certificate.into())?;
     Ok((signed(&uki, &keys)?, keys.trust()?))
 }

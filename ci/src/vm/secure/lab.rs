@@ -68,7 +68,7 @@ impl<'a> Lab<'a> {
     pub fn keys(&self, name: &str, terms: Terms) -> Result<Keys> {
         let keys = Keys::named(self.folder.path(), name)?;
         if !keys.exist() {
-            make(&keys, terms)?;
+            make(&keys, terms, None)?;
         }
         Ok(keys)
     }
