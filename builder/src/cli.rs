@@ -190,6 +190,11 @@ pub enum Verb {
         /// The file
         file: PathBuf,
     },
+    /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk
+    ///
+    /// Looks at the signature, its certificate's days, what is revoked, the partition table, and whether /bin and the pods are those that the
+    /// inventory lists. Exit code 4 if anything is wrong. Needs no project, no network and no private key.
+    Verify(Verify),
     /// Show what this machine needs and has, for building and running
     Doctor {
         /// Install what is missing
@@ -315,6 +320,22 @@ pub struct Signing {
     /// Sign nothing: the image boots only where Secure Boot is off; what `osbuild sign` needs is left in out/RECIPE/to-sign
     #[arg(long)]
     pub unsigned: bool,
+}
+
+/// Flags of `osbuild verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The file
+    pub file: PathBuf,
+    /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
+    #[arg(long, value_name = "FILE", required_unless_present = "key")]
+    pub cert: Vec<PathBuf>,
+    /// Trust what machines with these keys of `keys/` trust, without what is revoked
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    /// The day on which certificates have to be valid [default: today]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    pub as_of: Option<Date>,
 }
 
 /// Flags of `osbuild run`.

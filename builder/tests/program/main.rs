@@ -37,5 +37,6 @@ mod signing;
 mod terminal;
 mod tokens;
 mod updates;
+mod verify;
 mod workshop;
 mod wrong;
