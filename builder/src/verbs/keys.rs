@@ -4,8 +4,10 @@ use super::Session;
 use crate::cli;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
+use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
 use crate::produce::sign::Certified;
+use crate::produce::stop;
 use crate::report::Outcome;
 use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, revoke, rotate, show};
 use osbuild_signatures::authenticode;
@@ -97,12 +99,23 @@ fn data(session: &Session, shown: &[Shown]) {
 pub fn signer(session: &Session, name: &str) -> Result<Certified> {
     let keys = Keys::named(session.root(), name)?;
     if name == DEV && !keys.exist() {
-        let step = session.report.step("keys dev");
-        make(&keys, Terms { since: session.today, years: DEV_YEARS }, None)?;
-        step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
+        make_dev(session, &keys)?;
     }
     certificate(session, name)?;
     keys.signer(Role::Db)
+}
+
+/// Makes the keys for development. Of two first builds at once, one makes them and the other waits.
+fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
+    let place = Digest::of(keys.folder().as_os_str().as_encoded_bytes());
+    let _alone = session.store()?.lock(&format!("keys-{place}"), stop::check)?;
+    if keys.exist() {
+        return Ok(());
+    }
+    let step = session.report.step("keys dev");
+    make(keys, Terms { since: session.today, years: DEV_YEARS }, None)?;
+    step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
+    Ok(())
 }
 
 /// The certificate of who signs images with the keys of this name, if it may still be used.
