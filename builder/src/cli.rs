@@ -336,6 +336,12 @@ pub struct Verify {
     /// The day on which certificates have to be valid [default: today]
     #[arg(long, value_name = "DAY", value_parser = day)]
     pub as_of: Option<Date>,
+    /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte; signatures are set aside
+    #[arg(long, value_name = "RECIPE", value_parser = recipe_name)]
+    pub against: Option<String>,
+    /// Build it from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR", requires = "against")]
+    pub sources: Option<PathBuf>,
 }
 
 /// Flags of `osbuild run`.

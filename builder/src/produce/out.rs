@@ -21,6 +21,8 @@ pub const INITRAMFS: &str = "initramfs.cpio";
 pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
 /// The folder with what has to be signed, when nobody did.
 pub const TO_SIGN: &str = "to-sign";
+/// The folder with what was built again to be compared.
+pub const REBUILT: &str = "rebuilt";
 /// The plan, as `osbuild plan` prints it.
 pub const PLAN: &str = "plan.toml";
 

@@ -81,7 +81,7 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
         enrollment.files.push((name, enrolled(std::fs::read(path).at("read", path)?, &keys.trust()?)?));
     }
     let written = enrollment.write(&folder)?;
-    session.report.note("on a machine in setup mode, enroll db.auth first, then KEK.auth, and PK.auth last: it ends that mode");
+    session.report.note("on a machine in setup mode, enroll PK.auth last: it ends that mode");
     let text = || written.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n");
     session.data(|| json!({ "files": written }), text);
     Ok(())

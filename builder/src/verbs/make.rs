@@ -10,7 +10,7 @@ use crate::produce::assemble::Built;
 use crate::produce::disk::OnDisk;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
-use crate::produce::out::{Out, PLAN};
+use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::ship::keys::{Keys, Trust};
 use crate::ship::machine::{Bus, Download};
@@ -79,14 +79,33 @@ fn for_build(from: &From) -> Vec<Tool> {
     [host::for_steps(), fetching].concat()
 }
 
+/// Builds a recipe once more, into a folder of its own, for who has something to compare with it. Nobody signs it.
+pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Built> {
+    let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
+    let from = session.from(sources);
+    session.need(&for_build(&from))?;
+    let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
+    image_into(&out, session, &plan, from, Rebuild::Nothing, None)
+}
+
 fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
-    let out = Out::open(session.root(), &plan.recipe)?;
+    image_into(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
+}
+
+fn image_into(
+    out: &Out,
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: From,
+    rebuild: Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Built> {
     let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
     let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer };
-    pipeline::build(&setting, plan, &out)
+    pipeline::build(&setting, plan, out)
 }
 
 /// What `plan.toml` says of the certificate, in its last section.

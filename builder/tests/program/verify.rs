@@ -105,3 +105,29 @@ fn the_error_names_the_file_and_what_is_wrong_with_it() {
     assert!(ran.said.starts_with(&format!("error: `{uki}`: it is not signed\n")), "{}", ran.said);
     assert!(ran.data.starts_with("WRONG  signature "), "{}", ran.data);
 }
+
+#[test]
+fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not() {
+    let scratch = signed();
+    let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();
+    let against = ["--key", "mine", "--against", RECIPE];
+    for name in ALL {
+        let (holds, found, _) = check(&scratch, name, &against, "rebuild");
+        assert!(holds, "{name}: {found}");
+    }
+    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
+    assert!(holds, "{found}");
+    assert!(
+        ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).to_vec() == before,
+        "what was verified was built again in its place"
+    );
+    let mut disk = before[0].clone();
+    let planted = disk.len() - (2 << 20);
+    disk[planted] ^= 1;
+    fs::write(out(&scratch, "image.raw"), disk).unwrap();
+    let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
+    assert_eq!((holds, found, code), (false, format!("it is not what `small` gives: DATA differs at byte {planted}"), Some(4)));
+    scratch.edit("recipes/base.toml", "panic=10", "panic=11");
+    let (holds, found, code) = check(&scratch, "node.efi", &against, "rebuild");
+    assert_eq!((holds, found.as_str(), code), (false, "it is not what `small` gives: `.cmdline` differ", Some(4)));
+}

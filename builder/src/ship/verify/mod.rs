@@ -1,5 +1,9 @@
 //! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from its bytes and the certificates alone.
 
+mod rebuilt;
+
+pub use rebuilt::Rebuilt;
+
 use super::inspect::{Kind, Opened, open};
 use crate::error::{Context, Error, Problem, Result};
 use crate::plan::Date;
@@ -45,11 +49,11 @@ pub struct Check {
     pub found: String,
 }
 
-/// Looks at a file.
+/// Looks at a file, and compares it with what was built again if that is there.
 ///
 /// # Errors
 /// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see [`Verification::verdict`].
-pub fn verify(path: &Path, judge: &Judge) -> Result<Verification> {
+pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
     let opened = open(path)?;
     let kind = opened.kind;
     let mut checks: Vec<Check> = opened.disk.iter().map(|disk| table(disk.table_is_sound)).collect();
@@ -65,6 +69,9 @@ pub fn verify(path: &Path, judge: &Judge) -> Result<Verification> {
     }
     if kind != Kind::Initramfs {
         checks.push(revoked(&opened.bytes, &judge.dbx));
+    }
+    if let Some(rebuilt) = rebuilt {
+        checks.extend(rebuilt.compare(path, &opened)?);
     }
     checks.push(match opened.inspect() {
         Ok(found) => {
