@@ -7,6 +7,7 @@ mod look;
 mod make;
 mod sources;
 mod update;
+mod verify;
 
 use crate::checkout::Checkout;
 use crate::cli::{self, Cli, Common, Verb};
@@ -52,8 +53,10 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Keys(what) => keys::run(&session()?, what),
         Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
+        Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
+        Verb::Verify(flags) => verify::run(&cli.common, report, &flags),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
@@ -97,6 +100,12 @@ fn consent(common: &Common) -> Consent {
     Consent { yes: common.yes, offline: common.offline }
 }
 
+/// Seconds since 1970.
+fn now() -> Result<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?;
+    Ok(since.as_secs())
+}
+
 /// What a verb works with.
 struct Session<'a> {
     common: Common,
@@ -118,8 +127,7 @@ impl<'a> Session<'a> {
         };
         let checkout = Checkout::around(&here)?;
         let project = checkout.read()?;
-        let now =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?.as_secs();
+        let now = now()?;
         Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
     }
 

@@ -27,10 +27,12 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("osslsigncode", "osslsigncode", "verifies the signature of our UKI"),
     ("pgrep", "procps", "looks for processes that a build has left"),
     ("pip3", "python3-pip", "installs the oracle that Debian does not have"),
+    ("pkcs11-tool", "opensc", "makes keys in the token of our tests"),
     ("sbverify", "sbsigntool", "verifies the signature of our UKI as firmware would"),
     ("sfdisk", "fdisk", "reads our partition table"),
     ("sgdisk", "gdisk", "verifies our partition table"),
     ("skopeo", "skopeo", "finds the pods' images in our OCI layout"),
+    ("softhsm2-util", "softhsm2", "is the token of our tests"),
     ("unshare", "util-linux", "keeps tests that mount away from the host"),
     ("zstd", "zstd", "unpacks what we compressed"),
 ];

@@ -1,7 +1,7 @@
 //! What others' programs read in the image that the VMs boot: each format that we write, with a reader that we did not.
 
 use crate::check::Verdict;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::produce::digest::Digest;
@@ -28,6 +28,8 @@ const CLAIMS: &[Claim] = &[
     ("fsck.fat finds no problem in the ESP, and mtools the UKI in it", system_partition),
     ("e2fsck finds no problem in DATA", data),
     ("objcopy finds the initramfs in the UKI", uki),
+    ("sbverify finds a good signature in the UKI", signature),
+    ("openssl finds a good signature beside the initramfs", signature_beside),
     ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
     ("skopeo finds every pod's image in the layout", images),
 ];
@@ -93,6 +95,18 @@ fn data(products: &Products) -> Result<()> {
 fn uki(products: &Products) -> Result<()> {
     products.run("objcopy", &["--dump-section", ".initrd=initrd", &products.path("node.efi"), "copy.efi"])?;
     same(&products.folder.path().join("initrd"), &products.out.join("initramfs.cpio"))
+}
+
+fn signature(products: &Products) -> Result<()> {
+    let certificate = certificate(products.site).display().to_string();
+    products.run("sbverify", &["--cert", &certificate, &products.path("node.efi")]).map(drop)
+}
+
+fn signature_beside(products: &Products) -> Result<()> {
+    let (certificate, signed) = (certificate(products.site).display().to_string(), products.path("initramfs.cpio"));
+    let words = ["cms", "-verify", "-binary", "-purpose", "any", "-inform", "DER", "-out", "/dev/null"];
+    let files = ["-CAfile", &certificate, "-content", &signed, "-in", &format!("{signed}.sig")];
+    products.run("openssl", &[&words[..], &files].concat()).map(drop)
 }
 
 fn initramfs(products: &Products) -> Result<()> {

@@ -1,5 +1,6 @@
 //! X.509 certificates (RFC 5280), as far as signatures need them.
 
+use aws_lc_rs::digest;
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use const_oid::db::rfc4519::{COMMON_NAME, ORGANIZATIONAL_UNIT_NAME};
 use const_oid::db::rfc5912::RSA_ENCRYPTION;
@@ -93,6 +94,12 @@ impl Certificate {
     /// Whether its key made this signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256, of 2048 to 8192 bits.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key()).verify(message, signature).is_ok()
+    }
+
+    /// Whether its key made this signature of what has this SHA-256.
+    pub fn verifies_digest(&self, sha256: &[u8; 32], signature: &[u8]) -> bool {
+        let digest = digest::Digest::import_less_safe(sha256, &digest::SHA256).expect("SHA-256 has 32 bytes");
+        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key()).verify_digest(&digest, signature).is_ok()
     }
 
     fn part(&self, kind: ObjectIdentifier) -> Option<String> {

@@ -5,5 +5,9 @@
 
 pub mod authenticode;
 pub mod certificate;
+pub mod detached;
 pub mod efi;
+mod error;
 pub mod pkcs7;
+
+pub use error::Error;

@@ -2,7 +2,8 @@
 
 mod support;
 
-use osbuild_signatures::efi::{Error, Store, Update, UpdateTime, Variable, read_list, write_list};
+use osbuild_signatures::authenticode;
+use osbuild_signatures::efi::{Error, Listed, Store, Update, UpdateTime, Variable, read_list, write_list};
 use proptest::prelude::*;
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +12,12 @@ use support::{Signer, openssl, tool};
 use uuid::{Uuid, uuid};
 
 const OWNER: Uuid = uuid!("8a1b0c5e-0000-5000-8000-000000000001");
-const TIME: UpdateTime = UpdateTime { year: 2026, month: 11, day: 21 };
+
+fn listed(signer: &Signer) -> Listed {
+    signer.certificate.clone().into()
+}
+
+const TIME: UpdateTime = UpdateTime { year: 2026, month: 11, day: 21, second: 3_661 };
 
 static OURS: LazyLock<Signer> = LazyLock::new(|| Signer::new("ours"));
 static OTHER: LazyLock<Signer> = LazyLock::new(|| Signer::new("other"));
@@ -24,7 +30,7 @@ fn firmware() -> Vec<u8> {
 fn enrolled() -> Store {
     let mut store = Store::read(firmware()).unwrap();
     for variable in Variable::ENROLLED {
-        store.set(variable, TIME, &write_list(&[&OURS.certificate], OWNER));
+        store.set(variable, TIME, &write_list(&[listed(&OURS)], OWNER));
     }
     store.enforce();
     store
@@ -37,14 +43,14 @@ fn efitools(folder: &Path, program: &str, arguments: &[&str]) {
 
 #[test]
 fn a_list_reads_back_as_it_was_written() {
-    let list = write_list(&[&OURS.certificate, &OTHER.certificate], OWNER);
-    assert_eq!(read_list(&list).unwrap(), [OURS.certificate.clone(), OTHER.certificate.clone()]);
+    let list = write_list(&[listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)], OWNER);
+    assert_eq!(read_list(&list).unwrap(), [listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)]);
 }
 
 #[test]
 fn efitools_write_the_same_list_and_read_ours() {
     let folder = tempfile::tempdir().unwrap();
-    let (cert, list) = (OURS.path("cert.pem"), write_list(&[&OURS.certificate], OWNER));
+    let (cert, list) = (OURS.path("cert.pem"), write_list(&[listed(&OURS)], OWNER));
     efitools(folder.path(), "cert-to-efi-sig-list", &["-g", &OWNER.to_string(), cert.to_str().unwrap(), "theirs.esl"]);
     assert_eq!(std::fs::read(folder.path().join("theirs.esl")).unwrap(), list);
     std::fs::write(folder.path().join("ours.esl"), &list).unwrap();
@@ -53,13 +59,27 @@ fn efitools_write_the_same_list_and_read_ours() {
 }
 
 #[test]
+fn efitools_list_an_image_by_the_digest_that_we_take() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
+    let image = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
+    efitools(folder.path(), "hash-to-efi-sig-list", &[path, "theirs.esl"]);
+    let theirs = std::fs::read(folder.path().join("theirs.esl")).unwrap();
+    let listed = Listed::Image(authenticode::digest(&image).unwrap());
+    assert_eq!(read_list(&theirs).unwrap(), std::slice::from_ref(&listed));
+    let ours = write_list(&[listed], OWNER);
+    // Between them stands the owner.
+    assert_eq!((&theirs[..28], &theirs[44..]), (&ours[..28], &ours[44..]));
+}
+
+#[test]
 fn what_efitools_would_sign_is_what_we_sign() {
     let folder = tempfile::tempdir().unwrap();
-    let content = write_list(&[&OURS.certificate], OWNER);
+    let content = write_list(&[listed(&OURS)], OWNER);
     std::fs::write(folder.path().join("db.esl"), &content).unwrap();
     let (key, cert) = (OURS.path("key.pem"), OURS.path("cert.pem"));
     let (key, cert) = (key.to_str().unwrap(), cert.to_str().unwrap());
-    let time = ["-t", "2026-11-21 00:00:00"];
+    let time = ["-t", "2026-11-21 01:01:01"];
     efitools(folder.path(), "sign-efi-sig-list", &[&time[..], &["-o", "db", "db.esl", "message"]].concat());
     let update = Update { variable: Variable::Db, time: TIME, content };
     assert_eq!(std::fs::read(folder.path().join("message")).unwrap(), update.to_be_signed());
@@ -77,7 +97,7 @@ fn signed(update: &Update) -> Vec<u8> {
 #[test]
 fn openssl_verifies_the_signature_of_an_update() {
     let folder = tempfile::tempdir().unwrap();
-    let update = Update { variable: Variable::Kek, time: TIME, content: write_list(&[&OURS.certificate], OWNER) };
+    let update = Update { variable: Variable::Kek, time: TIME, content: write_list(&[listed(&OURS)], OWNER) };
     let auth = signed(&update);
     let bare = &auth[40..auth.len() - update.content.len()];
     // openssl wants a `ContentInfo` around it.
@@ -103,12 +123,12 @@ fn variables_read_back_and_replace_each_other() {
     let mut store = Store::read(enrolled().write().unwrap()).unwrap();
     assert_eq!(store, Store::read(enrolled().write().unwrap()).unwrap());
     for variable in Variable::ENROLLED {
-        assert_eq!(read_list(store.get(variable).unwrap()).unwrap(), std::slice::from_ref(&OURS.certificate));
+        assert_eq!(read_list(store.get(variable).unwrap()).unwrap(), [listed(&OURS)]);
     }
-    store.set(Variable::Db, TIME, &write_list(&[&OTHER.certificate], OWNER));
+    store.set(Variable::Db, TIME, &write_list(&[listed(&OTHER)], OWNER));
     store.remove(Variable::Kek);
     let again = Store::read(store.write().unwrap()).unwrap();
-    assert_eq!(read_list(again.get(Variable::Db).unwrap()).unwrap(), std::slice::from_ref(&OTHER.certificate));
+    assert_eq!(read_list(again.get(Variable::Db).unwrap()).unwrap(), [listed(&OTHER)]);
     assert_eq!((again.get(Variable::Kek), again.get(Variable::Dbx)), (None, None));
     assert_eq!(again.write().unwrap().len(), firmware().len());
 }
@@ -150,7 +170,7 @@ proptest! {
 
     #[test]
     fn damaged_lists_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8), length in any::<prop::sample::Index>()) {
-        let mut list = write_list(&[&OURS.certificate, &OTHER.certificate], OWNER);
+        let mut list = write_list(&[listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)], OWNER);
         for (at, byte) in changes {
             let at = at.index(list.len());
             list[at] = byte;

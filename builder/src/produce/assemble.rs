@@ -2,11 +2,11 @@
 //! is pure and takes less time than to ask whether it is needed.
 
 use super::digest::Digest;
-use super::disk::OnDisk;
+use super::disk::{OnDisk, remove};
 use super::image;
 use super::inventory::{Inventory, PATH};
-use super::out::{IMAGE, INITRAMFS, Out, UKI};
-use super::sign::{EfiProgram, Signed, Signer};
+use super::out::{IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
+use super::sign::{Beside, EfiProgram, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
 use crate::error::{Context, Error, Kind, Problem, Result};
@@ -50,6 +50,10 @@ pub struct Built {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
+    /// The signature of the initramfs; none when nobody signed.
+    pub initramfs_signature: Option<PathBuf>,
+    /// The folder with what has to be signed; none when somebody did.
+    pub to_sign: Option<PathBuf>,
     /// Whether all of it was there already.
     pub was_current: bool,
 }
@@ -66,18 +70,21 @@ impl Assembly<'_> {
         let was_current = out.is_current(&key);
         if !was_current {
             let packed = self.initramfs(store, report)?;
-            let unified = self.uki(store, &packed)?;
-            self.check_size(unified.len() as u64)?;
+            let unified = EfiProgram(self.uki(store, &packed)?);
+            self.check_size(unified.0.len() as u64)?;
             out.begin()?;
             replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
+            let (unified, mut written) = self.signed(unified, Beside::of(&packed), report, out)?;
             drop(packed);
-            let unified = self.signed(unified, report)?;
-            replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
-            let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
+            replace(&uki, report, "uki", |file| file.write_all(&unified.0).at("write", &uki))?;
+            let disk = image::Contents { plan: self.plan, uki: &unified.0, data: store.path(&self.data)? };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
-            out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
+            written.extend([image.clone(), uki.clone(), initramfs.clone()]);
+            out.finish(&key, &written)?;
         }
-        Ok(Built { image, uki, initramfs, was_current })
+        let [initramfs_signature, to_sign] = [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
+            .map(|(name, is_there)| is_there.then(|| out.path(name)));
+        Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current })
     }
 
     /// The digest of all that decides about the bytes, this program among it.
@@ -147,13 +154,22 @@ impl Assembly<'_> {
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
     }
 
-    /// The UKI as it goes into the image.
-    fn signed(&self, uki: Vec<u8>, report: &Report) -> Result<Vec<u8>> {
-        let Some(signer) = self.signer else { return Ok(uki) };
+    /// The UKI as it goes into the image, and the files that were written besides: the signature of the initramfs, or what has to be signed.
+    fn signed(&self, uki: EfiProgram, initramfs: Beside, report: &Report, out: &Out) -> Result<(EfiProgram, Vec<PathBuf>)> {
+        let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));
+        let Some(signer) = self.signer else {
+            remove(&file)?;
+            let written = to_sign::write(&folder, &[(UKI, &uki), (INITRAMFS, &initramfs)])?;
+            return Ok((uki, written));
+        };
         let step = report.step("signature");
-        let signed = Signed::by(signer, EfiProgram(uki))?.into_inner().0;
+        let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
+        let (uki, initramfs) =
+            both(Signed::by(signer, uki).map_err(why(UKI)), Signed::by(signer, initramfs).map_err(why(INITRAMFS)))?;
+        remove(&folder)?;
+        std::fs::write(&file, initramfs.into_inner().into_signature()).at("write", &file)?;
         step.done(&signer.certificate().name(), None, Outcome::Ran);
-        Ok(signed)
+        Ok((uki.into_inner(), vec![file]))
     }
 
     /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.
@@ -180,6 +196,15 @@ impl Assembly<'_> {
         parts.retain(|(_, size)| *size >= 1 << 20);
         parts.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
         parts.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Both, or what is wrong with both.
+fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
     }
 }
 

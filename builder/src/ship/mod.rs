@@ -1,4 +1,5 @@
-//! What is done with an image once it is there: [`inspect`] looks into it, [`run`] boots it. And [`keys`], by which machines know whose it is.
+//! What is done with an image once it is there: [`inspect`] looks into it, [`verify`] judges it, [`run`] boots it. And [`keys`], by which
+//! machines know whose it is.
 
 pub mod boot;
 pub mod console;
@@ -7,3 +8,4 @@ pub mod keys;
 pub mod machine;
 pub mod node;
 pub mod run;
+pub mod verify;

@@ -32,6 +32,18 @@ fn the_first_signed_build_makes_keys_that_say_what_they_are_worth() {
 }
 
 #[test]
+fn two_first_builds_at_once_make_one_set_of_keys() {
+    let scratch = open();
+    let build = || scratch.command(&[], &["build", RECIPE, "--key", "dev"]).spawn().unwrap();
+    let both = [build(), build()];
+    for mut build in both {
+        assert!(build.wait().unwrap().success());
+    }
+    let image = uki(&scratch).display().to_string();
+    tool(&keys(&scratch, "dev"), "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
+}
+
+#[test]
 fn the_plan_that_a_build_leaves_says_who_signed() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));

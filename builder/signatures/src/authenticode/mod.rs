@@ -3,10 +3,9 @@
 //!
 //! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into the image. Here are no private keys.
 
-mod error;
 mod signature;
 
-pub use error::Error;
+pub use crate::error::Error;
 pub use signature::{Signature, signatures, verify};
 
 use crate::certificate::Certificate;

@@ -6,10 +6,10 @@ use std::fmt;
 /// Why a list or a file of variables was not read or written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The lengths in a list of certificates do not fit each other.
+    /// The lengths in a list do not fit each other.
     List,
-    /// A list holds something else than certificates.
-    NotCertificates,
+    /// A list holds something else than certificates and digests.
+    OtherKind,
     /// A list holds a certificate that is none of ours.
     Certificate(certificate::Error),
     /// The file has no firmware volume with a store of authenticated variables.
@@ -28,7 +28,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::List => write!(f, "the EFI signature list is damaged"),
-            Self::NotCertificates => write!(f, "the EFI signature list holds something else than certificates"),
+            Self::OtherKind => write!(f, "the EFI signature list holds something else than certificates and digests of images"),
             Self::Certificate(_) => write!(f, "the EFI signature list holds a certificate of another kind"),
             Self::NoStore => write!(f, "the file holds no store of UEFI variables"),
             Self::Variable => write!(f, "a variable in the store is damaged"),

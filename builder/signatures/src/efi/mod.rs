@@ -7,7 +7,7 @@ mod store;
 mod update;
 
 pub use error::Error;
-pub use list::{read_list, write_list};
+pub use list::{Listed, read_list, write_list};
 pub use store::Store;
 pub use update::{Update, UpdateTime};
 

@@ -16,7 +16,7 @@ const HEADER: usize = 24;
 const REVISION: u16 = 0x0200;
 const EFI_GUID: u16 = 0x0EF1;
 
-/// The day from which an update is. The firmware takes none that is not newer than the variable's last one.
+/// The moment from which an update is. The firmware takes none that is not newer than the variable's last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UpdateTime {
     /// The year.
@@ -25,6 +25,8 @@ pub struct UpdateTime {
     pub month: u8,
     /// The day of the month, from 1.
     pub day: u8,
+    /// The second of the day: updates of one day are numbered by it.
+    pub second: u32,
 }
 
 /// New content for a variable.
@@ -34,16 +36,17 @@ pub struct Update {
     pub variable: Variable,
     /// From when it is.
     pub time: UpdateTime,
-    /// What the variable is to hold: lists of certificates.
+    /// What the variable is to hold: lists.
     pub content: Vec<u8>,
 }
 
 impl UpdateTime {
-    /// `EFI_TIME`, at midnight.
+    /// `EFI_TIME`
     pub(super) fn bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..2].copy_from_slice(&self.year.to_le_bytes());
-        bytes[2..4].copy_from_slice(&[self.month, self.day]);
+        let [hour, minute, second] = [self.second / 3600 % 24, self.second / 60 % 60, self.second % 60].map(|part| part as u8);
+        bytes[2..7].copy_from_slice(&[self.month, self.day, hour, minute, second]);
         bytes
     }
 }

@@ -1,19 +1,27 @@
 //! What UEFI firmware starts.
 
-use super::{Signable, Signer};
+use super::Signable;
 use crate::error::{Context, Result};
+use crate::produce::digest::Digest;
 use osbuild_signatures::authenticode;
+use osbuild_signatures::certificate::Certificate;
 
-/// The bytes of a PE image that firmware starts: a UKI, a boot loader.
+/// The bytes of a PE image that firmware starts: a UKI, a boot loader. Its signature is inside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EfiProgram(pub Vec<u8>);
 
 impl Signable for EfiProgram {
-    fn sign(mut self, signer: &dyn Signer) -> Result<Self> {
-        let cannot = || "cannot sign the program for UEFI".to_owned();
+    fn to_be_signed(&self) -> Result<Digest> {
         let digest = authenticode::digest(&self.0).or_build(cannot)?;
-        let signature = signer.sign(&authenticode::to_be_signed(&digest))?;
-        authenticode::sign(&mut self.0, signer.certificate(), &signature).or_build(cannot)?;
+        Ok(Digest::of(&authenticode::to_be_signed(&digest)))
+    }
+
+    fn with(mut self, certificate: &Certificate, signature: &[u8]) -> Result<Self> {
+        authenticode::sign(&mut self.0, certificate, signature).or_build(cannot)?;
         Ok(self)
     }
+}
+
+fn cannot() -> String {
+    "cannot sign the program for UEFI".to_owned()
 }

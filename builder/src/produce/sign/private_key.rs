@@ -1,9 +1,11 @@
 //! An RSA key in this process. Its bytes are wiped when it goes.
 
+use super::RsaKey;
 use crate::error::{Context, Error, Result};
+use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
+use aws_lc_rs::digest;
 use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use der::pem::{self, LineEnding};
@@ -62,16 +64,17 @@ impl PrivateKey {
         let der = self.pair.as_der().or_build(|| "cannot write an RSA key".to_owned())?;
         write_secret(path, der.as_ref())
     }
+}
 
-    /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
-    pub fn public(&self) -> &[u8] {
+impl RsaKey for PrivateKey {
+    fn public(&self) -> &[u8] {
         self.pair.public_key().as_ref()
     }
 
-    /// The signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256.
-    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
         let mut signature = vec![0; self.pair.public_modulus_len()];
-        let signed = self.pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature);
+        let digest = digest::Digest::import_less_safe(digest.hash(), &digest::SHA256).expect("SHA-256 has 32 bytes");
+        let signed = self.pair.sign_digest(&RSA_PKCS1_SHA256, &digest, &mut signature);
         signed.or_build(|| "the private key does not sign".to_owned())?;
         Ok(signature)
     }
@@ -108,7 +111,8 @@ mod tests {
     fn a_key_reads_back_and_signs_the_same() {
         let (_folder, path, key) = written();
         let read = PrivateKey::read(&path).unwrap();
-        assert_eq!((read.public(), read.sign(b"x").unwrap()), (key.public(), key.sign(b"x").unwrap()));
+        let digest = Digest::of(b"x");
+        assert_eq!((read.public(), read.sign(&digest).unwrap()), (key.public(), key.sign(&digest).unwrap()));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn read(bytes: &[u8], path: Option<String>) -> Result<(Uki, &[u8])> {
 fn signatures(bytes: &[u8]) -> Result<Vec<Signature>> {
     let found = authenticode::signatures(bytes).or_build(|| "cannot read the UKI's signature".to_owned())?;
     let look = |signature: &authenticode::Signature| {
-        let certificate = signature.certificate.as_ref();
+        let certificate = signature.certificate();
         Signature {
             signer: signature.name(),
             certificate: certificate.map(Certificate::fingerprint),

@@ -1,13 +1,11 @@
 //! How a machine gets to know our keys: lists, signed updates, and the variables of a virtual machine's firmware.
 
-use super::{Keys, Role};
+use super::{Keys, Role, Trust};
 use crate::error::{Context, Result};
-use crate::plan::Date;
+use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
 use crate::produce::sign::Signer;
-use osbuild_formats::gpt::guid_from_name;
-use osbuild_signatures::certificate::Certificate;
-use osbuild_signatures::efi::{Store, Update, UpdateTime, Variable, write_list};
+use osbuild_signatures::efi::{Store, Variable};
 use std::path::{Path, PathBuf};
 
 /// The files by which a machine is given our keys, each by name.
@@ -16,36 +14,16 @@ pub struct Enrollment {
     pub files: Vec<(String, Vec<u8>)>,
 }
 
-impl Role {
-    fn variable(self) -> Variable {
-        match self {
-            Role::Pk => Variable::Pk,
-            Role::Kek => Variable::Kek,
-            Role::Db => Variable::Db,
-        }
-    }
-
-    /// Whose key signs a change.
-    fn authority(self) -> Role {
-        match self {
-            Role::Pk | Role::Kek => Role::Pk,
-            Role::Db => Role::Kek,
-        }
-    }
-}
-
 impl Enrollment {
     /// Makes the files, which needs the private keys of PK and KEK.
     pub fn of(keys: &Keys) -> Result<Self> {
         let mut files = Vec::new();
-        for role in Role::ALL {
-            let certificate = keys.certificate(role)?;
-            let update = Update { variable: role.variable(), time: time(&certificate), content: list(&certificate) };
-            let signer = keys.signer(role.authority())?;
-            let signature = signer.sign(&update.to_be_signed())?;
+        for update in keys.trust()?.updates() {
+            let signer = keys.signer(authority(update.variable))?;
+            let signature = signer.sign(&Digest::of(&update.to_be_signed()))?;
             let signed = update.signed(signer.certificate(), &signature).or_build(|| "cannot sign an update".to_owned())?;
-            files.push((format!("{}.esl", role.name()), update.content));
-            files.push((format!("{}.auth", role.name()), signed));
+            files.push((format!("{}.esl", update.variable.name()), update.content));
+            files.push((format!("{}.auth", update.variable.name()), signed));
         }
         Ok(Enrollment { files })
     }
@@ -62,27 +40,24 @@ impl Enrollment {
     }
 }
 
-/// The variables `template` of EDK2's firmware with our certificates in them and Secure Boot on. Whom it trusted before it trusts no more.
+/// Whose key signs a change.
+fn authority(variable: Variable) -> Role {
+    match variable {
+        Variable::Pk | Variable::Kek => Role::Pk,
+        Variable::Db | Variable::Dbx => Role::Kek,
+    }
+}
+
+/// The variables `template` of EDK2's firmware with `trust` in them and Secure Boot on. Whom it trusted before it trusts no more.
 ///
-/// `certificates` are those of [`Role::ALL`], in that order. No private key is needed: whoever writes the file owns the machine.
-pub fn enrolled(template: Vec<u8>, certificates: &[Certificate; 3]) -> Result<Vec<u8>> {
+/// No private key is needed: whoever writes the file owns the machine.
+pub fn enrolled(template: Vec<u8>, trust: &Trust) -> Result<Vec<u8>> {
     let cannot = || "cannot enroll keys in the firmware's variables".to_owned();
     let mut store = Store::read(template).or_build(cannot)?;
-    for (role, certificate) in Role::ALL.into_iter().zip(certificates) {
-        store.set(role.variable(), time(certificate), &list(certificate));
-    }
     store.remove(Variable::Dbx);
+    for update in trust.updates() {
+        store.set(update.variable, update.time, &update.content);
+    }
     store.enforce();
     store.write().or_build(cannot)
-}
-
-/// Says in the list who put the certificate there.
-fn list(certificate: &Certificate) -> Vec<u8> {
-    write_list(&[certificate], guid_from_name("signature owner"))
-}
-
-/// A certificate's first day, so that the same keys give the same files.
-fn time(certificate: &Certificate) -> UpdateTime {
-    let Date { year, month, day } = Date::from_unix(certificate.not_before());
-    UpdateTime { year, month, day }
 }

@@ -1,16 +1,18 @@
 //! New keys.
 
-use super::{DEV, DEV_UNIT, Keys, RELEASE, Role};
+use super::{DEV, DEV_UNIT, Keys, RELEASE, Role, TOKEN};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
+use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{PrivateKey, write_secret};
+use crate::produce::sign::{PrivateKey, RsaKey, TokenKey, write_secret};
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use der::pem::{self, LineEnding};
 use osbuild_signatures::certificate::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -26,11 +28,11 @@ pub struct Terms {
 /// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
 /// vouches for another.
 ///
-/// The whole folder appears at once, or not at all.
+/// The key for db may be in a token already, at this PKCS#11 URI. The whole folder appears at once, or not at all.
 ///
 /// # Errors
 /// There are keys of this name: they are never replaced.
-pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
+pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let folder = keys.folder();
     if folder.exists() {
         return Err(Error::usage(format!("there are keys `{}` already", keys.name))
@@ -43,7 +45,9 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     remove(&unfinished)?;
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
-    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, &keys.name, role, terms));
+    let whose = |role: Role| format!("{} {}", keys.name, role.name());
+    let token = |role| token.filter(|_| role == Role::Db);
+    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
     match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
         Ok(()) => Ok(()),
         Err(error) => {
@@ -54,18 +58,60 @@ pub fn make(keys: &Keys, terms: Terms) -> Result<()> {
     }
 }
 
-/// One key with its certificate.
-fn write(folder: &Path, name: &str, role: Role, terms: Terms) -> Result<()> {
-    let key = PrivateKey::generate()?;
-    let certificate = certificate(&key, name, role, terms)?;
-    key.write(&folder.join(format!("{}.key", role.name())))?;
-    write_public(&folder.join(format!("{}.crt", role.name())), &certificate.pem())
+/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+///
+/// # Errors
+/// The certificate would begin before the one that it follows.
+pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
+    let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
+    if terms.since < since {
+        return Err(Error::usage(format!("the new certificate would begin on {}, the old one began on {since}", terms.since))
+            .cause("firmware takes no list that is older than the one that it has"));
+    }
+    let (folder, number) = (keys.folder(), keys.retired()?.len() + 1);
+    let unfinished = folder.join(".rotation");
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).at("make", &unfinished)?;
+    write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms, token)?;
+    let kinds = ["key", TOKEN, "crt"];
+    // The old ones have two names until the new ones take the first: nothing is lost at any moment.
+    for kind in kinds {
+        let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
+        match fs::hard_link(&now, &then) {
+            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has given it its second name.
+            Err(error) if kind != "crt" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
+            linked => linked.at("write", &then)?,
+        }
+    }
+    for kind in kinds {
+        let (new, path) = (unfinished.join(format!("db.{kind}")), folder.join(format!("db.{kind}")));
+        if new.exists() { fs::rename(new, &path).at("write", &path)? } else { remove(&path)? }
+    }
+    remove(&unfinished)
 }
 
-fn certificate(key: &PrivateKey, name: &str, role: Role, terms: Terms) -> Result<Certificate> {
+/// One key, or where it is, with its certificate, which calls it `whose`.
+fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, token: Option<&str>) -> Result<()> {
+    let path = |kind| folder.join(format!("{}.{kind}", role.name()));
+    let key: Box<dyn RsaKey> = match token {
+        Some(uri) => {
+            write_public(&path(TOKEN), &format!("{uri}\n"))?;
+            Box::new(TokenKey::open(&uri.parse()?)?)
+        }
+        None => {
+            let key = PrivateKey::generate()?;
+            key.write(&path("key"))?;
+            Box::new(key)
+        }
+    };
+    let certificate = certificate(&*key, subject(whose, keys.name == DEV), role, terms)?;
+    write_public(&path("crt"), &certificate.pem())
+}
+
+fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
-    params.distinguished_name = subject(name, role);
+    params.distinguished_name = subject;
     let Date { year, month, day } = terms.since;
     // A certificate of 29 February ends on the 28th.
     let last = if (month, day) == (2, 29) { 28 } else { day };
@@ -81,18 +127,18 @@ fn certificate(key: &PrivateKey, name: &str, role: Role, terms: Terms) -> Result
 }
 
 /// Firmware's menus and logs show the common name: it says whose the key is and what for.
-fn subject(name: &str, role: Role) -> DistinguishedName {
+fn subject(whose: &str, for_development: bool) -> DistinguishedName {
     let mut subject = DistinguishedName::new();
     subject.push(DnType::OrganizationName, "osbuild");
-    if name == DEV {
+    if for_development {
         subject.push(DnType::OrganizationalUnitName, DEV_UNIT);
     }
-    subject.push(DnType::CommonName, format!("{name} {}", role.name()));
+    subject.push(DnType::CommonName, whose);
     subject
 }
 
 /// A key as the crate for certificates wants to see it.
-struct Own<'k>(&'k PrivateKey);
+struct Own<'k>(&'k dyn RsaKey);
 
 impl rcgen::PublicKeyData for Own<'_> {
     fn der_bytes(&self) -> &[u8] {
@@ -106,7 +152,7 @@ impl rcgen::PublicKeyData for Own<'_> {
 
 impl rcgen::SigningKey for Own<'_> {
     fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
-        self.0.sign(message).map_err(|_| rcgen::Error::RemoteKeyError)
+        self.0.sign(&Digest::of(message)).map_err(|_| rcgen::Error::RemoteKeyError)
     }
 }
 

@@ -2,15 +2,19 @@
 
 mod enroll;
 mod make;
+mod revoke;
 mod show;
+mod trust;
 
 pub use enroll::{Enrollment, enrolled};
-pub use make::{Terms, make};
+pub use make::{Terms, make, rotate};
+pub use revoke::revoke;
 pub use show::{Shown, show};
+pub use trust::Trust;
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::KeyFile;
+use crate::produce::sign::{Certified, PrivateKey, TokenKey, TokenUri};
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +26,9 @@ const DEV_UNIT: &str = "development only";
 
 /// The release key: private, and public.
 const RELEASE: [&str; 2] = ["release.key", "release.pub"];
+
+/// What the file is called that says in which token a key is.
+const TOKEN: &str = "pkcs11";
 
 /// What a certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,23 +100,36 @@ impl Keys {
 
     /// The certificate for one purpose.
     pub fn certificate(&self, role: Role) -> Result<Certificate> {
-        let path = self.file(role, "crt");
-        let pem = std::fs::read(&path).map_err(|error| self.absent(error, &path))?;
+        self.read_certificate(&self.file(role, "crt"))
+    }
+
+    fn read_certificate(&self, path: &Path) -> Result<Certificate> {
+        let pem = std::fs::read(path).map_err(|error| self.absent(error, path))?;
         Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
-    /// The certificates for all of [`Role::ALL`], in that order.
-    pub fn certificates(&self) -> Result<[Certificate; 3]> {
-        Ok([self.certificate(Role::Pk)?, self.certificate(Role::Kek)?, self.certificate(Role::Db)?])
-    }
-
-    /// The private key for one purpose, with its certificate.
-    pub fn signer(&self, role: Role) -> Result<KeyFile> {
-        let (key, certificate) = (self.file(role, "key"), self.file(role, "crt"));
-        if !certificate.exists() {
-            return Err(self.absent(std::io::ErrorKind::NotFound.into(), &certificate));
+    /// Who signs for one purpose: the key in `ROLE.key`, or the one in a token that `ROLE.pkcs11` names.
+    ///
+    /// # Errors
+    /// Neither is here, or the key is not that of the certificate.
+    pub fn signer(&self, role: Role) -> Result<Certified> {
+        let certificate = self.certificate(role)?;
+        let (key, token) = (self.file(role, "key"), self.file(role, TOKEN));
+        let of = |path: &Path| {
+            let shown = path.display().to_string();
+            move |error: Error| error.cause(format!("the key is `{shown}`"))
+        };
+        match (key.exists(), token.exists()) {
+            (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
+            (false, true) => {
+                let uri = std::fs::read_to_string(&token).at("read", &token)?.parse::<TokenUri>();
+                let found = uri.and_then(|uri| TokenKey::open(&uri));
+                found.and_then(|key| Certified::new(Box::new(key), certificate)).map_err(of(&token))
+            }
+            (false, false) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+                .cause(format!("`{}` is missing", key.display()))
+                .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
         }
-        KeyFile::open(&key, &certificate)
     }
 
     fn file(&self, role: Role, kind: &str) -> PathBuf {

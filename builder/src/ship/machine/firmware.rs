@@ -3,8 +3,7 @@
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
 use crate::produce::disk::OnDisk;
-use crate::ship::keys::enrolled;
-use osbuild_signatures::certificate::Certificate;
+use crate::ship::keys::{Trust, enrolled};
 use ovmf_prebuilt::{Arch, FileType, Prebuilt, Source};
 use std::path::{Path, PathBuf};
 
@@ -92,11 +91,11 @@ impl Firmware {
         Ok(Firmware { code: self.code, variables: path })
     }
 
-    /// Writes into its variables that these certificates are trusted, for PK, KEK and db, and no others.
-    pub fn enroll(&self, certificates: &[Certificate; 3]) -> Result<()> {
+    /// Writes into its variables whom it trusts, and nobody else.
+    pub fn enroll(&self, trust: &Trust) -> Result<()> {
         let path = &self.variables;
         let before = std::fs::read(path).at("read", path)?;
-        let after = enrolled(before, certificates)
+        let after = enrolled(before, trust)
             .map_err(|error| error.hint("name firmware with Secure Boot by `--firmware`, or boot with `--insecure`"))?;
         std::fs::write(path, after).at("write", path)
     }

@@ -19,7 +19,9 @@ mod oci;
 mod package;
 mod pe;
 mod recipe;
+mod signature;
 mod sources;
+mod variables;
 
 use crate::target::Target;
 
@@ -30,6 +32,8 @@ pub const TARGETS: &[Target] = &[
     cpio::TARGET,
     erofs::TARGET,
     pe::TARGET,
+    signature::TARGET,
+    variables::TARGET,
     doors::TARGET,
     node_text::TARGET,
     dhcp_message::TARGET,

@@ -1,6 +1,10 @@
 //! PKCS#7 signatures (RFC 2315) with one signer, RSA PKCS#1 v1.5 and SHA-256, as UEFI firmware verifies them. No signing time: the same
 //! key and content give the same bytes.
 
+mod signer;
+
+pub(crate) use signer::Signer;
+
 use crate::certificate::Certificate;
 use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
 use cms::content_info::{CmsVersion, ContentInfo};

@@ -3,7 +3,7 @@
 use osbuild_formats::pe;
 use std::fmt;
 
-/// Why an image was not signed or not accepted.
+/// Why something was not signed or not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
     /// The image cannot be read or signed.
@@ -14,11 +14,11 @@ pub enum Error {
     SignedData(der::Error),
     /// A signature is of another kind than the one that UEFI verifies.
     Unsupported(&'static str),
-    /// The image is not the one that was signed.
+    /// What is there is not what was signed.
     Digest,
-    /// The signature was made by another key than that of the certificate of this name.
+    /// The signature was made by another key than that of the certificate of this name, or for something else.
     OtherKey(String),
-    /// The image is signed, but by none of the certificates that count. These are the signers' names.
+    /// There is a signature, but by none of the certificates that count. These are the signers' names.
     NotTrusted(Vec<String>),
 }
 
@@ -26,12 +26,12 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(_) => write!(f, "the PE image cannot have a signature"),
-            Self::Unsigned => write!(f, "the image is not signed"),
+            Self::Unsigned => write!(f, "it is not signed"),
             Self::SignedData(_) => write!(f, "the signature is damaged"),
             Self::Unsupported(what) => write!(f, "the signature has {what}, which UEFI does not verify"),
-            Self::Digest => write!(f, "the image is not the one that was signed"),
-            Self::OtherKey(name) => write!(f, "the signature was not made by the key of `{name}`"),
-            Self::NotTrusted(names) => write!(f, "the image is signed by `{}`, which is not trusted", names.join("`, `")),
+            Self::Digest => write!(f, "it is not what was signed"),
+            Self::OtherKey(name) => write!(f, "the signature is not one of this by the key of `{name}`"),
+            Self::NotTrusted(names) => write!(f, "it is signed by `{}`, which is not trusted", names.join("`, `")),
         }
     }
 }
