@@ -34,7 +34,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("skopeo", "skopeo", "finds the pods' images in our OCI layout"),
     ("softhsm2-util", "softhsm2", "is the token of our tests"),
     ("unshare", "util-linux", "keeps tests that mount away from the host"),
-    ("zstd", "zstd", "unpacks what we compressed"),
+    ("zstd", "zstd", "packs the node that the benchmark puts together by hand"),
 ];
 
 /// File, Debian package, and what it is for, where an oracle is no program.

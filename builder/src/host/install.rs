@@ -57,7 +57,8 @@ fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
         commands.push(words("rustup target add", targets));
     }
     if !modules.is_empty() {
-        commands.push(words("pip3 install", modules));
+        // Debian keeps its own Python to itself; what pip adds goes to `/usr/local`, beside it.
+        commands.push(words("pip3 install --break-system-packages", modules));
     }
     commands
 }

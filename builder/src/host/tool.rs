@@ -81,7 +81,7 @@ impl fmt::Display for Remedy {
         match self {
             Remedy::Package(package) => write!(f, "apt-get install {package}"),
             Remedy::RustTarget(target) => write!(f, "rustup target add {target}"),
-            Remedy::Pip(package) => write!(f, "pip3 install {package}"),
+            Remedy::Pip(package) => write!(f, "pip3 install --break-system-packages {package}"),
             Remedy::Words(words) => f.write_str(words),
         }
     }
