@@ -50,6 +50,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
 
     let mut graph = Graph::new(executor.stop());
     let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
+    let boot = graph.step(Width::Wide, (), |()| stages.boot_program());
     let images = plan.images().map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image))).collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
@@ -69,7 +70,8 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let lock = Digest::of(plan.lock.get().print().as_bytes());
     let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
     let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
-    Assembly { plan, kernel, layers, init: programs["init"], data: data.take(), inventory }.write(store, report, out)
+    Assembly { plan, kernel, boot: boot.take(), layers, init: programs["init"], data: data.take(), inventory }
+        .write(store, report, out)
 }
 
 /// The host binaries by the component that they come from.

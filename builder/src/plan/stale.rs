@@ -29,6 +29,7 @@ impl Plan<Unlocked> {
             architecture,
             board,
             kernel,
+            boot,
             binaries,
             files,
             pods,
@@ -39,7 +40,22 @@ impl Plan<Unlocked> {
             warnings,
             lock: Unlocked,
         } = self;
-        Plan { recipe, architecture, board, kernel, binaries, files, pods, pause, kubernetes, wanted, origins, warnings, lock }
+        Plan {
+            recipe,
+            architecture,
+            board,
+            kernel,
+            boot,
+            binaries,
+            files,
+            pods,
+            pause,
+            kubernetes,
+            wanted,
+            origins,
+            warnings,
+            lock,
+        }
     }
 }
 

@@ -8,12 +8,14 @@ use super::inventory::{Inventory, PATH};
 use super::out::{IMAGE, INITRAMFS, Out, UKI};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
-use crate::error::{Context, Error, Kind, Problem, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report, bytes};
+use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_abi::{cmdline, paths};
 use osbuild_formats::cpio::{self, Entry};
 use osbuild_formats::uki::{self, Parts};
+use osbuild_slots::Header;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -28,6 +30,8 @@ pub struct Assembly<'a> {
     pub plan: &'a Plan<Locked>,
     /// The kernel.
     pub kernel: CompiledKernel,
+    /// What the firmware starts.
+    pub boot: Digest,
     /// The layers of the root, the lowest first.
     pub layers: Vec<BuiltLayer>,
     /// `init`, which mounts the layers.
@@ -55,7 +59,7 @@ impl Assembly<'_> {
     /// Writes the image and its parts into `out`, unless they are there already.
     ///
     /// # Errors
-    /// The UKI is too big for its partition, which is told before anything is written, or the disk is full.
+    /// The UKI is too big for its slot, which is told before anything is written, or the disk is full.
     pub fn write(&self, store: &Store, report: &Report, out: &Out) -> Result<Built> {
         let key = self.key()?;
         let _alone = out.lock(store)?;
@@ -69,7 +73,8 @@ impl Assembly<'_> {
             replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
             drop(packed);
             replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
-            let disk = image::Contents { plan: self.plan, uki: &unified, data: store.path(&self.data)? };
+            let (header, boot, data) = (self.header(&unified)?, store.read(&self.boot)?, store.path(&self.data)?);
+            let disk = image::Contents { plan: self.plan, boot: &boot, header: &header, uki: &unified, data };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
             out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
         }
@@ -79,7 +84,8 @@ impl Assembly<'_> {
     /// The digest of all that decides about the bytes, this program among it.
     fn key(&self) -> Result<Digest> {
         let program = Digest::of_file(std::path::Path::new("/proc/self/exe"))?;
-        let mut text = format!("{program}\n{}\n{}\n{}\n{}\n", self.kernel.image, self.kernel.release, self.init, self.data);
+        let mut text = format!("{program}\n{}\n{}\n", self.kernel.image, self.kernel.release);
+        writeln!(text, "{}\n{}\n{}", self.boot, self.init, self.data).expect("a string takes every write");
         for layer in &self.layers {
             writeln!(text, "{} {}", layer.name, layer.image).expect("a string takes every write");
         }
@@ -99,6 +105,8 @@ impl Assembly<'_> {
         let ours = [
             format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
             format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
+            format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
+            format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
         ];
         plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
     }
@@ -132,7 +140,7 @@ impl Assembly<'_> {
             &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
         )?;
         let parts = Parts {
-            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.kubernetes.kubelet),
+            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, self.version()),
             command_line: &self.command_line(),
             uname: &self.kernel.release,
             initramfs,
@@ -141,21 +149,29 @@ impl Assembly<'_> {
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
     }
 
-    /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.
+    /// The version of the node: that of its kubelet.
+    fn version(&self) -> String {
+        self.plan.kubernetes.kubelet.to_string()
+    }
+
+    /// What stands before the UKI in a slot.
+    fn header(&self, uki: &[u8]) -> Result<Vec<u8>> {
+        let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.version() };
+        header.encode().or_build(|| "cannot make the header of a slot".into())
+    }
+
+    /// A slot could not hold a UKI of so many bytes.
     fn check_size(&self, uki: u64) -> Result<()> {
         let board = &self.plan.board;
-        let has = uki.div_ceil(1 << 20);
-        // A MiB for FAT's own structures on the smallest system partition.
-        let partitions = [("ESP", board.esp_size_mib.saturating_sub(1)), ("slot", board.slot_size_mib)];
-        let too_small = partitions.into_iter().filter(|(_, room)| uki > room << 20);
-        let problems = too_small.map(|(name, room)| {
-            let (key, size) = (name.to_lowercase(), (has + 1).next_multiple_of(32));
-            Problem::new(format!("the UKI does not fit its {name}: it has {has} MiB, and there is room for {room}"))
-                .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
-                .hint(format!("set `{key}-size-mib = {size}` in `boards/{}.toml`", board.name))
-        });
-        let problems = problems.collect::<Vec<_>>();
-        if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, problems)) }
+        let has = (uki + HEADER_SIZE).div_ceil(1 << 20);
+        let room = board.slot_size_mib;
+        if has <= room {
+            return Ok(());
+        }
+        let size = (has + 1).next_multiple_of(32);
+        Err(Error::build(format!("the UKI does not fit its slot: it has {has} MiB, and there is room for {room}"))
+            .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
+            .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
     }
 
     /// Three at most, and none that is not worth a thought.

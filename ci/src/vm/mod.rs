@@ -9,3 +9,4 @@ mod kept;
 mod node;
 pub mod own;
 pub mod refusals;
+pub mod slots;

@@ -14,6 +14,12 @@ use crate::{Booted, Header, Mark, Slot, mark, slots};
 
 /// The machine that is booted, and of it the one disk that the program was loaded from.
 pub trait Machine: Source {
+    /// Memory that a UKI is read into.
+    type Memory: AsRef<[u8]> + AsMut<[u8]>;
+
+    /// So many bytes of memory, whatever is in them; none if the machine has not got that much.
+    fn memory(&mut self, size: usize) -> Option<Self::Memory>;
+
     /// Sector size and size of the disk.
     fn geometry(&self) -> Geometry;
 
@@ -29,8 +35,8 @@ pub trait Machine: Source {
     /// Shows a line to whoever watches.
     fn say(&mut self, line: &str);
 
-    /// Starts a UKI, and tells it `booted`. Comes back only when that did not work, with the reason.
-    fn start(&mut self, slot: &Slot, header: &Header, uki: Vec<u8>, booted: &Booted) -> String;
+    /// Starts the UKI at the start of `memory`, and tells it `booted`. Comes back only when that did not work, with the reason.
+    fn start(&mut self, slot: &Slot, header: &Header, memory: Self::Memory, booted: &Booted) -> String;
 }
 
 /// Why nothing was started.
@@ -80,7 +86,7 @@ fn repair(machine: &mut impl Machine, label: &Label) {
 /// Tries to start a slot, and comes back with the reason why that did not work.
 fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
     match spend(machine, slot).and_then(|()| load(machine, slot)) {
-        Ok((header, uki)) => machine.start(slot, &header, uki, booted),
+        Ok((header, memory)) => machine.start(slot, &header, memory, booted),
         Err(why) => why,
     }
 }
@@ -104,7 +110,7 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.
-fn load<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, Vec<u8>), String> {
+fn load<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
     let sector_size = machine.geometry().sector_size();
     let start = slot.first * sector_size;
     let mut bytes = vec![0; HEADER_SIZE as usize];
@@ -114,13 +120,13 @@ fn load<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, Vec<u8>), S
     if header.length == 0 || header.length > room {
         return Err(format!("its header speaks of {} bytes, and there is room for {room}", header.length));
     }
-    let mut uki = vec![0; header.length.next_multiple_of(sector_size) as usize];
-    read(machine, start + HEADER_SIZE, &mut uki)?;
-    uki.truncate(header.length as usize);
-    if !machine.verifies() && machine.sha256(&uki) != header.sha256 {
+    let size = header.length.next_multiple_of(sector_size) as usize;
+    let mut memory = machine.memory(size).ok_or_else(|| format!("there is no memory for its {size} bytes"))?;
+    read(machine, start + HEADER_SIZE, memory.as_mut())?;
+    if !machine.verifies() && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256 {
         return Err("its bytes are not those that its header speaks of".to_string());
     }
-    Ok((header, uki))
+    Ok((header, memory))
 }
 
 /// Why this slot is started, for whoever reads the console or asks the node. `passed` are the slots that would have been better.

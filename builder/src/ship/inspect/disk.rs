@@ -1,5 +1,6 @@
-//! The disk: its partitions, and the UKI in them.
+//! The disk: its partitions, what the firmware starts, and the slots with their UKIs.
 
+use super::Slot;
 use crate::error::{Context, Error, Result};
 use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
 use osbuild_formats::fat;
@@ -20,6 +21,20 @@ pub struct Disk {
     pub table_is_sound: bool,
     /// Its partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,
+    /// What the firmware starts.
+    pub boot: Boot,
+    /// Its slots, in the order in which they are booted.
+    pub slots: Vec<Slot>,
+}
+
+/// The file that the firmware starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Boot {
+    /// Its path on the EFI system partition.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
 }
 
 /// One partition.
@@ -43,7 +58,7 @@ pub struct Partition {
     pub attributes: String,
 }
 
-/// The UKI's path and bytes.
+/// The name of a slot, and the bytes of the UKI in it.
 type Uki = (String, Vec<u8>);
 
 /// The sector size of a disk with a partition table; none for a file that is no disk.
@@ -54,7 +69,7 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
     })
 }
 
-/// Reads the table, and the UKI on the EFI system partition.
+/// Reads the table, and the UKI of the slot that is booted first.
 pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<(Disk, Uki)> {
     let broken = || "the partition table is damaged".to_owned();
     let geometry = Geometry::new(sector_size, size).or_build(broken)?;
@@ -63,9 +78,17 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<(Disk
     let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
     let esp = esp.ok_or_else(|| Error::build("the disk has no EFI system partition"))?;
-    let uki = boot_file(file, esp, size)?;
+    let boot = boot_file(file, esp, size)?;
+    let (mut slots, mut uki) = (Vec::new(), None);
+    for slot in osbuild_slots::slots(table) {
+        let (found, bytes) = Slot::read(file, &slot, sector_size);
+        uki = uki.or(bytes.filter(|_| slot.state.is_bootable()).map(|bytes| (found.name.clone(), bytes)));
+        slots.push(found);
+    }
+    let nothing = || slots.iter().fold(Error::build("no slot of the disk can be booted"), |error, slot| error.cause(slot));
+    let uki = uki.ok_or_else(nothing)?;
     let table_is_sound = label.health() == Health::Sound;
-    Ok((Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_is_sound, partitions }, uki))
+    Ok((Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_is_sound, partitions, boot, slots }, uki))
 }
 
 fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
@@ -85,7 +108,7 @@ fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partit
 }
 
 /// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
-fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Uki> {
+fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Boot> {
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
         return Err(Error::build("the EFI system partition ends behind the disk"));
     }
@@ -97,5 +120,5 @@ fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Uki> {
         path.starts_with("EFI/BOOT/BOOT") && path.ends_with(".EFI")
     });
     let boot = boot.ok_or_else(|| Error::build("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))?;
-    Ok((boot.path, boot.bytes))
+    Ok(Boot { size: boot.bytes.len() as u64, path: boot.path })
 }

@@ -5,11 +5,13 @@
 
 mod disk;
 mod root;
+mod slot;
 mod text;
 mod uki;
 
-pub use disk::{Disk, Partition};
+pub use disk::{Boot, Disk, Partition};
 pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
+pub use slot::Slot;
 pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};

@@ -54,11 +54,12 @@ fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
         let (start, size) = (bytes(partition.start), bytes(partition.size));
         writeln!(f, "  {number} {name:8} {purpose:5} {size:>9} at {start:>9}  {}  {}", partition.guid, partition.attributes)?;
     }
-    Ok(())
+    writeln!(f, "\n{}, {}, starts a slot", disk.boot.path, bytes(disk.boot.size))?;
+    disk.slots.iter().try_for_each(|slot| writeln!(f, "  {slot}"))
 }
 
 fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
-    writeln!(f, "\nUKI{}, {}", uki.path.as_ref().map(|path| format!(" {path}")).unwrap_or_default(), bytes(uki.size))?;
+    writeln!(f, "\nUKI{}, {}", uki.slot.as_ref().map(|slot| format!(" of {slot}")).unwrap_or_default(), bytes(uki.size))?;
     for section in &uki.sections {
         writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
     }

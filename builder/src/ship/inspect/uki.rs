@@ -8,9 +8,9 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Uki {
-    /// Its path on the EFI system partition, when it was found there.
+    /// The slot that it was found in, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
+    pub slot: Option<String>,
     /// Its size in bytes.
     pub size: u64,
     /// The kernel's release, as `uname -r` says it.
@@ -32,13 +32,13 @@ pub struct Section {
 }
 
 /// Reads a UKI, and gives its initramfs too.
-pub(super) fn read(bytes: &[u8], path: Option<String>) -> Result<(Uki, &[u8])> {
+pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
     let parts = uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?;
     let image = pe::Image::parse(bytes).or_build(|| "cannot read the UKI".to_owned())?;
     let sections = image.sections.iter().map(|section| Section { name: section.name.clone(), size: section.data().len() as u64 });
     let plain = |text: &str| text.trim_end_matches(['\0', '\n', ' ']).to_owned();
     let uki = Uki {
-        path,
+        slot,
         size: bytes.len() as u64,
         uname: plain(parts.uname),
         command_line: plain(parts.command_line),

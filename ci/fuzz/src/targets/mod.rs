@@ -19,6 +19,7 @@ mod oci;
 mod package;
 mod pe;
 mod recipe;
+mod slot;
 mod sources;
 
 use crate::target::Target;
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     cpio::TARGET,
     erofs::TARGET,
     pe::TARGET,
+    slot::TARGET,
     doors::TARGET,
     node_text::TARGET,
     dhcp_message::TARGET,

@@ -15,6 +15,8 @@ struct Model {
     geometry: Geometry,
     verifies: bool,
     refuses: Vec<&'static str>,
+    /// The most bytes that it has memory for.
+    memory: usize,
     /// Bytes that may still be written before the power is cut.
     power: usize,
     said: Vec<String>,
@@ -33,6 +35,12 @@ impl Source for Model {
 }
 
 impl Machine for Model {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self, size: usize) -> Option<Vec<u8>> {
+        (size <= self.memory).then(|| vec![0xA5; size])
+    }
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -56,7 +64,8 @@ impl Machine for Model {
         self.said.push(line.to_string());
     }
 
-    fn start(&mut self, slot: &Slot, _: &Header, uki: Vec<u8>, booted: &Booted) -> String {
+    fn start(&mut self, slot: &Slot, header: &Header, mut uki: Vec<u8>, booted: &Booted) -> String {
+        uki.truncate(header.length as usize);
         if self.refuses.contains(&slot.name) {
             return "the firmware refuses it".to_string();
         }
@@ -98,7 +107,7 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
         put(start + HEADER_SIZE, &uki);
     }
     let (said, started) = Default::default();
-    Model { disk, geometry, verifies: false, refuses: Vec::new(), power: usize::MAX, said, started }
+    Model { disk, geometry, verifies: false, refuses: Vec::new(), memory: usize::MAX, power: usize::MAX, said, started }
 }
 
 impl Model {
@@ -198,6 +207,14 @@ fn a_try_that_cannot_be_counted_is_not_made() {
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
     assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the power is cut");
+}
+
+#[test]
+fn a_slot_that_does_not_fit_the_memory_is_passed_over() {
+    let mut machine = model(512, GOOD, State::EMPTY);
+    machine.memory = 1000;
+    assert_eq!(machine.boots(), None);
+    assert!(machine.said[0].starts_with("SLOT-A: there is no memory for its "), "{:?}", machine.said);
 }
 
 #[test]
