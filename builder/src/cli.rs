@@ -1,6 +1,6 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
-use crate::plan::FileKind;
+use crate::plan::{Date, FileKind};
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -142,6 +142,9 @@ pub enum Verb {
     /// Keep the locked inputs of a recipe in a folder, by digest, or take them from there
     #[command(subcommand)]
     Sources(Sources),
+    /// Make, show, enroll, rotate and revoke the keys by which machines know whose image they start
+    #[command(subcommand)]
+    Keys(Keys),
     /// Build a recipe's image, out/RECIPE/image.raw
     ///
     /// Fetches what the lock names and compiles what the store does not have yet: hours the first time on a small machine, seconds after
@@ -157,6 +160,28 @@ pub enum Verb {
         /// begin with one of these words, such as `kernel,layer`
         #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
         rebuild: Option<Vec<String>>,
+        /// Who signs it
+        #[command(flatten)]
+        signing: Signing,
+    },
+    /// Put signatures into a recipe's image that were made elsewhere, on a machine without a network
+    ///
+    /// `osbuild build --unsigned` leaves what has to be signed in out/RECIPE/to-sign: files of 32 bytes, SHA-256. Sign each of them there, by
+    /// RSA PKCS#1 v1.5, and bring the signatures back in a folder, under any names:
+    /// openssl pkeyutl -sign -pkeyopt digest:sha256 -inkey db.key -in node.efi.sha256 -out node.efi.sig
+    Sign {
+        /// The recipe
+        #[arg(value_parser = recipe_name)]
+        recipe: String,
+        /// The folder with the signatures
+        #[arg(long, value_name = "DIR")]
+        attach: PathBuf,
+        /// Whose they are: these keys of `keys/`, of which only `db.crt` is read [default: the recipe's]
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Build from a folder that `osbuild sources export` wrote
+        #[arg(long, value_name = "DIR")]
+        sources: Option<PathBuf>,
     },
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
@@ -165,6 +190,11 @@ pub enum Verb {
         /// The file
         file: PathBuf,
     },
+    /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk
+    ///
+    /// Looks at the signature, its certificate's days, what is revoked, the partition table, and whether /bin and the pods are those that the
+    /// inventory lists. Exit code 4 if anything is wrong. Needs no project, no network and no private key.
+    Verify(Verify),
     /// Show what this machine needs and has, for building and running
     Doctor {
         /// Install what is missing
@@ -215,6 +245,105 @@ pub enum Sources {
     },
 }
 
+/// What `osbuild keys` can do.
+#[derive(Debug, Subcommand)]
+pub enum Keys {
+    /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
+    New {
+        /// Their name: small letters, digits and hyphens
+        name: String,
+        /// What the certificates say
+        #[command(flatten)]
+        terms: Terms,
+    },
+    /// Show keys: certificates, fingerprints, last days
+    Show {
+        /// Their name; without one, all keys of the project
+        name: Option<String>,
+    },
+    /// Make a new key for db, by which images are signed from now on; the old one is trusted too, until it is revoked
+    Rotate {
+        /// Their name
+        name: String,
+        /// What the certificate says
+        #[command(flatten)]
+        terms: Terms,
+    },
+    /// Trust an image or an old certificate no longer: it goes to dbx, which stands over db
+    Revoke {
+        /// Their name
+        name: String,
+        /// A UKI that is signed well and must not start any more: `node.efi`
+        #[arg(long, value_name = "FILE", required_unless_present = "certificate")]
+        uki: Option<PathBuf>,
+        /// A certificate: all that its key signed starts no more, even if another key signed it too
+        #[arg(long, value_name = "FILE", conflicts_with = "uki")]
+        certificate: Option<PathBuf>,
+    },
+    /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates (`.auth`)
+    Enroll {
+        /// Their name
+        name: String,
+        /// The folder to write into [default: `keys/NAME/enroll`]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+        /// Write a copy of this file of UEFI variables too, with the keys in it and Secure Boot on: `OVMF_VARS_4M.fd`
+        #[arg(long, value_name = "FILE")]
+        vars: Option<PathBuf>,
+    },
+}
+
+/// What new certificates say, and where the key for db is.
+#[derive(Clone, Debug, Args)]
+pub struct Terms {
+    /// The first day of the certificates [default: today]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    pub as_of: Option<Date>,
+    /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+    pub years: u16,
+    /// Make no key for db, but use this RSA key that is in a token: a PKCS#11 URI with `module-path` and `pin-source`
+    #[arg(long, value_name = "URI")]
+    pub token: Option<String>,
+}
+
+fn day(text: &str) -> Result<Date, String> {
+    text.parse().map_err(|error: crate::error::Error| error.problems[0].message.clone())
+}
+
+/// Who signs an image.
+#[derive(Clone, Debug, Args)]
+pub struct Signing {
+    /// Sign with these keys of `keys/` [default: the recipe's]
+    #[arg(long, value_name = "NAME", conflicts_with = "unsigned")]
+    pub key: Option<String>,
+    /// Sign nothing: the image boots only where Secure Boot is off; what `osbuild sign` needs is left in out/RECIPE/to-sign
+    #[arg(long)]
+    pub unsigned: bool,
+}
+
+/// Flags of `osbuild verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The file
+    pub file: PathBuf,
+    /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
+    #[arg(long, value_name = "FILE", required_unless_present = "key")]
+    pub cert: Vec<PathBuf>,
+    /// Trust what machines with these keys of `keys/` trust, without what is revoked
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    /// The day on which certificates have to be valid [default: today]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    pub as_of: Option<Date>,
+    /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte; signatures are set aside
+    #[arg(long, value_name = "RECIPE", value_parser = recipe_name)]
+    pub against: Option<String>,
+    /// Build it from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR", requires = "against")]
+    pub sources: Option<PathBuf>,
+}
+
 /// Flags of `osbuild run`.
 #[derive(Debug, Args)]
 pub struct Run {
@@ -251,6 +380,15 @@ pub struct Run {
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,
+    /// Who signs the image
+    #[command(flatten)]
+    pub signing: Signing,
+    /// Boot with Secure Boot off, although the image is signed
+    #[arg(long)]
+    pub insecure: bool,
+    /// Let the firmware trust these keys of `keys/`, and not those that signed the image
+    #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
+    pub trust: Option<String>,
 }
 
 /// What a run can wait for.

@@ -1,6 +1,6 @@
 //! The whole build on one page:
 //!
-//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → image
+//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → signed UKI and slotboot → image
 //!
 //! Each stage is a noun that the next one takes. What runs at the same time is the graph's business, what need not run again the store's.
 
@@ -14,6 +14,7 @@ use crate::produce::fetch::{Fetcher, From};
 use crate::produce::graph::{Graph, Width};
 use crate::produce::inventory::Inventory;
 use crate::produce::out::Out;
+use crate::produce::sign::Signer;
 use crate::produce::stages::{BuiltLayer, Programs, Stages};
 use crate::produce::store::Store;
 use crate::report::Report;
@@ -34,6 +35,8 @@ pub struct Setting<'a> {
     pub rebuild: Rebuild,
     /// How many steps run at once.
     pub jobs: usize,
+    /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
+    pub signer: Option<&'a dyn Signer>,
 }
 
 /// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged is made again.
@@ -70,8 +73,8 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let lock = Digest::of(plan.lock.get().print().as_bytes());
     let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
     let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
-    Assembly { plan, kernel, boot: boot.take(), layers, init: programs["init"], data: data.take(), inventory }
-        .write(store, report, out)
+    let (boot, data, signer) = (boot.take(), data.take(), setting.signer);
+    Assembly { plan, kernel, boot, layers, init: programs["init"], data, inventory, signer }.write(store, report, out)
 }
 
 /// The host binaries by the component that they come from.

@@ -1,14 +1,16 @@
 //! What each verb of the command line does.
 
 mod clean;
+mod keys;
 mod lock;
 mod look;
 mod make;
 mod sources;
 mod update;
+mod verify;
 
 use crate::checkout::Checkout;
-use crate::cli::{Cli, Common, Verb};
+use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
@@ -49,9 +51,12 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Lock { recipe } => lock::lock(&session()?, &recipe),
         Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
-        Verb::Build { recipe, sources, rebuild } => make::build(&session()?, &recipe, sources, rebuild),
+        Verb::Keys(what) => keys::run(&session()?, what),
+        Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
+        Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
+        Verb::Verify(flags) => verify::run(&cli.common, report, &flags),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
             report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
@@ -95,6 +100,12 @@ fn consent(common: &Common) -> Consent {
     Consent { yes: common.yes, offline: common.offline }
 }
 
+/// Seconds since 1970.
+fn now() -> Result<u64> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?;
+    Ok(since.as_secs())
+}
+
 /// What a verb works with.
 struct Session<'a> {
     common: Common,
@@ -116,8 +127,7 @@ impl<'a> Session<'a> {
         };
         let checkout = Checkout::around(&here)?;
         let project = checkout.read()?;
-        let now =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?.as_secs();
+        let now = now()?;
         Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
     }
 
@@ -128,6 +138,16 @@ impl<'a> Session<'a> {
             self.report.warning(warning);
         }
         plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// The locked plan of a recipe, to be signed as the command line says.
+    fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
+        let mut plan = self.locked(recipe)?;
+        if signing.unsigned || signing.key.is_some() {
+            plan.signing = signing.key.clone();
+            plan.origins.remove("signing.key");
+        }
+        Ok(plan)
     }
 
     /// Sees to it that this machine has what the verb needs.

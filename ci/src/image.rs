@@ -4,7 +4,9 @@ use crate::check::Verdict;
 use crate::site::Site;
 use osbuild::error::{Error, Result};
 use osbuild::ship::inspect::inspect;
+use osbuild::ship::keys::DEV;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
@@ -82,7 +84,34 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     {
         return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
     }
-    Ok(Verdict::holds(""))
+    let signatures = [&image, &uki].map(|found| found.uki.as_ref().map(|uki| &uki.signatures[..]).unwrap_or_default());
+    if !signatures.iter().all(|found| found.len() == 1 && found[0].intact) || signatures[0] != signatures[1] {
+        return Err(Error::build("the image and its UKI do not have the same good signature"));
+    }
+    if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
+        return Err(Error::build("what the firmware starts is not signed like the UKI"));
+    }
+    Ok(Verdict::holds(&*signatures[0][0].signer))
+}
+
+/// Whoever has the certificate and the files verifies them, without the project: all of it is as it should be.
+pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Verdict> {
+    let (out, certificate) = (site.project().join("out").join(RECIPE), certificate(site));
+    let files = ["image.raw", "node.efi", "initramfs.cpio"];
+    for file in files {
+        let mut osbuild = site.osbuild()?;
+        osbuild.current_dir("/").arg("verify").arg(out.join(file)).arg("--cert").arg(&certificate);
+        let ran = site.finish("verify", &mut osbuild)?;
+        if ran.said.contains("WRONG") || !ran.said.contains("7 files in /bin") {
+            return Err(ran.failure(&format!("`osbuild verify` does not say what it found in `{file}`")));
+        }
+    }
+    Ok(Verdict { passed: files.len(), ..Verdict::default() })
+}
+
+/// The certificate of the keys that the recipe names.
+pub fn certificate(site: &Site) -> PathBuf {
+    site.project().join("keys").join(DEV).join("db.crt")
 }
 
 #[cfg(test)]

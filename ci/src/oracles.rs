@@ -6,6 +6,7 @@ use osbuild::plan::Architecture;
 /// Program, Debian package, and what it is for.
 const ORACLES: &[(&str, &str, &str)] = &[
     ("busybox", "busybox-static", "is all that the sandboxes of our tests have"),
+    ("cert-to-efi-sig-list", "efitools", "writes the lists and updates of Secure Boot that ours are held against"),
     ("cgpt", "cgpt", "reads the state of our slots"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),
@@ -22,11 +23,16 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("mtype", "mtools", "reads files from our EFI system partition"),
     ("nsenter", "util-linux", "looks into the namespaces of our tests"),
     ("objdump", "binutils", "reads the sections of our UKI"),
-    ("openssl", "openssl", "makes the certificate with which the kubelet is asked"),
+    ("openssl", "openssl", "makes keys and signatures that our readers have to understand, and reads ours"),
+    ("osslsigncode", "osslsigncode", "verifies the signature of our UKI"),
     ("pgrep", "procps", "looks for processes that a build has left"),
+    ("pip3", "python3-pip", "installs the oracle that Debian does not have"),
+    ("pkcs11-tool", "opensc", "makes keys in the token of our tests"),
+    ("sbverify", "sbsigntool", "verifies the signature of our UKI as firmware would"),
     ("sfdisk", "fdisk", "reads our partition table"),
     ("sgdisk", "gdisk", "verifies our partition table"),
     ("skopeo", "skopeo", "finds the pods' images in our OCI layout"),
+    ("softhsm2-util", "softhsm2", "is the token of our tests"),
     ("unshare", "util-linux", "keeps tests that mount away from the host"),
     ("zstd", "zstd", "unpacks what we compressed"),
 ];
@@ -46,9 +52,15 @@ pub fn all() -> Vec<Tool> {
         found: Found::AnyFile(vec![file.into()]),
         remedy: Remedy::Package((*package).to_owned()),
     });
+    let variables = Tool {
+        name: "virt-fw-vars".to_owned(),
+        why: "reads the firmware's variables that we write".to_owned(),
+        found: Found::Program("virt-fw-vars".to_owned()),
+        remedy: Remedy::Pip("virt-firmware==26.10".to_owned()),
+    };
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
     let uefi = Architecture::ALL.map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
     let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true)].concat();
-    ours.into_iter().chain(oracles).chain(files).chain([cross]).chain(uefi).collect()
+    ours.into_iter().chain(oracles).chain(files).chain([variables, cross]).chain(uefi).collect()
 }

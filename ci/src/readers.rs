@@ -1,7 +1,7 @@
 //! What others' programs read in the image that the VMs boot: each format that we write, with a reader that we did not.
 
 use crate::check::Verdict;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::produce::digest::Digest;
@@ -21,6 +21,9 @@ struct Products<'a> {
     image: Inspection,
 }
 
+/// What the firmware starts, once it was taken out of the ESP.
+const LOADER: &str = "loader.efi";
+
 /// What is claimed, by name.
 type Claim = (&'static str, fn(&Products) -> Result<()>);
 
@@ -30,6 +33,8 @@ const CLAIMS: &[Claim] = &[
     ("cgpt reads the state of the slots, and dd the UKI in the first one", slots),
     ("e2fsck finds no problem in DATA", data),
     ("objcopy finds the initramfs in the UKI", uki),
+    ("sbverify finds a good signature in the UKI and in what is on the ESP", signature),
+    ("openssl finds a good signature beside the initramfs", signature_beside),
     ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
     ("skopeo finds every pod's image in the layout", images),
 ];
@@ -79,13 +84,18 @@ fn partition_table(products: &Products) -> Result<()> {
 }
 
 fn system_partition(products: &Products) -> Result<()> {
+    loader(products)?;
+    products.run("fsck.fat", &["-n", "esp"])?;
+    let ran = products.run("objdump", &["--private-headers", LOADER])?;
+    if ran.said.contains("(EFI application)") { Ok(()) } else { Err(ran.failure("objdump finds no EFI application")) }
+}
+
+/// Has `mcopy` take what the firmware starts out of the ESP.
+fn loader(products: &Products) -> Result<()> {
     let (start, size) = products.partition("esp")?;
     let volume = products.folder.path().join("esp");
     copy_part(Path::new(&products.path("image.raw")), &volume, start, size)?;
-    products.run("fsck.fat", &["-n", "esp"])?;
-    products.run("mcopy", &["-i", "esp", "::/EFI/BOOT/BOOTX64.EFI", "loader.efi"])?;
-    let ran = products.run("objdump", &["--private-headers", "loader.efi"])?;
-    if ran.said.contains("(EFI application)") { Ok(()) } else { Err(ran.failure("objdump finds no EFI application")) }
+    products.run("mcopy", &["-o", "-i", "esp", "::/EFI/BOOT/BOOTX64.EFI", LOADER]).map(drop)
 }
 
 fn slots(products: &Products) -> Result<()> {
@@ -112,6 +122,22 @@ fn data(products: &Products) -> Result<()> {
 fn uki(products: &Products) -> Result<()> {
     products.run("objcopy", &["--dump-section", ".initrd=initrd", &products.path("node.efi"), "copy.efi"])?;
     same(&products.folder.path().join("initrd"), &products.out.join("initramfs.cpio"))
+}
+
+fn signature(products: &Products) -> Result<()> {
+    let certificate = certificate(products.site).display().to_string();
+    loader(products)?;
+    for program in [&products.path("node.efi"), LOADER] {
+        products.run("sbverify", &["--cert", &certificate, program])?;
+    }
+    Ok(())
+}
+
+fn signature_beside(products: &Products) -> Result<()> {
+    let (certificate, signed) = (certificate(products.site).display().to_string(), products.path("initramfs.cpio"));
+    let words = ["cms", "-verify", "-binary", "-purpose", "any", "-inform", "DER", "-out", "/dev/null"];
+    let files = ["-CAfile", &certificate, "-content", &signed, "-in", &format!("{signed}.sig")];
+    products.run("openssl", &[&words[..], &files].concat()).map(drop)
 }
 
 fn initramfs(products: &Products) -> Result<()> {

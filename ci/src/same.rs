@@ -5,6 +5,7 @@ use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::produce::digest::Digest;
+use osbuild::ship::keys::DEV;
 use std::path::Path;
 use std::process::Command;
 
@@ -18,6 +19,7 @@ const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-ti
 pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
+    copy_keys(site, &copy)?;
     let program = site.osbuild()?.get_program().to_owned();
     // The clock is that of a later year, on which the kubelet is past its end of life.
     let mut elsewhere = Command::new("faketime");
@@ -26,6 +28,13 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
     elsewhere.current_dir(&copy).env("TZ", "Pacific/Kiritimati").env("LC_ALL", "C.UTF-8").env("USER", "somebody");
     site.finish("same-elsewhere", &mut elsewhere)?;
     compare(&site.project(), &copy)
+}
+
+/// The keys that signed one build sign the other one too: they are not in git.
+fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
+    let [from, to] = [site.project(), copy.to_owned()].map(|checkout| checkout.join("keys").join(DEV));
+    std::fs::create_dir_all(to.parent().expect("the folder of keys")).or_build(|| "cannot make the folder of keys".into())?;
+    site.finish("copy-keys", Command::new("cp").arg("-rp").args([from, to])).map(drop)
 }
 
 /// Compares what two checkouts built.
@@ -51,6 +60,7 @@ pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdi
     let folder = tempfile::Builder::new().prefix("osbuild-").tempdir_in("/var/tmp").or_build(|| "cannot make a folder".into())?;
     let [copy, sources, home] = ["checkout", "sources", "home"].map(|name| folder.path().join(name));
     site.copy_to(&copy)?;
+    copy_keys(site, &copy)?;
     site.finish("export", site.osbuild()?.args(["sources", "export", RECIPE]).arg(&sources))?;
     std::fs::create_dir(&home).or_build(|| "cannot make a home".into())?;
     site.finish("give-away", Command::new("chown").args(["-R", "nobody:nogroup"]).arg(folder.path()))?;

@@ -146,7 +146,7 @@ fn what_cannot_be_a_uki_is_refused() {
 fn a_signed_stub_is_refused() {
     let mut signed = aarch64_image();
     // Offset and size of the certificate table.
-    signed[0x58 + 144..0x58 + 152].fill(8);
+    signed[0x58 + 144..0x58 + 152].copy_from_slice(&[0, 8, 0, 0, 8, 0, 0, 0]);
     assert_eq!(pe::append(&signed, &[]), Err(pe::Error::Signed));
 }
 

@@ -1,4 +1,4 @@
-//! Installs what is missing, with the tools that own it: `apt-get` and `rustup`.
+//! Installs what is missing, with the tools that own it: `apt-get`, `rustup` and `pip3`.
 
 use super::missing;
 use super::tool::{Remedy, Tool, find_program};
@@ -46,6 +46,7 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
 fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
     let packages = pick(tools, |remedy| if let Remedy::Package(package) = remedy { Some(package) } else { None });
     let targets = pick(tools, |remedy| if let Remedy::RustTarget(target) = remedy { Some(target) } else { None });
+    let modules = pick(tools, |remedy| if let Remedy::Pip(package) = remedy { Some(package) } else { None });
     let words = |line: &str, more: Vec<String>| line.split(' ').map(str::to_owned).chain(more).collect();
     let mut commands = Vec::new();
     if !packages.is_empty() {
@@ -54,6 +55,9 @@ fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
     }
     if !targets.is_empty() {
         commands.push(words("rustup target add", targets));
+    }
+    if !modules.is_empty() {
+        commands.push(words("pip3 install", modules));
     }
     commands
 }
@@ -88,6 +92,8 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
     let output = Command::new(&words[0])
         .args(&words[1..])
         .env("DEBIAN_FRONTEND", "noninteractive")
+        // Debian wants to be told that what pip installs is not its own.
+        .env("PIP_BREAK_SYSTEM_PACKAGES", "1")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

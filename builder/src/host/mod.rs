@@ -35,7 +35,11 @@ pub fn for_run(architecture: Architecture, firmware: bool) -> Vec<Tool> {
         Tool::package("qemu-img", "qemu-utils", "makes a disk that is thrown away over the image"),
     ];
     if firmware {
-        let places = Firmware::known(architecture).into_iter().map(|firmware| firmware.code).collect();
+        let places = [false, true]
+            .into_iter()
+            .flat_map(|secure| Firmware::known(architecture, secure))
+            .map(|firmware| firmware.code)
+            .collect();
         tools.push(Tool {
             name: format!("UEFI firmware for {architecture}"),
             why: "starts the node from its disk".to_owned(),

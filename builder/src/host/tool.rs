@@ -35,6 +35,8 @@ pub enum Remedy {
     Package(String),
     /// `rustup target add` with this target.
     RustTarget(String),
+    /// `pip install` with this package and version.
+    Pip(String),
     /// The user has to do this.
     Words(String),
 }
@@ -79,6 +81,7 @@ impl fmt::Display for Remedy {
         match self {
             Remedy::Package(package) => write!(f, "apt-get install {package}"),
             Remedy::RustTarget(target) => write!(f, "rustup target add {target}"),
+            Remedy::Pip(package) => write!(f, "pip3 install {package}"),
             Remedy::Words(words) => f.write_str(words),
         }
     }

@@ -1,6 +1,8 @@
 //! A day, without a clock: what day it is comes in as an argument.
 
+use crate::error::{Error, Result};
 use std::fmt;
+use std::str::FromStr;
 
 /// A day of the Gregorian calendar in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +31,19 @@ impl Date {
     }
 }
 
+impl FromStr for Date {
+    type Err = Error;
+
+    /// Reads `YYYY-MM-DD`.
+    fn from_str(text: &str) -> Result<Self> {
+        let day = text.parse::<toml::value::Datetime>().ok().filter(|found| found.time.is_none()).and_then(|found| found.date);
+        match day {
+            Some(day) => Ok(Date { year: day.year, month: day.month, day: day.day }),
+            None => Err(Error::usage(format!("`{text}` is no day")).hint("write it as 2026-11-21")),
+        }
+    }
+}
+
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
@@ -45,6 +60,14 @@ mod tests {
             [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_790_000_000, "2026-09-21"), (4_107_542_399, "2100-02-28")]
         {
             assert_eq!(Date::from_unix(seconds).to_string(), day);
+            assert_eq!(day.parse::<Date>().unwrap(), Date::from_unix(seconds));
+        }
+    }
+
+    #[test]
+    fn what_is_no_day_is_refused() {
+        for wrong in ["", "2026", "2026-02-30", "2026-11-21T10:00:00", "21.11.2026"] {
+            assert!(wrong.parse::<Date>().is_err(), "{wrong}");
         }
     }
 }

@@ -55,6 +55,7 @@ pub(super) static RECIPE: &[Key] = &[
         "The rest of the root, one line a path.",
     ),
     key("kubernetes", Optional, Shape::Table(KUBERNETES), "What the version-skew policy looks at."),
+    key("signing", Optional, Shape::Table(SIGNING), "Whose image it is; without it nothing is signed."),
     key("toolchains", Inherited, Shape::Table(TOOLCHAINS), "What compiles the node."),
     key("sandbox", Optional, Shape::Table(SANDBOX), "The root in which every step of a build runs."),
 ];
@@ -66,6 +67,8 @@ static RECIPE_KERNEL: &[Key] = &[
 ];
 
 static UKI: &[Key] = &[key("stub", Inherited, Shape::Text(&DEBIAN), "The Debian package with systemd's UEFI stub.")];
+
+static SIGNING: &[Key] = &[key("key", Inherited, Shape::Text(&NAME), "The keys that sign it: a folder in `keys/`.")];
 
 static BINARIES: &[Key] = &[
     key("init", Inherited, Shape::Table(BINARY), "PID 1."),

@@ -86,6 +86,8 @@ pub struct Plan<L = Unlocked> {
     pub pause: PodImage,
     /// What the skew policy looks at.
     pub kubernetes: Kubernetes,
+    /// The name of the keys that sign the image; none for an unsigned one.
+    pub signing: Option<String>,
     /// Everything that the lock has to pin.
     pub wanted: Wanted,
     /// Where each resolved value was written.

@@ -24,6 +24,10 @@ impl<L> Plan<L> {
         self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
         self.print_kubernetes(&mut page);
         self.print_wanted(&mut page);
+        if let Some(key) = &self.signing {
+            page.section("signing");
+            page.entry("signing.", "key", quote(key));
+        }
         page.text
     }
 

@@ -2,10 +2,11 @@
 //! is pure and takes less time than to ask whether it is needed.
 
 use super::digest::Digest;
-use super::disk::OnDisk;
+use super::disk::{OnDisk, remove};
 use super::image;
 use super::inventory::{Inventory, PATH};
-use super::out::{IMAGE, INITRAMFS, Out, UKI};
+use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
+use super::sign::{Beside, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
 use crate::error::{Context, Error, Result};
@@ -40,6 +41,8 @@ pub struct Assembly<'a> {
     pub data: Digest,
     /// What the image says of itself.
     pub inventory: Inventory,
+    /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
+    pub signer: Option<&'a dyn Signer>,
 }
 
 /// What a build left.
@@ -51,8 +54,20 @@ pub struct Built {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
+    /// The signature of the initramfs; none when nobody signed.
+    pub initramfs_signature: Option<PathBuf>,
+    /// The folder with what has to be signed; none when somebody did.
+    pub to_sign: Option<PathBuf>,
     /// Whether all of it was there already.
     pub was_current: bool,
+}
+
+/// What the firmware verifies.
+struct Programs {
+    /// What it starts.
+    boot: EfiProgram,
+    /// What that starts.
+    uki: EfiProgram,
 }
 
 impl Assembly<'_> {
@@ -67,18 +82,23 @@ impl Assembly<'_> {
         let was_current = out.is_current(&key);
         if !was_current {
             let packed = self.initramfs(store, report)?;
-            let unified = self.uki(store, &packed)?;
-            self.check_size(unified.len() as u64)?;
+            let programs = Programs { boot: EfiProgram(store.read(&self.boot)?), uki: EfiProgram(self.uki(store, &packed)?) };
+            let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of(&packed), report)?;
+            self.check_size(unified.0.len() as u64)?;
             out.begin()?;
             replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
+            let mut written = self.leave(&[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)], &beside, out)?;
             drop(packed);
-            replace(&uki, report, "uki", |file| file.write_all(&unified).at("write", &uki))?;
-            let (header, boot, data) = (self.header(&unified)?, store.read(&self.boot)?, store.path(&self.data)?);
-            let disk = image::Contents { plan: self.plan, boot: &boot, header: &header, uki: &unified, data };
+            replace(&uki, report, "uki", |file| file.write_all(&unified.0).at("write", &uki))?;
+            let (header, data) = (self.header(&unified.0)?, store.path(&self.data)?);
+            let disk = image::Contents { plan: self.plan, boot: &boot.0, header: &header, uki: &unified.0, data };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
-            out.finish(&key, &[IMAGE, UKI, INITRAMFS])?;
+            written.extend([image.clone(), uki.clone(), initramfs.clone()]);
+            out.finish(&key, &written)?;
         }
-        Ok(Built { image, uki, initramfs, was_current })
+        let [initramfs_signature, to_sign] = [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
+            .map(|(name, is_there)| is_there.then(|| out.path(name)));
+        Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current })
     }
 
     /// The digest of all that decides about the bytes, this program among it.
@@ -91,6 +111,8 @@ impl Assembly<'_> {
         }
         let (plan, lock) = (self.plan, self.plan.lock.get());
         writeln!(text, "{:?}\n{}\n{}", plan.board, lock.stub.sha256, self.command_line()).expect("a string takes every write");
+        let signer = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| signer.certificate().fingerprint());
+        writeln!(text, "{signer}").expect("a string takes every write");
         text.push_str(&self.inventory());
         Ok(Digest::of(text.as_bytes()))
     }
@@ -154,10 +176,35 @@ impl Assembly<'_> {
         self.plan.kubernetes.kubelet.to_string()
     }
 
-    /// What stands before the UKI in a slot.
+    /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.
     fn header(&self, uki: &[u8]) -> Result<Vec<u8>> {
         let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.version() };
         header.encode().or_build(|| "cannot make the header of a slot".into())
+    }
+
+    /// The same with signatures, if somebody signs.
+    fn signed<'a>(&self, programs: Programs, initramfs: Beside<'a>, report: &Report) -> Result<(Programs, Beside<'a>)> {
+        let Some(signer) = self.signer else { return Ok((programs, initramfs)) };
+        let step = report.step("signature");
+        let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
+        let boot = Signed::by(signer, programs.boot).map_err(why(BOOT));
+        let uki = Signed::by(signer, programs.uki).map_err(why(UKI));
+        let initramfs = Signed::by(signer, initramfs).map_err(why(INITRAMFS));
+        let ((boot, uki), initramfs) = both(both(boot, uki), initramfs)?;
+        step.done(&signer.certificate().name(), None, Outcome::Ran);
+        Ok((Programs { boot: boot.into_inner(), uki: uki.into_inner() }, initramfs.into_inner()))
+    }
+
+    /// Leaves the signature of the initramfs, or what has to be signed of these products, and gives the files that were written.
+    fn leave(&self, products: &[(&str, &dyn Signable)], initramfs: &Beside, out: &Out) -> Result<Vec<PathBuf>> {
+        let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));
+        if self.signer.is_none() {
+            remove(&file)?;
+            return to_sign::write(&folder, products);
+        }
+        remove(&folder)?;
+        std::fs::write(&file, initramfs.signature()).at("write", &file)?;
+        Ok(vec![file])
     }
 
     /// A slot could not hold a UKI of so many bytes.
@@ -181,6 +228,15 @@ impl Assembly<'_> {
         parts.retain(|(_, size)| *size >= 1 << 20);
         parts.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
         parts.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size))).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Both, or what is wrong with both.
+fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
     }
 }
 

@@ -17,6 +17,7 @@ pub mod podimage;
 pub mod reapi;
 pub mod root;
 pub mod sandbox;
+pub mod sign;
 pub mod stages;
 pub mod stop;
 pub mod store;

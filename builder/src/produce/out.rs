@@ -15,8 +15,16 @@ use std::path::{Path, PathBuf};
 pub const IMAGE: &str = "image.raw";
 /// The UKI.
 pub const UKI: &str = "node.efi";
+/// What the firmware starts: it is in the image alone, and has to be signed like the others.
+pub const BOOT: &str = "slotboot.efi";
 /// The initramfs.
 pub const INITRAMFS: &str = "initramfs.cpio";
+/// The signature of the initramfs, for who fetches it by itself.
+pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
+/// The folder with what has to be signed, when nobody did.
+pub const TO_SIGN: &str = "to-sign";
+/// The folder with what was built again to be compared.
+pub const REBUILT: &str = "rebuilt";
 /// The plan, as `osbuild plan` prints it.
 pub const PLAN: &str = "plan.toml";
 
@@ -90,9 +98,10 @@ impl Out {
         }
     }
 
-    /// Notes what this build left.
-    pub fn finish(&self, key: &Digest, names: &[&str]) -> Result<()> {
-        let files = names.iter().map(|name| Ok(((*name).to_owned(), self.seen(name)?))).collect::<Result<_>>()?;
+    /// Notes what this build left: these files, all of them in here.
+    pub fn finish(&self, key: &Digest, files: &[PathBuf]) -> Result<()> {
+        let name = |path: &PathBuf| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
+        let files = files.iter().map(|path| Ok((name(path), self.seen(&name(path))?))).collect::<Result<_>>()?;
         let text = serde_json::to_vec(&Stamp { key: key.hex(), files }).expect("a stamp always serializes");
         fs::write(self.path(STAMP), text).at("write to", &self.folder)
     }

@@ -12,6 +12,9 @@ const PANIC: &str = "Kernel panic - not syncing";
 /// What the UEFI firmware (edk2) says when nothing on the disk can be started: its last resort is its own shell, where it has one.
 const NOTHING_TO_BOOT: [&str; 2] = ["UEFI Interactive Shell", "No bootable option or device was found"];
 
+/// What the firmware says of a program that its Secure Boot does not let it start.
+const REFUSED: [&str; 2] = ["BdsDxe: failed to ", ": Access Denied"];
+
 /// One line of the console without control characters, and what it means.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
@@ -140,6 +143,9 @@ pub fn read(line: &str) -> Option<Event> {
     }
     if let Some(why) = after(SLOTBOOT_STOPPED) {
         return Some(Event::Failed(format!("slotboot started nothing: {why}")));
+    }
+    if REFUSED.iter().all(|part| line.contains(part)) {
+        return Some(Event::Failed("Secure Boot: the image has no signature that the firmware trusts".to_owned()));
     }
     let nothing = NOTHING_TO_BOOT.into_iter().find_map(after);
     nothing.map(|_| Event::Failed("the firmware could start nothing on the disk".to_owned()))

@@ -1,8 +1,11 @@
-//! What is done with an image once it is there: [`inspect`] looks into it, [`run`] boots it.
+//! What is done with an image once it is there: [`inspect`] looks into it, [`verify`] judges it, [`run`] boots it. And [`keys`], by which
+//! machines know whose it is.
 
 pub mod boot;
 pub mod console;
 pub mod inspect;
+pub mod keys;
 pub mod machine;
 pub mod node;
 pub mod run;
+pub mod verify;

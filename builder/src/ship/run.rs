@@ -1,6 +1,7 @@
 //! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is ready or why it does not get there.
 
 use super::boot::Boot;
+use super::keys::Trust;
 use super::machine::{Accelerator, Bus, Disk, Download, Firmware, Forward, Hardware, Reboot, scratch};
 use super::node::Node;
 use crate::error::{Context, Error, Result};
@@ -35,6 +36,8 @@ pub struct RunOptions {
     pub keep: Option<PathBuf>,
     /// Ports of the host that lead to the node.
     pub forwards: Vec<Forward>,
+    /// Whom the firmware trusts; none starts everything.
+    pub trust: Option<Trust>,
     /// When to stop.
     pub until: Until,
     /// How long the node may take to get ready; none waits for ever.
@@ -90,16 +93,22 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
 }
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
-    let firmware = Firmware::find(options.architecture, options.firmware.as_deref(), &options.download)?;
+    let secure_boot = options.trust.is_some();
+    let firmware = Firmware::find(options.architecture, secure_boot, options.firmware.as_deref(), &options.download)?;
     let (disk, variables) = match &options.keep {
         Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
         None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),
     };
+    let firmware = firmware.with_variables(variables)?;
+    if let Some(trust) = &options.trust {
+        firmware.enroll(trust)?;
+    }
     Ok(Hardware {
         architecture: options.architecture,
         qemu: options.qemu.clone(),
         accelerator: Accelerator::probe(options.architecture, &options.cache, report)?,
-        firmware: firmware.with_variables(variables)?,
+        firmware,
+        secure_boot,
         disk,
         bus: options.bus,
         sector_size: options.sector_size,

@@ -1,26 +1,35 @@
 //! Verbs that make something: images, running nodes.
 
-use super::Session;
+use super::{Session, keys};
 use crate::cli;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
-use crate::plan::{Locked, Plan, Qemu};
+use crate::plan::{Date, Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
 use crate::produce::disk::OnDisk;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
-use crate::produce::out::{Out, PLAN};
+use crate::produce::out::{Out, PLAN, REBUILT};
+use crate::produce::sign::{Elsewhere, Signer};
+use crate::ship::keys::{Keys, Trust};
 use crate::ship::machine::{Bus, Download};
 use crate::ship::run::{RunOptions, Until};
+use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// `osbuild build`
-pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Option<Vec<String>>) -> Result<()> {
-    let started = std::time::Instant::now();
-    let plan = session.locked(recipe)?;
+pub fn build(
+    session: &Session,
+    recipe: &str,
+    sources: Option<PathBuf>,
+    rebuild: Option<Vec<String>>,
+    signing: &cli::Signing,
+) -> Result<()> {
+    let started = Instant::now();
+    let plan = session.locked_for(recipe, signing)?;
     let from = session.from(sources);
     session.need(&for_build(&from))?;
     let rebuild = match rebuild {
@@ -28,11 +37,39 @@ pub fn build(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild:
         Some(words) if words.is_empty() => Rebuild::Everything,
         Some(words) => Rebuild::Steps(words),
     };
-    let built = image(session, &plan, from, rebuild)?;
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let built = image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
+    say(session, recipe, &built, started);
+    Ok(())
+}
+
+/// Says what a build has left.
+fn say(session: &Session, recipe: &str, built: &Built, started: Instant) {
     let state = if built.was_current { "was up to date" } else { "is built" };
     session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
-    let json = || json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs, "was-current": built.was_current });
+    let json = || {
+        json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs,
+        "initramfs-signature": built.initramfs_signature, "to-sign": built.to_sign, "was-current": built.was_current })
+    };
     session.data(json, || built.image.display().to_string());
+}
+
+/// `osbuild sign`: builds once more, which takes no longer than to assemble, with a signer who is elsewhere.
+pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>, sources: Option<PathBuf>) -> Result<()> {
+    let started = Instant::now();
+    let plan = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
+    let name = plan.signing.as_ref().ok_or_else(|| {
+        Error::usage(format!("recipe `{recipe}` does not say who signs it")).hint("name the keys by `--key NAME`")
+    })?;
+    let signer = Elsewhere::open(attach, keys::certificate(session, name)?)?;
+    let from = session.from(sources);
+    session.need(&for_build(&from))?;
+    let built = image(session, &plan, from, Rebuild::Nothing, Some(&signer)).map_err(|error| match error.kind {
+        Kind::Digest => error.hint(format!("sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign")),
+        _ => error,
+    })?;
+    session.report.note("every signature that is needed was there: no other round is needed");
+    say(session, recipe, &built, started);
     Ok(())
 }
 
@@ -42,24 +79,52 @@ fn for_build(from: &From) -> Vec<Tool> {
     [host::for_steps(), fetching].concat()
 }
 
-fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild) -> Result<Built> {
-    let out = Out::open(session.root(), &plan.recipe)?;
-    std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
+/// Builds a recipe once more, into a folder of its own, for who has something to compare with it. Nobody signs it.
+pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Built> {
+    let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
+    let from = session.from(sources);
+    session.need(&for_build(&from))?;
+    let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
+    image_into(&out, session, &plan, from, Rebuild::Nothing, None)
+}
+
+fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
+    image_into(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
+}
+
+fn image_into(
+    out: &Out,
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: From,
+    rebuild: Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Built> {
+    let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
+    std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
-    let setting = Setting { project: session.root(), store: &store, report: session.report, from, rebuild, jobs: session.jobs() };
-    pipeline::build(&setting, plan, &out)
+    let (project, report, jobs) = (session.root(), session.report, session.jobs());
+    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer };
+    pipeline::build(&setting, plan, out)
+}
+
+/// What `plan.toml` says of the certificate, in its last section.
+fn signature(certificate: &Certificate) -> String {
+    let until = Date::from_unix(certificate.not_after());
+    format!("signer = {:?}\ncertificate = \"sha256:{}\"\nuntil = {until}\n", certificate.name(), certificate.fingerprint())
 }
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
-    let plan = session.locked(&flags.recipe)?;
+    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     disk_holds_image(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone());
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
-    let built = image(session, &plan, from, Rebuild::Nothing)?;
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let built = image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
@@ -74,6 +139,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
         until,
+        trust: trust(session, &plan, flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
@@ -96,6 +162,12 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Whom the firmware is to trust, if it is to verify what it starts.
+fn trust(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<Option<Trust>> {
+    let name = flags.trust.as_ref().or(plan.signing.as_ref()).filter(|_| !flags.insecure);
+    name.map(|name| Keys::named(session.root(), name)?.trust()).transpose()
 }
 
 /// The board's machine, with what the user wants otherwise.

@@ -182,5 +182,5 @@ fn a_disk_that_is_full_when_the_image_is_written_is_named_and_no_half_image_stay
     let list = format!("ls {}/small >&2", out.display());
     let ran = on_a_small_disk(&scratch, &out.display().to_string(), 6, ("true", &list));
     says(&ran, 1, &format!("error: no space left on the disk of `{}/small/image.raw`\nhint: make room there, ", out.display()));
-    assert!(ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\n"), "{}", ran.said);
+    assert!(ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\nto-sign\n"), "{}", ran.said);
 }

@@ -63,6 +63,12 @@ const RULES: &[Rule] = &[
         words: &["std::fs", "std::net", "std::process", "std::env"],
         why: "is no bytes, and formats are",
     },
+    Rule {
+        place: "builder/signatures/",
+        owners: &["builder/signatures/tests/"],
+        words: &["std::fs", "std::net", "std::process", "std::env"],
+        why: "is no bytes, and signatures are",
+    },
     Rule { place: "components/", owners: &[], words: &["osbuild::"], why: "is the builder, which the node does not know" },
 ];
 

@@ -5,7 +5,10 @@ use crate::image::{ARM64, RECIPE};
 use crate::site::Site;
 use osbuild::error::{Error, Result};
 
-/// Under UEFI the image boots until the kubelet is healthy and every declared pod runs; the DHCP pod has got the node its address.
+/// What the kernel says when the firmware verified it.
+const SECURE: &str = "UEFI Secure Boot is enabled";
+
+/// Under UEFI with Secure Boot enforced the image boots until the kubelet is healthy and every declared pod runs; the DHCP pod has got the node its address.
 pub fn boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
     boots(site, RECIPE)
 }
@@ -23,6 +26,10 @@ fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
     }
     let summary = ran.said.lines().find(|line| line.starts_with("ready after "));
     let Some(summary) = summary else { return Err(ran.failure("`osbuild run` has no summary")) };
+    // The kernel's UEFI stub asks the firmware.
+    if !ran.said.contains(SECURE) {
+        return Err(ran.failure("the kernel does not say that Secure Boot is on"));
+    }
     // QEMU's user network gives the first machine this address.
     if !summary.contains("10.0.2.15/24") {
         return Err(Error::build("the node has no address from the DHCP pod").cause(summary));

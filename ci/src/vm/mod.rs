@@ -9,4 +9,5 @@ mod kept;
 mod node;
 pub mod own;
 pub mod refusals;
+pub mod secure;
 pub mod slots;

@@ -76,6 +76,7 @@ fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
         disk_size_mib: None,
         keep: None,
         forwards: Vec::new(),
+        trust: None,
         until: Until::Ready,
         timeout: Some(Duration::from_secs(120)),
         show_console: false,

@@ -1,4 +1,4 @@
-//! slotboot on real firmware: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
+//! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
 
 mod disk;
 
@@ -93,7 +93,7 @@ fn flipped_bit(disk: &Disk) -> Result<String> {
     disk.flip(byte)?;
     disk.flip(disk.size()? - 512)?;
     let mut node = disk.boot()?;
-    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "passed over SLOT-A: its bytes are not those that its header speaks of"])?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "passed over SLOT-A: the firmware refuses it"])?;
     node.power_off()?;
     disk.is_sound()?;
     disk.is(A, GOOD)?;

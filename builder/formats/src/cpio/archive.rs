@@ -49,8 +49,11 @@ fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Result<Vec<&'b Entry<'a>>, Error>
     Ok(sorted)
 }
 
-/// Reads the archive at the start of `bytes`: its entries, and how many bytes it takes.
-pub(super) fn read(bytes: &[u8]) -> Result<(Vec<Entry<'_>>, usize), Error> {
+/// Reads an archive, which zeros may follow: its entries in their order.
+///
+/// # Errors
+/// It is damaged, holds what an initramfs of ours does not, or something follows it.
+pub fn read(bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     let mut cursor = Cursor::new(bytes);
     let mut entries = Vec::new();
     loop {
@@ -62,7 +65,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Vec<Entry<'_>>, usize), Error> {
         let data = data.ok_or_else(|| Error::Truncated(header.name().to_owned()))?;
         cursor = reader.skip()?;
         if header.is_trailer() {
-            return Ok((entries, (cursor.position() as usize).min(bytes.len())));
+            let end = (cursor.position() as usize).min(bytes.len());
+            let behind = bytes[end..].iter().position(|byte| *byte != 0);
+            return behind.map_or(Ok(entries), |zeros| Err(Error::Behind(end + zeros)));
         }
         entries.extend(entry(&header, data)?);
     }

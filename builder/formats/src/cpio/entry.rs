@@ -85,15 +85,4 @@ impl<'a> Entry<'a> {
             Kind::Directory | Kind::CharDevice { .. } => &[],
         }
     }
-
-    /// The entry with its data copied, so that it outlives the archive.
-    pub(super) fn into_owned(self) -> Entry<'static> {
-        let kind = match self.kind {
-            Kind::File(bytes) => Kind::File(Cow::Owned(bytes.into_owned())),
-            Kind::Symlink(to) => Kind::Symlink(to),
-            Kind::Directory => Kind::Directory,
-            Kind::CharDevice { major, minor } => Kind::CharDevice { major, minor },
-        };
-        Entry { path: self.path, mode: self.mode, kind }
-    }
 }

@@ -24,12 +24,8 @@ pub enum Error {
     },
     /// The data of this file end early.
     Truncated(String),
-    /// At this offset begins what is neither an archive nor zstd.
-    Unknown(usize),
-    /// At this offset begins an archive that the kernel would not find, as it is no multiple of 4.
-    Misaligned(usize),
-    /// The segment at this offset grows so much when it is uncompressed that it is made to exhaust memory.
-    Grows(usize),
+    /// At this offset, behind the archive, begins something else.
+    Behind(usize),
     /// Reading or writing failed.
     Io(io::Error),
 }
@@ -44,9 +40,7 @@ impl fmt::Display for Error {
             Self::TooLarge(path) => write!(f, "`{path}` is larger than 4 GiB"),
             Self::Kind { path, mode } => write!(f, "`{path}` with mode `{mode:o}` is of a kind that is not supported"),
             Self::Truncated(path) => write!(f, "the initramfs ends within `{path}`"),
-            Self::Unknown(offset) => write!(f, "neither cpio nor zstd at offset `{offset}` of the initramfs"),
-            Self::Misaligned(offset) => write!(f, "the archive at offset `{offset}` of the initramfs is not on 4 bytes"),
-            Self::Grows(offset) => write!(f, "what is compressed at offset `{offset}` of the initramfs grows without measure"),
+            Self::Behind(offset) => write!(f, "something follows the archive, at offset `{offset}` of the initramfs"),
             Self::Io(_) => write!(f, "the initramfs could not be read or written"),
         }
     }

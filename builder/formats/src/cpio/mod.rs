@@ -1,11 +1,9 @@
-//! The initramfs: archives of files that the kernel unpacks into its first root.
+//! The initramfs: the archive of files that the kernel unpacks into its first root. It is not compressed, as its layers are.
 
 mod archive;
 mod entry;
 mod error;
-mod segment;
 
-pub use archive::write;
+pub use archive::{read, write};
 pub use entry::{Entry, Kind};
 pub use error::Error;
-pub use segment::{Segment, compress, join, read};

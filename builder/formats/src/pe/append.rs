@@ -1,6 +1,7 @@
 //! The writer: an image with further sections.
 
-use super::image::{CHECKSUM, SECTION_HEADER, SIZE_OF_IMAGE};
+use super::checksum;
+use super::image::{SECTION_HEADER, SIZE_OF_IMAGE};
 use super::{Error, Image};
 use crate::le;
 
@@ -44,7 +45,7 @@ pub fn append(image: &[u8], additions: &[NewSection]) -> Result<Vec<u8>, Error> 
 
 /// Refuses an image that cannot be extended and sections that it cannot take.
 fn check(image: &[u8], parsed: &Image, additions: &[NewSection]) -> Result<(), Error> {
-    if parsed.signed {
+    if parsed.certificates.is_some() {
         return Err(Error::Signed);
     }
     for (alignment, most) in [(parsed.file_alignment, 1 << 16), (parsed.section_alignment, 1 << 30)] {
@@ -117,36 +118,6 @@ fn finish(out: &mut [u8], parsed: &Image, added: usize, memory_end: u64) -> Resu
     let size = memory_end.next_multiple_of(u64::from(parsed.section_alignment));
     let size = u32::try_from(size).map_err(|_| Error::TooLarge)?;
     le::put(out, parsed.optional + SIZE_OF_IMAGE, size.to_le_bytes());
-    le::put(out, parsed.optional + CHECKSUM, [0; 4]);
-    let sum = checksum(out);
-    le::put(out, parsed.optional + CHECKSUM, sum.to_le_bytes());
+    checksum::renew(out, parsed.checksum_offset());
     Ok(())
-}
-
-/// The checksum of an image whose checksum field is zero: the sum of its 16-bit words with the carry added in again, plus its
-/// length.
-fn checksum(image: &[u8]) -> u32 {
-    // 2¹⁶ ≡ 1 (mod 2¹⁶−1): so wider words give the same sum once it is folded.
-    let (words, rest) = image.as_chunks::<4>();
-    let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
-    sum += rest.iter().zip([1, 256, 1]).map(|(byte, weight)| u64::from(*byte) * weight).sum::<u64>();
-    while sum > 0xFFFF {
-        sum = (sum & 0xFFFF) + (sum >> 16);
-    }
-    (sum as u32).wrapping_add(image.len() as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_checksum_of_systemds_stub_is_what_binutils_wrote() {
-        let path = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
-        let mut stub = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
-        let field = Image::parse(&stub).unwrap().optional + CHECKSUM;
-        let expected = le::u32_at(&stub, field);
-        le::put(&mut stub, field, [0; 4]);
-        assert_eq!(Some(checksum(&stub)), expected);
-    }
 }

@@ -23,6 +23,12 @@ pub enum Error {
     NoRoom(usize),
     /// The image is signed. What is added would break the signature.
     Signed,
+    /// The header has no field for the place of a certificate table.
+    NoCertificateDirectory,
+    /// The certificate table does not end the file, overlaps with the image, or holds something else than signatures.
+    CertificateTable,
+    /// The data of this section do not follow those before it, so a signature would not cover every byte once.
+    Layout(String),
     /// The image would be larger than the format allows (4 GiB).
     TooLarge,
 }
@@ -39,6 +45,9 @@ impl fmt::Display for Error {
             Self::SectionExists(name) => write!(f, "the PE image has a section `{name}` already"),
             Self::NoRoom(count) => write!(f, "the PE header has no room for `{count}` more sections"),
             Self::Signed => write!(f, "the PE image is signed already"),
+            Self::NoCertificateDirectory => write!(f, "the PE header has no room for a signature"),
+            Self::CertificateTable => write!(f, "the certificate table of the PE image is damaged"),
+            Self::Layout(name) => write!(f, "the data of PE section `{name}` do not follow those before it"),
             Self::TooLarge => write!(f, "the PE image would be larger than 4 GiB"),
         }
     }

@@ -2,16 +2,20 @@
 
 use super::Error;
 use crate::le;
+use std::ops::Range;
 
 /// Offsets within the optional header.
 pub(super) const SECTION_ALIGNMENT: usize = 32;
 pub(super) const FILE_ALIGNMENT: usize = 36;
 pub(super) const SIZE_OF_IMAGE: usize = 56;
 pub(super) const SIZE_OF_HEADERS: usize = 60;
-pub(super) const CHECKSUM: usize = 64;
+const CHECKSUM: usize = 64;
+pub(super) const CHECKSUM_SIZE: usize = 4;
 const SUBSYSTEM: usize = 68;
 const DIRECTORY_COUNT: usize = 108;
+/// Offset and size of the certificate table, four bytes each.
 const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
+pub(super) const DIRECTORY_SIZE: usize = 8;
 /// Bytes of one entry of the section table.
 pub(super) const SECTION_HEADER: usize = 40;
 
@@ -62,8 +66,10 @@ pub struct Image<'a> {
     pub(super) coff: usize,
     pub(super) optional: usize,
     pub(super) table: usize,
-    /// Whether it has a certificate table.
-    pub(super) signed: bool,
+    /// Where offset and size of the certificate table stand, which not every header has room for.
+    pub(super) certificate_directory: Option<usize>,
+    /// Where the certificate table stands, if there is one.
+    pub(super) certificates: Option<Range<usize>>,
 }
 
 impl<'a> Image<'a> {
@@ -86,7 +92,11 @@ impl<'a> Image<'a> {
             Some(0x20B) => {}
             magic => return Err(Error::NotPe32Plus(magic.unwrap_or(0))),
         }
-        let signed = field(DIRECTORY_COUNT)? > 4 && field(CERTIFICATE_DIRECTORY + 4)? != 0;
+        let certificate_directory = (field(DIRECTORY_COUNT)? > 4).then_some(optional + CERTIFICATE_DIRECTORY);
+        let certificates = match certificate_directory {
+            Some(_) => certificates(bytes, field(CERTIFICATE_DIRECTORY)?, field(CERTIFICATE_DIRECTORY + 4)?)?,
+            None => None,
+        };
         let sections = sections(bytes, table, usize::from(short(coff + 2)?))?;
         Ok(Self {
             machine: short(coff)?,
@@ -99,7 +109,8 @@ impl<'a> Image<'a> {
             coff,
             optional,
             table,
-            signed,
+            certificate_directory,
+            certificates,
         })
     }
 
@@ -108,9 +119,23 @@ impl<'a> Image<'a> {
         self.sections.iter().find(|section| section.name == name)
     }
 
+    /// Where its checksum stands.
+    pub(super) fn checksum_offset(&self) -> usize {
+        self.optional + CHECKSUM
+    }
+
     /// Where the section table ends.
     pub(super) fn table_end(&self) -> usize {
         self.table + self.sections.len() * SECTION_HEADER
+    }
+}
+
+fn certificates(bytes: &[u8], offset: u32, size: u32) -> Result<Option<Range<usize>>, Error> {
+    let end = (offset as usize).checked_add(size as usize).filter(|end| *end <= bytes.len());
+    match (size, end) {
+        (0, _) => Ok(None),
+        (_, Some(end)) => Ok(Some(offset as usize..end)),
+        (_, None) => Err(Error::Truncated("certificate table's end")),
     }
 }
 

@@ -1,10 +1,13 @@
 //! PE32+ images (Microsoft's PE format), as far as UEFI and systemd's stub use them: a reader of headers and sections, and
-//! a writer that adds sections. It is our own, as no kept crate adds sections to an image.
+//! writers that add sections and signatures. They are our own, as no kept crate adds anything to an image.
 
 mod append;
+mod certificates;
+mod checksum;
 mod error;
 mod image;
 
 pub use append::{NewSection, append};
+pub use certificates::{attach, certificates, covered, detach};
 pub use error::Error;
 pub use image::{Image, Section};

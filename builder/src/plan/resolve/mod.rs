@@ -129,6 +129,7 @@ impl<'p> Resolver<'p> {
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
+        let signing = self.signing(&recipe);
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
@@ -144,11 +145,18 @@ impl<'p> Resolver<'p> {
             pods,
             pause,
             kubernetes,
+            signing,
             wanted,
             origins: std::mem::take(&mut self.origins),
             warnings: std::mem::take(&mut self.warnings),
             lock: Unlocked,
         })
+    }
+
+    fn signing(&mut self, recipe: &Node) -> Option<String> {
+        let key = recipe.get("signing")?.get("key")?;
+        self.note("signing.key", &key.spot);
+        key.text().map(str::to_owned)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {

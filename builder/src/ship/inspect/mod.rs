@@ -5,17 +5,20 @@
 
 mod disk;
 mod root;
+mod signature;
 mod slot;
 mod text;
 mod uki;
 
 pub use disk::{Boot, Disk, Partition};
 pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
+pub use signature::Signature;
 pub use slot::Slot;
 pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};
 use serde::Serialize;
+use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
 /// What was found in a file.
@@ -51,31 +54,55 @@ pub enum Kind {
     Initramfs,
 }
 
-/// Looks into the file. What it is shows in its first bytes.
-pub fn inspect(path: &Path) -> Result<Inspection> {
-    let mut file =
-        std::fs::File::open(path).map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
-    let size = file.metadata().or_build(|| format!("cannot read `{}`", path.display()))?.len();
-    if let Some(sector_size) = disk::sector_size(&mut file) {
-        let (disk, (name, bytes)) = disk::read(&mut file, size, sector_size)?;
-        let (uki, initramfs) = uki::read(&bytes, Some(name))?;
-        return Inspection::of(Kind::Image, size, Some(disk), Some(uki), initramfs);
-    }
-    let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
-    match bytes.get(..4) {
-        Some([b'M', b'Z', ..]) => {
-            let (uki, initramfs) = uki::read(&bytes, None)?;
-            Inspection::of(Kind::Uki, size, None, Some(uki), initramfs)
-        }
-        Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Inspection::of(Kind::Initramfs, size, None, None, &bytes),
-        _ => Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
-    }
+/// A file that was opened, and what is signed of it.
+pub(super) struct Opened {
+    pub kind: Kind,
+    size: u64,
+    pub disk: Option<Disk>,
+    /// What the firmware starts, of a disk.
+    pub boot: Option<Vec<u8>>,
+    /// The slot with the UKI, of a disk.
+    pub slot: Option<String>,
+    /// The UKI, or an initramfs that came without one.
+    pub bytes: Vec<u8>,
 }
 
-impl Inspection {
-    fn of(kind: Kind, size: u64, disk: Option<Disk>, uki: Option<Uki>, initramfs: &[u8]) -> Result<Self> {
+/// Looks into the file. What it is shows in its first bytes.
+pub fn inspect(path: &Path) -> Result<Inspection> {
+    open(path)?.inspect()
+}
+
+/// Opens the file, and finds in it what firmware verifies.
+pub(super) fn open(path: &Path) -> Result<Opened> {
+    let mut file =
+        std::fs::File::open(path).map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
+    // A block device has no length but this.
+    let size = file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
+    if let Some(sector_size) = disk::sector_size(&mut file) {
+        let disk::Found { disk, boot, slot, uki } = disk::read(&mut file, size, sector_size)?;
+        return Ok(Opened { kind: Kind::Image, size, disk: Some(disk), boot: Some(boot), slot: Some(slot), bytes: uki });
+    }
+    let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let kind = match bytes.get(..4) {
+        Some([b'M', b'Z', ..]) => Kind::Uki,
+        Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Kind::Initramfs,
+        _ => return Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
+    };
+    Ok(Opened { kind, size, disk: None, boot: None, slot: None, bytes })
+}
+
+impl Opened {
+    /// Reads all of it.
+    pub fn inspect(mut self) -> Result<Inspection> {
+        if let (Some(disk), Some(boot)) = (&mut self.disk, &self.boot) {
+            disk.boot.signatures = signature::signatures(boot)?;
+        }
+        let (uki, initramfs) = match self.kind {
+            Kind::Image | Kind::Uki => uki::read(&self.bytes, self.slot).map(|(uki, initramfs)| (Some(uki), initramfs))?,
+            Kind::Initramfs => (None, &self.bytes[..]),
+        };
         let (initramfs, root) = root::read(initramfs)?;
-        Ok(Inspection { kind, size, disk, uki, initramfs, root })
+        Ok(Inspection { kind: self.kind, size: self.size, disk: self.disk, uki, initramfs, root })
     }
 }
 

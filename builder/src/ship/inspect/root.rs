@@ -103,9 +103,9 @@ pub struct File {
 /// # Errors
 /// It is damaged, has no inventory, or its layers do not hold what the inventory says (`Kind::Digest`).
 pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
-    let segments = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
+    let entries = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
     let (mut layers, mut merged, mut inventory) = (Vec::new(), BTreeMap::new(), None);
-    for entry in segments.iter().flat_map(|segment| &segment.entries) {
+    for entry in &entries {
         let EntryKind::File(bytes) = &entry.kind else { continue };
         let path = absolute(&entry.path);
         if let Some(name) = path.strip_prefix(LAYERS).and_then(|rest| rest.strip_prefix('/')) {

@@ -33,12 +33,18 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Reads a slot of a disk, and gives its UKI too if that is whole.
+    /// Reads a slot of a disk, and gives its UKI too, be it damaged, if its header is whole.
     pub(super) fn read(file: &File, slot: &osbuild_slots::Slot, sector_size: u64) -> (Slot, Option<Vec<u8>>) {
         let osbuild_slots::State { priority, tries, successful } = slot.state;
         let (start, size) = (slot.first * sector_size, slot.sectors * sector_size);
         let header = header(file, start);
         let uki = header.as_ref().map_err(Clone::clone).and_then(|header| uki(file, start, size, header));
+        let is_whole = |uki: &Vec<u8>| header.as_ref().is_ok_and(|header| Digest::of(uki).hash() == &header.sha256);
+        let fault = match &uki {
+            Ok(uki) if is_whole(uki) => None,
+            Ok(_) => Some("its UKI is damaged".to_owned()),
+            Err(error) => Some(error.problems[0].message.clone()),
+        };
         let header = header.ok();
         let found = Slot {
             name: slot.name.to_owned(),
@@ -47,9 +53,14 @@ impl Slot {
             successful,
             version: header.as_ref().map(|header| header.version.clone()),
             sha256: header.map(|header| Digest::new(header.sha256, header.length).hex()),
-            fault: uki.as_ref().err().map(|error| error.problems[0].message.clone()),
+            fault,
         };
         (found, uki.ok())
+    }
+
+    /// Whether it is to be booted, be it damaged.
+    pub(in crate::ship) fn is_bootable(&self) -> bool {
+        osbuild_slots::State { priority: self.priority, tries: self.tries, successful: self.successful }.is_bootable()
     }
 }
 
@@ -65,7 +76,7 @@ fn uki(file: &File, start: u64, size: u64, header: &Header) -> Result<Vec<u8>> {
     }
     let mut bytes = vec![0; header.length as usize];
     file.read_exact_at(&mut bytes, start + HEADER_SIZE).or_build(|| "it cannot be read".to_owned())?;
-    if Digest::of(&bytes).hash() == &header.sha256 { Ok(bytes) } else { Err(Error::build("its UKI is damaged")) }
+    Ok(bytes)
 }
 
 impl Display for Slot {

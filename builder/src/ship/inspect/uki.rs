@@ -1,5 +1,6 @@
 //! The unified kernel image: its sections and the kernel's command line.
 
+use super::signature::{Signature, signatures};
 use crate::error::{Context, Result};
 use osbuild_formats::{pe, uki};
 use serde::Serialize;
@@ -17,6 +18,8 @@ pub struct Uki {
     pub uname: String,
     /// The kernel's command line.
     pub command_line: String,
+    /// Who signed it; nobody for an unsigned one.
+    pub signatures: Vec<Signature>,
     /// Its sections, in the order of the file.
     pub sections: Vec<Section>,
 }
@@ -42,6 +45,7 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
         size: bytes.len() as u64,
         uname: plain(parts.uname),
         command_line: plain(parts.command_line),
+        signatures: signatures(bytes)?,
         sections: sections.collect(),
     };
     Ok((uki, parts.initramfs))

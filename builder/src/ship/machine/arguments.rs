@@ -2,6 +2,7 @@
 
 use super::{Accelerator, Bus, Hardware, Reboot, text};
 use crate::error::{Error, Result};
+use crate::plan::Architecture;
 use std::str::FromStr;
 
 /// A port of the host's loopback that leads to a port of the node.
@@ -32,13 +33,18 @@ impl Hardware {
     pub(super) fn arguments(&self) -> Result<Vec<String>> {
         let mut arguments: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none"].map(str::to_owned).into();
         let mut option = |name: &str, value: String| arguments.extend([format!("-{name}"), value]);
-        option("machine", self.qemu.machine.clone());
+        option("machine", self.machine());
         option("accel", self.accelerator.argument().to_owned());
         option("cpu", if self.accelerator == Accelerator::Kvm { "host".to_owned() } else { self.qemu.cpu.clone() });
         option("smp", self.qemu.cpus.to_string());
         option("m", self.qemu.memory_mib.to_string());
         option("drive", format!("if=pflash,unit=0,format=raw,readonly=on,file={}", escaped(&text(&self.firmware.code)?)));
         option("drive", format!("if=pflash,unit=1,format=raw,file={}", escaped(&text(&self.firmware.variables)?)));
+        if self.guards_variables() {
+            // The system can change the firmware's variables only by asking the firmware.
+            option("global", "driver=cfi.pflash01,property=secure,value=on".to_owned());
+            option("global", "ICH9-LPC.disable_s3=1".to_owned());
+        }
         option("drive", format!("if=none,id=disk,{}", self.disk.drive()?));
         option("device", self.disk_device());
         option("netdev", format!("user,id=net{}", self.forwards.iter().map(forward).collect::<String>()));
@@ -52,6 +58,16 @@ impl Hardware {
             arguments.push("-no-reboot".to_owned());
         }
         Ok(arguments)
+    }
+
+    fn machine(&self) -> String {
+        let smm = if self.guards_variables() { ",smm=on" } else { "" };
+        format!("{}{smm}", self.qemu.machine)
+    }
+
+    /// Whether the firmware keeps its variables to itself, by a mode of the processor that arm64 has no equal of in QEMU.
+    fn guards_variables(&self) -> bool {
+        self.secure_boot && self.architecture == Architecture::Amd64
     }
 
     fn disk_device(&self) -> String {
@@ -77,7 +93,7 @@ fn forward(forward: &Forward) -> String {
 mod tests {
     use super::super::{Disk, Firmware};
     use super::*;
-    use crate::plan::{Architecture, Qemu};
+    use crate::plan::Qemu;
 
     fn hardware() -> Hardware {
         Hardware {
@@ -85,6 +101,7 @@ mod tests {
             qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
             accelerator: Accelerator::Tcg,
             firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
+            secure_boot: false,
             disk: Disk::existing("/out/a,b.raw".into()),
             bus: Bus::VirtioBlk,
             sector_size: 512,
@@ -121,6 +138,13 @@ mod tests {
     fn the_hosts_processor_is_used_only_where_it_works() {
         assert!(line(&hardware()).contains("-accel tcg,thread=multi -cpu max"));
         assert!(line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() }).contains("-accel kvm -cpu host"));
+    }
+
+    #[test]
+    fn firmware_that_verifies_guards_its_variables() {
+        assert!(line(&hardware()).contains("-machine q35 ") && !line(&hardware()).contains("secure"));
+        let secure = line(&Hardware { secure_boot: true, ..hardware() });
+        assert!(secure.contains("-machine q35,smm=on ") && secure.contains("property=secure,value=on"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
+use crate::produce::disk::OnDisk;
+use crate::ship::keys::{Trust, enrolled};
 use ovmf_prebuilt::{Arch, FileType, Prebuilt, Source};
 use std::path::{Path, PathBuf};
 
@@ -36,16 +38,27 @@ const ARM64: [(&str, &str); 3] = [
     ("/usr/share/edk2/aarch64/QEMU_EFI.fd", "/usr/share/edk2/aarch64/QEMU_VARS.fd"),
 ];
 
+/// The same for firmware that can verify what it starts. Debian's variables for arm64 are an empty file but for those with a test's keys,
+/// which are replaced.
+const SECURE_AMD64: [(&str, &str); 3] = [
+    ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
+    ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
+    ("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
+];
+const SECURE_ARM64: [(&str, &str); 1] = [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd")];
+
 impl Firmware {
     /// The first firmware that is there: `explicit` if the user named one, then the distribution's, then, where `download` allows it,
-    /// the one that the crate `ovmf-prebuilt` fetches and checks against the digest in it.
-    pub fn find(architecture: Architecture, explicit: Option<&Path>, download: &Download) -> Result<Self> {
+    /// the one that the crate `ovmf-prebuilt` fetches and checks against the digest in it. That one cannot verify what it starts.
+    pub fn find(architecture: Architecture, secure_boot: bool, explicit: Option<&Path>, download: &Download) -> Result<Self> {
         if let Some(code) = explicit {
             return Self::beside(code);
         }
-        let known = Self::known(architecture).into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
+        let known = Self::known(architecture, secure_boot).into_iter();
+        let known = known.into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
         match (known, download) {
             (Some(firmware), _) => Ok(firmware),
+            (None, _) if secure_boot => Err(without_secure_boot(architecture)),
             (None, Download::Into(folder)) => Self::download(architecture, folder),
             (None, Download::Refused) => Err(missing(architecture)),
         }
@@ -60,12 +73,14 @@ impl Firmware {
     }
 
     /// Where distributions put it.
-    pub fn known(architecture: Architecture) -> Vec<Self> {
-        let paths = match architecture {
-            Architecture::Amd64 => AMD64,
-            Architecture::Arm64 => ARM64,
+    pub fn known(architecture: Architecture, secure_boot: bool) -> Vec<Self> {
+        let paths = match (architecture, secure_boot) {
+            (Architecture::Amd64, false) => &AMD64[..],
+            (Architecture::Amd64, true) => &SECURE_AMD64,
+            (Architecture::Arm64, false) => &ARM64,
+            (Architecture::Arm64, true) => &SECURE_ARM64,
         };
-        paths.into_iter().map(|(code, variables)| Firmware { code: code.into(), variables: variables.into() }).collect()
+        paths.iter().map(|(code, variables)| Firmware { code: code.into(), variables: variables.into() }).collect()
     }
 
     /// The same code with its own copy of the variables at `path`. A copy that is there already is used as it is.
@@ -74,6 +89,15 @@ impl Firmware {
             std::fs::copy(&self.variables, &path).or_build(|| format!("cannot copy `{}`", self.variables.display()))?;
         }
         Ok(Firmware { code: self.code, variables: path })
+    }
+
+    /// Writes into its variables whom it trusts, and nobody else.
+    pub fn enroll(&self, trust: &Trust) -> Result<()> {
+        let path = &self.variables;
+        let before = std::fs::read(path).at("read", path)?;
+        let after = enrolled(before, trust)
+            .map_err(|error| error.hint("name firmware with Secure Boot by `--firmware`, or boot with `--insecure`"))?;
+        std::fs::write(path, after).at("write", path)
     }
 
     /// The user's code, with the variables that stand beside it under the same name with `VARS` for `CODE`.
@@ -105,6 +129,13 @@ fn missing(architecture: Architecture) -> Error {
         .hint(format!("apt-get install {}, or allow the download with `--download-firmware`", Firmware::package(architecture)))
 }
 
+fn without_secure_boot(architecture: Architecture) -> Error {
+    let package = Firmware::package(architecture);
+    Error::build(format!("no UEFI firmware with Secure Boot for {architecture} is installed"))
+        .cause("the image is signed, so it is booted as on a machine that trusts its keys alone")
+        .hint(format!("apt-get install {package}, or boot without: `--insecure`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,7 +147,7 @@ mod tests {
         for name in ["MY_CODE.fd", "MY_VARS.fd"] {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
-        let firmware = Firmware::find(Architecture::Amd64, Some(&code), &Download::Refused).unwrap();
+        let firmware = Firmware::find(Architecture::Amd64, false, Some(&code), &Download::Refused).unwrap();
         assert_eq!(firmware, Firmware { code, variables: dir.path().join("MY_VARS.fd") });
     }
 
@@ -126,12 +157,13 @@ mod tests {
         let code = dir.path().join("bios.fd");
         std::fs::write(&code, "").unwrap();
         assert!(
-            Firmware::find(Architecture::Amd64, Some(&code), &Download::Refused)
+            Firmware::find(Architecture::Amd64, false, Some(&code), &Download::Refused)
                 .unwrap_err()
                 .to_string()
                 .contains("no file of variables")
         );
-        let error = Firmware::find(Architecture::Amd64, Some(&dir.path().join("CODE.fd")), &Download::Refused).unwrap_err();
+        let error =
+            Firmware::find(Architecture::Amd64, false, Some(&dir.path().join("CODE.fd")), &Download::Refused).unwrap_err();
         assert!(error.to_string().contains("does not exist"));
     }
 

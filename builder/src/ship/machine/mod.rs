@@ -30,6 +30,8 @@ pub struct Hardware {
     pub accelerator: Accelerator,
     /// What starts from the disk.
     pub firmware: Firmware,
+    /// Whether the firmware starts only what its variables trust.
+    pub secure_boot: bool,
     /// The disk.
     pub disk: Disk,
     /// What the disk is connected to.

@@ -33,6 +33,5 @@ fn seeds() -> Vec<Vec<u8>> {
         Entry::file("/layers/00-base.erofs", 0o444, layer.as_slice()),
     ];
     let initramfs = cpio::write(&entries, Vec::new()).expect("the entries are sound");
-    let packed = cpio::compress(&initramfs, 3, 1, Vec::new()).expect("memory can be written");
-    vec![initramfs.clone(), packed, pe::uki_with(&initramfs)]
+    vec![initramfs.clone(), pe::uki_with(&initramfs)]
 }

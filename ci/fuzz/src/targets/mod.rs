@@ -19,8 +19,10 @@ mod oci;
 mod package;
 mod pe;
 mod recipe;
+mod signature;
 mod slot;
 mod sources;
+mod variables;
 
 use crate::target::Target;
 
@@ -32,6 +34,8 @@ pub const TARGETS: &[Target] = &[
     erofs::TARGET,
     pe::TARGET,
     slot::TARGET,
+    signature::TARGET,
+    variables::TARGET,
     doors::TARGET,
     node_text::TARGET,
     dhcp_message::TARGET,

@@ -5,6 +5,8 @@ use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::digest::Digest;
+use osbuild::produce::sign::{EfiProgram, Signed};
+use osbuild::ship::keys::{DEV, Keys, Role};
 use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
@@ -50,7 +52,12 @@ impl<'a> Disk<'a> {
         self.site.project().join("out").join(RECIPE).join(name)
     }
 
-    /// Powers on a machine with the disk.
+    /// The keys that signed the image.
+    fn keys(&self) -> Result<Keys> {
+        Keys::named(&self.site.project(), DEV)
+    }
+
+    /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
     pub fn boot(&self) -> Result<Node<'_>> {
         let qemu = Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 };
         let options = RunOptions {
@@ -64,6 +71,7 @@ impl<'a> Disk<'a> {
             disk_size_mib: None,
             keep: Some(self.path()),
             forwards: Vec::new(),
+            trust: Some(self.keys()?.trust()?),
             until: Until::PowerOff,
             timeout: None,
             show_console: false,
@@ -73,13 +81,14 @@ impl<'a> Disk<'a> {
         start(self.site.report, &options)
     }
 
-    /// Fills a slot with the UKI of the image, whose command line gets more words.
+    /// Fills a slot with the UKI of the image, whose command line gets more words, signed again.
     pub fn fill(&self, slot: Slot, words: &str) -> Result<()> {
         let cannot = || "cannot make a UKI".to_owned();
         let (stub, built) = (fs::read(STUB).or_build(cannot)?, fs::read(self.out("node.efi")).or_build(cannot)?);
         let parts = uki::read(&built).or_build(cannot)?;
         let line = format!("{} {words}", parts.command_line);
         let made = uki::build(&stub, &Parts { command_line: line.trim_end(), ..parts }).or_build(cannot)?;
+        let made = Signed::by(&self.keys()?.signer(Role::Db)?, EfiProgram(made))?.into_inner().0;
         let header = Header { length: made.len() as u64, sha256: *Digest::of(&made).hash(), version: "0.0.1".to_owned() };
         let start = self.start(slot)?;
         self.write(start, &header.encode().or_build(cannot)?)?;

@@ -1,0 +1,116 @@
+//! The certificate table, in which the signatures of an image stand ("The Attribute Certificate Table" of Microsoft's PE format).
+
+use super::image::{CHECKSUM_SIZE, DIRECTORY_SIZE};
+use super::{Error, Image, checksum};
+use crate::le;
+use std::ops::Range;
+
+/// What the table and each of its entries begin and end on.
+const ALIGNMENT: usize = 8;
+
+/// Length, revision and type, before the signature.
+const HEADER: usize = 8;
+
+/// `WIN_CERT_REVISION_2_0`
+const REVISION: u16 = 0x0200;
+
+/// `WIN_CERT_TYPE_PKCS_SIGNED_DATA`
+const PKCS_SIGNED_DATA: u16 = 0x0002;
+
+/// The signatures of `image`, each a PKCS#7 `SignedData` with up to 7 bytes of padding behind it.
+///
+/// # Errors
+/// The table does not end the file, or holds something else.
+pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
+    let Some(mut table) = table(image, &Image::parse(image)?)?.map(|table| &image[table]) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    while !table.is_empty() {
+        let length = le::u32_at(table, 0).ok_or(Error::CertificateTable)? as usize;
+        let kind = (le::u16_at(table, 4), le::u16_at(table, 6));
+        let padded = length.checked_next_multiple_of(ALIGNMENT).filter(|padded| *padded <= table.len());
+        let (Some(padded), HEADER.., (Some(REVISION), Some(PKCS_SIGNED_DATA))) = (padded, length, kind) else {
+            return Err(Error::CertificateTable);
+        };
+        found.push(&table[HEADER..length]);
+        table = &table[padded..];
+    }
+    Ok(found)
+}
+
+/// Adds a PKCS#7 `SignedData` behind the signatures that `image` has, and renews its checksum. An unsigned image is padded with zeros to a
+/// multiple of 8 bytes first, which its digest covers already.
+///
+/// # Errors
+/// `image` is no image, its header has no room for a certificate table, or it grows beyond 4 GiB.
+pub fn attach(image: &mut Vec<u8>, signed_data: &[u8]) -> Result<(), Error> {
+    let parsed = Image::parse(image)?;
+    let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
+    let (table, checksum) = (table(image, &parsed)?, parsed.checksum_offset());
+    let padded = image.len().next_multiple_of(ALIGNMENT);
+    let start = table.map_or(padded, |table| table.start);
+    let short = |length: usize| u32::try_from(length).map_err(|_| Error::TooLarge);
+    let (length, end) = (HEADER + signed_data.len(), (padded + HEADER + signed_data.len()).next_multiple_of(ALIGNMENT));
+    let (length, offset, size) = (short(length)?, short(start)?, short(end)? - short(start)?);
+    image.resize(padded, 0);
+    image.extend(length.to_le_bytes());
+    image.extend(REVISION.to_le_bytes());
+    image.extend(PKCS_SIGNED_DATA.to_le_bytes());
+    image.extend(signed_data);
+    image.resize(end, 0);
+    point(image, directory, checksum, [offset, size]);
+    Ok(())
+}
+
+/// Removes all signatures from `image`, and renews its checksum. What is left is what was signed, with its padding, which an image without
+/// signatures gets too: so an image and what was signed of it are the same, even if its linker wrote neither padding nor checksum.
+///
+/// # Errors
+/// `image` is no image, or its certificate table does not end it.
+pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
+    let parsed = Image::parse(image)?;
+    let (table, directory, checksum) = (table(image, &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
+    let end = table.map_or(image.len().next_multiple_of(ALIGNMENT), |table| table.start);
+    if let Some(directory) = directory {
+        image.resize(end, 0);
+        point(image, directory, checksum, [0, 0]);
+    }
+    Ok(())
+}
+
+/// What a signature covers: all of `image` but its checksum, the place of its certificate table, and that table.
+///
+/// # Errors
+/// `image` is no image, or bytes of it stand in no section or in two, so that what is digested is not what is loaded.
+pub fn covered(image: &[u8]) -> Result<[Range<usize>; 3], Error> {
+    let parsed = Image::parse(image)?;
+    let end = table(image, &parsed)?.map_or(image.len(), |table| table.start);
+    let mut sections: Vec<_> = parsed.sections.iter().filter(|section| section.raw_size() > 0).collect();
+    sections.sort_by_key(|section| section.offset);
+    let mut covered = parsed.size_of_headers as usize;
+    for section in sections {
+        if section.offset as usize != covered {
+            return Err(Error::Layout(section.name.clone()));
+        }
+        covered += section.raw_size() as usize;
+    }
+    let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
+    let (checksum, headers) = (parsed.checksum_offset(), parsed.size_of_headers as usize);
+    if covered > end || directory + DIRECTORY_SIZE > parsed.table || parsed.table_end() > headers {
+        return Err(Error::CertificateTable);
+    }
+    Ok([0..checksum, checksum + CHECKSUM_SIZE..directory, directory + DIRECTORY_SIZE..end])
+}
+
+/// Where the table stands, which has to be the end of the file.
+fn table(image: &[u8], parsed: &Image) -> Result<Option<Range<usize>>, Error> {
+    match &parsed.certificates {
+        Some(table) if table.end != image.len() || table.start % ALIGNMENT != 0 => Err(Error::CertificateTable),
+        table => Ok(table.clone()),
+    }
+}
+
+fn point(image: &mut [u8], directory: usize, checksum: usize, [offset, size]: [u32; 2]) {
+    le::put(image, directory, offset.to_le_bytes());
+    le::put(image, directory + 4, size.to_le_bytes());
+    checksum::renew(image, checksum);
+}

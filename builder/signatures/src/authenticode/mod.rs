@@ -1,0 +1,72 @@
+//! Authenticode signatures of PE images (Microsoft's "Windows Authenticode Portable Executable Signature Format"), as UEFI's Secure Boot
+//! verifies them: RSA PKCS#1 v1.5 with SHA-256.
+//!
+//! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into the image. Here are no private keys.
+
+mod signature;
+
+pub use crate::error::Error;
+pub use signature::{Signature, signatures, verify};
+
+use crate::certificate::Certificate;
+use crate::pkcs7;
+use ::authenticode::{DigestInfo, SPC_INDIRECT_DATA_OBJID, SpcAttributeTypeAndOptionalValue, SpcIndirectDataContent};
+use const_oid::db::rfc5912::ID_SHA_256;
+use der::Any;
+use der::asn1::{ObjectIdentifier, OctetString};
+use osbuild_formats::pe;
+use sha2::{Digest as _, Sha256};
+
+/// SHA-256 of all that a signature covers.
+pub type Digest = [u8; 32];
+
+/// `SPC_PE_IMAGE_DATAOBJ`
+const PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
+
+/// `SpcPeImageData` as every signer writes it: no flags, and for the file the text `<<<Obsolete>>>` in UTF-16.
+const OBSOLETE: &[u8] = b"\x03\x01\x00\xA0\x20\xA2\x1E\x80\x1C\0<\0<\0<\0O\0b\0s\0o\0l\0e\0t\0e\0>\0>\0>";
+
+/// The digest of an image. It is the same before and after the image was signed.
+///
+/// # Errors
+/// `image` is no image, or not every byte of it stands in exactly one section.
+pub fn digest(image: &[u8]) -> Result<Digest, Error> {
+    let mut hasher = Sha256::new();
+    let covered = pe::covered(image).map_err(Error::Image)?;
+    let end = covered[2].end;
+    covered.into_iter().for_each(|range| hasher.update(&image[range]));
+    // What an unsigned image is padded with before a signature follows.
+    hasher.update(&[0; 8][..end.next_multiple_of(8) - end]);
+    Ok(hasher.finalize().into())
+}
+
+/// What has to be signed for an image of this digest: the DER of the signed attributes. The signature is one of RSASSA-PKCS1-v1_5 with
+/// SHA-256.
+pub fn to_be_signed(digest: &Digest) -> Vec<u8> {
+    let attributes = content(digest).and_then(|content| pkcs7::attributes(SPC_INDIRECT_DATA_OBJID, &content));
+    attributes.expect("a digest always has a DER form")
+}
+
+/// Adds the signature of what [`to_be_signed`] gives to `image`. Signatures that it has stay.
+///
+/// # Errors
+/// The signature is none of this image by this certificate, or `image` cannot take it.
+pub fn sign(image: &mut Vec<u8>, certificate: &Certificate, signature: &[u8]) -> Result<(), Error> {
+    let digest = digest(image)?;
+    if !certificate.verifies(&to_be_signed(&digest), signature) {
+        return Err(Error::OtherKey(certificate.name()));
+    }
+    let content = content(&digest).map_err(Error::SignedData)?;
+    let signed = pkcs7::signed_data(&pkcs7::Content::Inside(SPC_INDIRECT_DATA_OBJID, content), certificate, signature);
+    let signed = signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)?;
+    pe::attach(image, &signed).map_err(Error::Image)
+}
+
+/// `SpcIndirectDataContent`, which holds the digest.
+fn content(digest: &Digest) -> der::Result<Any> {
+    let content = SpcIndirectDataContent {
+        data: SpcAttributeTypeAndOptionalValue { value_type: PE_IMAGE_DATA, value: Any::new(der::Tag::Sequence, OBSOLETE)? },
+        message_digest: DigestInfo { digest_algorithm: pkcs7::algorithm(ID_SHA_256), digest: OctetString::new(*digest)? },
+    };
+    Any::encode_from(&content)
+}

@@ -1,0 +1,34 @@
+//! Signatures that stand in a file of their own beside what they are of: PKCS#7 in DER without the content and without attributes, as iPXE's
+//! `imgverify` and `openssl smime` verify them.
+
+use crate::certificate::Certificate;
+use crate::error::Error;
+use crate::pkcs7::{self, Content, Signer};
+
+/// The file with the signature of `content`: one of RSASSA-PKCS1-v1_5 with SHA-256, made of the content as it is.
+///
+/// # Errors
+/// The signature is none of this content by this certificate.
+pub fn write(content: &[u8], certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+    if !certificate.verifies(content, signature) {
+        return Err(Error::OtherKey(certificate.name()));
+    }
+    let signed = pkcs7::signed_data(&Content::Elsewhere, certificate, signature);
+    signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)
+}
+
+/// Whether `content` is what one of these certificates' keys signed, and which one that is. It does not look at dates.
+///
+/// # Errors
+/// It is not, or `file` is no such signature.
+pub fn verify<'a>(content: &[u8], file: &[u8], trusted: &'a [Certificate]) -> Result<&'a Certificate, Error> {
+    let (signed, signer) = Signer::read(file)?;
+    if signed.encap_content_info.econtent.is_some() || !signer.signed_content() {
+        return Err(Error::Unsupported("a content or attributes of its own"));
+    }
+    let named = trusted.iter().filter(|certificate| signer.names(certificate)).collect::<Vec<_>>();
+    if named.is_empty() {
+        return Err(Error::NotTrusted(vec![signer.name()]));
+    }
+    named.into_iter().find(|certificate| signer.is(certificate, content)).ok_or(Error::Digest)
+}

@@ -1,0 +1,47 @@
+//! What can be wrong with a signature.
+
+use osbuild_formats::pe;
+use std::fmt;
+
+/// Why something was not signed or not accepted.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The image cannot be read or signed.
+    Image(pe::Error),
+    /// The image has no signature.
+    Unsigned,
+    /// A signature is no PKCS#7 `SignedData`.
+    SignedData(der::Error),
+    /// A signature is of another kind than the one that UEFI verifies.
+    Unsupported(&'static str),
+    /// What is there is not what was signed.
+    Digest,
+    /// The signature was made by another key than that of the certificate of this name, or for something else.
+    OtherKey(String),
+    /// There is a signature, but by none of the certificates that count. These are the signers' names.
+    NotTrusted(Vec<String>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image(_) => write!(f, "the PE image cannot have a signature"),
+            Self::Unsigned => write!(f, "it is not signed"),
+            Self::SignedData(_) => write!(f, "the signature is damaged"),
+            Self::Unsupported(what) => write!(f, "the signature has {what}, which UEFI does not verify"),
+            Self::Digest => write!(f, "it is not what was signed"),
+            Self::OtherKey(name) => write!(f, "the signature is not one of this by the key of `{name}`"),
+            Self::NotTrusted(names) => write!(f, "it is signed by `{}`, which is not trusted", names.join("`, `")),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Image(error) => Some(error),
+            Self::SignedData(error) => Some(error),
+            _ => None,
+        }
+    }
+}

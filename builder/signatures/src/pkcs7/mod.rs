@@ -1,0 +1,82 @@
+//! PKCS#7 signatures (RFC 2315) with one signer, RSA PKCS#1 v1.5 and SHA-256, as UEFI firmware verifies them. No signing time: the same
+//! key and content give the same bytes.
+
+mod signer;
+
+pub(crate) use signer::Signer;
+
+use crate::certificate::Certificate;
+use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
+use cms::content_info::{CmsVersion, ContentInfo};
+use cms::signed_data::{EncapsulatedContentInfo, SignedAttributes, SignedData, SignerIdentifier, SignerInfo, SignerInfos};
+use const_oid::db::rfc5911::{ID_CONTENT_TYPE, ID_DATA, ID_MESSAGE_DIGEST, ID_SIGNED_DATA};
+use const_oid::db::rfc5912::{ID_SHA_256, RSA_ENCRYPTION};
+use der::asn1::{ObjectIdentifier, OctetString, SetOfVec};
+use der::{Any, AnyRef, Encode};
+use sha2::{Digest, Sha256};
+use x509_cert::attr::Attribute;
+use x509_cert::spki::AlgorithmIdentifierOwned;
+
+/// What a signature is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Something inside the signature, of this type. What is signed are attributes with its digest.
+    Inside(ObjectIdentifier, Any),
+    /// Bytes that are kept elsewhere, which are signed as they are.
+    Elsewhere,
+}
+
+/// The DER of the attributes that stand for content of a type: what an RSA signature with SHA-256 has to be made of.
+///
+/// The digest is over the octets of the content without its tag and length (RFC 2315, 9.3).
+pub fn attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<Vec<u8>> {
+    signed_attributes(kind, content)?.to_der()
+}
+
+/// A `SignedData` with this content, the signer's certificate, and its signature.
+pub fn signed_data(content: &Content, certificate: &Certificate, signature: &[u8]) -> der::Result<SignedData> {
+    let (encap_content_info, signed_attrs) = match content {
+        Content::Inside(kind, content) => (
+            EncapsulatedContentInfo { econtent_type: *kind, econtent: Some(content.clone()) },
+            Some(signed_attributes(*kind, content)?),
+        ),
+        Content::Elsewhere => (EncapsulatedContentInfo { econtent_type: ID_DATA, econtent: None }, None),
+    };
+    let subject = &certificate.inner.tbs_certificate;
+    let issued = IssuerAndSerialNumber { issuer: subject.issuer.clone(), serial_number: subject.serial_number.clone() };
+    let signer = SignerInfo {
+        version: CmsVersion::V1,
+        sid: SignerIdentifier::IssuerAndSerialNumber(issued),
+        digest_alg: algorithm(ID_SHA_256),
+        signed_attrs,
+        signature_algorithm: algorithm(RSA_ENCRYPTION),
+        signature: OctetString::new(signature)?,
+        unsigned_attrs: None,
+    };
+    Ok(SignedData {
+        version: CmsVersion::V1,
+        digest_algorithms: SetOfVec::try_from(vec![algorithm(ID_SHA_256)])?,
+        encap_content_info,
+        certificates: Some(vec![CertificateChoices::Certificate(certificate.inner.clone())].try_into()?),
+        crls: None,
+        signer_infos: SignerInfos(SetOfVec::try_from(vec![signer])?),
+    })
+}
+
+/// The DER of a `ContentInfo` that holds `signed_data`.
+pub fn wrapped(signed_data: &SignedData) -> der::Result<Vec<u8>> {
+    ContentInfo { content_type: ID_SIGNED_DATA, content: Any::encode_from(signed_data)? }.to_der()
+}
+
+/// SHA-256 or RSA, both of which have a parameter that is NULL.
+pub(crate) fn algorithm(oid: ObjectIdentifier) -> AlgorithmIdentifierOwned {
+    AlgorithmIdentifierOwned { oid, parameters: Some(AnyRef::NULL.into()) }
+}
+
+fn signed_attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<SignedAttributes> {
+    let attribute = |oid, value| der::Result::Ok(Attribute { oid, values: SetOfVec::try_from(vec![value])? });
+    let digest = OctetString::new(Sha256::digest(content.value()).as_slice())?;
+    let attributes =
+        vec![attribute(ID_CONTENT_TYPE, Any::encode_from(&kind)?)?, attribute(ID_MESSAGE_DIGEST, Any::encode_from(&digest)?)?];
+    SetOfVec::try_from(attributes)
+}

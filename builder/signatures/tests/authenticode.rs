@@ -1,0 +1,222 @@
+//! Authenticode signatures against sbsigntool, osslsigncode and openssl, and against flipped bits.
+
+mod support;
+
+use osbuild_formats::{pe, uki};
+use osbuild_signatures::authenticode::{self, Error};
+use proptest::prelude::*;
+use std::path::Path;
+use std::process::Command;
+use std::sync::LazyLock;
+use support::{Signer, openssl, tool};
+
+const FOLDER: &str = "/usr/lib/systemd/boot/efi";
+
+static OURS: LazyLock<Signer> = LazyLock::new(|| Signer::new("ours"));
+static OTHER: LazyLock<Signer> = LazyLock::new(|| Signer::new("other"));
+
+/// A small UKI whose signature everybody should accept.
+static SIGNED: LazyLock<Vec<u8>> = LazyLock::new(|| signed(unsigned(), &OURS));
+
+fn debian(name: &str) -> Vec<u8> {
+    let path = format!("{FOLDER}/{name}");
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}: install the Debian package `systemd-boot-efi`"))
+}
+
+fn unsigned() -> Vec<u8> {
+    let parts = uki::Parts {
+        os_release: "ID=osbuild\n",
+        command_line: "quiet",
+        uname: "6.12.117",
+        initramfs: &[7; 5000],
+        kernel: &debian("systemd-bootx64.efi"),
+    };
+    uki::build(&debian("linuxx64.efi.stub"), &parts).unwrap()
+}
+
+fn signed(mut image: Vec<u8>, signer: &Signer) -> Vec<u8> {
+    let digest = authenticode::digest(&image).unwrap();
+    let signature = signer.sign(&authenticode::to_be_signed(&digest));
+    authenticode::sign(&mut image, &signer.certificate, &signature).unwrap();
+    image
+}
+
+/// Runs a tool on the file `image.efi` with these bytes.
+fn on_file(image: &[u8], folder: &Path, package: &str, program: &str, arguments: &[&str]) -> String {
+    std::fs::write(folder.join("image.efi"), image).unwrap();
+    tool(package, Command::new(program).current_dir(folder).args(arguments))
+}
+
+fn verified(image: &[u8], signer: &Signer) -> Result<String, Error> {
+    authenticode::verify(image, std::slice::from_ref(&signer.certificate)).map(|certificate| certificate.name())
+}
+
+#[test]
+fn sbverify_accepts_our_signature() {
+    let cert = OURS.path("cert.pem");
+    let folder = tempfile::tempdir().unwrap();
+    let said = on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+    assert!(said.contains("Signature verification OK"), "{said}");
+    let listed = on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--list", "image.efi"]);
+    assert!(listed.contains("CN=ours") || listed.contains("CN = ours"), "{listed}");
+}
+
+#[test]
+fn osslsigncode_accepts_our_signature_and_checksum() {
+    let cert = OURS.path("cert.pem");
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["verify", "-CAfile", cert.to_str().unwrap(), "-in", "image.efi"];
+    let said = on_file(&SIGNED, folder.path(), "osslsigncode", "osslsigncode", &arguments);
+    assert!(said.contains("Signature verification: ok"), "{said}");
+    let value = |name: &str| {
+        let line = said.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {said}"));
+        line.split(':').nth(1).unwrap().trim().to_owned()
+    };
+    let checksums = said.lines().filter(|line| line.contains("PE checksum")).map(|line| line.split(':').nth(1));
+    // There are two lines where the one in the header and the right one are different, and in older versions always.
+    assert_eq!(checksums.collect::<std::collections::BTreeSet<_>>().len(), 1, "{said}");
+    assert_eq!(value("Current message digest"), value("Calculated message digest"));
+}
+
+#[test]
+fn openssl_finds_the_signed_attributes_without_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    on_file(&SIGNED, folder.path(), "sbsigntool", "sbattach", &["--detach", "signature", "image.efi"]);
+    assert_eq!(std::fs::read(folder.path().join("signature")).unwrap(), pe::certificates(&SIGNED).unwrap()[0]);
+    let shown = openssl(folder.path(), &["pkcs7", "-inform", "DER", "-in", "signature", "-print"]);
+    assert!(shown.contains("messageDigest") && shown.contains("contentType"), "{shown}");
+    assert!(!shown.contains("signingTime"), "{shown}");
+}
+
+#[test]
+fn an_image_that_sbsign_signed_is_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, cert) = (OURS.path("key.pem"), OURS.path("cert.pem"));
+    let arguments = ["--key", key.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--output", "signed.efi", "image.efi"];
+    on_file(&unsigned(), folder.path(), "sbsigntool", "sbsign", &arguments);
+    let theirs = std::fs::read(folder.path().join("signed.efi")).unwrap();
+    assert_eq!(verified(&theirs, &OURS), Ok("ours".into()));
+    let named = authenticode::signatures(&theirs).unwrap();
+    assert_eq!(named.iter().map(authenticode::Signature::name).collect::<Vec<_>>(), ["ours"]);
+}
+
+#[test]
+fn the_same_key_and_image_give_the_same_bytes() {
+    assert_eq!(signed(unsigned(), &OURS), *SIGNED);
+}
+
+#[test]
+fn only_what_is_signed_by_a_trusted_key_is_accepted() {
+    assert_eq!(verified(&SIGNED, &OURS), Ok("ours".into()));
+    assert_eq!(verified(&SIGNED, &OTHER), Err(Error::NotTrusted(vec!["ours".into()])));
+    assert_eq!(verified(&unsigned(), &OURS), Err(Error::Unsigned));
+    assert_eq!(authenticode::verify(&SIGNED, &[]), Err(Error::NotTrusted(vec!["ours".into()])));
+}
+
+#[test]
+fn a_second_signature_leaves_the_first_one_good() {
+    let both = signed(SIGNED.clone(), &OTHER);
+    assert_eq!((verified(&both, &OURS), verified(&both, &OTHER)), (Ok("ours".into()), Ok("other".into())));
+    let folder = tempfile::tempdir().unwrap();
+    for signer in [&OURS, &OTHER] {
+        let cert = signer.path("cert.pem");
+        on_file(&both, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+    }
+}
+
+#[test]
+fn without_its_signatures_an_image_is_what_was_signed() {
+    let mut image = signed(SIGNED.clone(), &OTHER);
+    pe::detach(&mut image).unwrap();
+    assert_eq!(image, unsigned());
+    pe::detach(&mut image).unwrap();
+    assert_eq!(image, unsigned());
+}
+
+#[test]
+fn an_image_of_any_length_is_padded_for_its_signature() {
+    for extra in 1..=8 {
+        let mut image = unsigned();
+        image.extend(std::iter::repeat_n(9, extra));
+        let image = signed(image, &OURS);
+        assert_eq!(verified(&image, &OURS), Ok("ours".into()));
+        let (folder, cert) = (tempfile::tempdir().unwrap(), OURS.path("cert.pem"));
+        on_file(&image, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+    }
+}
+
+#[test]
+fn a_signature_by_another_key_is_not_put_in() {
+    let mut image = unsigned();
+    let signature = OTHER.sign(&authenticode::to_be_signed(&authenticode::digest(&image).unwrap()));
+    assert_eq!(authenticode::sign(&mut image, &OURS.certificate, &signature), Err(Error::OtherKey("ours".into())));
+    assert_eq!(image, unsigned());
+}
+
+#[test]
+fn bytes_outside_of_the_sections_are_refused() {
+    let mut image = unsigned();
+    let parsed = pe::Image::parse(&image).unwrap();
+    let (last, table) = (parsed.sections.len() - 1, image.windows(8).position(|name| name == b".text\0\0\0").unwrap());
+    // The last section's data begin later than the one's before it end.
+    let offset = table + last * 40 + 20;
+    image[offset + 1] += 2;
+    image.extend([0; 512]);
+    assert_eq!(authenticode::digest(&image), Err(Error::Image(pe::Error::Layout(".linux".into()))));
+}
+
+/// Where the parts of a signature that it does not cover itself stand: the certificates, for one, are looked up by whoever verifies.
+fn certificate_in(image: &[u8]) -> std::ops::Range<usize> {
+    let der = OURS.certificate.der();
+    let start = image.windows(der.len()).position(|window| window == der).unwrap();
+    start..start + der.len()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_flipped_bit_in_what_is_covered_breaks_the_signature(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let ranges = pe::covered(&SIGNED).unwrap();
+        let length = ranges.iter().map(|range| range.len()).sum();
+        let mut at = at.index(length);
+        for range in ranges {
+            if at < range.len() {
+                at += range.start;
+                break;
+            }
+            at -= range.len();
+        }
+        let mut image = SIGNED.clone();
+        image[at] ^= 1 << bit;
+        prop_assert!(verified(&image, &OURS).is_err(), "byte {at:#x}");
+    }
+
+    #[test]
+    fn a_flipped_bit_in_the_signature_breaks_it_or_is_without_effect(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let table = pe::covered(&SIGNED).unwrap()[2].end;
+        let at = table + at.index(SIGNED.len() - table);
+        let mut image = SIGNED.clone();
+        image[at] ^= 1 << bit;
+        let says = authenticode::signatures(&image);
+        if verified(&image, &OURS).is_ok() {
+            // What it says was signed is still what was signed.
+            prop_assert!(certificate_in(&SIGNED).contains(&at) || says.as_ref().unwrap()[0].digest == authenticode::digest(&SIGNED).unwrap());
+            prop_assert_eq!(&image[..table], &SIGNED[..table]);
+        }
+    }
+
+    #[test]
+    fn damaged_signatures_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12), length in any::<prop::sample::Index>()) {
+        let table = pe::covered(&SIGNED).unwrap()[2].end;
+        let mut image = SIGNED.clone();
+        for (at, byte) in changes {
+            let at = table + at.index(image.len() - table);
+            image[at] = byte;
+        }
+        let _ = verified(&image, &OURS);
+        image.truncate(length.index(image.len()));
+        let _ = verified(&image, &OURS);
+        let _ = pe::detach(&mut image);
+    }
+}

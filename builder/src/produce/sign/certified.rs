@@ -1,0 +1,39 @@
+//! A signer that is a key at hand, in a file or in a token, with its certificate.
+
+use super::{RsaKey, Signer};
+use crate::error::{Error, Result};
+use crate::produce::digest::Digest;
+use osbuild_signatures::certificate::Certificate;
+
+/// A key with its certificate.
+#[derive(Debug)]
+pub struct Certified {
+    key: Box<dyn RsaKey>,
+    certificate: Certificate,
+}
+
+impl Certified {
+    /// Joins a key with its certificate.
+    ///
+    /// # Errors
+    /// The certificate is that of another key.
+    pub fn new(key: Box<dyn RsaKey>, certificate: Certificate) -> Result<Self> {
+        match key.public() == certificate.public_key() {
+            true => Ok(Certified { key, certificate }),
+            false => {
+                Err(Error::build("the certificate is that of another key")
+                    .cause(format!("it is for `{}`", certificate.subject())))
+            }
+        }
+    }
+}
+
+impl Signer for Certified {
+    fn certificate(&self) -> &Certificate {
+        &self.certificate
+    }
+
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
+        self.key.sign(digest)
+    }
+}

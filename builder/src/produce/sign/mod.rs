@@ -1,0 +1,74 @@
+//! Signing: whoever has a private key is a [`Signer`], and what it signed is [`Signed`].
+//!
+//! A private key stays where it is. It is no part of an action, of the store, of what a build leaves, of a log or of an error, and it is
+//! printed by nothing.
+
+mod beside;
+mod certified;
+mod efi_program;
+mod elsewhere;
+mod private_key;
+pub mod to_sign;
+mod token;
+mod token_uri;
+
+pub use beside::Beside;
+pub use certified::Certified;
+pub use efi_program::EfiProgram;
+pub use elsewhere::Elsewhere;
+pub use private_key::{PrivateKey, write_secret};
+pub use token::TokenKey;
+pub use token_uri::TokenUri;
+
+use crate::error::Result;
+use crate::produce::digest::Digest;
+use osbuild_signatures::certificate::Certificate;
+use std::fmt;
+
+/// Whoever can sign for a certificate: a file, a token, a service, somebody at another machine.
+pub trait Signer: Send + Sync {
+    /// The certificate of the key.
+    fn certificate(&self) -> &Certificate;
+
+    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256. The same digest always has the same one.
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
+}
+
+/// An RSA key at hand. It signs, and tells nothing but its public half.
+pub trait RsaKey: fmt::Debug + Send + Sync {
+    /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
+    fn public(&self) -> &[u8];
+
+    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256.
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
+}
+
+/// What can have a signature.
+pub trait Signable {
+    /// What a signature has to be made of.
+    fn to_be_signed(&self) -> Result<Digest>;
+
+    /// The same with this signature.
+    fn with(self, certificate: &Certificate, signature: &[u8]) -> Result<Self>
+    where
+        Self: Sized;
+}
+
+/// Something that was signed. Only [`Signed::by`] makes one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed<T> {
+    what: T,
+}
+
+impl<T: Signable> Signed<T> {
+    /// Signs `what`.
+    pub fn by(signer: &dyn Signer, what: T) -> Result<Self> {
+        let signature = signer.sign(&what.to_be_signed()?)?;
+        Ok(Signed { what: what.with(signer.certificate(), &signature)? })
+    }
+
+    /// What was signed, with its signature.
+    pub fn into_inner(self) -> T {
+        self.what
+    }
+}

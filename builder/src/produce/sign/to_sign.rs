@@ -1,0 +1,18 @@
+//! What somebody elsewhere has to sign.
+
+use super::Signable;
+use crate::error::Result;
+use crate::produce::disk::{OnDisk, make_directory, remove};
+use std::path::{Path, PathBuf};
+
+/// Writes into a fresh `folder`, for each product of this name, what a signature has to be made of: 32 bytes, SHA-256.
+pub fn write(folder: &Path, products: &[(&str, &dyn Signable)]) -> Result<Vec<PathBuf>> {
+    remove(folder)?;
+    make_directory(folder)?;
+    let write = |(name, product): &(&str, &dyn Signable)| {
+        let path = folder.join(format!("{name}.sha256"));
+        std::fs::write(&path, product.to_be_signed()?.hash()).at("write", &path)?;
+        Ok(path)
+    };
+    products.iter().map(write).collect()
+}

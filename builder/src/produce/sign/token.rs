@@ -1,0 +1,132 @@
+//! A key in a token that speaks PKCS#11: a smart card, an HSM, SoftHSM. It signs there and never leaves.
+
+use super::{RsaKey, TokenUri};
+use crate::error::{Context, Error, Result};
+use crate::produce::digest::Digest;
+use crate::produce::disk::OnDisk;
+use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
+use cryptoki::error::RvError;
+use cryptoki::mechanism::Mechanism;
+use cryptoki::object::{Attribute, AttributeType, ObjectClass, ObjectHandle};
+use cryptoki::session::{Session, UserType};
+use cryptoki::slot::Slot;
+use cryptoki::types::AuthPin;
+use der::Encode;
+use der::asn1::UintRef;
+use std::fmt;
+use std::sync::Mutex;
+use zeroize::Zeroizing;
+
+/// `DigestInfo` of SHA-256 before the digest (RFC 8017, 9.2): tokens sign it as it is.
+const DIGEST_INFO: [u8; 19] =
+    [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
+
+/// An RSA key in a token, which was logged into.
+pub struct TokenKey {
+    session: Mutex<Session>,
+    key: ObjectHandle,
+    public: Vec<u8>,
+}
+
+impl TokenKey {
+    /// Logs into the token, and finds the key.
+    ///
+    /// # Errors
+    /// The module, the token, or one key of that name is not there; the PIN is wrong; the key is no RSA key. No error quotes the PIN.
+    pub fn open(uri: &TokenUri) -> Result<Self> {
+        let module = || format!("cannot use the PKCS#11 module `{}`", uri.module.display());
+        let library = Pkcs11::new(&uri.module).or_build(module)?;
+        allow(library.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)), RvError::CryptokiAlreadyInitialized)
+            .or_build(module)?;
+        let session = library.open_ro_session(slot(&library, uri)?).or_build(|| "cannot open the token".to_owned())?;
+        if let Some(pin) = pin(uri)? {
+            let login = session.login(UserType::User, Some(&pin));
+            allow(login, RvError::UserAlreadyLoggedIn).or_build(|| "cannot log into the token".to_owned())?;
+        }
+        let key = key(&session, uri)?;
+        let public = public(&session, key)?;
+        Ok(TokenKey { session: Mutex::new(session), key, public })
+    }
+}
+
+impl RsaKey for TokenKey {
+    fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
+        let info = [&DIGEST_INFO[..], digest.hash()].concat();
+        let session = self.session.lock().expect("no thread panics while it signs");
+        session.sign(&Mechanism::RsaPkcs, self.key, &info).or_build(|| "the token does not sign".to_owned())
+    }
+}
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenKey")
+    }
+}
+
+/// Takes what another key of the same module has done already as done.
+fn allow(done: cryptoki::error::Result<()>, already: RvError) -> cryptoki::error::Result<()> {
+    match done {
+        Err(cryptoki::error::Error::Pkcs11(found, _)) if found == already => Ok(()),
+        other => other,
+    }
+}
+
+/// The one slot with the token that the URI names.
+fn slot(library: &Pkcs11, uri: &TokenUri) -> Result<Slot> {
+    let cannot = || "cannot list the tokens".to_owned();
+    let mut found = Vec::new();
+    for slot in library.get_slots_with_initialized_token().or_build(cannot)? {
+        let token = library.get_token_info(slot).or_build(cannot)?;
+        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        if is(&uri.token, token.label()) && is(&uri.serial, token.serial_number()) {
+            found.push(slot);
+        }
+    }
+    one(found, "token")
+}
+
+/// The one private RSA key that the URI names.
+fn key(session: &Session, uri: &TokenUri) -> Result<ObjectHandle> {
+    let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY)];
+    wanted.extend(uri.object.as_ref().map(|label| Attribute::Label(label.clone().into_bytes())));
+    wanted.extend(uri.id.as_ref().map(|id| Attribute::Id(id.clone())));
+    one(session.find_objects(&wanted).or_build(|| "cannot look for the key".to_owned())?, "private key")
+}
+
+fn one<T>(found: Vec<T>, what: &str) -> Result<T> {
+    let count = found.len();
+    let [one] = <[T; 1]>::try_from(found).map_err(|_| {
+        let why = if count == 0 { "none is there, or the PIN is missing".to_owned() } else { format!("{count} are there") };
+        Error::build(format!("the PKCS#11 URI does not name one {what}")).cause(why).hint("pkcs11-tool --list-objects --login")
+    })?;
+    Ok(one)
+}
+
+/// An `RSAPublicKey` in DER (RFC 8017).
+fn public(session: &Session, key: ObjectHandle) -> Result<Vec<u8>> {
+    let no_rsa = || Error::build("the key in the token is no RSA key");
+    let wanted = [AttributeType::Modulus, AttributeType::PublicExponent];
+    let found = session.get_attributes(key, &wanted).or_build(|| "cannot read the public half of the key".to_owned())?;
+    let (mut modulus, mut exponent) = (None, None);
+    for attribute in found {
+        match attribute {
+            Attribute::Modulus(bytes) => modulus = Some(bytes),
+            Attribute::PublicExponent(bytes) => exponent = Some(bytes),
+            _ => {}
+        }
+    }
+    let (modulus, exponent) = (modulus.ok_or_else(no_rsa)?, exponent.ok_or_else(no_rsa)?);
+    let encode = || [UintRef::new(&modulus)?, UintRef::new(&exponent)?].to_der();
+    encode().or_build(|| "the key in the token is no RSA key".to_owned())
+}
+
+/// The PIN, from its file.
+fn pin(uri: &TokenUri) -> Result<Option<AuthPin>> {
+    let Some(path) = &uri.pin_source else { return Ok(None) };
+    let text = Zeroizing::new(std::fs::read_to_string(path).at("read", path)?);
+    Ok(Some(AuthPin::from(text.trim_end_matches(['\r', '\n']))))
+}

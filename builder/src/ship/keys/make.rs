@@ -1,0 +1,172 @@
+//! New keys.
+
+use super::{DEV, DEV_UNIT, Keys, RELEASE, Role, TOKEN};
+use crate::error::{Context, Error, Result};
+use crate::plan::Date;
+use crate::produce::digest::Digest;
+use crate::produce::disk::{OnDisk, remove};
+use crate::produce::sign::{PrivateKey, RsaKey, TokenKey, write_secret};
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use der::pem::{self, LineEnding};
+use osbuild_signatures::certificate::Certificate;
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// How long certificates are valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The first day.
+    pub since: Date,
+    /// For how many years.
+    pub years: u16,
+}
+
+/// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
+/// vouches for another.
+///
+/// The key for db may be in a token already, at this PKCS#11 URI. The whole folder appears at once, or not at all.
+///
+/// # Errors
+/// There are keys of this name: they are never replaced.
+pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
+    let folder = keys.folder();
+    if folder.exists() {
+        return Err(Error::usage(format!("there are keys `{}` already", keys.name))
+            .cause("keys are never written over: what they signed would be lost to them")
+            .hint(format!("cargo osbuild keys show {}", keys.name)));
+    }
+    let above = folder.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(above).at("make", above)?;
+    let unfinished = above.join(format!(".{}.unfinished", keys.name));
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).at("make", &unfinished)?;
+    fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
+    let whose = |role: Role| format!("{} {}", keys.name, role.name());
+    let token = |role| token.filter(|_| role == Role::Db);
+    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
+    match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
+        Ok(()) => Ok(()),
+        Err(error) => {
+            // What is half made is of no use, and the first error is the news.
+            let _ = remove(&unfinished);
+            Err(error)
+        }
+    }
+}
+
+/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+///
+/// # Errors
+/// The certificate would begin before the one that it follows.
+pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
+    let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
+    if terms.since < since {
+        return Err(Error::usage(format!("the new certificate would begin on {}, the old one began on {since}", terms.since))
+            .cause("firmware takes no list that is older than the one that it has"));
+    }
+    let (folder, number) = (keys.folder(), keys.retired()?.len() + 1);
+    let unfinished = folder.join(".rotation");
+    remove(&unfinished)?;
+    fs::create_dir(&unfinished).at("make", &unfinished)?;
+    write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms, token)?;
+    let kinds = ["key", TOKEN, "crt"];
+    // The old ones have two names until the new ones take the first: nothing is lost at any moment.
+    for kind in kinds {
+        let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
+        match fs::hard_link(&now, &then) {
+            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has given it its second name.
+            Err(error) if kind != "crt" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
+            linked => linked.at("write", &then)?,
+        }
+    }
+    for kind in kinds {
+        let (new, path) = (unfinished.join(format!("db.{kind}")), folder.join(format!("db.{kind}")));
+        if new.exists() { fs::rename(new, &path).at("write", &path)? } else { remove(&path)? }
+    }
+    remove(&unfinished)
+}
+
+/// One key, or where it is, with its certificate, which calls it `whose`.
+fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, token: Option<&str>) -> Result<()> {
+    let path = |kind| folder.join(format!("{}.{kind}", role.name()));
+    let key: Box<dyn RsaKey> = match token {
+        Some(uri) => {
+            write_public(&path(TOKEN), &format!("{uri}\n"))?;
+            Box::new(TokenKey::open(&uri.parse()?)?)
+        }
+        None => {
+            let key = PrivateKey::generate()?;
+            key.write(&path("key"))?;
+            Box::new(key)
+        }
+    };
+    let certificate = certificate(&*key, subject(whose, keys.name == DEV), role, terms)?;
+    write_public(&path("crt"), &certificate.pem())
+}
+
+fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
+    let cannot = || "cannot make a certificate".to_owned();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = subject;
+    let Date { year, month, day } = terms.since;
+    // A certificate of 29 February ends on the 28th.
+    let last = if (month, day) == (2, 29) { 28 } else { day };
+    params.not_before = rcgen::date_time_ymd(year.into(), month, day);
+    params.not_after = rcgen::date_time_ymd((year + terms.years).into(), month, last);
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    if role == Role::Db {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::CodeSigning];
+    }
+    let made = params.self_signed(&Own(key)).or_build(cannot)?;
+    Certificate::from_der(made.der()).or_build(cannot)
+}
+
+/// Firmware's menus and logs show the common name: it says whose the key is and what for.
+fn subject(whose: &str, for_development: bool) -> DistinguishedName {
+    let mut subject = DistinguishedName::new();
+    subject.push(DnType::OrganizationName, "osbuild");
+    if for_development {
+        subject.push(DnType::OrganizationalUnitName, DEV_UNIT);
+    }
+    subject.push(DnType::CommonName, whose);
+    subject
+}
+
+/// A key as the crate for certificates wants to see it.
+struct Own<'k>(&'k dyn RsaKey);
+
+impl rcgen::PublicKeyData for Own<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        self.0.public()
+    }
+
+    fn algorithm(&self) -> &'static rcgen::SignatureAlgorithm {
+        &rcgen::PKCS_RSA_SHA256
+    }
+}
+
+impl rcgen::SigningKey for Own<'_> {
+    fn sign(&self, message: &[u8]) -> std::result::Result<Vec<u8>, rcgen::Error> {
+        self.0.sign(&Digest::of(message)).map_err(|_| rcgen::Error::RemoteKeyError)
+    }
+}
+
+/// The key that signs releases: Ed25519, which updaters verify and firmware never sees.
+fn write_release(folder: &Path) -> Result<()> {
+    let [private, public] = RELEASE.map(|name| folder.join(name));
+    let cannot = || "cannot make an Ed25519 key".to_owned();
+    let pair = Ed25519KeyPair::generate().or_build(cannot)?;
+    write_secret(&private, pair.to_pkcs8v1().or_build(cannot)?.as_ref())?;
+    let der = pair.public_key().as_der().or_build(cannot)?;
+    let text = pem::encode_string("PUBLIC KEY", LineEnding::LF, der.as_ref()).expect("a key is shorter than PEM can hold");
+    write_public(&public, &text)
+}
+
+fn write_public(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644))).at("write", path)
+}

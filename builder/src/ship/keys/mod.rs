@@ -1,0 +1,152 @@
+//! The keys in `keys/NAME/`: whose programs a machine starts, who may change that, and who signs releases.
+
+mod enroll;
+mod make;
+mod revoke;
+mod show;
+mod trust;
+
+pub use enroll::{Enrollment, enrolled};
+pub use make::{Terms, make, rotate};
+pub use revoke::revoke;
+pub use show::{Shown, show};
+pub use trust::Trust;
+
+use crate::error::{Error, Result};
+use crate::produce::disk::OnDisk;
+use crate::produce::sign::{Certified, PrivateKey, TokenKey, TokenUri};
+use osbuild_signatures::certificate::Certificate;
+use std::path::{Path, PathBuf};
+
+/// The name of the keys that are made when an image is first signed.
+pub const DEV: &str = "dev";
+
+/// What stands in the certificates of [`DEV`], so that everybody who sees one knows what it is worth.
+const DEV_UNIT: &str = "development only";
+
+/// The release key: private, and public.
+const RELEASE: [&str; 2] = ["release.key", "release.pub"];
+
+/// What the file is called that says in which token a key is.
+const TOKEN: &str = "pkcs11";
+
+/// What a certificate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The platform key: who owns a machine.
+    Pk,
+    /// The key exchange key: who may change what a machine starts.
+    Kek,
+    /// Whose programs a machine starts: this one signs images.
+    Db,
+}
+
+impl Role {
+    /// All of them.
+    pub const ALL: [Role; 3] = [Role::Pk, Role::Kek, Role::Db];
+
+    /// What firmware calls it, and its files here.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Pk => "PK",
+            Role::Kek => "KEK",
+            Role::Db => "db",
+        }
+    }
+}
+
+/// The keys of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// Their name.
+    pub name: String,
+    folder: PathBuf,
+}
+
+impl Keys {
+    /// Where keys of this name are or will be, in the project at `root`.
+    ///
+    /// # Errors
+    /// The name is none: small letters, digits and hyphens.
+    pub fn named(root: &Path, name: &str) -> Result<Self> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || name.starts_with('-') || name.ends_with('-') || !name.bytes().all(plain) {
+            return Err(Error::usage(format!("`{name}` is no name for keys")).hint("use small letters, digits and hyphens"));
+        }
+        Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name) })
+    }
+
+    /// Every name for which there are keys in the project at `root`.
+    pub fn all(root: &Path) -> Result<Vec<Self>> {
+        let folder = root.join("keys");
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&folder).at("read", &folder)? {
+            let Ok(name) = entry.at("read", &folder)?.file_name().into_string() else { continue };
+            found.extend(Self::named(root, &name).ok().filter(Self::exist));
+        }
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+
+    /// Whether they have been made.
+    pub fn exist(&self) -> bool {
+        self.file(Role::Db, "crt").is_file()
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The certificate for one purpose.
+    pub fn certificate(&self, role: Role) -> Result<Certificate> {
+        self.read_certificate(&self.file(role, "crt"))
+    }
+
+    fn read_certificate(&self, path: &Path) -> Result<Certificate> {
+        let pem = std::fs::read(path).map_err(|error| self.absent(error, path))?;
+        Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
+    }
+
+    /// Who signs for one purpose: the key in `ROLE.key`, or the one in a token that `ROLE.pkcs11` names.
+    ///
+    /// # Errors
+    /// Neither is here, or the key is not that of the certificate.
+    pub fn signer(&self, role: Role) -> Result<Certified> {
+        let certificate = self.certificate(role)?;
+        let (key, token) = (self.file(role, "key"), self.file(role, TOKEN));
+        let of = |path: &Path| {
+            let shown = path.display().to_string();
+            move |error: Error| error.cause(format!("the key is `{shown}`"))
+        };
+        match (key.exists(), token.exists()) {
+            (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
+            (false, true) => {
+                let uri = std::fs::read_to_string(&token).at("read", &token)?.parse::<TokenUri>();
+                let found = uri.and_then(|uri| TokenKey::open(&uri));
+                found.and_then(|key| Certified::new(Box::new(key), certificate)).map_err(of(&token))
+            }
+            (false, false) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+                .cause(format!("`{}` is missing", key.display()))
+                .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
+        }
+    }
+
+    fn file(&self, role: Role, kind: &str) -> PathBuf {
+        self.folder.join(format!("{}.{kind}", role.name()))
+    }
+
+    fn absent(&self, error: std::io::Error, path: &Path) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::NotFound => Error::build(format!("there are no keys `{}`", self.name))
+                .cause(format!("`{}` is missing", path.display()))
+                .hint(format!("cargo osbuild keys new {}", self.name)),
+            _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),
+        }
+    }
+}
+
+/// Whether a certificate says that its key is for development alone.
+pub fn is_for_development(certificate: &Certificate) -> bool {
+    certificate.unit().is_some_and(|unit| unit == DEV_UNIT)
+}

@@ -1,0 +1,101 @@
+//! What keys there are, for people and programs. Private keys are not read for it.
+
+use super::{Keys, RELEASE, Role, is_for_development};
+use crate::error::{Error, Result};
+use crate::plan::Date;
+use crate::produce::digest::Digest;
+use crate::produce::disk::OnDisk;
+use osbuild_signatures::certificate::Certificate;
+use osbuild_signatures::efi::Listed;
+use serde::Serialize;
+use std::fmt;
+
+/// One key of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Shown {
+    /// The name of the keys that it is one of.
+    pub keys: String,
+    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`; `dbx` for an image that is revoked.
+    pub role: String,
+    /// Whom the certificate is for; nothing for a release key, which has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// SHA-256 of the certificate in DER, of the public key, or of the image as Authenticode has it.
+    pub sha256: String,
+    /// The last day on which it is valid.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// Whether that day is over.
+    pub expired: bool,
+    /// Whether it is in dbx.
+    pub revoked: bool,
+    /// Whether it is for development alone.
+    pub development: bool,
+}
+
+/// Every key of these names, and whether it is valid on the day `today`.
+pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
+    let revoked = keys.revoked()?;
+    let mut shown = Vec::new();
+    for role in Role::ALL {
+        shown.push(certificate(keys, role.name(), &keys.certificate(role)?, today));
+    }
+    for (name, retired) in keys.retired()? {
+        let revoked = revoked.contains(&retired.clone().into());
+        shown.push(Shown { revoked, ..certificate(keys, &name, &retired, today) });
+    }
+    let development = shown.iter().any(|key| key.development);
+    shown.push(Shown { development, ..plain(keys, "release", release(keys)?) });
+    for listed in revoked {
+        if let Listed::Image(digest) = listed {
+            shown.push(Shown { revoked: true, ..plain(keys, "dbx", Digest::new(digest, 0).hex()) });
+        }
+    }
+    Ok(shown)
+}
+
+/// SHA-256 of the public half of the key that signs releases.
+fn release(keys: &Keys) -> Result<String> {
+    let path = keys.folder().join(RELEASE[1]);
+    let pem = std::fs::read(&path).at("read", &path)?;
+    let (_, der) = der::pem::decode_vec(&pem)
+        .map_err(|error| Error::build(format!("`{}` holds no public key", path.display())).cause(error))?;
+    Ok(Digest::of(&der).hex())
+}
+
+fn certificate(keys: &Keys, role: &str, certificate: &Certificate, today: Date) -> Shown {
+    let until = Date::from_unix(certificate.not_after());
+    Shown {
+        subject: Some(certificate.subject()),
+        until: Some(until.to_string()),
+        expired: until < today,
+        development: is_for_development(certificate),
+        ..plain(keys, role, certificate.fingerprint())
+    }
+}
+
+/// What has no certificate.
+fn plain(keys: &Keys, role: &str, sha256: String) -> Shown {
+    let (keys, role) = (keys.name.clone(), role.to_owned());
+    Shown { keys, role, subject: None, sha256, until: None, expired: false, revoked: false, development: false }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:12} {:8} sha256:{}", self.keys, self.role, self.sha256)?;
+        if self.revoked {
+            f.write_str("  REVOKED")?;
+        }
+        match (&self.until, self.expired) {
+            (Some(until), false) => write!(f, "  until {until}")?,
+            (Some(until), true) => write!(f, "  EXPIRED on {until}")?,
+            (None, _) => {}
+        }
+        match &self.subject {
+            Some(subject) => write!(f, "  {subject}"),
+            None if self.development => f.write_str("  development only"),
+            None => Ok(()),
+        }
+    }
+}

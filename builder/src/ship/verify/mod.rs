@@ -1,0 +1,193 @@
+//! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from its bytes and the certificates alone.
+
+mod rebuilt;
+
+pub use rebuilt::Rebuilt;
+
+use super::inspect::{Kind, Opened, Slot, open};
+use crate::error::{Context, Error, Problem, Result};
+use crate::plan::Date;
+use osbuild_signatures::certificate::Certificate;
+use osbuild_signatures::efi::Listed;
+use osbuild_signatures::{authenticode, detached};
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Who is trusted, as a machine's firmware would have it, and the day on which it is asked: firmware has no calendar, we do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judge {
+    /// Whose signatures count.
+    pub db: Vec<Certificate>,
+    /// What does not count in spite of them.
+    pub dbx: Vec<Listed>,
+    /// The day.
+    pub day: Date,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Verification {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// What was looked at, in that order.
+    pub checks: Vec<Check>,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Check {
+    /// What it is about.
+    pub name: &'static str,
+    /// Whether it is as it should be.
+    pub holds: bool,
+    /// What was found.
+    pub found: String,
+}
+
+/// The names of the checks of one thing that is signed.
+struct Names {
+    signature: &'static str,
+    dates: &'static str,
+    revocation: &'static str,
+}
+
+/// Those of what the firmware starts from a disk.
+const BOOT: Names = Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
+/// Those of the UKI or the initramfs, with all that is in it.
+const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
+
+/// Looks at a file, and compares it with what was built again if that is there.
+///
+/// # Errors
+/// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see [`Verification::verdict`].
+pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
+    let opened = open(path)?;
+    let kind = opened.kind;
+    let mut checks = Vec::new();
+    if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
+        checks.extend([table(disk.table_is_sound), slots(&disk.slots)]);
+        checks.extend(judge.signature(BOOT, authenticode::verify(boot, &judge.db)));
+        checks.push(revoked(BOOT, boot, &judge.dbx));
+    }
+    checks.extend(judge.signature(CONTENTS, signer(path, &opened, &judge.db)?));
+    if kind != Kind::Initramfs {
+        checks.push(revoked(CONTENTS, &opened.bytes, &judge.dbx));
+    }
+    if let Some(rebuilt) = rebuilt {
+        checks.extend(rebuilt.compare(path, &opened)?);
+    }
+    checks.push(match opened.inspect() {
+        Ok(found) => {
+            let (binaries, pods, lock) = (found.root.binaries.len(), found.root.pods.len(), &found.root.lock);
+            Check::holds("contents", format!("{binaries} files in /bin and {pods} pods, as listed; lock sha256:{lock}"))
+        }
+        Err(error) => Check::fails("contents", error.problems[0].message.clone()),
+    });
+    Ok(Verification { file: path.to_owned(), kind, checks })
+}
+
+/// Whose signature it has, of those who are trusted: inside the UKI, or beside the initramfs.
+fn signer<'a>(
+    path: &Path,
+    opened: &Opened,
+    trusted: &'a [Certificate],
+) -> Result<std::result::Result<&'a Certificate, osbuild_signatures::Error>> {
+    if opened.kind != Kind::Initramfs {
+        return Ok(authenticode::verify(&opened.bytes, trusted));
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".sig");
+    match std::fs::read(&beside) {
+        Ok(file) => Ok(detached::verify(&opened.bytes, &file, trusted)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Err(osbuild_signatures::Error::Unsigned)),
+        Err(error) => Err(error).or_build(|| format!("cannot read `{}`", Path::new(&beside).display())),
+    }
+}
+
+fn table(is_sound: bool) -> Check {
+    match is_sound {
+        true => Check::holds("partition table", "both copies are good and say the same".to_owned()),
+        false => Check::fails("partition table", "the copies differ, or one is damaged".to_owned()),
+    }
+}
+
+/// What is booted must be what its header speaks of: without Secure Boot nothing else looks.
+fn slots(slots: &[Slot]) -> Check {
+    match slots.iter().find(|slot| slot.is_bootable() && slot.fault.is_some()) {
+        Some(slot) => Check::fails("slots", slot.to_string()),
+        None => Check::holds("slots", "each that is booted holds what its header speaks of".to_owned()),
+    }
+}
+
+impl Judge {
+    /// Judges who signed something.
+    fn signature(&self, names: Names, by: std::result::Result<&Certificate, osbuild_signatures::Error>) -> Vec<Check> {
+        let certificate = match by {
+            Ok(certificate) => certificate,
+            Err(error) => return vec![Check::fails(names.signature, error.to_string())],
+        };
+        let found = format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
+        vec![Check::holds(names.signature, found), dates(names.dates, certificate, self.day)]
+    }
+}
+
+fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
+    let [since, until] = [certificate.not_before(), certificate.not_after()].map(Date::from_unix);
+    match (day < since, until < day) {
+        (true, _) => Check::fails(name, format!("the certificate is valid from {since}, and this is {day}")),
+        (_, true) => Check::fails(name, format!("the certificate has expired on {until}")),
+        _ => Check::holds(name, format!("the certificate is valid until {until}")),
+    }
+}
+
+/// Firmware refuses an image if its digest or any of its signers is revoked.
+fn revoked(names: Names, program: &[u8], dbx: &[Listed]) -> Check {
+    let is = |listed: &&Listed| match listed {
+        Listed::Image(digest) => authenticode::digest(program).is_ok_and(|found| found == *digest),
+        Listed::Certificate(certificate) => {
+            authenticode::signatures(program).is_ok_and(|all| all.iter().any(|signature| signature.is_by(certificate)))
+        }
+    };
+    match dbx.iter().find(is) {
+        Some(Listed::Image(_)) => Check::fails(names.revocation, "the image is revoked".to_owned()),
+        Some(Listed::Certificate(certificate)) => {
+            Check::fails(names.revocation, format!("it has a signature by `{}`, which is revoked", certificate.name()))
+        }
+        None => Check::holds(names.revocation, format!("it is none of {} that are revoked", dbx.len())),
+    }
+}
+
+impl Verification {
+    /// Whether all of it holds.
+    ///
+    /// # Errors
+    /// Something does not: all of that (`Kind::Digest`).
+    pub fn verdict(&self) -> Result<()> {
+        let wrong = self.checks.iter().filter(|check| !check.holds);
+        let problem = |check: &Check| Problem::new(format!("`{}`: {}", self.file.display(), check.found));
+        let problems: Vec<Problem> = wrong.map(problem).collect();
+        if problems.is_empty() { Ok(()) } else { Err(Error::many(crate::error::Kind::Digest, problems)) }
+    }
+}
+
+impl fmt::Display for Verification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = |check: &Check| format!("{:5}  {:15}  {}", if check.holds { "ok" } else { "WRONG" }, check.name, check.found);
+        f.write_str(&self.checks.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl Check {
+    fn holds(name: &'static str, found: String) -> Self {
+        Check { name, holds: true, found }
+    }
+
+    fn fails(name: &'static str, found: String) -> Self {
+        Check { name, holds: false, found }
+    }
+}

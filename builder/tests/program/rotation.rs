@@ -1,0 +1,107 @@
+//! Keys that are replaced and revoked, against efitools, sbsigntool and virt-firmware.
+
+use crate::builds::done;
+use crate::keys::{keys, tool};
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open;
+use std::fs;
+
+const VARS: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+
+/// Enrolls the keys `mine`, and gives what virt-firmware finds in the firmware's variables.
+fn enrolled(scratch: &Scratch) -> String {
+    done(&scratch.osbuild(&["keys", "enroll", "mine", "--vars", VARS]));
+    let folder = keys(scratch, "mine").join("enroll");
+    tool(&folder, "virt-firmware (pip)", &["virt-fw-vars", "-i", "OVMF_VARS_4M.fd", "-p", "-v"])
+}
+
+/// The time in a signed update, which firmware compares: year, month, day, hour, minute, second.
+fn time(scratch: &Scratch, variable: &str) -> (u16, [u8; 5]) {
+    let update = fs::read(keys(scratch, "mine").join("enroll").join(format!("{variable}.auth"))).unwrap();
+    (u16::from_le_bytes([update[0], update[1]]), update[2..7].try_into().unwrap())
+}
+
+fn uki(scratch: &Scratch) -> String {
+    scratch.project().join("out").join(RECIPE).join("node.efi").display().to_string()
+}
+
+#[test]
+fn after_a_rotation_the_new_key_signs_and_both_certificates_are_trusted() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let before = fs::read(keys(&scratch, "mine").join("db.key")).unwrap();
+    enrolled(&scratch);
+    let first = time(&scratch, "db");
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    let folder = keys(&scratch, "mine");
+    assert_eq!(fs::read(folder.join("db-1.key")).unwrap(), before);
+    let said = enrolled(&scratch);
+    assert!(said.contains("subject CN=mine db 2") && said.contains("subject CN=mine db\n"), "{said}");
+    // Made on the same day, and still newer than what the machine has.
+    assert!(time(&scratch, "db") > first);
+    tool(&folder.join("enroll"), "efitools", &["sig-list-to-certs", "db.esl", "db"]);
+    for (index, name) in ["db.crt", "db-1.crt"].into_iter().enumerate() {
+        let der = format!("db-{index}.der");
+        let read = tool(&folder.join("enroll"), "openssl", &["openssl", "x509", "-inform", "DER", "-in", &der]);
+        assert_eq!(read, fs::read_to_string(folder.join(name)).unwrap());
+    }
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &uki(&scratch)]);
+}
+
+#[test]
+fn a_second_rotation_keeps_both_earlier_keys() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    let shown = scratch.osbuild(&["keys", "show", "mine", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
+    let roles: Vec<&str> = json["keys"].as_array().unwrap().iter().map(|key| key["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["PK", "KEK", "db", "db-2", "db-1", "release"]);
+    let early = scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2001-01-01"]);
+    assert_eq!(early.code, Some(2), "{}", early.said);
+    assert!(
+        early.said.starts_with("error: the new certificate would begin on 2001-01-01, the old one began on "),
+        "{}",
+        early.said
+    );
+}
+
+#[test]
+fn a_revoked_certificate_leaves_db_for_dbx_and_the_one_that_signs_cannot_be_revoked() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let file = |name: &str| keys(&scratch, "mine").join(name).display().to_string();
+    let own = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db.crt")]);
+    assert_eq!(own.code, Some(2), "{}", own.said);
+    assert!(own.said.ends_with("hint: cargo osbuild keys rotate mine\n"), "{}", own.said);
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    enrolled(&scratch);
+    let before = time(&scratch, "db");
+    let revoked = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db-1.crt")]);
+    done(&revoked);
+    assert!(revoked.data.lines().any(|line| line.contains(" db-1 ") && line.contains("  REVOKED")), "{}", revoked.data);
+    let said = enrolled(&scratch);
+    assert!(said.contains("name=dbx ") && said.matches("subject CN=mine db\n").count() == 1, "{said}");
+    assert!(said.contains("subject CN=mine db 2"), "{said}");
+    assert!(time(&scratch, "db") > before);
+}
+
+#[test]
+fn a_revoked_uki_stands_in_dbx_with_the_digest_that_efitools_take() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    for _ in 0..2 {
+        done(&scratch.osbuild(&["keys", "revoke", "mine", "--uki", &uki(&scratch)]));
+    }
+    enrolled(&scratch);
+    let folder = keys(&scratch, "mine").join("enroll");
+    tool(&folder, "efitools", &["hash-to-efi-sig-list", &uki(&scratch), "theirs.esl"]);
+    let [ours, theirs] = ["dbx.esl", "theirs.esl"].map(|name| fs::read(folder.join(name)).unwrap());
+    // Between them stands who put it there.
+    assert_eq!((&ours[..28], &ours[44..]), (&theirs[..28], &theirs[44..]));
+    let none = scratch.osbuild(&["keys", "revoke", "mine"]);
+    assert_eq!(none.code, Some(2), "{}", none.said);
+}

@@ -1,0 +1,176 @@
+//! Signed builds as a user meets them, and where private keys must not be.
+
+use crate::builds::done;
+use crate::keys::{keys, tool};
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::{open, products};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use osbuild_formats::pe;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+fn uki(scratch: &Scratch) -> PathBuf {
+    scratch.project().join("out").join(RECIPE).join("node.efi")
+}
+
+#[test]
+fn the_first_signed_build_makes_keys_that_say_what_they_are_worth() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
+    done(&ran);
+    assert!(ran.said.lines().any(|line| line.starts_with("keys dev ")), "{}", ran.said);
+    assert!(ran.said.lines().any(|line| line.starts_with("signature ") && line.contains("dev db")), "{}", ran.said);
+    let folder = keys(&scratch, "dev");
+    let subject = tool(&folder, "openssl", &["openssl", "x509", "-noout", "-subject", "-in", "db.crt"]);
+    assert!(subject.contains("OU = development only") && subject.contains("CN = dev db"), "{subject}");
+    let image = uki(&scratch).display().to_string();
+    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
+    let again = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
+    assert!(again.said.contains("was up to date"), "{}", again.said);
+}
+
+#[test]
+fn two_first_builds_at_once_make_one_set_of_keys() {
+    let scratch = open();
+    let build = || scratch.command(&[], &["build", RECIPE, "--key", "dev"]).spawn().unwrap();
+    let both = [build(), build()];
+    for mut build in both {
+        assert!(build.wait().unwrap().success());
+    }
+    let image = uki(&scratch).display().to_string();
+    tool(&keys(&scratch, "dev"), "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
+}
+
+#[test]
+fn the_plan_that_a_build_leaves_says_who_signed() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));
+    let shown = scratch.osbuild(&["keys", "show", "dev", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
+    let db = json["keys"].as_array().unwrap().iter().find(|key| key["role"] == "db").unwrap().clone();
+    let plan: toml::Table = scratch.read(&format!("out/{RECIPE}/plan.toml")).parse().unwrap();
+    let sha256 = db["sha256"].as_str().unwrap();
+    assert_eq!(plan["signing"]["certificate"].as_str().unwrap(), format!("sha256:{sha256}"));
+    assert_eq!((plan["signing"]["key"].as_str(), plan["signing"]["signer"].as_str()), (Some("dev"), Some("dev db")));
+    assert_eq!(plan["signing"]["until"].to_string(), db["until"].as_str().unwrap());
+}
+
+#[test]
+fn a_second_signed_build_is_identical() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));
+    let before = products(&scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));
+    assert_eq!(products(&scratch), before);
+}
+
+#[test]
+fn the_recipe_names_the_keys_and_the_command_line_others_or_none() {
+    let scratch = open();
+    let recipe = format!("{}\n[signing]\nkey = \"mine\"\n", scratch.read("recipes/small.toml"));
+    fs::write(scratch.project().join("recipes/small.toml"), recipe).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.said.starts_with("error: there are no keys `mine`\n"), "{}", ran.said);
+    assert!(ran.said.ends_with("hint: cargo osbuild keys new mine\n"), "{}", ran.said);
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let mut signed = fs::read(uki(&scratch)).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    let unsigned = fs::read(uki(&scratch)).unwrap();
+    assert!(pe::certificates(&unsigned).unwrap().is_empty() && unsigned != signed);
+    pe::detach(&mut signed).unwrap();
+    assert!(signed == unsigned, "the signature is not all that was added");
+    assert!(!scratch.read(&format!("out/{RECIPE}/plan.toml")).contains("[signing]"));
+    let both = scratch.osbuild(&["build", RECIPE, "--unsigned", "--key", "dev"]);
+    assert_eq!(both.code, Some(2), "{}", both.said);
+}
+
+#[test]
+fn expired_keys_are_shown_as_such_and_sign_nothing() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "old", "--as-of", "2015-01-01", "--years", "1"]));
+    let shown = scratch.osbuild(&["keys", "show"]);
+    assert_eq!(shown.data.matches("EXPIRED on 2016-01-01").count(), 3, "{}", shown.data);
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "old"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.said.starts_with("error: the certificate of the keys `old` has expired\n"), "{}", ran.said);
+}
+
+/// What of a private key must be nowhere: pieces of its private half, as bytes and as text.
+fn secrets(pem: &str) -> Vec<Vec<u8>> {
+    let lines: Vec<&str> = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let der = STANDARD.decode(lines.concat()).unwrap();
+    // An RSA key begins with the public half, of which the certificate is made.
+    let public = if der.len() > 100 { 336 } else { 16 };
+    let bytes = der[public..].chunks_exact(24).map(<[u8]>::to_vec);
+    let text = STANDARD.encode(&der).into_bytes();
+    let text = text[public.div_ceil(48) * 64..].chunks(64).chain([&text[text.len() - 32..]]).map(<[u8]>::to_vec);
+    bytes.chain(text).filter(|secret| secret.len() >= 24).step_by(3).collect()
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap() {
+            kind if kind.is_dir() => files(&entry.path(), found),
+            kind if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_private_key_is_nowhere_but_in_its_file() {
+    let scratch = open();
+    let mut said = Vec::new();
+    let mut run = |args: &[&str]| {
+        let ran: Ran = scratch.osbuild(args);
+        said.push((format!("{args:?}"), [ran.data, ran.said].concat().into_bytes()));
+    };
+    run(&["build", RECIPE, "--key", "dev", "-v"]);
+    run(&["keys", "show", "--json"]);
+    run(&["keys", "enroll", "dev", "--vars", "/usr/share/OVMF/OVMF_VARS_4M.fd"]);
+    run(&["inspect", &format!("out/{RECIPE}/image.raw")]);
+    let folder = keys(&scratch, "dev");
+    let private = ["PK.key", "KEK.key", "db.key", "release.key"].map(|name| folder.join(name));
+    let secrets: Vec<Vec<u8>> = private.iter().flat_map(|path| secrets(&fs::read_to_string(path).unwrap())).collect();
+    assert!(secrets.len() > 50);
+    // A key that is broken, or not the certificate's, is not quoted either.
+    let good = fs::read_to_string(&private[2]).unwrap();
+    for bad in [good.replace("PRIVATE KEY", "SECRET KEY"), good.replacen("MI", "AA", 1), fs::read_to_string(&private[0]).unwrap()]
+    {
+        fs::write(&private[2], bad).unwrap();
+        run(&["build", RECIPE, "--key", "dev", "-v"]);
+    }
+    let mut found = Vec::new();
+    files(&scratch.path(""), &mut found);
+    assert!(
+        found.iter().any(|file| file.ends_with("image.raw")) && found.iter().any(|file| file.starts_with(scratch.path("cache")))
+    );
+    let kept = found
+        .into_iter()
+        .filter(|file| !private.contains(file))
+        .map(|file| (file.display().to_string(), fs::read(file).unwrap()));
+    for (place, bytes) in kept.chain(said) {
+        let found = secrets.iter().find(|secret| memchr::memmem::find(&bytes, secret).is_some());
+        assert!(found.is_none(), "{place} has a part of a private key");
+    }
+}
+
+#[test]
+fn a_key_that_others_can_read_or_that_is_another_ones_signs_nothing() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let folder = keys(&scratch, "mine");
+    let key = folder.join("db.key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
+    assert!(ran.code == Some(1) && ran.said.contains("can be read by other users\n"), "{}", ran.said);
+    fs::copy(folder.join("PK.key"), &key).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
+    assert!(ran.code == Some(1) && ran.said.starts_with("error: the certificate is that of another key\n"), "{}", ran.said);
+}

@@ -1,0 +1,106 @@
+//! Keys in a token: SoftHSM's, by PKCS#11. `softhsm2-util` and `pkcs11-tool` make them, sbsigntool and openssl verify what they signed.
+
+use crate::builds::done;
+use crate::keys::{keys, tool};
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::{open, products};
+use std::fs;
+use std::path::PathBuf;
+
+const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
+const PIN: &str = "47118152";
+
+/// A project that can use a token with one RSA key, and the key's URI.
+fn with_token() -> (Scratch, String) {
+    let mut scratch = open();
+    let folder = scratch.path("token");
+    fs::create_dir_all(folder.join("tokens")).unwrap();
+    let conf = folder.join("softhsm2.conf");
+    fs::write(&conf, format!("directories.tokendir = {}\n", folder.join("tokens").display())).unwrap();
+    fs::write(folder.join("pin"), format!("{PIN}\n")).unwrap();
+    let conf = format!("SOFTHSM2_CONF={}", conf.display());
+    let init = ["softhsm2-util", "--init-token", "--free", "--label", "my token", "--so-pin", "99999999", "--pin", PIN];
+    tool(&folder, "softhsm2", &[&["env", &conf], &init[..]].concat());
+    for (key, id) in [("one", "01"), ("two", "02")] {
+        let generate = ["pkcs11-tool", "--module", MODULE, "--token-label", "my token", "--login", "--pin", PIN, "--keypairgen"];
+        let rsa = ["--key-type", "rsa:2048", "--label", key, "--id", id];
+        tool(&folder, "opensc", &[&["env", &conf], &generate[..], &rsa[..]].concat());
+    }
+    scratch.set("SOFTHSM2_CONF", conf.trim_start_matches("SOFTHSM2_CONF="));
+    let uri = uri(&scratch, "one");
+    (scratch, uri)
+}
+
+fn uri(scratch: &Scratch, key: &str) -> String {
+    let pin = scratch.path("token/pin").display().to_string();
+    format!("pkcs11:token=my%20token;object={key}?module-path={MODULE}&pin-source=file:{pin}")
+}
+
+fn uki(scratch: &Scratch) -> PathBuf {
+    scratch.project().join("out").join(RECIPE).join("node.efi")
+}
+
+#[test]
+fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
+    let (scratch, uri) = with_token();
+    done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri]));
+    let folder = keys(&scratch, "card");
+    assert!(!folder.join("db.key").exists() && folder.join("KEK.key").exists());
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
+    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &uki(&scratch).display().to_string()]);
+    let before = products(&scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
+    assert_eq!(products(&scratch), before);
+}
+
+#[test]
+fn a_rotation_leads_from_a_file_to_a_token_and_on_to_another_key_in_it() {
+    let (scratch, one) = with_token();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--token", &one]));
+    let folder = keys(&scratch, "mine");
+    assert!(!folder.join("db.key").exists() && folder.join("db-1.key").exists());
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--token", &uri(&scratch, "two")]));
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    let image = uki(&scratch).display().to_string();
+    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
+    assert_eq!(fs::read_to_string(folder.join("db-2.pkcs11")).unwrap().trim(), one);
+}
+
+#[test]
+fn a_token_that_cannot_be_used_says_why_and_never_the_pin() {
+    let (scratch, one) = with_token();
+    done(&scratch.osbuild(&["keys", "new", "card", "--token", &one]));
+    let named = keys(&scratch, "card").join("db.pkcs11");
+    let cases = [
+        (one.replace("object=one", "object=none"), "the PKCS#11 URI does not name one private key"),
+        (one.replace("object=one", "object=two"), "the certificate is that of another key"),
+        (one.replace("my%20token", "other"), "the PKCS#11 URI does not name one token"),
+        (one.replace(MODULE, "/nonexistent.so"), "cannot use the PKCS#11 module `/nonexistent.so`"),
+        (format!("{one}&pin-value={PIN}"), "a PIN does not belong into it"),
+    ];
+    for (uri, why) in cases {
+        fs::write(&named, uri).unwrap();
+        let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
+        assert!(ran.code != Some(0) && ran.said.contains(why) && !ran.said.contains(PIN), "{why}: {}", ran.said);
+    }
+    fs::write(&named, &one).unwrap();
+    fs::write(scratch.path("token/pin"), "00000000").unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
+    assert!(ran.code == Some(1) && ran.said.contains("cannot log into the token"), "{}", ran.said);
+}
+
+#[test]
+fn without_any_key_the_error_names_the_way_by_files() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    fs::remove_file(keys(&scratch, "mine").join("db.key")).unwrap();
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(
+        ran.said.starts_with("error: the key of `mine db` is not here\n") && ran.said.contains("osbuild sign"),
+        "{}",
+        ran.said
+    );
+}

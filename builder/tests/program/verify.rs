@@ -1,0 +1,161 @@
+//! What `osbuild verify` says of files that were signed, and of those that were changed. What is in their layers is nothing that could be read:
+//! `ci/src/image.rs` verifies a real image.
+
+use crate::builds::done;
+use crate::keys::keys;
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open;
+use std::fs;
+use std::path::PathBuf;
+
+/// A project with an image that the keys `mine` have signed.
+fn signed() -> Scratch {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    scratch
+}
+
+fn out(scratch: &Scratch, name: &str) -> PathBuf {
+    scratch.project().join("out").join(RECIPE).join(name)
+}
+
+/// What a check found in one of the files of `out/`, and whether it holds; and the exit code.
+fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, String, Option<i32>) {
+    let file = out(scratch, name).display().to_string();
+    let ran = scratch.osbuild(&[&["verify", "--json", &file], flags].concat());
+    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap_or_else(|_| panic!("{}", ran.said));
+    let checks = json["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == about).unwrap_or_else(|| panic!("{about}: {json}"));
+    (check["holds"].as_bool().unwrap(), check["found"].as_str().unwrap().to_owned(), ran.code)
+}
+
+const ALL: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
+
+#[test]
+fn everything_that_a_build_signs_is_verified_by_the_certificate_without_the_project() {
+    let scratch = signed();
+    let cert = keys(&scratch, "mine").join("db.crt").display().to_string();
+    for name in ALL {
+        let file = out(&scratch, name).display().to_string();
+        let mut command = scratch.command(&[], &["verify", &file, "--cert", &cert]);
+        let output = command.current_dir("/").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let mut about = said.lines().filter(|line| !line.contains(" contents "));
+        assert!(about.all(|line| line.starts_with("ok ")) && said.contains("by mine db, certificate sha256:"), "{said}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
+    let scratch = signed();
+    done(&scratch.osbuild(&["keys", "new", "other"]));
+    for name in ALL {
+        let (holds, found, code) = check(&scratch, name, &["--key", "other"], "signature");
+        assert_eq!((holds, found.as_str(), code), (false, "it is signed by `mine db`, which is not trusted", Some(4)), "{name}");
+    }
+    for name in ["node.efi", "initramfs.cpio"] {
+        let mut bytes = fs::read(out(&scratch, name)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(out(&scratch, name), bytes).unwrap();
+        let (holds, found, code) = check(&scratch, name, &["--key", "mine"], "signature");
+        assert_eq!((holds, found.as_str(), code), (false, "it is not what was signed", Some(4)), "{name}");
+    }
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    for name in ALL {
+        let (holds, found, code) = check(&scratch, name, &["--key", "mine"], "signature");
+        assert_eq!((holds, found.as_str(), code), (false, "it is not signed", Some(4)), "{name}");
+    }
+    let (holds, found, _) = check(&scratch, "image.raw", &["--key", "mine"], "boot signature");
+    assert_eq!((holds, found.as_str()), (false, "it is not signed"));
+}
+
+#[test]
+fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
+    let scratch = signed();
+    let (image, uki) = (fs::read(out(&scratch, "image.raw")).unwrap(), fs::read(out(&scratch, "node.efi")).unwrap());
+    // The first program on the disk is slotboot, as the slots follow the system partition.
+    let slotboot = (0..image.len()).step_by(512).find(|at| image[*at..].starts_with(b"MZ")).unwrap();
+    let slot = memchr::memmem::find(&image, &uki).unwrap();
+    assert!(slotboot < slot);
+    for (byte, wrong, good) in [
+        (slotboot + 0x1000, &["boot signature"][..], &["signature", "slots"][..]),
+        (slot + uki.len() / 2, &["signature", "slots"], &["boot signature"]),
+    ] {
+        let mut changed = image.clone();
+        changed[byte] ^= 1;
+        fs::write(out(&scratch, "image.raw"), changed).unwrap();
+        for (names, is_good) in [(wrong, false), (good, true)] {
+            for name in names {
+                let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], name);
+                assert_eq!((holds, code), (is_good, Some(4)), "{name}: {found}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_expired_certificate_is_refused_although_firmware_would_not_look() {
+    let scratch = signed();
+    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
+    assert!(!holds && found.starts_with("the certificate has expired on ") && code == Some(4), "{found}");
+    let (holds, found, _) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
+    assert!(!holds && found.ends_with("and this is 2001-01-01"), "{found}");
+}
+
+#[test]
+fn a_revoked_certificate_and_a_revoked_image_are_refused() {
+    let scratch = signed();
+    let uki = out(&scratch, "node.efi").display().to_string();
+    done(&scratch.osbuild(&["keys", "rotate", "mine"]));
+    assert!(check(&scratch, "node.efi", &["--key", "mine"], "revocation").0);
+    let old = keys(&scratch, "mine").join("db-1.crt").display().to_string();
+    done(&scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &old]));
+    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine"], "revocation");
+    assert_eq!((holds, found.as_str(), code), (false, "it has a signature by `mine db`, which is revoked", Some(4)));
+    done(&scratch.osbuild(&["keys", "revoke", "mine", "--uki", &uki]));
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "revocation");
+    assert_eq!((holds, found.as_str(), code), (false, "the image is revoked", Some(4)));
+}
+
+#[test]
+fn the_error_names_the_file_and_what_is_wrong_with_it() {
+    let scratch = signed();
+    let uki = out(&scratch, "node.efi").display().to_string();
+    let ran = scratch.osbuild(&["verify", &uki]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    let ran = scratch.osbuild(&["verify", &uki, "--key", "mine"]);
+    assert!(ran.said.starts_with(&format!("error: `{uki}`: it is not signed\n")), "{}", ran.said);
+    assert!(ran.data.starts_with("WRONG  signature "), "{}", ran.data);
+}
+
+#[test]
+fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not() {
+    let scratch = signed();
+    let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();
+    let against = ["--key", "mine", "--against", RECIPE];
+    for name in ALL {
+        let (holds, found, _) = check(&scratch, name, &against, "rebuild");
+        assert!(holds, "{name}: {found}");
+    }
+    for about in ["boot rebuild", "disk"] {
+        let (holds, found, _) = check(&scratch, "image.raw", &against, about);
+        assert!(holds, "{about}: {found}");
+    }
+    assert!(
+        ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).to_vec() == before,
+        "what was verified was built again in its place"
+    );
+    let mut disk = before[0].clone();
+    let planted = disk.len() - (2 << 20);
+    disk[planted] ^= 1;
+    fs::write(out(&scratch, "image.raw"), disk).unwrap();
+    let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
+    assert_eq!((holds, found, code), (false, format!("it is not what `small` gives: DATA differs at byte {planted}"), Some(4)));
+    scratch.edit("recipes/base.toml", "panic=10", "panic=11");
+    let (holds, found, code) = check(&scratch, "node.efi", &against, "rebuild");
+    assert_eq!((holds, found.as_str(), code), (false, "it is not what `small` gives: `.cmdline` differ", Some(4)));
+}

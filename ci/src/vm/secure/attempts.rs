@@ -1,0 +1,70 @@
+//! What is tried, by the names of the claims: the UKI, and whom the firmware trusts.
+
+use super::lab::{Lab, signed};
+use osbuild::error::{Context, Result};
+use osbuild::plan::Date;
+use osbuild::ship::keys::{Role, Terms, Trust, revoke, rotate};
+use osbuild_signatures::authenticode;
+use osbuild_signatures::efi::Listed;
+
+/// Prepares a UKI and the firmware's variables.
+pub type Attempt = fn(&Lab) -> Result<(Vec<u8>, Trust)>;
+
+/// What must not start.
+pub const REFUSED: &[(&str, Attempt)] = &[
+    ("unsigned_uki_is_refused", unsigned),
+    ("uki_signed_by_another_key_is_refused", by_another_key),
+    ("uki_by_a_revoked_certificate_is_refused", by_a_revoked_certificate),
+    ("uki_with_a_revoked_signature_beside_a_good_one_is_refused", by_a_revoked_certificate_and_a_good_one),
+    ("uki_with_a_revoked_hash_is_refused", with_a_revoked_hash),
+];
+
+/// What must start.
+pub const STARTED: &[(&str, Attempt)] = &[
+    ("uki_by_the_key_before_a_rotation_starts", by_the_key_before_a_rotation),
+    ("uki_by_an_expired_certificate_starts", by_an_expired_certificate),
+];
+
+fn unsigned(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    Ok((lab.unsigned.clone(), lab.keys("ours", lab.terms())?.trust()?))
+}
+
+fn by_another_key(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let (ours, other) = (lab.keys("ours", lab.terms())?, lab.keys("other", lab.terms())?);
+    Ok((signed(&lab.unsigned, &other)?, ours.trust()?))
+}
+
+fn by_the_key_before_a_rotation(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("rotated", lab.terms())?;
+    let uki = signed(&lab.unsigned, &keys)?;
+    rotate(&keys, lab.terms(), None)?;
+    Ok((uki, keys.trust()?))
+}
+
+fn by_a_revoked_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("revoked", lab.terms())?;
+    let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
+    rotate(&keys, lab.terms(), None)?;
+    revoke(&keys, certificate.into())?;
+    Ok((uki, keys.trust()?))
+}
+
+fn by_a_revoked_certificate_and_a_good_one(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("both", lab.terms())?;
+    let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
+    rotate(&keys, lab.terms(), None)?;
+    revoke(&keys, certificate.into())?;
+    Ok((signed(&uki, &keys)?, keys.trust()?))
+}
+
+fn with_a_revoked_hash(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("hash", lab.terms())?;
+    let digest = authenticode::digest(&lab.unsigned).or_build(|| "cannot digest the UKI".to_owned())?;
+    revoke(&keys, Listed::Image(digest))?;
+    Ok((signed(&lab.unsigned, &keys)?, keys.trust()?))
+}
+
+fn by_an_expired_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("expired", Terms { since: Date { year: 2015, month: 1, day: 1 }, years: 1 })?;
+    Ok((signed(&lab.unsigned, &keys)?, keys.trust()?))
+}

@@ -1,0 +1,147 @@
+//! Where UKIs are tampered with and started: the one that the VMs boot, keys of its own, and firmware that trusts what it is told.
+
+use super::disk;
+use crate::image::RECIPE;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use osbuild::plan::{Architecture, Date, Qemu};
+use osbuild::produce::out::UKI;
+use osbuild::produce::sign::{EfiProgram, Signed};
+use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
+use osbuild::ship::machine::{Bus, Download};
+use osbuild::ship::run::{RunOptions, Until, start};
+use osbuild_formats::pe::{self, Image};
+use std::fmt;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long a machine may take to refuse or to start something.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What the kernel says as the first thing, when the firmware verified it.
+const KERNEL: &str = "UEFI Secure Boot is enabled";
+
+/// What `osbuild run` makes of a refusal.
+const REFUSED: &str = "Secure Boot: the image has no signature that the firmware trusts";
+
+/// The headers and the table of signatures, as parts in which a bit is flipped.
+const HEADERS: &str = "headers";
+const SIGNATURE: &str = "signature";
+
+/// What the firmware did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did not start it, and said that it is not trusted.
+    Refused,
+    /// It started it, with Secure Boot on.
+    Started,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::Refused => "refused",
+            Outcome::Started => "started",
+        })
+    }
+}
+
+/// The UKI, and a folder for keys and disks.
+pub struct Lab<'a> {
+    site: &'a Site<'a>,
+    folder: TempDir,
+    /// The UKI that the VMs boot, without its signature.
+    pub unsigned: Vec<u8>,
+}
+
+impl<'a> Lab<'a> {
+    /// Takes the UKI that is built already.
+    pub fn open(site: &'a Site<'a>) -> Result<Self> {
+        let path = site.project().join("out").join(RECIPE).join(UKI);
+        let mut unsigned = std::fs::read(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+        pe::detach(&mut unsigned).or_build(|| "cannot remove the signature of the UKI".to_owned())?;
+        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        Ok(Lab { site, folder, unsigned })
+    }
+
+    /// The keys of this name, made when they are first asked for.
+    pub fn keys(&self, name: &str, terms: Terms) -> Result<Keys> {
+        let keys = Keys::named(self.folder.path(), name)?;
+        if !keys.exist() {
+            make(&keys, terms, None)?;
+        }
+        Ok(keys)
+    }
+
+    /// Terms of certificates that are valid today.
+    pub fn terms(&self) -> Terms {
+        Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 30 }
+    }
+
+    /// The parts of the signed UKI: its headers, its sections, its signature.
+    pub fn parts(&self) -> Result<Vec<String>> {
+        let image = Image::parse(&self.unsigned).or_build(|| "cannot read the UKI".to_owned())?;
+        let sections = image.sections.iter().filter(|section| !section.data().is_empty());
+        let sections = sections.map(|section| section.name.clone());
+        Ok([HEADERS.to_owned()].into_iter().chain(sections).chain([SIGNATURE.to_owned()]).collect())
+    }
+
+    /// The UKI with a good signature, and one bit flipped in a part of it.
+    pub fn flipped(&self, part: &str) -> Result<(Vec<u8>, Trust)> {
+        let keys = self.keys("ours", self.terms())?;
+        let mut uki = signed(&self.unsigned, &keys)?;
+        let image = Image::parse(&uki).or_build(|| "cannot read the UKI".to_owned())?;
+        let at = match part {
+            // The image's time, which nothing but a digest looks at.
+            HEADERS => u32::from_le_bytes(uki[60..64].try_into().expect("these are 4 bytes")) as usize + 8,
+            SIGNATURE => uki.len() - 200,
+            name => {
+                let section = image.section(name).ok_or_else(|| Error::build(format!("the UKI has no section `{name}`")))?;
+                section.offset as usize + section.data().len() / 2
+            }
+        };
+        uki[at] ^= 0x10;
+        Ok((uki, keys.trust()?))
+    }
+
+    /// Boots a machine from a disk with this UKI, whose firmware trusts `trust` alone.
+    pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
+        let image = self.folder.path().join("disk.raw");
+        disk::write(&image, uki)?;
+        let log = self.site.log(&format!("secure-{name}"));
+        let options = RunOptions {
+            image,
+            architecture: Architecture::Amd64,
+            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1 },
+            bus: Bus::VirtioBlk,
+            sector_size: disk::SECTOR_SIZE,
+            firmware: None,
+            download: Download::Refused,
+            disk_size_mib: None,
+            keep: None,
+            forwards: Vec::new(),
+            trust: Some(trust),
+            until: Until::Ready,
+            timeout: Some(PATIENCE),
+            show_console: false,
+            log: log.clone(),
+            cache: self.site.machine.clone(),
+        };
+        // A node without DATA never gets ready: what it was that stopped it is the question.
+        let error = match start(self.site.report, &options)?.ready(options.timeout) {
+            Ok(()) => return Err(Error::build("a node without DATA got ready")),
+            Err(error) => error,
+        };
+        let said = std::fs::read_to_string(&log).or_build(|| format!("cannot read `{}`", log.display()))?;
+        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == REFUSED)) {
+            (true, false) => Ok(Outcome::Started),
+            (false, true) => Ok(Outcome::Refused),
+            _ => Err(error),
+        }
+    }
+}
+
+/// The UKI with one more signature, by the key of db.
+pub fn signed(uki: &[u8], keys: &Keys) -> Result<Vec<u8>> {
+    Ok(Signed::by(&keys.signer(Role::Db)?, EfiProgram(uki.to_vec()))?.into_inner().0)
+}
