@@ -1,6 +1,6 @@
 //! The whole build on one page:
 //!
-//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → signed UKI → image
+//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → signed UKI and slotboot → image
 //!
 //! Each stage is a noun that the next one takes. What runs at the same time is the graph's business, what need not run again the store's.
 
@@ -35,7 +35,7 @@ pub struct Setting<'a> {
     pub rebuild: Rebuild,
     /// How many steps run at once.
     pub jobs: usize,
-    /// Who signs the UKI; nobody for an unsigned image.
+    /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
 }
 
@@ -53,6 +53,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
 
     let mut graph = Graph::new(executor.stop());
     let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
+    let boot = graph.step(Width::Wide, (), |()| stages.boot_program());
     let images = plan.images().map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image))).collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
@@ -72,8 +73,8 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let lock = Digest::of(plan.lock.get().print().as_bytes());
     let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
     let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
-    Assembly { plan, kernel, layers, init: programs["init"], data: data.take(), inventory, signer: setting.signer }
-        .write(store, report, out)
+    let (boot, data, signer) = (boot.take(), data.take(), setting.signer);
+    Assembly { plan, kernel, boot, layers, init: programs["init"], data, inventory, signer }.write(store, report, out)
 }
 
 /// The host binaries by the component that they come from.

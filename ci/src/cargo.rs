@@ -83,6 +83,17 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
     Ok(Verdict::holds(packages.join(" ")))
 }
 
+/// slotboot compiles for the firmware of both architectures, and the compiler and clippy have nothing to say.
+pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
+    for architecture in Architecture::ALL {
+        let target = architecture.rust_uefi();
+        let mut cargo = site.cargo();
+        cargo.args(["clippy", "--quiet", "--locked", "--package", "slotboot", "--target", target, "--", "-D", "warnings"]);
+        site.finish("slotboot-for-uefi", &mut cargo)?;
+    }
+    Ok(Verdict::holds(""))
+}
+
 /// The workspace's packages in `components/` that have a program.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let mut cargo = site.cargo();

@@ -88,6 +88,9 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     if !signatures.iter().all(|found| found.len() == 1 && found[0].intact) || signatures[0] != signatures[1] {
         return Err(Error::build("the image and its UKI do not have the same good signature"));
     }
+    if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
+        return Err(Error::build("what the firmware starts is not signed like the UKI"));
+    }
     Ok(Verdict::holds(&*signatures[0][0].signer))
 }
 

@@ -6,6 +6,7 @@ use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::produce::digest::Digest;
 use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild_abi::slot::HEADER_SIZE;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -20,15 +21,19 @@ struct Products<'a> {
     image: Inspection,
 }
 
+/// What the firmware starts, once it was taken out of the ESP.
+const LOADER: &str = "loader.efi";
+
 /// What is claimed, by name.
 type Claim = (&'static str, fn(&Products) -> Result<()>);
 
 const CLAIMS: &[Claim] = &[
     ("sgdisk finds no problem in the partition table", partition_table),
-    ("fsck.fat finds no problem in the ESP, and mtools the UKI in it", system_partition),
+    ("fsck.fat finds no problem in the ESP, and mtools an EFI application in it", system_partition),
+    ("cgpt reads the state of the slots, and dd the UKI in the first one", slots),
     ("e2fsck finds no problem in DATA", data),
     ("objcopy finds the initramfs in the UKI", uki),
-    ("sbverify finds a good signature in the UKI", signature),
+    ("sbverify finds a good signature in the UKI and in what is on the ESP", signature),
     ("openssl finds a good signature beside the initramfs", signature_beside),
     ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
     ("skopeo finds every pod's image in the layout", images),
@@ -79,12 +84,34 @@ fn partition_table(products: &Products) -> Result<()> {
 }
 
 fn system_partition(products: &Products) -> Result<()> {
+    loader(products)?;
+    products.run("fsck.fat", &["-n", "esp"])?;
+    let ran = products.run("objdump", &["--private-headers", LOADER])?;
+    if ran.said.contains("(EFI application)") { Ok(()) } else { Err(ran.failure("objdump finds no EFI application")) }
+}
+
+/// Has `mcopy` take what the firmware starts out of the ESP.
+fn loader(products: &Products) -> Result<()> {
     let (start, size) = products.partition("esp")?;
     let volume = products.folder.path().join("esp");
     copy_part(Path::new(&products.path("image.raw")), &volume, start, size)?;
-    products.run("fsck.fat", &["-n", "esp"])?;
-    products.run("mcopy", &["-i", "esp", "::/EFI/BOOT/BOOTX64.EFI", "loader.efi"])?;
-    same(&products.folder.path().join("loader.efi"), &products.out.join("node.efi"))
+    products.run("mcopy", &["-o", "-i", "esp", "::/EFI/BOOT/BOOTX64.EFI", LOADER]).map(drop)
+}
+
+fn slots(products: &Products) -> Result<()> {
+    for (number, state) in [("2", "priority=1 tries=15 successful=0"), ("3", "priority=0 tries=0 successful=0")] {
+        let ran = products.run("cgpt", &["show", "-i", number, &products.path("image.raw")])?;
+        if !ran.said.contains(state) {
+            return Err(ran.failure(&format!("cgpt does not find `{state}`")));
+        }
+    }
+    let (start, _) = products.partition("slot")?;
+    let uki = products.out.join("node.efi");
+    let size = fs::metadata(&uki).or_build(|| "cannot read the UKI".to_owned())?.len();
+    let (from, skip) = (format!("if={}", products.path("image.raw")), format!("skip={}", start + HEADER_SIZE));
+    let flags = ["iflag=skip_bytes,count_bytes", "bs=1M", "status=none", "of=slot.efi"];
+    products.run("dd", &[&[from.as_str(), &skip, &format!("count={size}")][..], &flags[..]].concat())?;
+    same(&products.folder.path().join("slot.efi"), &uki)
 }
 
 fn data(products: &Products) -> Result<()> {
@@ -99,7 +126,11 @@ fn uki(products: &Products) -> Result<()> {
 
 fn signature(products: &Products) -> Result<()> {
     let certificate = certificate(products.site).display().to_string();
-    products.run("sbverify", &["--cert", &certificate, &products.path("node.efi")]).map(drop)
+    loader(products)?;
+    for program in [&products.path("node.efi"), LOADER] {
+        products.run("sbverify", &["--cert", &certificate, program])?;
+    }
+    Ok(())
 }
 
 fn signature_beside(products: &Products) -> Result<()> {

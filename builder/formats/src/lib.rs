@@ -2,13 +2,21 @@
 //!
 //! The same input gives the same bytes everywhere. Readers take untrusted bytes: they give an error, they never panic.
 
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
 #[cfg(feature = "cpio")]
 pub mod cpio;
+#[cfg(feature = "images")]
 pub mod disk;
+#[cfg(feature = "images")]
 pub mod erofs;
 #[cfg(feature = "fat")]
 pub mod fat;
 pub mod gpt;
 mod le;
+#[cfg(feature = "images")]
 pub mod pe;
+#[cfg(feature = "images")]
 pub mod uki;

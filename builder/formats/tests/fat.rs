@@ -6,6 +6,7 @@ mod support;
 use std::process::Command;
 
 use osbuild_formats::fat::{self, File, Volume};
+use osbuild_formats::gpt::Write;
 use proptest::prelude::*;
 use support::tool;
 
@@ -170,4 +171,68 @@ fn damaged_input_never_panics_or_loops() {
         Ok(())
     });
     result.unwrap();
+}
+
+/// What a medium may hold when the power is cut: `writes` in their order, of the last one only some sectors, chosen by `torn`.
+fn cut(volume: &[u8], writes: &[Write], torn: u64) -> Vec<u8> {
+    let mut bytes = volume.to_vec();
+    let Some((last, whole)) = writes.split_last() else { return bytes };
+    for write in whole {
+        bytes[write.offset as usize..][..write.bytes.len()].copy_from_slice(&write.bytes);
+    }
+    for (index, sector) in last.bytes.chunks(512).enumerate().filter(|(index, _)| torn >> (index % 64) & 1 == 1) {
+        bytes[last.offset as usize + index * 512..][..sector.len()].copy_from_slice(sector);
+    }
+    bytes
+}
+
+const BOOT: &str = "/EFI/BOOT/BOOTX64.EFI";
+
+#[test]
+fn a_power_cut_at_any_write_leaves_the_old_file_or_the_new_one_and_the_others() {
+    let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
+    let new = vec![0xA5; 70_001];
+    let writes = fat::replace(&before, BOOT, &new).unwrap();
+    let replaced = esp_files().into_iter().map(|old| if old.path == BOOT { file(BOOT, new.clone()) } else { old });
+    let (old, replaced) = (esp_files(), replaced.collect::<Vec<_>>());
+    let mut switches = 0;
+    let mut was_old = true;
+    for count in 0..=writes.len() {
+        // No sector of the last write, every second one, and all of them.
+        for torn in [0, 0x5555_5555_5555_5555, 0xAAAA_AAAA_AAAA_AAAA, u64::MAX] {
+            let found = fat::read(&cut(&before, &writes[..count], torn)).unwrap();
+            assert!(found == old || found == replaced, "cut in write {count}");
+            let is_old = found == old;
+            switches += u32::from(torn == u64::MAX && was_old != is_old);
+            was_old = if torn == u64::MAX { is_old } else { was_old };
+        }
+    }
+    assert_eq!((switches, was_old), (1, false));
+}
+
+#[test]
+fn fsck_and_mtools_find_the_new_file_even_after_a_cut_and_a_second_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("esp"), folder.path().join("copy"));
+    let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
+    let first = fat::replace(&before, BOOT, &[1; 3_500_000]).unwrap();
+    for count in 0..=first.len() {
+        let interrupted = cut(&before, &first[..count], u64::MAX);
+        let new = vec![2; 100_000];
+        let second = fat::replace(&interrupted, BOOT, &new).unwrap();
+        std::fs::write(&path, cut(&interrupted, &second, u64::MAX)).unwrap();
+        tool("dosfstools", Command::new("fsck.fat").arg("-n").arg(&path));
+        tool("mtools", Command::new("mcopy").args(["-n", "-o", "-i"]).arg(&path).arg(format!("::{BOOT}")).arg(&copy));
+        assert_eq!(std::fs::read(&copy).unwrap(), new);
+    }
+}
+
+#[test]
+fn a_file_is_replaced_only_where_it_is_and_both_have_room() {
+    let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
+    assert!(matches!(fat::replace(&before, "/EFI/BOOT/BOOTAA64.EFI", &[1]), Err(fat::Error::Path(_))));
+    assert!(matches!(fat::replace(&before, "/EFI/BOOT", &[1]), Err(fat::Error::Path(_))));
+    assert!(matches!(fat::replace(&before, BOOT, &vec![1; 33 << 20]), Err(fat::Error::Full { .. })));
+    let emptied = cut(&before, &fat::replace(&before, BOOT, &[]).unwrap(), u64::MAX);
+    assert!(fat::read(&emptied).unwrap().contains(&file(BOOT, Vec::new())));
 }

@@ -46,6 +46,14 @@ impl Architecture {
         }
     }
 
+    /// The Rust target whose programs UEFI firmware starts.
+    pub fn rust_uefi(self) -> &'static str {
+        match self {
+            Architecture::Amd64 => "x86_64-unknown-uefi",
+            Architecture::Arm64 => "aarch64-unknown-uefi",
+        }
+    }
+
     /// The kernel's name, the value of `ARCH`.
     pub fn kernel(self) -> &'static str {
         match self {

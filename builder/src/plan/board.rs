@@ -15,6 +15,10 @@ pub struct Board {
     pub data_size_mib: u64,
     /// The least memory in MiB with which the node works.
     pub min_ram_mib: u64,
+    /// Seconds for which the node has to be ready before its slot is a good one.
+    pub gate_hold_s: u64,
+    /// Seconds since power-on after which a slot that has not become a good one gives way to the other one.
+    pub gate_deadline_s: u64,
     /// The machine that `osbuild run` makes; none where QEMU cannot stand in for the board.
     pub qemu: Option<Qemu>,
 }

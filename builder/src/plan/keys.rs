@@ -36,6 +36,7 @@ const PACKAGES: Shape = Shape::List(&Shape::Text(&DEBIAN));
 const OPTIONS: Shape = Shape::Map { key: &OPTION, value: &Shape::KernelValue, removable: false };
 
 const MIB: &str = "a number of MiB";
+const SECONDS: &str = "a number of seconds";
 
 /// `recipes/<name>.toml`
 pub(super) static RECIPE: &[Key] = &[
@@ -43,6 +44,7 @@ pub(super) static RECIPE: &[Key] = &[
     key("board", Inherited, Shape::Text(&NAME), "The machine: a file in `boards/`."),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
+    key("boot", Inherited, Shape::Text(&NAME), "The component with what the firmware starts, which starts the UKI."),
     key("binaries", Inherited, Shape::Table(BINARIES), "The seven files of `/bin`."),
     key("pods", Optional, Shape::Map { key: &NAME, value: &POD, removable: true }, "Static pods by the name in their manifest."),
     key("pause", Inherited, Shape::Text(&NAME), "The component with the image of every pod's sandbox."),
@@ -175,6 +177,18 @@ pub(super) static BOARD: &[Key] = &[
         Shape::Integer { least: 128, most: 1 << 24, what: MIB },
         "The least memory with which the node works.",
     ),
+    key(
+        "gate-hold-s",
+        Inherited,
+        Shape::Integer { least: 0, most: 3600, what: SECONDS },
+        "How long the node has to be ready before its slot is a good one.",
+    ),
+    key(
+        "gate-deadline-s",
+        Inherited,
+        Shape::Integer { least: 30, most: 86_400, what: SECONDS },
+        "When, after power-on, a slot that has not become a good one gives way to the other one.",
+    ),
     key("kernel", Optional, Shape::Table(BOARD_KERNEL), "What the kernel needs on this machine."),
     key("qemu", Optional, Shape::Table(QEMU), "The machine that `osbuild run` makes."),
 ];
@@ -198,6 +212,7 @@ pub(super) static COMPONENT: &[Key] = &[
     key("kernel", Optional, Shape::Table(COMPONENT_KERNEL), "It is the kernel."),
     key("go", Optional, Shape::Table(GO), "It is compiled from a Go module."),
     key("cargo", Optional, Shape::Table(CARGO), "It is compiled from a package of this workspace."),
+    key("uefi", Optional, Shape::Table(UEFI), "It is a UEFI program of this workspace, which the firmware starts."),
     key("image", Optional, Shape::Table(IMAGE_KEYS), "It is an image with one program of this workspace."),
     key("pod", Optional, Shape::Table(POD_KEYS), "It is a static pod that runs its `image`."),
     key(
@@ -240,6 +255,11 @@ static GO: &[Key] = &[
 static CARGO: &[Key] = &[
     key("package", Here, Shape::Text(&PACKAGE), "The Cargo package."),
     key("programs", Here, NAMES, "Its programs, by file name."),
+];
+
+static UEFI: &[Key] = &[
+    key("package", Here, Shape::Text(&PACKAGE), "The Cargo package."),
+    key("program", Here, Shape::Text(&NAME), "Its program."),
 ];
 
 static IMAGE_KEYS: &[Key] = &[

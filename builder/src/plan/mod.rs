@@ -6,6 +6,7 @@
 mod architecture;
 mod binary;
 mod board;
+mod boot;
 mod component;
 mod crates;
 mod date;
@@ -40,6 +41,7 @@ mod wanted;
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
 pub use board::{Board, Qemu};
+pub use boot::BootProgram;
 pub use crates::{Closure, closure};
 pub use date::Date;
 pub use edit::{set_go_toolchain, set_version};
@@ -72,6 +74,8 @@ pub struct Plan<L = Unlocked> {
     pub board: Board,
     /// The kernel and its options.
     pub kernel: Kernel,
+    /// What the firmware starts, and what starts the kernel.
+    pub boot: BootProgram,
     /// The files of `/bin`, in the order of [`BinaryName::ALL`].
     pub binaries: [Binary; 7],
     /// The rest of the root, in order of path.

@@ -10,6 +10,10 @@ impl<L> Plan<L> {
         page.entry("", "architecture", quote(self.architecture.name()));
         self.print_board(&mut page);
         self.print_kernel(&mut page);
+        page.section("boot");
+        let boot = &self.boot;
+        page.entry("boot.", "component", quote(&boot.component));
+        page.line(&format!("package = {}\nprogram = {}", quote(&boot.package), quote(&boot.bin)));
         page.section("binaries");
         self.binaries.iter().for_each(|binary| page.binary(binary));
         page.section("pods");
@@ -36,6 +40,8 @@ impl<L> Plan<L> {
         page.entry("board.", "slot-size-mib", board.slot_size_mib.to_string());
         page.entry("board.", "data-size-mib", board.data_size_mib.to_string());
         page.entry("board.", "min-ram-mib", board.min_ram_mib.to_string());
+        page.entry("board.", "gate-hold-s", board.gate_hold_s.to_string());
+        page.entry("board.", "gate-deadline-s", board.gate_deadline_s.to_string());
         if let Some(qemu) = &board.qemu {
             page.section("board.qemu");
             page.entry("board.qemu.", "machine", quote(&qemu.machine));

@@ -5,16 +5,18 @@ use super::digest::Digest;
 use super::disk::{OnDisk, remove};
 use super::image;
 use super::inventory::{Inventory, PATH};
-use super::out::{IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
-use super::sign::{Beside, EfiProgram, Signed, Signer, to_sign};
+use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
+use super::sign::{Beside, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
-use crate::error::{Context, Error, Kind, Problem, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report, bytes};
+use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_abi::{cmdline, paths};
 use osbuild_formats::cpio::{self, Entry};
 use osbuild_formats::uki::{self, Parts};
+use osbuild_slots::Header;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -29,6 +31,8 @@ pub struct Assembly<'a> {
     pub plan: &'a Plan<Locked>,
     /// The kernel.
     pub kernel: CompiledKernel,
+    /// What the firmware starts.
+    pub boot: Digest,
     /// The layers of the root, the lowest first.
     pub layers: Vec<BuiltLayer>,
     /// `init`, which mounts the layers.
@@ -37,7 +41,7 @@ pub struct Assembly<'a> {
     pub data: Digest,
     /// What the image says of itself.
     pub inventory: Inventory,
-    /// Who signs the UKI; nobody for an unsigned image.
+    /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
 }
 
@@ -58,11 +62,19 @@ pub struct Built {
     pub was_current: bool,
 }
 
+/// What the firmware verifies.
+struct Programs {
+    /// What it starts.
+    boot: EfiProgram,
+    /// What that starts.
+    uki: EfiProgram,
+}
+
 impl Assembly<'_> {
     /// Writes the image and its parts into `out`, unless they are there already.
     ///
     /// # Errors
-    /// The UKI is too big for its partition, which is told before anything is written, or the disk is full.
+    /// The UKI is too big for its slot, which is told before anything is written, or the disk is full.
     pub fn write(&self, store: &Store, report: &Report, out: &Out) -> Result<Built> {
         let key = self.key()?;
         let _alone = out.lock(store)?;
@@ -70,14 +82,16 @@ impl Assembly<'_> {
         let was_current = out.is_current(&key);
         if !was_current {
             let packed = self.initramfs(store, report)?;
-            let unified = EfiProgram(self.uki(store, &packed)?);
+            let programs = Programs { boot: EfiProgram(store.read(&self.boot)?), uki: EfiProgram(self.uki(store, &packed)?) };
+            let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of(&packed), report)?;
             self.check_size(unified.0.len() as u64)?;
             out.begin()?;
             replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
-            let (unified, mut written) = self.signed(unified, Beside::of(&packed), report, out)?;
+            let mut written = self.leave(&[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)], &beside, out)?;
             drop(packed);
             replace(&uki, report, "uki", |file| file.write_all(&unified.0).at("write", &uki))?;
-            let disk = image::Contents { plan: self.plan, uki: &unified.0, data: store.path(&self.data)? };
+            let (header, data) = (self.header(&unified.0)?, store.path(&self.data)?);
+            let disk = image::Contents { plan: self.plan, boot: &boot.0, header: &header, uki: &unified.0, data };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
             written.extend([image.clone(), uki.clone(), initramfs.clone()]);
             out.finish(&key, &written)?;
@@ -90,7 +104,8 @@ impl Assembly<'_> {
     /// The digest of all that decides about the bytes, this program among it.
     fn key(&self) -> Result<Digest> {
         let program = Digest::of_file(std::path::Path::new("/proc/self/exe"))?;
-        let mut text = format!("{program}\n{}\n{}\n{}\n{}\n", self.kernel.image, self.kernel.release, self.init, self.data);
+        let mut text = format!("{program}\n{}\n{}\n", self.kernel.image, self.kernel.release);
+        writeln!(text, "{}\n{}\n{}", self.boot, self.init, self.data).expect("a string takes every write");
         for layer in &self.layers {
             writeln!(text, "{} {}", layer.name, layer.image).expect("a string takes every write");
         }
@@ -112,6 +127,8 @@ impl Assembly<'_> {
         let ours = [
             format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
             format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
+            format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
+            format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
         ];
         plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
     }
@@ -145,7 +162,7 @@ impl Assembly<'_> {
             &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
         )?;
         let parts = Parts {
-            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.kubernetes.kubelet),
+            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, self.version()),
             command_line: &self.command_line(),
             uname: &self.kernel.release,
             initramfs,
@@ -154,39 +171,54 @@ impl Assembly<'_> {
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
     }
 
-    /// The UKI as it goes into the image, and the files that were written besides: the signature of the initramfs, or what has to be signed.
-    fn signed(&self, uki: EfiProgram, initramfs: Beside, report: &Report, out: &Out) -> Result<(EfiProgram, Vec<PathBuf>)> {
-        let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));
-        let Some(signer) = self.signer else {
-            remove(&file)?;
-            let written = to_sign::write(&folder, &[(UKI, &uki), (INITRAMFS, &initramfs)])?;
-            return Ok((uki, written));
-        };
-        let step = report.step("signature");
-        let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
-        let (uki, initramfs) =
-            both(Signed::by(signer, uki).map_err(why(UKI)), Signed::by(signer, initramfs).map_err(why(INITRAMFS)))?;
-        remove(&folder)?;
-        std::fs::write(&file, initramfs.into_inner().into_signature()).at("write", &file)?;
-        step.done(&signer.certificate().name(), None, Outcome::Ran);
-        Ok((uki.into_inner(), vec![file]))
+    /// The version of the node: that of its kubelet.
+    fn version(&self) -> String {
+        self.plan.kubernetes.kubelet.to_string()
     }
 
-    /// The image could not hold a UKI of so many bytes: this is told for every partition that is to hold one.
+    /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.
+    fn header(&self, uki: &[u8]) -> Result<Vec<u8>> {
+        let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.version() };
+        header.encode().or_build(|| "cannot make the header of a slot".into())
+    }
+
+    /// The same with signatures, if somebody signs.
+    fn signed<'a>(&self, programs: Programs, initramfs: Beside<'a>, report: &Report) -> Result<(Programs, Beside<'a>)> {
+        let Some(signer) = self.signer else { return Ok((programs, initramfs)) };
+        let step = report.step("signature");
+        let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
+        let boot = Signed::by(signer, programs.boot).map_err(why(BOOT));
+        let uki = Signed::by(signer, programs.uki).map_err(why(UKI));
+        let initramfs = Signed::by(signer, initramfs).map_err(why(INITRAMFS));
+        let ((boot, uki), initramfs) = both(both(boot, uki), initramfs)?;
+        step.done(&signer.certificate().name(), None, Outcome::Ran);
+        Ok((Programs { boot: boot.into_inner(), uki: uki.into_inner() }, initramfs.into_inner()))
+    }
+
+    /// Leaves the signature of the initramfs, or what has to be signed of these products, and gives the files that were written.
+    fn leave(&self, products: &[(&str, &dyn Signable)], initramfs: &Beside, out: &Out) -> Result<Vec<PathBuf>> {
+        let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));
+        if self.signer.is_none() {
+            remove(&file)?;
+            return to_sign::write(&folder, products);
+        }
+        remove(&folder)?;
+        std::fs::write(&file, initramfs.signature()).at("write", &file)?;
+        Ok(vec![file])
+    }
+
+    /// A slot could not hold a UKI of so many bytes.
     fn check_size(&self, uki: u64) -> Result<()> {
         let board = &self.plan.board;
-        let has = uki.div_ceil(1 << 20);
-        // A MiB for FAT's own structures on the smallest system partition.
-        let partitions = [("ESP", board.esp_size_mib.saturating_sub(1)), ("slot", board.slot_size_mib)];
-        let too_small = partitions.into_iter().filter(|(_, room)| uki > room << 20);
-        let problems = too_small.map(|(name, room)| {
-            let (key, size) = (name.to_lowercase(), (has + 1).next_multiple_of(32));
-            Problem::new(format!("the UKI does not fit its {name}: it has {has} MiB, and there is room for {room}"))
-                .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
-                .hint(format!("set `{key}-size-mib = {size}` in `boards/{}.toml`", board.name))
-        });
-        let problems = problems.collect::<Vec<_>>();
-        if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, problems)) }
+        let has = (uki + HEADER_SIZE).div_ceil(1 << 20);
+        let room = board.slot_size_mib;
+        if has <= room {
+            return Ok(());
+        }
+        let size = (has + 1).next_multiple_of(32);
+        Err(Error::build(format!("the UKI does not fit its slot: it has {has} MiB, and there is room for {room}"))
+            .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
+            .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
     }
 
     /// Three at most, and none that is not worth a thought.

@@ -7,15 +7,21 @@ use super::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::{Architecture, Board, Locked, Plan};
 use osbuild_abi::disk;
+use osbuild_abi::slot::FIRST_TRIES;
 use osbuild_formats::disk::{Content, Disk, Error, Partition};
 use osbuild_formats::fat::{self, Volume};
 use osbuild_formats::gpt::guid_from_name;
+use osbuild_slots::State;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Serial number of the EFI system partition's volume.
 const VOLUME_ID: u32 = 0x05B1_1D00;
+
+/// The state of the only slot of a new disk.
+const FIRST_SLOT: State = State { priority: 1, tries: FIRST_TRIES, successful: false };
 
 /// The output of [`data`].
 pub const DATA: &str = "data.ext4";
@@ -39,7 +45,11 @@ pub fn removable_path(architecture: Architecture) -> String {
 pub struct Contents<'a> {
     /// What is built.
     pub plan: &'a Plan<Locked>,
-    /// The UKI.
+    /// What the firmware starts.
+    pub boot: &'a [u8],
+    /// What the first slot begins with.
+    pub header: &'a [u8],
+    /// The UKI, which follows it.
     pub uki: &'a [u8],
     /// DATA's file system.
     pub data: PathBuf,
@@ -55,15 +65,17 @@ impl Contents<'_> {
         let volume =
             Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
         let loader = format!("/{}", removable_path(self.plan.architecture));
-        let esp = volume.write(&[fat::File { path: loader, bytes: self.uki }]).or_build(|| "cannot make the ESP".into())?;
+        let esp = volume.write(&[fat::File { path: loader, bytes: self.boot }]).or_build(|| "cannot make the ESP".into())?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
+        let first = Content::reader((self.header.len() + self.uki.len()) as u64, self.header.chain(self.uki));
+        let slot_a = partition(disk::SLOT_A, disk::SLOT_TYPE, board.slot_size_mib, first);
         let disk = Disk {
             sector_size: board.sector_size.into(),
             guid: guid_from_name("disk"),
             partitions: vec![
                 partition(disk::ESP, disk::ESP_TYPE, board.esp_size_mib, Content::bytes(&esp)),
-                partition(disk::SLOT_A, disk::SLOT_TYPE, board.slot_size_mib, Content::empty()),
+                Partition { attributes: FIRST_SLOT.write(0), ..slot_a },
                 partition(disk::SLOT_B, disk::SLOT_TYPE, board.slot_size_mib, Content::empty()),
                 partition(disk::DATA, disk::DATA_TYPE, board.data_size_mib, data),
             ],

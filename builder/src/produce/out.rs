@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub const IMAGE: &str = "image.raw";
 /// The UKI.
 pub const UKI: &str = "node.efi";
+/// What the firmware starts: it is in the image alone, and has to be signed like the others.
+pub const BOOT: &str = "slotboot.efi";
 /// The initramfs.
 pub const INITRAMFS: &str = "initramfs.cpio";
 /// The signature of the initramfs, for who fetches it by itself.

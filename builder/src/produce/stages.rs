@@ -1,5 +1,6 @@
 //! The stages between sources and image: each runs its actions and returns what the next stage takes.
 
+use super::action::ActionResult;
 use super::compile::{Sandbox, binary, cargo, go, kernel};
 use super::digest::Digest;
 use super::executor::Executor;
@@ -77,11 +78,25 @@ impl Stages<'_> {
 
     /// Compiles programs of one package of this workspace.
     fn package(&self, package: &str, programs: &[String]) -> Result<Programs> {
-        let package = cargo::Package::find(self.project, package)?;
+        let result = self.compiled(package, self.plan.architecture.rust_musl(), programs)?;
+        programs.iter().map(|name| self.checked(result.output(&cargo::output(name))?, name.clone())).collect()
+    }
+
+    fn compiled(&self, package: &str, target: &str, files: &[String]) -> Result<ActionResult> {
+        let package = cargo::Package::find(self.project, package, target)?;
         let dependencies =
             self.executor.run(&package.dependencies(self.store, self.sandbox, self.plan)?)?.output(cargo::DEPENDENCIES)?;
-        let result = self.executor.run(&package.compile(self.store, self.sandbox, self.plan, programs, dependencies)?)?;
-        programs.iter().map(|name| self.checked(result.output(&cargo::output(name))?, name.clone())).collect()
+        self.executor.run(&package.compile(self.store, self.sandbox, self.plan, files, dependencies)?)
+    }
+
+    /// Compiles what the firmware starts.
+    pub fn boot_program(&self) -> Result<Digest> {
+        let (boot, architecture) = (&self.plan.boot, self.plan.architecture);
+        let file = format!("{}.efi", boot.bin);
+        let result = self.compiled(&boot.package, architecture.rust_uefi(), std::slice::from_ref(&file))?;
+        let program = result.output(&cargo::output(&file))?;
+        binary::check_uefi(&file, &self.store.read(&program)?, architecture)?;
+        Ok(program)
     }
 
     fn checked(&self, program: Digest, name: String) -> Result<(String, Digest)> {

@@ -1,6 +1,6 @@
 //! How far a node's boot is, and how long its parts took.
 
-use super::console::Event;
+use super::console::{Choice, Event};
 use crate::report::duration;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,6 +13,8 @@ const SHORT: Duration = Duration::from_millis(100);
 pub struct Boot {
     /// From power-on to the kernel's start, measured on the host: firmware and boot loader.
     pub firmware: Duration,
+    /// What slotboot said that it took of that.
+    pub slotboot: Option<Choice>,
     /// The phases that `init` has ended, with the time that each took. The kernel's own start is part of the first.
     pub phases: Vec<(String, Duration)>,
     /// `ADDRESS/PREFIX-LENGTH on LINK`, as the node said it.
@@ -33,7 +35,7 @@ impl Boot {
                 let end = Duration::try_from_secs_f64(seconds).unwrap_or(self.last);
                 if end < self.last {
                     // The node's clock has begun anew: this is another boot.
-                    *self = Boot::default();
+                    *self = Boot { slotboot: self.slotboot, ..Boot::default() };
                 }
                 if self.phases.is_empty() {
                     self.firmware = now.saturating_sub(end);
@@ -41,6 +43,7 @@ impl Boot {
                 self.phases.push((name, end.saturating_sub(self.last)));
                 self.last = end;
             }
+            Event::Chosen(choice) => self.slotboot = Some(choice),
             Event::Address(address) => {
                 self.addresses.push(address);
                 self.addressed.get_or_insert(now);
@@ -63,6 +66,11 @@ impl Boot {
         let phase = |(name, time): &(String, Duration)| json!({ "name": name, "seconds": time.as_secs_f64() });
         json!({
             "firmware": self.firmware.as_secs_f64(),
+            "slotboot": self.slotboot.map(|choice| json!({
+                "own": choice.own.as_secs_f64(),
+                "hash": choice.hash.as_secs_f64(),
+                "load": choice.load.as_secs_f64(),
+            })),
             "phases": self.phases.iter().map(phase).collect::<Vec<_>>(),
             "ready": self.ready.map(|time| time.as_secs_f64()),
             "addresses": self.addresses,

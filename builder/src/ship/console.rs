@@ -1,6 +1,7 @@
 //! The serial console of a node, read for the phrases of [`osbuild_abi::console`]: bytes go in, lines and events come out.
 
-use osbuild_abi::console::{ADDRESS, FAILED, LOW_RAM, PHASE, READY};
+use osbuild_abi::console::{ADDRESS, FAILED, LOW_RAM, PHASE, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
+use std::time::Duration;
 
 /// A line longer than this many bytes is cut: it is not text.
 const LONGEST_LINE: usize = 16 << 10;
@@ -33,6 +34,8 @@ pub enum Event {
         /// Seconds since the kernel started.
         seconds: f64,
     },
+    /// slotboot has chosen a slot and starts it.
+    Chosen(Choice),
     /// The node has an address: `ADDRESS/PREFIX-LENGTH on LINK`.
     Address(String),
     /// The machine has less memory than its board asks for.
@@ -41,6 +44,17 @@ pub enum Event {
     Ready,
     /// The node, its kernel or its firmware gave up, and why.
     Failed(String),
+}
+
+/// How long slotboot took to choose a slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Choice {
+    /// For itself.
+    pub own: Duration,
+    /// To hash the UKI, which it leaves out where the firmware verifies.
+    pub hash: Duration,
+    /// The firmware, to load the UKI and where it does that verify it.
+    pub load: Duration,
 }
 
 /// Cuts the stream of the console into lines, and drops what only a terminal understands.
@@ -108,6 +122,9 @@ pub fn read(line: &str) -> Option<Event> {
             seconds: seconds.trim().parse().ok().filter(|seconds: &f64| seconds.is_finite())?,
         });
     }
+    if let Some(rest) = after(SLOTBOOT_TOOK) {
+        return choice(rest).map(Event::Chosen);
+    }
     if let Some(address) = after(ADDRESS) {
         return Some(Event::Address(address.to_owned()));
     }
@@ -124,11 +141,20 @@ pub fn read(line: &str) -> Option<Event> {
     if let Some(why) = after(PANIC) {
         return Some(Event::Failed(format!("the kernel panicked: {}", why.trim_start_matches(':').trim_start())));
     }
+    if let Some(why) = after(SLOTBOOT_STOPPED) {
+        return Some(Event::Failed(format!("slotboot started nothing: {why}")));
+    }
     if REFUSED.iter().all(|part| line.contains(part)) {
         return Some(Event::Failed("Secure Boot: the image has no signature that the firmware trusts".to_owned()));
     }
     let nothing = NOTHING_TO_BOOT.into_iter().find_map(after);
     nothing.map(|_| Event::Failed("the firmware could start nothing on the disk".to_owned()))
+}
+
+/// The numbers of slotboot's line.
+fn choice(line: &str) -> Option<Choice> {
+    let mut seconds = line.split(' ').filter_map(|word| Duration::try_from_secs_f64(word.parse().ok()?).ok());
+    Some(Choice { own: seconds.next()?, hash: seconds.next()?, load: seconds.next()? })
 }
 
 #[cfg(test)]
@@ -173,6 +199,14 @@ mod tests {
     }
 
     #[test]
+    fn what_slotboot_took_is_three_numbers() {
+        let [own, hash, load] = [120, 4500, 300].map(Duration::from_millis);
+        let line = "slotboot: took 0.120 s, to hash 4.500 s, the firmware to load 0.300 s";
+        assert_eq!(read(line), Some(Event::Chosen(Choice { own, hash, load })));
+        assert_eq!(read("slotboot: took 0.120 s, to hash -1 s, the firmware to load 1e300 s"), None);
+    }
+
+    #[test]
     fn an_address_is_kept_as_it_was_said() {
         assert_eq!(read("init: address 10.0.2.15/24 on eth0"), Some(Event::Address("10.0.2.15/24 on eth0".into())));
     }
@@ -191,6 +225,12 @@ mod tests {
         for line in ["UEFI Interactive Shell v2.2", "BdsDxe: No bootable option or device was found."] {
             assert!(matches!(read(line), Some(Event::Failed(_))));
         }
+    }
+
+    #[test]
+    fn a_disk_without_a_slot_to_boot_is_a_failure() {
+        let why = read("slotboot: STOPPED: no slot can be booted: SLOT-A: it is empty");
+        assert_eq!(why, Some(Event::Failed("slotboot started nothing: no slot can be booted: SLOT-A: it is empty".into())));
     }
 
     #[test]

@@ -51,8 +51,8 @@ impl<'a> Node<'a> {
                 return Err(self.explain(format!("the node was not ready after {}", duration(limit)), self.boot.standing()));
             }
             match self.listen(TICK)? {
-                Listened::Events(events) => {
-                    if let Some(why) = self.note(events) {
+                Listened::Lines(lines) => {
+                    if let Some(why) = self.note(lines) {
                         self.last_words()?;
                         return Err(self.explain("the node did not get ready".to_owned(), why));
                     }
@@ -72,18 +72,34 @@ impl<'a> Node<'a> {
         let end = Instant::now() + patience;
         while self.boot.addresses.is_empty() && Instant::now() < end {
             match self.listen(TICK)? {
-                Listened::Events(events) => drop(self.note(events)),
+                Listened::Lines(lines) => drop(self.note(lines)),
                 Listened::Ended(_) => return Ok(()),
             }
         }
         Ok(())
     }
 
+    /// Waits at most `timeout` for a line with this phrase, whatever else the node says, and gives it.
+    pub fn hear(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
+        let end = Instant::now() + timeout;
+        while Instant::now() < end {
+            let Listened::Lines(lines) = self.listen(TICK)? else {
+                return Err(self.explain(format!("the machine ended before it said `{phrase}`"), self.boot.standing()));
+            };
+            let found = lines.iter().find(|line| line.text.contains(phrase)).map(|line| line.text.clone());
+            drop(self.note(lines));
+            if let Some(line) = found {
+                return Ok(line);
+            }
+        }
+        Err(self.explain(format!("the node has not said `{phrase}` within {}", duration(timeout)), self.boot.standing()))
+    }
+
     /// Waits until the machine ends, because the user or the node ended it.
     pub fn end(&mut self) -> Result<()> {
         loop {
             match self.listen(TICK)? {
-                Listened::Events(events) => drop(self.note(events)),
+                Listened::Lines(lines) => drop(self.note(lines)),
                 Listened::Ended(Ok(())) => return Ok(()),
                 Listened::Ended(Err(why)) => return Err(self.explain("the machine ended by itself".to_owned(), why)),
             }
@@ -117,7 +133,7 @@ impl<'a> Node<'a> {
         }
         Ok(match heard {
             Heard::Ended(verdict) => Listened::Ended(verdict),
-            _ => Listened::Events(lines.into_iter().filter_map(|line| line.event).collect()),
+            _ => Listened::Lines(lines),
         })
     }
 
@@ -136,9 +152,9 @@ impl<'a> Node<'a> {
     }
 
     /// Takes note of what the node said, and gives the reason if it gave up.
-    fn note(&mut self, events: Vec<Event>) -> Option<String> {
+    fn note(&mut self, lines: Vec<Line>) -> Option<String> {
         let now = self.machine.started().elapsed();
-        for event in events {
+        for event in lines.into_iter().filter_map(|line| line.event) {
             match event {
                 Event::LowRam(line) => self.report.warning(line),
                 Event::Failed(why) => return Some(why),
@@ -150,7 +166,7 @@ impl<'a> Node<'a> {
 
     fn last_words(&mut self) -> Result<()> {
         let end = Instant::now() + LAST_WORDS;
-        while Instant::now() < end && matches!(self.listen(TICK)?, Listened::Events(_)) {}
+        while Instant::now() < end && matches!(self.listen(TICK)?, Listened::Lines(_)) {}
         Ok(())
     }
 
@@ -162,8 +178,8 @@ impl<'a> Node<'a> {
 
 /// What came of listening to the console.
 enum Listened {
-    /// Lines, among them these events.
-    Events(Vec<Event>),
+    /// Lines, none if the console was silent.
+    Lines(Vec<Line>),
     /// The machine's end.
     Ended(std::result::Result<(), String>),
 }

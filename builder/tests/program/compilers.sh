@@ -10,7 +10,13 @@ kernel() {
     cp /usr/lib/image.efi kernel
     echo 6.12.1 >release
 }
-program() { cp /usr/lib/static "$1"; }
+program() { sound "$1"; }
+sound() {
+    case "$1" in
+    *.efi) cp /usr/lib/image.efi "$1" ;;
+    *) cp /usr/lib/static "$1" ;;
+    esac
+}
 
 # FAULT
 

@@ -7,6 +7,9 @@ use crate::workshop::{open, products};
 use std::fs;
 use std::path::PathBuf;
 
+/// All that is signed.
+const ALL: [&str; 3] = ["slotboot.efi", "node.efi", "initramfs.cpio"];
+
 /// A project whose keys `far` are somewhere else but for the certificates, and the folder with the private ones.
 fn far() -> (Scratch, PathBuf) {
     let scratch = open();
@@ -39,7 +42,7 @@ fn signatures_that_openssl_made_elsewhere_give_the_image_that_the_key_would_have
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     assert!(!out(&scratch, "initramfs.cpio.sig").exists());
-    sign(&scratch, &vault, &["node.efi", "initramfs.cpio"]);
+    sign(&scratch, &vault, &ALL);
     let ran = scratch.osbuild(&["sign", RECIPE, "--key", "far", "--attach", &vault.display().to_string()]);
     done(&ran);
     assert!(ran.said.contains("no other round is needed") && !out(&scratch, "to-sign").exists(), "{}", ran.said);
@@ -60,14 +63,15 @@ fn what_has_no_signature_is_named_all_at_once_with_what_to_do() {
     let attach = ["sign", RECIPE, "--key", "far", "--attach", &vault.display().to_string()];
     let none = scratch.osbuild(&attach);
     assert_eq!(none.code, Some(4), "{}", none.said);
-    for name in ["node.efi", "initramfs.cpio"] {
+    for name in ALL {
         assert!(none.said.contains(&format!("caused by: it is for `{name}`\n")), "{}", none.said);
         assert!(out(&scratch, "to-sign").join(format!("{name}.sha256")).exists());
     }
     assert!(none.said.contains(&format!("hint: sign what `cargo osbuild build {RECIPE} --unsigned` leaves")), "{}", none.said);
     sign(&scratch, &vault, &["initramfs.cpio"]);
     let one = scratch.osbuild(&attach);
-    assert!(one.said.contains("`node.efi`") && !one.said.contains("`initramfs.cpio`"), "{}", one.said);
+    assert!(one.said.contains("`slotboot.efi`") && one.said.contains("`node.efi`"), "{}", one.said);
+    assert!(!one.said.contains("`initramfs.cpio`"), "{}", one.said);
 }
 
 #[test]
@@ -75,7 +79,7 @@ fn a_signature_of_another_build_or_by_another_key_is_none() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     fs::rename(vault.join("PK.key"), vault.join("db.key")).unwrap();
-    sign(&scratch, &vault, &["node.efi", "initramfs.cpio"]);
+    sign(&scratch, &vault, &ALL);
     let ran = scratch.osbuild(&["sign", RECIPE, "--key", "far", "--attach", &vault.display().to_string()]);
     assert_eq!(ran.code, Some(4), "{}", ran.said);
     assert!(ran.said.contains("by the key of `far db`\n"), "{}", ran.said);

@@ -255,7 +255,7 @@ fn crates_move_by_cargo_and_only_when_named() {
 
 /// Makes the project the workspace that its `Cargo.lock` is of, with crates from a folder.
 fn workspace(project: &Path) {
-    let members = ["init", "mount", "pod-dhcp", "pod-pause"];
+    let members = ["init", "mount", "pod-dhcp", "pod-pause", "slotboot"];
     let write = |path: &str, text: &str| {
         let path = project.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -67,6 +67,32 @@ fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
         let (holds, found, code) = check(&scratch, name, &["--key", "mine"], "signature");
         assert_eq!((holds, found.as_str(), code), (false, "it is not signed", Some(4)), "{name}");
     }
+    let (holds, found, _) = check(&scratch, "image.raw", &["--key", "mine"], "boot signature");
+    assert_eq!((holds, found.as_str()), (false, "it is not signed"));
+}
+
+#[test]
+fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
+    let scratch = signed();
+    let (image, uki) = (fs::read(out(&scratch, "image.raw")).unwrap(), fs::read(out(&scratch, "node.efi")).unwrap());
+    // The first program on the disk is slotboot, as the slots follow the system partition.
+    let slotboot = (0..image.len()).step_by(512).find(|at| image[*at..].starts_with(b"MZ")).unwrap();
+    let slot = memchr::memmem::find(&image, &uki).unwrap();
+    assert!(slotboot < slot);
+    for (byte, wrong, good) in [
+        (slotboot + 0x1000, &["boot signature"][..], &["signature", "slots"][..]),
+        (slot + uki.len() / 2, &["signature", "slots"], &["boot signature"]),
+    ] {
+        let mut changed = image.clone();
+        changed[byte] ^= 1;
+        fs::write(out(&scratch, "image.raw"), changed).unwrap();
+        for (names, is_good) in [(wrong, false), (good, true)] {
+            for name in names {
+                let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], name);
+                assert_eq!((holds, code), (is_good, Some(4)), "{name}: {found}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -115,8 +141,10 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
         let (holds, found, _) = check(&scratch, name, &against, "rebuild");
         assert!(holds, "{name}: {found}");
     }
-    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
-    assert!(holds, "{found}");
+    for about in ["boot rebuild", "disk"] {
+        let (holds, found, _) = check(&scratch, "image.raw", &against, about);
+        assert!(holds, "{about}: {found}");
+    }
     assert!(
         ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).to_vec() == before,
         "what was verified was built again in its place"

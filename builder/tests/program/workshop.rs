@@ -56,7 +56,7 @@ pub fn kernel() -> Digest {
 
 /// Packages of the project for cargo's steps: their sources are only read.
 fn workspace(scratch: &Scratch) {
-    let members = ["init", "mount", "pod-dhcp", "pod-pause"];
+    let members = ["init", "mount", "pod-dhcp", "pod-pause", "slotboot"];
     let root = format!("[workspace]\nmembers = {members:?}\n");
     fs::write(scratch.project().join("Cargo.toml"), root).unwrap();
     for member in members {
@@ -126,7 +126,7 @@ fn program(dynamic: bool) -> Vec<u8> {
     bytes
 }
 
-/// A PE image with one section, which is a stub and a kernel here.
+/// A PE image with one section, which is a stub, a kernel and what the firmware starts here.
 fn image() -> Vec<u8> {
     let mut image = vec![0; 0x1400];
     let mut put = |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -136,7 +136,7 @@ fn image() -> Vec<u8> {
     put(0x44, &PE_MACHINE);
     put(0x46, &[1]);
     put(0x54, &[160, 0, 0x06, 0x02, 0x0B, 0x02]);
-    for (offset, value) in [(32, 0x1000), (36, 0x200), (56, 0x3000), (60, 0x1000), (108, 6)] {
+    for (offset, value) in [(32, 0x1000), (36, 0x200), (56, 0x3000), (60, 0x1000), (68, 10), (108, 6)] {
         put(0x58 + offset, &u32::to_le_bytes(value));
     }
     put(0xF8, b".text\0\0\0");

@@ -12,6 +12,9 @@ use std::time::Duration;
 /// What the node may need of memory when it is ready.
 const MEMORY: u64 = 200 << 20;
 
+/// What slotboot may add to a boot, without its hash and the firmware's loading.
+const SLOTBOOT: Duration = Duration::from_millis(300);
+
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in ["image.raw", "node.efi", "initramfs.cpio"] {
@@ -25,6 +28,10 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         serde_json::from_str(ran.said.trim()).or_build(|| "cannot read what `osbuild run --json` says".to_owned())?;
     let seconds = |value: &Value| Duration::from_secs_f64(value.as_f64().unwrap_or_default());
     rows.push(Row::time("boot: firmware", seconds(&boot["firmware"])));
+    let slotboot = &boot["slotboot"];
+    rows.push(Row::time("boot: of that slotboot itself", seconds(&slotboot["own"])).below(SLOTBOOT));
+    rows.push(Row::time("boot: of that slotboot's hash", seconds(&slotboot["hash"])));
+    rows.push(Row::time("boot: of that the UKI's loading", seconds(&slotboot["load"])));
     for phase in boot["phases"].as_array().into_iter().flatten() {
         rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
     }

@@ -10,3 +10,4 @@ mod node;
 pub mod own;
 pub mod refusals;
 pub mod secure;
+pub mod slots;

@@ -6,6 +6,12 @@ pub const EPOCH: &str = "osbuild.epoch";
 /// The least memory in MiB that the board says it needs. `init` says on the console when the machine has less.
 pub const MIN_RAM_MIB: &str = "osbuild.min-ram-mib";
 
+/// Seconds for which the kubelet has to be healthy and every declared pod has to run before the node's slot is a good one.
+pub const GATE_HOLD: &str = "osbuild.gate-hold-s";
+
+/// Seconds since power-on after which a slot on trial that has not become a good one goes back to the other slot.
+pub const GATE_DEADLINE: &str = "osbuild.gate-deadline-s";
+
 /// Returns the value of `key` on `line`, the last one if it stands there more than once (as the kernel itself does).
 pub fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))

@@ -15,5 +15,30 @@ pub const PHASE: &str = "init: phase ";
 /// Starts the line that says which addresses the node has: `init: address ADDRESS/PREFIX-LENGTH on LINK`.
 pub const ADDRESS: &str = "init: address ";
 
+/// Every line of slotboot, which speaks before the kernel does, starts with this.
+pub const SLOTBOOT: &str = "slotboot: ";
+
+/// Starts slotboot's line about what it starts: `slotboot: starts SLOT VERSION: WHY`.
+pub const SLOTBOOT_STARTS: &str = "slotboot: starts ";
+
+/// Starts slotboot's line about its time: `slotboot: took SECONDS s, to hash SECONDS s, the firmware to load SECONDS s`. The first number is
+/// its own time, which the others are not part of.
+pub const SLOTBOOT_TOOK: &str = "slotboot: took ";
+
+/// The line that starts with this says that slotboot found nothing to start, and why. It stands still then.
+pub const SLOTBOOT_STOPPED: &str = "slotboot: STOPPED: ";
+
+/// Starts the line that says which slot the node runs from, and why.
+pub const SLOT: &str = "init: slot: running ";
+
+/// Starts the line that says that the slot that runs has become a good one.
+pub const SLOT_GOOD: &str = "init: slot: good ";
+
+/// Starts the line that says that the slot on trial has not become a good one in time, and that the node reboots for the other one.
+pub const SLOT_LATE: &str = "init: slot: not good ";
+
+/// Starts the warning that the firmware starts what is not signed: `off` or `setup-mode` follows.
+pub const INSECURE: &str = "init: secure-boot: ";
+
 /// Starts the warning that the machine has less memory than the board asks for.
 pub const LOW_RAM: &str = "init: memory: too little";

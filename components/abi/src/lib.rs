@@ -7,5 +7,6 @@ pub mod console;
 pub mod disk;
 pub mod paths;
 pub mod pods;
+pub mod slot;
 pub mod sockets;
 pub mod writable;

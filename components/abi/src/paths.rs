@@ -24,6 +24,9 @@ pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
 /// `KEY = VALUE` lines, each a file below `/proc/sys`, with comments that give the reason.
 pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 
+/// Where the kernel shows the firmware's variables, each as `NAME-VENDOR`: four bytes of attributes, then its value.
+pub const FIRMWARE_VARIABLES: &str = "/sys/firmware/efi/efivars";
+
 /// Where DATA is mounted.
 pub const DATA: &str = "/data";
 /// A kubeconfig here makes the node start joined to its cluster.

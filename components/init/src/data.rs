@@ -7,9 +7,9 @@ use rustix::mount::{MountFlags, mount as mount_fs};
 
 use crate::disks::{self, Disk, Partition};
 use crate::failure::{Explain, Outcome};
-use crate::grow;
 use crate::node::Node;
 use crate::uptime::uptime;
+use crate::{grow, slot};
 
 /// How long a disk may take to be seen, after the kernel started `init`.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -27,6 +27,7 @@ pub fn mount(node: &mut Node) -> Outcome {
     // and not half a minute later: otherwise a power cut leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
     mount_fs(partition.device(), DATA, "ext4", flags, c"errors=remount-ro,nodelalloc")
         .explain(format_args!("mount {} on {DATA}", partition.device().display()))?;
+    node.disk = Some(disk);
     match grow::file_system(&partition) {
         Ok(Some(grown)) => node.console.say("data", grown),
         Ok(None) => {}
@@ -37,9 +38,9 @@ pub fn mount(node: &mut Node) -> Outcome {
 
 fn find() -> Outcome<(Disk, Partition)> {
     let deadline = uptime() + PATIENCE;
-    let booted = disks::booted_partition();
+    let booted = slot::booted().map(|booted| booted.disk);
     loop {
-        match disks::choose(disks::all(), booted.as_deref()) {
+        match disks::choose(disks::all(), booted) {
             Ok(found) => return Ok(found),
             Err(failure) if uptime() > deadline => return Err(failure),
             Err(_) => std::thread::sleep(Duration::from_millis(20)),

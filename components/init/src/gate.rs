@@ -6,6 +6,7 @@ use osbuild_abi::paths::INIT;
 use crate::failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
+use crate::trial;
 use crate::uptime::uptime;
 
 /// The name of the phase, the job and the subcommand.
@@ -21,4 +22,5 @@ pub fn opened(node: &mut Node) {
     let now = uptime();
     node.ready = Some(now);
     node.console.line(&format!("{READY} {:.3}", now.as_secs_f64()));
+    trial::hold(node);
 }

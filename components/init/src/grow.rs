@@ -4,7 +4,6 @@
 //! the file system grows while it is mounted. A step that has nothing to do does nothing.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 use osbuild_abi::disk::{ALIGNMENT, DATA as LABEL};
 use osbuild_abi::paths::DATA;
@@ -17,22 +16,18 @@ use crate::sys;
 
 /// Grows the partition to the end of its disk, if it is the last one.
 pub fn partition(disk: &Disk, data: &Partition) -> Outcome {
-    let device = disk.device();
-    let file = File::options().read(true).write(true).open(&device).explain(format_args!("open {}", device.display()))?;
     let (label, geometry) = disk.label()?;
     check(label.table(), data)?;
     let (table, writes) = label.grow(ALIGNMENT).explain("grow the partition")?;
-    for write in writes {
-        file.write_all_at(&write.bytes, write.offset).explain(format_args!("write the partition table of {}", disk.name))?;
-        // The order of the writes is what makes a cut harmless.
-        file.sync_all().explain(format_args!("flush {}", disk.name))?;
-    }
+    disk.write(&writes)?;
     let entry = table.partitions.iter().find(|entry| entry.number == data.number);
     let entry = entry.ok_or_else(|| Failure::new(format!("partition {} is gone", data.number)))?;
     let (start, length) = (entry.first * geometry.sector_size(), entry.sectors() * geometry.sector_size());
     if length == disks::size(&data.name)? {
         return Ok(());
     }
+    let device = disk.device();
+    let file = File::open(&device).explain(format_args!("open {}", device.display()))?;
     sys::resize_partition(&file, data.number, start, length).explain(format_args!("tell the kernel that {} has grown", data.name))
 }
 
@@ -83,7 +78,7 @@ mod tests {
     }
 
     fn data(number: u32) -> Partition {
-        Partition { name: format!("vda{number}"), number, label: LABEL.to_owned(), guid: None }
+        Partition { name: format!("vda{number}"), number, label: LABEL.to_owned() }
     }
 
     #[test]

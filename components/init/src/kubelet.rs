@@ -5,10 +5,10 @@ use std::path::Path;
 use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 
 use crate::failure::Outcome;
-use crate::gate;
 use crate::node::Node;
 use crate::process::{Life, State};
 use crate::uptime::uptime;
+use crate::{gate, trial};
 
 /// Its name.
 pub const NAME: &str = "kubelet";
@@ -48,8 +48,10 @@ fn forget_cut_off(pair: &[&Path; 2]) {
 pub fn restart(node: &mut Node) {
     node.node_name.clone_from(&node.host_name);
     // The pods that the gate waits for have the node's name in theirs.
-    if let Some(gate) = node.process(gate::NAME) {
-        gate.restart();
+    for name in [gate::NAME, trial::NAME] {
+        if let Some(waiting) = node.process(name) {
+            waiting.restart();
+        }
     }
     let Some(kubelet) = node.process(NAME) else { return };
     match kubelet.state {

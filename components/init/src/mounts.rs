@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 
+use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::writable::{From, WRITABLE};
 use rustix::mount::{MountFlags, mount};
 
@@ -32,7 +33,7 @@ const KERNEL_MOUNTS: &[KernelMount] = &[
     optional("bpf", "/sys/fs/bpf", QUIET, "mode=0700"),
     optional("securityfs", "/sys/kernel/security", QUIET, ""),
     // Read-only: a stray write to a firmware variable can make a machine unable to boot.
-    optional("efivarfs", "/sys/firmware/efi/efivars", QUIET.union(MountFlags::RDONLY), ""),
+    optional("efivarfs", FIRMWARE_VARIABLES, QUIET.union(MountFlags::RDONLY), ""),
 ];
 
 /// The controllers that the kubelet gives to pods.

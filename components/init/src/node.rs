@@ -8,15 +8,18 @@ use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
 use crate::clock::Clock;
 use crate::console::Console;
+use crate::disks::Disk;
 use crate::doors::Doors;
 use crate::failure::{Explain, Outcome};
 use crate::phases::tell_end;
 use crate::process::{Life, Process, State};
+use crate::secure_boot::SecureBoot;
 use crate::severity::{Verdict, is_error};
 use crate::shutdown::End;
+use crate::slot::Running;
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
-use crate::{doors, gate};
+use crate::{doors, gate, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -36,6 +39,16 @@ pub struct Node {
     pub doors: Doors,
     /// When the node was ready, since boot.
     pub ready: Option<Duration>,
+    /// What the firmware does about signatures.
+    pub secure_boot: SecureBoot,
+    /// The disk with DATA, once it is found.
+    pub disk: Option<Disk>,
+    /// The slot that runs, if slotboot has told.
+    pub slot: Option<Running>,
+    /// Whether that slot still has to become a good one.
+    pub on_trial: bool,
+    /// When the node goes back to the other slot, since boot, unless this one has become a good one before.
+    pub deadline: Option<Duration>,
     /// Keeps the time of day on DATA.
     pub clock: Clock,
     /// How the node is to end, once somebody has asked for it.
@@ -55,6 +68,11 @@ impl Node {
             processes: Vec::new(),
             doors: Doors::default(),
             ready: None,
+            secure_boot: SecureBoot::default(),
+            disk: None,
+            slot: None,
+            on_trial: false,
+            deadline: None,
             clock: Clock::default(),
             end: None,
             signals: sys::signal_descriptor().explain("take over the signals")?,
@@ -84,6 +102,7 @@ impl Node {
         self.read_signals();
         self.start_what_is_due();
         doors::serve(self);
+        trial::watch(self);
         self.clock.keep(uptime());
     }
 
@@ -93,7 +112,8 @@ impl Node {
             State::Waiting { until } => Some(until.saturating_sub(now)),
             State::Running { .. } | State::Ended => None,
         });
-        let longest = due.fold(at_most, Duration::min);
+        let deadline = self.deadline.map(|deadline| deadline.saturating_sub(now));
+        let longest = due.chain(deadline).fold(at_most, Duration::min);
         let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
         sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));
@@ -150,8 +170,10 @@ impl Node {
         }
         if done && self.end.is_none() {
             tell_end(self, name);
-            if name == gate::NAME {
-                gate::opened(self);
+            match name {
+                gate::NAME => gate::opened(self),
+                trial::NAME => trial::passed(self),
+                _ => {}
             }
         }
     }

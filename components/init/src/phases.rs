@@ -8,8 +8,8 @@ use crate::failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts, sysctl,
-    writable,
+    clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts,
+    secure_boot, slot, sysctl, trial, writable,
 };
 
 use Ends::{AtOnce, Later, When};
@@ -50,11 +50,14 @@ pub enum Failing {
 pub const BOOT: &[Phase] = &[
     phase("mounts", mounts::start, AtOnce, Reboots),
     phase("memory", memory::check, AtOnce, Noted),
+    phase(secure_boot::NAME, secure_boot::look, AtOnce, Noted),
     phase("clock", clock::not_before_the_image, AtOnce, Noted),
     phase("limits", limits::set, AtOnce, Noted),
     phase("sysctl", sysctl::apply, AtOnce, Noted),
     phase("loopback", link::loopback_up, AtOnce, Noted),
     phase("data", data::mount, AtOnce, Reboots),
+    phase(slot::NAME, slot::find, AtOnce, Noted),
+    phase("deadline", trial::begin, AtOnce, Noted),
     phase("last-clock", clock::not_before_the_last_boot, AtOnce, Noted),
     phase("machine-id", machine_id::make, AtOnce, Reboots),
     phase("writable", writable::mount, AtOnce, Reboots),

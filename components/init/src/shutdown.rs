@@ -13,7 +13,7 @@ use crate::mountinfo::above_root;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
-use crate::{containerd, gate, images, kubelet, sys};
+use crate::{containerd, gate, images, kubelet, sys, trial};
 
 /// How the node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ const READING_TIME: Duration = Duration::from_secs(10);
 pub fn run(node: &mut Node, end: End) -> ! {
     node.end = Some(end);
     node.console.say("shutdown", "begins");
-    for name in [gate::NAME, images::NAME, kubelet::NAME] {
+    for name in [trial::NAME, gate::NAME, images::NAME, kubelet::NAME] {
         stop(node, name, GRACE);
     }
     stop_pods(node);

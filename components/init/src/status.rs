@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::node::Node;
 use crate::process::State;
+use crate::slot;
 use crate::uptime::uptime;
 
 /// The lines, each with its end.
@@ -17,6 +18,11 @@ pub fn lines(node: &Node) -> String {
         Some(at) => writeln!(text, "ready {:.3}", at.as_secs_f64()),
         None => writeln!(text, "ready no"),
     };
+    let _ = writeln!(text, "secure-boot {}", node.secure_boot.word());
+    match slot::status(node) {
+        Ok(lines) => text.push_str(&lines),
+        Err(failure) => drop(writeln!(text, "slot {failure}")),
+    }
     for address in &node.addresses {
         let _ = writeln!(text, "address {address}");
     }

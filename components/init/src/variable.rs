@@ -1,11 +1,17 @@
-//! Firmware variables as efivarfs shows them: four bytes of attributes, then the value.
+//! Firmware variables as efivarfs shows them: four bytes of attributes, then the value (UEFI 2.10, 8.2).
 
-/// The GUID that a variable holds as UTF-16 text, in lower case.
-pub fn guid(bytes: &[u8]) -> Option<String> {
-    let units: Vec<u16> = bytes.get(4..)?.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-    let text = String::from_utf16(&units).ok()?.trim_end_matches('\0').to_ascii_lowercase();
-    let plain = text.len() == 36 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    plain.then_some(text)
+/// The attributes of a variable that lasts only until the machine is powered off: seen at boot and by the running system.
+const VOLATILE: u32 = 6;
+
+/// The value of a volatile variable. One that persists is none, whoever wrote it: what is told of this boot was told in this boot.
+pub fn volatile(bytes: &[u8]) -> Option<&[u8]> {
+    let (attributes, value) = bytes.split_first_chunk()?;
+    (u32::from_le_bytes(*attributes) == VOLATILE).then_some(value)
+}
+
+/// Whether a variable of one byte says yes.
+pub fn is_one(bytes: &[u8]) -> bool {
+    bytes.split_first_chunk::<4>().is_some_and(|(_, value)| value == [1])
 }
 
 #[cfg(test)]
@@ -13,11 +19,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stubs_variable_is_read_and_nonsense_is_not() {
-        let text = "4A67B082-0A4C-41CF-B6C7-440B29BB8C4F\0";
-        let bytes: Vec<u8> = [6, 0, 0, 0].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
-        assert_eq!(guid(&bytes).as_deref(), Some("4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"));
-        assert_eq!(guid(&bytes[..20]), None);
-        assert_eq!(guid(&[]), None);
+    fn what_persists_says_nothing_of_this_boot() {
+        assert_eq!(volatile(b"\x06\0\0\0SLOT"), Some(&b"SLOT"[..]));
+        assert_eq!(volatile(b"\x07\0\0\0SLOT"), None);
+        assert_eq!(volatile(b"\x06\0\0"), None);
+    }
+
+    #[test]
+    fn only_a_single_one_is_yes() {
+        assert!(is_one(&[6, 0, 0, 0, 1]));
+        for bytes in [&[][..], &[1], &[6, 0, 0, 0], &[6, 0, 0, 0, 0], &[6, 0, 0, 0, 1, 0]] {
+            assert!(!is_one(bytes), "{bytes:?}");
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! FAT32 volumes (Microsoft's FAT specification 1.03), as the EFI system partition is one.
 
 mod error;
+mod replace;
 mod tree;
 mod volume;
 
 pub use error::Error;
+pub use replace::replace;
 pub use volume::{File, Volume, least_size, read};
 
 /// A volume with fewer than 65525 clusters is not FAT32. A few more, as tools have been wrong about the limit.

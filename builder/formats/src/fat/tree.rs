@@ -17,6 +17,8 @@ const LONGEST_NAME: usize = 20 * 13;
 const LONGEST_PATH: usize = 4096;
 /// A cluster number from here on ends a chain.
 const END: u32 = 0x0FFF_FFF8;
+/// What follows a cluster that cannot be used.
+pub(super) const BAD: u32 = 0x0FFF_FFF7;
 
 /// A file or a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,19 +30,26 @@ pub(super) struct Node {
     pub extents: Vec<usize>,
     /// Bytes of a file.
     pub size: usize,
+    /// Where its entry stands in the volume, in bytes.
+    pub entry: usize,
 }
 
 /// A volume whose first sector makes sense.
 pub(super) struct Tree<'a> {
-    bytes: &'a [u8],
+    pub bytes: &'a [u8],
+    /// Bytes of a sector.
+    pub sector_size: usize,
     /// Bytes of a cluster.
     pub cluster_size: usize,
-    fat: &'a [u8],
+    /// The first copy of the table.
+    pub fat: &'a [u8],
+    /// Where the copies of the table start, in bytes.
+    reserved: usize,
     /// Where the first cluster stands, which has the number 2.
     data: usize,
     root: u32,
-    /// Which clusters something uses, by number.
-    used: Vec<bool>,
+    /// Which clusters something uses, by number, once [`Self::nodes`] has looked.
+    pub used: Vec<bool>,
 }
 
 impl<'a> Tree<'a> {
@@ -67,11 +76,12 @@ impl<'a> Tree<'a> {
         if clusters < super::LEAST_CLUSTERS as usize || clusters + 2 > fat.len() / 4 {
             return Err(Error::Field("sectors"));
         }
-        Ok(Self { bytes, cluster_size, fat, data, root: long(44, "root cluster")?, used: vec![false; clusters + 2] })
+        let (root, used) = (long(44, "root cluster")?, vec![false; clusters + 2]);
+        Ok(Self { bytes, sector_size, cluster_size, fat, reserved, data, root, used })
     }
 
     /// All files and folders except the root, each folder before what it holds.
-    pub fn nodes(mut self) -> Result<Vec<Node>, Error> {
+    pub fn nodes(&mut self) -> Result<Vec<Node>, Error> {
         let root = self.chain(self.root)?;
         let mut nodes = Vec::new();
         let mut folders = vec![(String::new(), root)];
@@ -99,7 +109,8 @@ impl<'a> Tree<'a> {
         let bytes = self.bytes;
         for extent in extents {
             let (entries, _) = bytes[*extent..*extent + self.cluster_size].as_chunks::<ENTRY>();
-            for entry in entries {
+            for (index, entry) in entries.iter().enumerate() {
+                let place = extent + index * ENTRY;
                 match (entry[0], entry[11]) {
                     (0, _) => return Ok(nodes),
                     (DELETED, _) => long_name.clear(),
@@ -112,7 +123,7 @@ impl<'a> Tree<'a> {
                     }
                     (b'.', _) => long_name.clear(),
                     (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name.clear(),
-                    _ => nodes.push(self.node(path, entry, &std::mem::take(&mut long_name))?),
+                    _ => nodes.push(Node { entry: place, ..self.node(path, entry, &std::mem::take(&mut long_name))? }),
                 }
             }
         }
@@ -134,7 +145,7 @@ impl<'a> Tree<'a> {
         if !is_folder && size.div_ceil(self.cluster_size) != extents.len() {
             return Err(Error::Cluster(first));
         }
-        Ok(Node { path, is_folder, extents, size })
+        Ok(Node { path, is_folder, extents, size, entry: 0 })
     }
 
     /// Where the clusters of a chain stand. Marks them as used; one that is used already is an error, so no loop is endless.
@@ -146,13 +157,36 @@ impl<'a> Tree<'a> {
                 Some(used) if number >= 2 && !*used => *used = true,
                 _ => return Err(Error::Cluster(number)),
             }
-            extents.push(self.data + (number as usize - 2) * self.cluster_size);
-            let next = le::u32_at(self.fat, number as usize * 4).ok_or(Error::Cluster(number))? & 0x0FFF_FFFF;
+            extents.push(self.place(number));
+            let next = self.next(number).ok_or(Error::Cluster(number))?;
             if next >= END {
                 return Ok(extents);
             }
             number = next;
         }
+    }
+}
+
+/// What is needed to write.
+impl Tree<'_> {
+    /// What follows a cluster; 0 if nobody has taken it.
+    pub fn next(&self, number: u32) -> Option<u32> {
+        Some(le::u32_at(self.fat, number as usize * 4)? & 0x0FFF_FFFF)
+    }
+
+    /// Where a cluster stands, in bytes.
+    pub fn place(&self, number: u32) -> usize {
+        self.data + (number as usize - 2) * self.cluster_size
+    }
+
+    /// The number of the cluster that stands there.
+    pub fn number(&self, place: usize) -> usize {
+        (place - self.data) / self.cluster_size + 2
+    }
+
+    /// Where each copy of the table starts, in bytes.
+    pub fn copies(&self) -> impl Iterator<Item = usize> {
+        (self.reserved..self.data).step_by(self.fat.len())
     }
 }
 

@@ -104,7 +104,7 @@ impl Volume<'_> {
 
 /// Reads all files of a FAT32 volume, sorted by path.
 pub fn read(volume: &[u8]) -> Result<Vec<File<Vec<u8>>>, Error> {
-    let tree = Tree::parse(volume)?;
+    let mut tree = Tree::parse(volume)?;
     let cluster_size = tree.cluster_size;
     let mut files = Vec::new();
     for node in tree.nodes()?.into_iter().filter(|node| !node.is_folder) {

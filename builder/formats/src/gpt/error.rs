@@ -1,6 +1,7 @@
 //! What can be wrong with a partition table.
 
-use std::{fmt, io};
+use alloc::boxed::Box;
+use core::fmt;
 
 /// Why a partition table was not read or not made.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub enum Error {
     /// These two partitions share sectors.
     Overlap(u32, u32),
     /// The disk could not be read.
-    Io(io::Error),
+    Read(Box<dyn core::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for Error {
@@ -70,15 +71,15 @@ impl fmt::Display for Error {
             Self::Name(number) => write!(f, "the name of partition `{number}` is not text of at most 36 UTF-16 units"),
             Self::OutOfRange(number) => write!(f, "partition `{number}` does not lie within the disk's usable sectors"),
             Self::Overlap(one, other) => write!(f, "partitions `{one}` and `{other}` overlap"),
-            Self::Io(_) => write!(f, "the disk could not be read"),
+            Self::Read(_) => write!(f, "the disk could not be read"),
         }
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Io(error) => Some(error),
+            Self::Read(error) => Some(&**error),
             _ => None,
         }
     }

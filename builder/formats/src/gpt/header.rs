@@ -1,5 +1,8 @@
 //! The header of one copy of the partition table (UEFI 2.10, 5.3.2).
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use uuid::Uuid;
 
 use super::{ENTRIES, ENTRY_SIZE, Error};

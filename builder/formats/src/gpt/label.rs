@@ -1,8 +1,9 @@
 //! What stands on a disk: both copies of its partition table, good or bad, and the way from them to another table.
 
-use std::io::{Read, Seek, SeekFrom};
+use alloc::vec;
+use alloc::vec::Vec;
 
-use super::{ARRAY_SIZE, Error, Geometry, Table, Write, header::Header, mbr};
+use super::{ARRAY_SIZE, Error, Geometry, Source, Table, Write, header::Header, mbr};
 
 /// Where a copy stands: after the protective MBR or at the end of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub struct Label {
 
 impl Label {
     /// Reads both copies. Gives an error if neither is good: the one of the primary.
-    pub fn read<D: Read + Seek>(disk: &mut D, geometry: Geometry) -> Result<Self, Error> {
+    pub fn read<D: Source + ?Sized>(disk: &mut D, geometry: Geometry) -> Result<Self, Error> {
         let mbr = sectors(disk, geometry, 0, geometry.sector_size())?;
         let primary = Copy::read(disk, geometry, 1);
         let backup = Copy::read(disk, geometry, geometry.last());
@@ -144,7 +145,7 @@ impl Copy {
     }
 
     /// Reads the copy whose header stands in sector `own`, and refuses it if anything about it is wrong.
-    fn read<D: Read + Seek>(disk: &mut D, geometry: Geometry, own: u64) -> Result<Self, Error> {
+    fn read<D: Source + ?Sized>(disk: &mut D, geometry: Geometry, own: u64) -> Result<Self, Error> {
         let header = Header::decode(&sectors(disk, geometry, own, geometry.sector_size())?, own)?;
         let array = sectors(disk, geometry, header.array, ARRAY_SIZE as u64)?;
         if crc32fast::hash(&array) != header.array_crc {
@@ -178,7 +179,7 @@ fn array_is_apart(header: &Header, geometry: Geometry) -> bool {
 }
 
 /// The backup of a disk that has grown and whose primary array is broken, found by the primary header.
-fn displaced<D: Read + Seek>(disk: &mut D, geometry: Geometry) -> Option<Copy> {
+fn displaced<D: Source + ?Sized>(disk: &mut D, geometry: Geometry) -> Option<Copy> {
     let primary = Header::decode(&sectors(disk, geometry, 1, geometry.sector_size()).ok()?, 1).ok()?;
     let backup = Copy::read(disk, geometry, primary.other).ok()?;
     let same = backup.header.array_crc == primary.array_crc && backup.header.disk_guid == primary.disk_guid;
@@ -186,13 +187,12 @@ fn displaced<D: Read + Seek>(disk: &mut D, geometry: Geometry) -> Option<Copy> {
 }
 
 /// Reads `length` bytes from the start of `sector`.
-fn sectors<D: Read + Seek>(disk: &mut D, geometry: Geometry, sector: u64, length: u64) -> Result<Vec<u8>, Error> {
+fn sectors<D: Source + ?Sized>(disk: &mut D, geometry: Geometry, sector: u64, length: u64) -> Result<Vec<u8>, Error> {
     let size = geometry.sector_size();
     if sector > geometry.sectors() - length / size {
         return Err(Error::BeyondDisk(sector));
     }
     let mut bytes = vec![0; length as usize];
-    disk.seek(SeekFrom::Start(sector * size)).map_err(Error::Io)?;
-    disk.read_exact(&mut bytes).map_err(Error::Io)?;
+    disk.read_at(sector * size, &mut bytes).map_err(|error| Error::Read(error.into()))?;
     Ok(bytes)
 }

@@ -1,5 +1,7 @@
 //! The protective MBR, which tells programs without GPT that the disk is taken (UEFI 2.10, 5.2.3).
 
+use alloc::vec::Vec;
+
 use super::Geometry;
 use crate::le;
 

@@ -12,7 +12,10 @@ mod header;
 mod label;
 mod mbr;
 mod partition;
+mod source;
 mod table;
+
+use alloc::vec::Vec;
 
 use uuid::Uuid;
 
@@ -20,6 +23,7 @@ pub use error::Error;
 pub use geometry::Geometry;
 pub use label::{Health, Label, create};
 pub use partition::Partition;
+pub use source::Source;
 pub use table::Table;
 
 /// Entries in an array.

@@ -1,5 +1,8 @@
 //! One entry of the partition table (UEFI 2.10, 5.3.3).
 
+use alloc::string::String;
+use alloc::vec::Vec;
+
 use uuid::Uuid;
 
 use super::{ENTRY_SIZE, Error};

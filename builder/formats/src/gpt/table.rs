@@ -1,5 +1,8 @@
 //! The partitions of a disk, apart from how and where they are stored.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use uuid::Uuid;
 
 use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error, Partition};

@@ -61,15 +61,17 @@ pub fn attach(image: &mut Vec<u8>, signed_data: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes all signatures from `image`, and renews its checksum. What is left is what was signed, with its padding.
+/// Removes all signatures from `image`, and renews its checksum. What is left is what was signed, with its padding, which an image without
+/// signatures gets too: so an image and what was signed of it are the same, even if its linker wrote neither padding nor checksum.
 ///
 /// # Errors
 /// `image` is no image, or its certificate table does not end it.
 pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
     let parsed = Image::parse(image)?;
     let (table, directory, checksum) = (table(image, &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
-    if let (Some(table), Some(directory)) = (table, directory) {
-        image.truncate(table.start);
+    let end = table.map_or(image.len().next_multiple_of(ALIGNMENT), |table| table.start);
+    if let Some(directory) = directory {
+        image.resize(end, 0);
         point(image, directory, checksum, [0, 0]);
     }
     Ok(())

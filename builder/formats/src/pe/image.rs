@@ -11,6 +11,7 @@ pub(super) const SIZE_OF_IMAGE: usize = 56;
 pub(super) const SIZE_OF_HEADERS: usize = 60;
 const CHECKSUM: usize = 64;
 pub(super) const CHECKSUM_SIZE: usize = 4;
+const SUBSYSTEM: usize = 68;
 const DIRECTORY_COUNT: usize = 108;
 /// Offset and size of the certificate table, four bytes each.
 const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
@@ -52,6 +53,8 @@ impl<'a> Section<'a> {
 pub struct Image<'a> {
     /// What it runs on: `0x8664` for x86_64, `0xaa64` for aarch64.
     pub machine: u16,
+    /// What starts it: 10 is for firmware that starts a UEFI application.
+    pub subsystem: u16,
     /// Bytes that the loaded image takes in memory.
     pub size_of_image: u32,
     /// Its sections in the order of the table.
@@ -80,7 +83,7 @@ impl<'a> Image<'a> {
             return Err(Error::NotPe);
         }
         let coff = signature + 4;
-        let short = |offset| le::u16_at(bytes, offset).ok_or(Error::Truncated("COFF header"));
+        let short = |offset| le::u16_at(bytes, offset).ok_or(Error::Truncated("header"));
         let optional = coff + 20;
         let table = optional + usize::from(short(coff + 16)?);
         let header = bytes.get(optional..table).ok_or(Error::Truncated("optional header"))?;
@@ -97,6 +100,7 @@ impl<'a> Image<'a> {
         let sections = sections(bytes, table, usize::from(short(coff + 2)?))?;
         Ok(Self {
             machine: short(coff)?,
+            subsystem: short(optional + SUBSYSTEM)?,
             size_of_image: field(SIZE_OF_IMAGE)?,
             sections,
             section_alignment: field(SECTION_ALIGNMENT)?,

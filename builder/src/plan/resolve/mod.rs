@@ -1,6 +1,7 @@
 //! From the texts of a recipe, its board and its components to a plan.
 
 mod binaries;
+mod boot;
 mod files;
 mod kernel;
 mod kubernetes;
@@ -17,6 +18,7 @@ use super::project::Project;
 use super::skew::Strictness;
 use super::{Architecture, Board, Date, Plan, Qemu, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
+use wanted::cargo_packages;
 
 /// Recipes: `recipes/<name>.toml`.
 pub(super) static RECIPES: Kind = Kind { what: "recipe", prefix: "recipes/", suffix: ".toml", keys: keys::RECIPE };
@@ -121,6 +123,7 @@ impl<'p> Resolver<'p> {
         // What does not hang on the architecture is looked at even without one, so that its problems are shown as well.
         let assumed = architecture.unwrap_or(Architecture::Amd64);
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
+        let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
         let files = self.files(&recipe);
         let pods = self.pods(&recipe);
@@ -128,13 +131,15 @@ impl<'p> Resolver<'p> {
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let signing = self.signing(&recipe);
         let (architecture, board, _) = board?;
-        let (kernel, binaries, pause) = (kernel?, binaries?, pause?);
-        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, (&pods, &pause))?;
+        let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
+        let packages = cargo_packages(&boot, &binaries, &pods, &pause);
+        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &packages)?;
         Some(Plan {
             recipe: name.to_owned(),
             architecture,
             board,
             kernel,
+            boot,
             binaries,
             files,
             pods,
@@ -180,6 +185,8 @@ impl<'p> Resolver<'p> {
             slot_size_mib: number("slot-size-mib")?,
             data_size_mib: number("data-size-mib")?,
             min_ram_mib: number("min-ram-mib")?,
+            gate_hold_s: number("gate-hold-s")?,
+            gate_deadline_s: number("gate-deadline-s")?,
             qemu: node.get("qemu").and_then(qemu),
         };
         for (key, entry) in node.table()? {

@@ -5,8 +5,8 @@ use super::binaries::texts;
 use crate::error::Problem;
 use crate::plan::document::Node;
 use crate::plan::{
-    Architecture, Binary, Compile, Content, DebianWish, GoWish, ImageFrom, Kernel, Pod, PodImage, RootFile, RustWish, Wanted,
-    crates,
+    Architecture, Binary, BootProgram, Compile, Content, DebianWish, GoWish, ImageFrom, Kernel, Pod, PodImage, RootFile,
+    RustWish, Wanted, crates,
 };
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl Resolver<'_> {
         kernel: &Kernel,
         binaries: &[Binary; 7],
         files: &[RootFile],
-        (pods, pause): (&[Pod], &PodImage),
+        packages: &BTreeSet<&str>,
     ) -> Option<Wanted> {
         let suite = recipe.get("sandbox").and_then(|sandbox| sandbox.text_of("suite")).map(str::to_owned);
         let wish = |package: &str, architecture: Architecture| DebianWish {
@@ -51,8 +51,11 @@ impl Resolver<'_> {
             files: wishes(from_packages.collect(), architecture),
             go_modules: go_wishes(binaries, architecture),
             go_toolchain: go.text()?.to_owned(),
-            rust_toolchain: RustWish { version: self.rust_version()?, targets: vec![architecture.rust_musl().to_owned()] },
-            crates: self.crates(binaries, pods, pause)?,
+            rust_toolchain: RustWish {
+                version: self.rust_version()?,
+                targets: [architecture.rust_musl(), architecture.rust_uefi()].map(str::to_owned).to_vec(),
+            },
+            crates: self.crates(packages)?,
         })
     }
 
@@ -74,21 +77,30 @@ impl Resolver<'_> {
         channel.map(str::to_owned)
     }
 
-    fn crates(&mut self, binaries: &[Binary; 7], pods: &[Pod], pause: &PodImage) -> Option<Vec<crate::plan::Crate>> {
-        let of_binaries = binaries.iter().filter_map(|binary| match &binary.build {
-            Compile::Cargo { package, .. } => Some(package.as_str()),
-            Compile::Go { .. } => None,
-        });
-        let images = pods.iter().flat_map(|pod| &pod.images).chain([pause]);
-        let of_images = images.filter_map(|image| match &image.from {
-            ImageFrom::Built { package, .. } => Some(package.as_str()),
-            ImageFrom::Archive { .. } => None,
-        });
-        let packages: BTreeSet<&str> = of_binaries.chain(of_images).collect();
+    fn crates(&mut self, packages: &BTreeSet<&str>) -> Option<Vec<crate::plan::Crate>> {
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
-        let closure = crates::closure(text, &packages).map_err(|error| self.problems.extend(error.problems));
+        let closure = crates::closure(text, packages).map_err(|error| self.problems.extend(error.problems));
         closure.ok().map(|closure| closure.crates)
     }
+}
+
+/// The packages of this workspace that are compiled for a node.
+pub(super) fn cargo_packages<'p>(
+    boot: &'p BootProgram,
+    binaries: &'p [Binary; 7],
+    pods: &'p [Pod],
+    pause: &'p PodImage,
+) -> BTreeSet<&'p str> {
+    let of_binaries = binaries.iter().filter_map(|binary| match &binary.build {
+        Compile::Cargo { package, .. } => Some(package.as_str()),
+        Compile::Go { .. } => None,
+    });
+    let images = pods.iter().flat_map(|pod| &pod.images).chain([pause]);
+    let of_images = images.filter_map(|image| match &image.from {
+        ImageFrom::Built { package, .. } => Some(package.as_str()),
+        ImageFrom::Archive { .. } => None,
+    });
+    of_binaries.chain(of_images).chain([boot.package.as_str()]).collect()
 }
 
 /// One entry for each compilation: binaries that come from the same one share it.

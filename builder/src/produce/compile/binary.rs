@@ -1,10 +1,11 @@
 //! What a host binary must be before it may go to the node.
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use osbuild_formats::pe;
 
 /// Folders that only the sandbox or a build machine has. They are named so closely because programs speak of a `/build/` and a `/home/`
 /// that are none of ours: `/lib/modules/…/build/` is one.
@@ -22,6 +23,9 @@ const FOREIGN_PATHS: [&str; 11] = [
     "/toolchain/rust/",
 ];
 
+/// The subsystem of a UEFI application in the header of a PE file.
+const UEFI_APPLICATION: u16 = 10;
+
 /// Checks that `bytes` is a static program for `architecture` that holds no path of where it was built and no varying identifier.
 ///
 /// # Errors
@@ -36,6 +40,27 @@ pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()>
         .into_iter()
         .fold(error, |error, fault| error.cause(fault))
         .hint("host binaries are static ELF programs of the board's architecture"))
+}
+
+/// Checks that `bytes` is a UEFI application for `architecture` that holds no path of where it was built.
+///
+/// # Errors
+/// All that is wrong with it, as causes of one error.
+pub fn check_uefi(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
+    let image = pe::Image::parse(bytes).or_build(|| format!("`{name}` cannot be started by the firmware"))?;
+    let mut faults = Vec::new();
+    if image.machine != pe_machine(architecture) {
+        faults.push(format!("it is for machine {:#x} of the PE specification, not for {architecture}", image.machine));
+    }
+    if image.subsystem != UEFI_APPLICATION {
+        faults.push(format!("it is for subsystem {}, and no UEFI application", image.subsystem));
+    }
+    faults.extend(foreign_paths(bytes));
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let error = Error::build(format!("`{name}` may not go to the node"));
+    Err(faults.into_iter().fold(error, Error::cause))
 }
 
 fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
@@ -53,13 +78,21 @@ fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
         Ok(segments) => faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes))),
         Err(_) => faults.push("its program headers are damaged".into()),
     }
-    faults.extend(
-        FOREIGN_PATHS
-            .into_iter()
-            .filter(|path| contains(bytes, path.as_bytes()))
-            .map(|path| format!("it holds a path below `{path}`")),
-    );
+    faults.extend(foreign_paths(bytes));
     faults
+}
+
+fn foreign_paths(bytes: &[u8]) -> impl Iterator<Item = String> {
+    let found = FOREIGN_PATHS.into_iter().filter(|path| contains(bytes, path.as_bytes()));
+    found.map(|path| format!("it holds a path below `{path}`"))
+}
+
+/// The machine's number in the header of a PE file (UEFI 2.10, 2.1.1).
+fn pe_machine(architecture: Architecture) -> u16 {
+    match architecture {
+        Architecture::Amd64 => 0x8664,
+        Architecture::Arm64 => 0xAA64,
+    }
 }
 
 fn machine(architecture: Architecture) -> elf::Machine {
@@ -149,6 +182,18 @@ mod tests {
             let error = check("runc", &linked(&["-Wl,--build-id=none"], &format!("{path}main.c")), architecture).unwrap_err();
             assert!(error.problems[0].causes.contains(&format!("it holds a path below `{path}`")), "{error}");
         }
+    }
+
+    #[test]
+    fn the_firmware_is_given_a_uefi_application_alone() {
+        let kernel = std::fs::read("/usr/lib/systemd/boot/efi/linuxx64.efi.stub").unwrap();
+        assert_eq!(check_uefi("slotboot.efi", &kernel, Architecture::Amd64), Ok(()));
+        assert!(check_uefi("slotboot.efi", &kernel, Architecture::Arm64).is_err());
+        assert!(check_uefi("slotboot.efi", &dynamic(), Architecture::Amd64).is_err());
+        let subsystem = u32::from_le_bytes(kernel[0x3C..0x40].try_into().unwrap()) as usize + 24 + 68;
+        let mut driver = kernel;
+        driver[subsystem] = 11;
+        assert!(check_uefi("slotboot.efi", &driver, Architecture::Amd64).is_err());
     }
 
     #[test]

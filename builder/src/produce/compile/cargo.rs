@@ -1,4 +1,4 @@
-//! Programs of this workspace, static with musl. What they depend on is compiled by an action of its own, so that a changed line of ours
+//! Programs of this workspace: static ones with musl, and those for UEFI. What they depend on is compiled by an action of its own, so that a changed line of ours
 //! costs the compilation of ours.
 
 use super::Sandbox;
@@ -23,6 +23,8 @@ pub fn output(program: &str) -> String {
 pub struct Package<'a> {
     project: &'a Path,
     name: &'a str,
+    /// What it is compiled for, as Rust calls it.
+    target: &'a str,
     closure: Closure,
     /// Folder of each member of the closure, relative to the project, by the member's name.
     folders: BTreeMap<String, String>,
@@ -31,11 +33,11 @@ pub struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Reads the workspace in `project` and finds what `name` is made of.
+    /// Reads the workspace in `project` and finds what `name`, compiled for `target`, is made of.
     ///
     /// # Errors
     /// The workspace has no such member, or a file of it cannot be read.
-    pub fn find(project: &'a Path, name: &'a str) -> Result<Self> {
+    pub fn find(project: &'a Path, name: &'a str, target: &'a str) -> Result<Self> {
         let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
         let workspace = table(&project.join("Cargo.toml"))?;
@@ -50,7 +52,7 @@ impl<'a> Package<'a> {
         if !folders.contains_key(name) {
             return Err(Error::usage(format!("the workspace has no package `{name}`")));
         }
-        Ok(Package { project, name, closure, folders, workspace, lock })
+        Ok(Package { project, name, target, closure, folders, workspace, lock })
     }
 
     /// The action that compiles what the package depends on.
@@ -68,7 +70,7 @@ impl<'a> Package<'a> {
         }
         let name = format!("{} dependencies {}", self.name, plan.architecture);
         let script = include_str!("cargo-dependencies.sh");
-        sandbox.with_rust().script(store, name, script, &[], self.environment(plan), input, &[DEPENDENCIES])
+        sandbox.with_rust().script(store, name, script, &[], self.environment(), input, &[DEPENDENCIES])
     }
 
     /// The action that compiles `programs` of the package with `dependencies`, the output of [`Self::dependencies`].
@@ -88,7 +90,7 @@ impl<'a> Package<'a> {
         let outputs = programs.iter().map(|program| output(program)).collect::<Vec<_>>();
         let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
         let name = format!("{} {}", self.name, plan.architecture);
-        sandbox.with_rust().script(store, name, include_str!("cargo.sh"), programs, self.environment(plan), input, &outputs)
+        sandbox.with_rust().script(store, name, include_str!("cargo.sh"), programs, self.environment(), input, &outputs)
     }
 
     /// What both actions have: crates, the workspace's and the members' `Cargo.toml`, and `Cargo.lock`, each without what is not needed here.
@@ -117,6 +119,10 @@ impl<'a> Package<'a> {
             if let Some(Value::Table(dependencies)) = workspace.get_mut("dependencies") {
                 dependencies.retain(|name, _| self.closure.has(name));
             }
+        }
+        let profiles = root.get_mut("profile").and_then(Value::as_table_mut).into_iter().flat_map(|profiles| profiles.iter_mut());
+        for packages in profiles.filter_map(|(_, profile)| profile.get_mut("package")?.as_table_mut()) {
+            packages.retain(|name, _| self.closure.has(name));
         }
         root
     }
@@ -161,8 +167,8 @@ impl<'a> Package<'a> {
         Ok(())
     }
 
-    fn environment(&self, plan: &Plan<Locked>) -> BTreeMap<String, String> {
-        let target = plan.architecture.rust_musl();
+    fn environment(&self) -> BTreeMap<String, String> {
+        let target = self.target;
         let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
         BTreeMap::from([
             ("TARGET".into(), target.into()),

@@ -19,9 +19,9 @@ impl<'a> Beside<'a> {
         Beside { content, signature: Vec::new() }
     }
 
-    /// The file with the signature.
-    pub fn into_signature(self) -> Vec<u8> {
-        self.signature
+    /// What goes into the file with the signature; nothing before it is signed.
+    pub fn signature(&self) -> &[u8] {
+        &self.signature
     }
 }
 

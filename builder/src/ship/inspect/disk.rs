@@ -1,5 +1,7 @@
-//! The disk: its partitions, and the UKI in them.
+//! The disk: its partitions, what the firmware starts, and the slots with their UKIs.
 
+use super::signature::Signature;
+use super::slot::Slot;
 use crate::error::{Context, Error, Result};
 use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
 use osbuild_formats::fat;
@@ -20,6 +22,22 @@ pub struct Disk {
     pub table_is_sound: bool,
     /// Its partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,
+    /// What the firmware starts.
+    pub boot: Boot,
+    /// Its slots, in the order in which they are booted.
+    pub slots: Vec<Slot>,
+}
+
+/// The file that the firmware starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Boot {
+    /// Its path on the EFI system partition.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Who signed it; nobody for an unsigned one, and while nobody has looked.
+    pub signatures: Vec<Signature>,
 }
 
 /// One partition.
@@ -43,8 +61,17 @@ pub struct Partition {
     pub attributes: String,
 }
 
-/// The UKI's path and bytes.
-type Uki = (String, Vec<u8>);
+/// A disk, and of it what firmware verifies.
+pub(super) struct Found {
+    /// The disk.
+    pub disk: Disk,
+    /// What the firmware starts.
+    pub boot: Vec<u8>,
+    /// The name of the slot with the UKI.
+    pub slot: String,
+    /// The UKI.
+    pub uki: Vec<u8>,
+}
 
 /// The sector size of a disk with a partition table; none for a file that is no disk.
 pub(super) fn sector_size(file: &mut File) -> Option<u64> {
@@ -54,8 +81,8 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
     })
 }
 
-/// Reads the table, and the UKI on the EFI system partition.
-pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<(Disk, Uki)> {
+/// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A damaged UKI is given when there is no other.
+pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found> {
     let broken = || "the partition table is damaged".to_owned();
     let geometry = Geometry::new(sector_size, size).or_build(broken)?;
     let label = Label::read(file, geometry).or_build(broken)?;
@@ -63,9 +90,22 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<(Disk
     let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
     let esp = esp.ok_or_else(|| Error::build("the disk has no EFI system partition"))?;
-    let uki = boot_file(file, esp, size)?;
-    let table_is_sound = label.health() == Health::Sound;
-    Ok((Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_is_sound, partitions }, uki))
+    let program = boot_file(file, esp, size)?;
+    let (mut slots, mut whole, mut damaged) = (Vec::new(), None, None);
+    for slot in osbuild_slots::slots(table) {
+        let (found, uki) = Slot::read(file, &slot, sector_size);
+        let place = if found.fault.is_none() { &mut whole } else { &mut damaged };
+        if let Some(uki) = uki.filter(|_| found.is_bootable() && place.is_none()) {
+            *place = Some((found.name.clone(), uki));
+        }
+        slots.push(found);
+    }
+    let nothing = || slots.iter().fold(Error::build("no slot of the disk can be booted"), |error, slot| error.cause(slot));
+    let (slot, uki) = whole.or(damaged).ok_or_else(nothing)?;
+    let boot = Boot { path: program.path, size: program.bytes.len() as u64, signatures: Vec::new() };
+    let (table_is_sound, disk_guid) = (label.health() == Health::Sound, table.disk_guid.to_string());
+    let disk = Disk { sector_size, disk_guid, table_is_sound, partitions, boot, slots };
+    Ok(Found { disk, boot: program.bytes, slot, uki })
 }
 
 fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
@@ -85,7 +125,7 @@ fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partit
 }
 
 /// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
-fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Uki> {
+fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<fat::File<Vec<u8>>> {
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
         return Err(Error::build("the EFI system partition ends behind the disk"));
     }
@@ -96,6 +136,5 @@ fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<Uki> {
         let path = file.path.trim_start_matches('/').to_ascii_uppercase();
         path.starts_with("EFI/BOOT/BOOT") && path.ends_with(".EFI")
     });
-    let boot = boot.ok_or_else(|| Error::build("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))?;
-    Ok((boot.path, boot.bytes))
+    boot.ok_or_else(|| Error::build("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))
 }

@@ -5,12 +5,16 @@
 
 mod disk;
 mod root;
+mod signature;
+mod slot;
 mod text;
 mod uki;
 
-pub use disk::{Disk, Partition};
+pub use disk::{Boot, Disk, Partition};
 pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
-pub use uki::{Section, Signature, Uki};
+pub use signature::Signature;
+pub use slot::Slot;
+pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};
 use serde::Serialize;
@@ -55,8 +59,10 @@ pub(super) struct Opened {
     pub kind: Kind,
     size: u64,
     pub disk: Option<Disk>,
-    /// The UKI's path on the EFI system partition.
-    path: Option<String>,
+    /// What the firmware starts, of a disk.
+    pub boot: Option<Vec<u8>>,
+    /// The slot with the UKI, of a disk.
+    pub slot: Option<String>,
     /// The UKI, or an initramfs that came without one.
     pub bytes: Vec<u8>,
 }
@@ -66,15 +72,15 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     open(path)?.inspect()
 }
 
-/// Opens the file, and finds in it what firmware starts.
+/// Opens the file, and finds in it what firmware verifies.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let mut file =
         std::fs::File::open(path).map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
     // A block device has no length but this.
     let size = file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
     if let Some(sector_size) = disk::sector_size(&mut file) {
-        let (disk, (path, bytes)) = disk::read(&mut file, size, sector_size)?;
-        return Ok(Opened { kind: Kind::Image, size, disk: Some(disk), path: Some(path), bytes });
+        let disk::Found { disk, boot, slot, uki } = disk::read(&mut file, size, sector_size)?;
+        return Ok(Opened { kind: Kind::Image, size, disk: Some(disk), boot: Some(boot), slot: Some(slot), bytes: uki });
     }
     let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
     let kind = match bytes.get(..4) {
@@ -82,14 +88,17 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Kind::Initramfs,
         _ => return Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
     };
-    Ok(Opened { kind, size, disk: None, path: None, bytes })
+    Ok(Opened { kind, size, disk: None, boot: None, slot: None, bytes })
 }
 
 impl Opened {
     /// Reads all of it.
-    pub fn inspect(self) -> Result<Inspection> {
+    pub fn inspect(mut self) -> Result<Inspection> {
+        if let (Some(disk), Some(boot)) = (&mut self.disk, &self.boot) {
+            disk.boot.signatures = signature::signatures(boot)?;
+        }
         let (uki, initramfs) = match self.kind {
-            Kind::Image | Kind::Uki => uki::read(&self.bytes, self.path).map(|(uki, initramfs)| (Some(uki), initramfs))?,
+            Kind::Image | Kind::Uki => uki::read(&self.bytes, self.slot).map(|(uki, initramfs)| (Some(uki), initramfs))?,
             Kind::Initramfs => (None, &self.bytes[..]),
         };
         let (initramfs, root) = root::read(initramfs)?;

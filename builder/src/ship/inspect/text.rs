@@ -54,19 +54,25 @@ fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
         let (start, size) = (bytes(partition.start), bytes(partition.size));
         writeln!(f, "  {number} {name:8} {purpose:5} {size:>9} at {start:>9}  {}  {}", partition.guid, partition.attributes)?;
     }
-    Ok(())
+    writeln!(f, "\n{}, {}, starts a slot", disk.boot.path, bytes(disk.boot.size))?;
+    show_signatures(f, &disk.boot.signatures)?;
+    disk.slots.iter().try_for_each(|slot| writeln!(f, "  {slot}"))
 }
 
 fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
-    writeln!(f, "\nUKI{}, {}", uki.path.as_ref().map(|path| format!(" {path}")).unwrap_or_default(), bytes(uki.size))?;
+    writeln!(f, "\nUKI{}, {}", uki.slot.as_ref().map(|slot| format!(" of {slot}")).unwrap_or_default(), bytes(uki.size))?;
     for section in &uki.sections {
         writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
     }
     writeln!(f, "  command line: {}", uki.command_line)?;
-    if uki.signatures.is_empty() {
+    show_signatures(f, &uki.signatures)
+}
+
+fn show_signatures(f: &mut Formatter<'_>, signatures: &[Signature]) -> fmt::Result {
+    if signatures.is_empty() {
         return writeln!(f, "  not signed");
     }
-    for Signature { signer, certificate, until, intact } in &uki.signatures {
+    for Signature { signer, certificate, until, intact } in signatures {
         let certificate = certificate.as_ref().map(|sha256| format!(", certificate sha256:{sha256}")).unwrap_or_default();
         let until = until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
         writeln!(f, "  signed by {signer}{certificate}{until}{}", if *intact { "" } else { ", FOR OTHER BYTES" })?;

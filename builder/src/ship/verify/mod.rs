@@ -4,7 +4,7 @@ mod rebuilt;
 
 pub use rebuilt::Rebuilt;
 
-use super::inspect::{Kind, Opened, open};
+use super::inspect::{Kind, Opened, Slot, open};
 use crate::error::{Context, Error, Problem, Result};
 use crate::plan::Date;
 use osbuild_signatures::certificate::Certificate;
@@ -49,6 +49,18 @@ pub struct Check {
     pub found: String,
 }
 
+/// The names of the checks of one thing that is signed.
+struct Names {
+    signature: &'static str,
+    dates: &'static str,
+    revocation: &'static str,
+}
+
+/// Those of what the firmware starts from a disk.
+const BOOT: Names = Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
+/// Those of the UKI or the initramfs, with all that is in it.
+const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
+
 /// Looks at a file, and compares it with what was built again if that is there.
 ///
 /// # Errors
@@ -56,19 +68,15 @@ pub struct Check {
 pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
     let opened = open(path)?;
     let kind = opened.kind;
-    let mut checks: Vec<Check> = opened.disk.iter().map(|disk| table(disk.table_is_sound)).collect();
-    match signer(path, &opened, &judge.db)? {
-        Ok(certificate) => {
-            checks.push(Check::holds(
-                "signature",
-                format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint()),
-            ));
-            checks.push(dates(certificate, judge.day));
-        }
-        Err(error) => checks.push(Check::fails("signature", error.to_string())),
+    let mut checks = Vec::new();
+    if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
+        checks.extend([table(disk.table_is_sound), slots(&disk.slots)]);
+        checks.extend(judge.signature(BOOT, authenticode::verify(boot, &judge.db)));
+        checks.push(revoked(BOOT, boot, &judge.dbx));
     }
+    checks.extend(judge.signature(CONTENTS, signer(path, &opened, &judge.db)?));
     if kind != Kind::Initramfs {
-        checks.push(revoked(&opened.bytes, &judge.dbx));
+        checks.push(revoked(CONTENTS, &opened.bytes, &judge.dbx));
     }
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
@@ -108,29 +116,49 @@ fn table(is_sound: bool) -> Check {
     }
 }
 
-fn dates(certificate: &Certificate, day: Date) -> Check {
+/// What is booted must be what its header speaks of: without Secure Boot nothing else looks.
+fn slots(slots: &[Slot]) -> Check {
+    match slots.iter().find(|slot| slot.is_bootable() && slot.fault.is_some()) {
+        Some(slot) => Check::fails("slots", slot.to_string()),
+        None => Check::holds("slots", "each that is booted holds what its header speaks of".to_owned()),
+    }
+}
+
+impl Judge {
+    /// Judges who signed something.
+    fn signature(&self, names: Names, by: std::result::Result<&Certificate, osbuild_signatures::Error>) -> Vec<Check> {
+        let certificate = match by {
+            Ok(certificate) => certificate,
+            Err(error) => return vec![Check::fails(names.signature, error.to_string())],
+        };
+        let found = format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
+        vec![Check::holds(names.signature, found), dates(names.dates, certificate, self.day)]
+    }
+}
+
+fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
     let [since, until] = [certificate.not_before(), certificate.not_after()].map(Date::from_unix);
     match (day < since, until < day) {
-        (true, _) => Check::fails("dates", format!("the certificate is valid from {since}, and this is {day}")),
-        (_, true) => Check::fails("dates", format!("the certificate has expired on {until}")),
-        _ => Check::holds("dates", format!("the certificate is valid until {until}")),
+        (true, _) => Check::fails(name, format!("the certificate is valid from {since}, and this is {day}")),
+        (_, true) => Check::fails(name, format!("the certificate has expired on {until}")),
+        _ => Check::holds(name, format!("the certificate is valid until {until}")),
     }
 }
 
 /// Firmware refuses an image if its digest or any of its signers is revoked.
-fn revoked(uki: &[u8], dbx: &[Listed]) -> Check {
+fn revoked(names: Names, program: &[u8], dbx: &[Listed]) -> Check {
     let is = |listed: &&Listed| match listed {
-        Listed::Image(digest) => authenticode::digest(uki).is_ok_and(|found| found == *digest),
+        Listed::Image(digest) => authenticode::digest(program).is_ok_and(|found| found == *digest),
         Listed::Certificate(certificate) => {
-            authenticode::signatures(uki).is_ok_and(|all| all.iter().any(|signature| signature.is_by(certificate)))
+            authenticode::signatures(program).is_ok_and(|all| all.iter().any(|signature| signature.is_by(certificate)))
         }
     };
     match dbx.iter().find(is) {
-        Some(Listed::Image(_)) => Check::fails("revocation", "the image is revoked".to_owned()),
+        Some(Listed::Image(_)) => Check::fails(names.revocation, "the image is revoked".to_owned()),
         Some(Listed::Certificate(certificate)) => {
-            Check::fails("revocation", format!("it has a signature by `{}`, which is revoked", certificate.name()))
+            Check::fails(names.revocation, format!("it has a signature by `{}`, which is revoked", certificate.name()))
         }
-        None => Check::holds("revocation", format!("it is none of {} that are revoked", dbx.len())),
+        None => Check::holds(names.revocation, format!("it is none of {} that are revoked", dbx.len())),
     }
 }
 

@@ -4,6 +4,7 @@ use super::Check;
 use crate::error::Result;
 use crate::produce::disk::OnDisk;
 use crate::ship::inspect::{Disk, Kind, Opened, open};
+use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::pe::{self, Image};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -33,31 +34,45 @@ impl Rebuilt {
     /// One of both cannot be read.
     pub(super) fn compare(&self, path: &Path, opened: &Opened) -> Result<Vec<Check>> {
         let read = |path: &Path| std::fs::read(path).at("read", path);
-        let differs = match opened.kind {
-            Kind::Initramfs => (opened.bytes != read(&self.initramfs)?).then(|| vec!["the initramfs".to_owned()]),
-            Kind::Image | Kind::Uki => parts_that_differ(&opened.bytes, &read(&self.uki)?),
-        };
-        let recipe = &self.recipe;
-        let mut checks = vec![match differs {
-            None => Check::holds("rebuild", format!("without its signatures, it is what `{recipe}` gives, byte for byte")),
-            Some(parts) => Check::fails("rebuild", format!("it is not what `{recipe}` gives: {} differ", parts.join(", "))),
-        }];
-        if let Some(disk) = &opened.disk {
-            checks.push(self.compare_disk(path, disk)?);
-        }
-        Ok(checks)
+        Ok(match (opened.kind, &opened.disk, &opened.boot) {
+            (Kind::Image, Some(disk), Some(boot)) => {
+                let other = open(&self.image)?;
+                let boot = parts_that_differ(boot, other.boot.as_deref().unwrap_or_default());
+                let uki = parts_that_differ(&opened.bytes, &other.bytes);
+                vec![self.check("boot rebuild", boot), self.check("rebuild", uki), self.compare_disk(path, opened, disk, &other)?]
+            }
+            (Kind::Initramfs, ..) => {
+                let differs = opened.bytes != read(&self.initramfs)?;
+                vec![self.check("rebuild", differs.then(|| vec!["the initramfs".to_owned()]))]
+            }
+            _ => vec![self.check("rebuild", parts_that_differ(&opened.bytes, &read(&self.uki)?))],
+        })
     }
 
-    /// All of a disk but its EFI system partition, of which what firmware starts was compared already.
-    fn compare_disk(&self, path: &Path, disk: &Disk) -> Result<Check> {
-        let (recipe, other) = (&self.recipe, open(&self.image)?);
-        if other.disk.as_ref().is_none_or(|other| other.disk_guid != disk.disk_guid) {
+    fn check(&self, name: &'static str, differs: Option<Vec<String>>) -> Check {
+        let recipe = &self.recipe;
+        match differs {
+            None => Check::holds(name, format!("without its signatures, it is what `{recipe}` gives, byte for byte")),
+            Some(parts) => Check::fails(name, format!("it is not what `{recipe}` gives: {} differ", parts.join(", "))),
+        }
+    }
+
+    /// All of a disk but its EFI system partition and the UKI in its slot, of which what firmware verifies was compared already.
+    fn compare_disk(&self, path: &Path, opened: &Opened, disk: &Disk, other: &Opened) -> Result<Check> {
+        let recipe = &self.recipe;
+        let Some(other) = other.disk.as_ref().filter(|other| other.disk_guid == disk.disk_guid) else {
             let aside = "set aside: the disk has identifiers of its own, so table and DATA belong to its node";
             return Ok(Check::holds("disk", aside.to_owned()));
+        };
+        let name = opened.slot.as_deref().unwrap_or_default();
+        let version = |disk: &Disk| disk.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.version.clone());
+        if version(disk) != version(other) {
+            return Ok(Check::fails(
+                "disk",
+                format!("it is not what `{recipe}` gives: the header of {name} has another version"),
+            ));
         }
-        let esp = disk.partitions.iter().find(|partition| partition.purpose == "esp");
-        let (start, end) = esp.map_or((0, 0), |esp| (esp.start, esp.start + esp.size));
-        for range in [0..start, end..u64::MAX] {
+        for range in to_compare(disk, name, opened.bytes.len() as u64) {
             if let Some(at) = first_difference(path, &self.image, range)? {
                 let inside = disk.partitions.iter().find(|one| (one.start..one.start + one.size).contains(&at));
                 let place = inside.map_or("the partition table", |partition| &partition.name);
@@ -68,14 +83,33 @@ impl Rebuilt {
     }
 }
 
-/// The parts of two UKIs that are not the same, once the signatures are removed; none if all are.
+/// A disk without its EFI system partition and without a UKI of `length` bytes in the slot `name`, whose header has the UKI's digest.
+fn to_compare(disk: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
+    let mut aside: Vec<Range<u64>> = Vec::new();
+    for partition in &disk.partitions {
+        let size = match () {
+            () if partition.purpose == "esp" => partition.size,
+            () if partition.name == name => HEADER_SIZE + length,
+            () => continue,
+        };
+        aside.push(partition.start..partition.start + size);
+    }
+    aside.sort_by_key(|range| range.start);
+    let starts = [0].into_iter().chain(aside.iter().map(|range| range.end));
+    let ends = aside.iter().map(|range| range.start).chain([u64::MAX]);
+    starts.zip(ends).map(|(start, end)| start..end).collect()
+}
+
+/// The parts of two PE images that are not the same, once the signatures are removed; none if all are.
 fn parts_that_differ(signed: &[u8], rebuilt: &[u8]) -> Option<Vec<String>> {
-    let mut plain = signed.to_vec();
-    let detached = pe::detach(&mut plain);
+    let [mut plain, mut rebuilt] = [signed, rebuilt].map(<[u8]>::to_vec);
+    let detached = pe::detach(&mut plain).and_then(|()| pe::detach(&mut rebuilt));
     if detached.is_ok() && plain == rebuilt {
         return None;
     }
-    let (Ok(one), Ok(other)) = (Image::parse(&plain), Image::parse(rebuilt)) else { return Some(vec!["the headers".to_owned()]) };
+    let (Ok(one), Ok(other)) = (Image::parse(&plain), Image::parse(&rebuilt)) else {
+        return Some(vec!["the headers".to_owned()]);
+    };
     let names = one.sections.iter().chain(&other.sections).map(|section| section.name.as_str());
     let mut names: Vec<&str> = names
         .filter(|name| one.section(name).map(|section| section.data()) != other.section(name).map(|section| section.data()))

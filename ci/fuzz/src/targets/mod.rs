@@ -20,6 +20,7 @@ mod package;
 mod pe;
 mod recipe;
 mod signature;
+mod slot;
 mod sources;
 mod variables;
 
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     cpio::TARGET,
     erofs::TARGET,
     pe::TARGET,
+    slot::TARGET,
     signature::TARGET,
     variables::TARGET,
     doors::TARGET,

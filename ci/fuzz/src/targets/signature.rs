@@ -47,7 +47,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let signer = keys.signer(Role::Db).expect("they were made");
     let image = Signed::by(&signer, EfiProgram(super::pe::image())).expect("the image can be signed").into_inner().0;
     let inside = pe::certificates(&image).expect("it was signed")[0].to_vec();
-    let beside = Signed::by(&signer, Beside::of(CONTENT)).expect("bytes can be signed").into_inner().into_signature();
+    let beside = Signed::by(&signer, Beside::of(CONTENT)).expect("bytes can be signed").into_inner().signature().to_vec();
     let certificate = keys.certificate(Role::Db).expect("it was made");
     vec![inside, beside, certificate.der().to_vec()]
 }

@@ -1,9 +1,11 @@
-//! `init gate NODE-NAME`: ends well when the kubelet is healthy and every declared pod runs.
+//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs; `init trial NODE-NAME` when it has been so
+//! for a while.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use osbuild_abi::cmdline::{GATE_HOLD, value};
 use osbuild_abi::paths::POD_LIST;
 use osbuild_abi::pods::{self, DeclaredPod};
 
@@ -22,22 +24,37 @@ const FIRST_WORD: Duration = Duration::from_secs(30);
 /// The longest time between two reports.
 const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
-/// Waits for as long as it takes, and says now and then what is missing.
-pub async fn wait(node_name: &str) -> Outcome {
+/// Waits until the gate has been open without a break for as long as the command line says.
+pub async fn hold(node_name: &str) -> Outcome {
+    let line = std::fs::read_to_string("/proc/cmdline").explain("read /proc/cmdline")?;
+    let seconds = value(&line, GATE_HOLD).and_then(|text| text.parse().ok());
+    let seconds = seconds.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
+    wait(node_name, Duration::from_secs(seconds)).await
+}
+
+/// Waits until the gate has been open for so long, and says now and then what is missing.
+pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
     let list = std::fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
     let declared: Vec<DeclaredPod> = pods::parse(&list).collect();
     let mut containerd = Connection::open().await?;
     let mut silence = FIRST_WORD;
     let mut last_word = Instant::now();
-    while let Err(missing) = look(&mut containerd, &declared, node_name).await {
-        if last_word.elapsed() >= silence {
-            println!("not ready: {missing}");
-            last_word = Instant::now();
-            silence = (silence * 2).min(LONGEST_SILENCE);
+    let mut open_since = None;
+    loop {
+        match look(&mut containerd, &declared, node_name).await {
+            Ok(()) if open_since.get_or_insert_with(Instant::now).elapsed() >= hold => return Ok(()),
+            Ok(()) => {}
+            Err(missing) => {
+                open_since = None;
+                if last_word.elapsed() >= silence {
+                    println!("not ready: {missing}");
+                    last_word = Instant::now();
+                    silence = (silence * 2).min(LONGEST_SILENCE);
+                }
+            }
         }
         tokio::time::sleep(INTERVAL).await;
     }
-    Ok(())
 }
 
 /// Returns whether the node is ready, and if not, why. Pods are looked at first: as long as one is missing the kubelet is not bothered.

@@ -9,6 +9,7 @@ mod load;
 mod stop;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::failure::{Explain, Failure, Outcome};
 
@@ -20,7 +21,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         [crate::images::NAME] => block_on(load::images()),
-        [crate::gate::NAME, node_name] => block_on(gate::wait(node_name)),
+        [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
+        [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
         [STOP_PODS] => block_on(stop::pods()),
         _ => return refuse(),
     };
@@ -36,7 +38,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 /// Says what the program is for, to somebody who started it by hand.
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
-    eprintln!("hint: its children are `init images`, `init gate NODE-NAME` and `init {STOP_PODS}`");
+    eprintln!("hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME` and `init {STOP_PODS}`");
     ExitCode::from(2)
 }
 

@@ -1,0 +1,168 @@
+//! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
+
+mod disk;
+
+use crate::check::Verdict;
+use crate::site::Site;
+use disk::{A, B, Disk};
+use osbuild::error::{Error, Problem, Result};
+use osbuild::ship::node::Node;
+use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
+use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_slots::State;
+use std::time::Duration;
+
+/// How long the firmware, the kernel and the node may take for what is waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How long a machine that stopped is listened to.
+const STILL: Duration = Duration::from_secs(5);
+
+/// A slot that was a good node once, and one that was so but has a rival that comes first.
+const GOOD: State = State { priority: 2, tries: 0, successful: true };
+const SECOND: State = State { priority: 1, ..GOOD };
+/// A slot with one try left, and without one.
+const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };
+const SPENT: State = State { tries: 0, ..LAST_TRY };
+
+/// Bytes of the copy of the partition table at the end of the disk.
+const BACKUP: u64 = 33 * 512;
+
+/// What is claimed, by name. Each but the first sets up what it needs, and gives what is worth telling.
+type Claim = (&'static str, fn(&Disk) -> Result<String>);
+
+const CLAIMS: &[Claim] = &[
+    ("a new node boots through slotboot, and its slot becomes a good one", becomes_good),
+    ("a slot without tries leads to the other one, even by a damaged partition table", without_tries),
+    ("a flipped bit in a UKI leads to the other slot, even without the partition table's backup", flipped_bit),
+    ("copies of the partition table that differ are made equal", differing_tables),
+    ("a kernel that panics comes back to the other slot", panic),
+    ("a slot that is not good by its deadline comes back to the other one", deadline),
+    ("without a slot slotboot says why and stands still", no_slot),
+];
+
+/// Tries every claim.
+pub fn a_bad_slot_never_ends_the_node(site: &Site) -> Result<Verdict> {
+    let disk = Disk::new(site)?;
+    let mut verdict = Verdict::default();
+    let mut said = Vec::new();
+    for (name, claim) in CLAIMS {
+        match claim(&disk) {
+            Ok(words) => {
+                verdict.passed += 1;
+                said.extend(Some(words).filter(|words| !words.is_empty()));
+            }
+            Err(error) => {
+                verdict.problems.push(Problem::new(format!("not so: {name}")));
+                verdict.problems.extend(error.problems);
+            }
+        }
+    }
+    verdict.said = said.join(", ");
+    Ok(verdict)
+}
+
+fn becomes_good(disk: &Disk) -> Result<String> {
+    let mut node = disk.boot()?;
+    let took = node.hear(SLOTBOOT_TOOK, PATIENCE)?;
+    node.hear(SLOT_GOOD, PATIENCE)?;
+    node.power_off()?;
+    disk.is(A, State { priority: 1, tries: 0, successful: true })?;
+    Ok(took.trim_start_matches(SLOTBOOT).to_owned())
+}
+
+fn without_tries(disk: &Disk) -> Result<String> {
+    disk.fill(B, "")?;
+    disk.set(A, SPENT)?;
+    disk.set(B, SECOND)?;
+    // The header, and the first entries behind it. Some firmwares repair that, and slotboot where they do not.
+    disk.write(512, &[0; 1024])?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "passed over SLOT-A: it has no tries left"])?;
+    hears(&mut node, SLOT, &["SLOT-B", "passed over SLOT-A: it has no tries left"])?;
+    node.power_off()?;
+    disk.is_sound()?;
+    disk.is(A, SPENT)?;
+    Ok(String::new())
+}
+
+fn flipped_bit(disk: &Disk) -> Result<String> {
+    disk.set(A, GOOD)?;
+    disk.set(B, SECOND)?;
+    let byte = disk.start(A)? + HEADER_SIZE + (20 << 20);
+    disk.flip(byte)?;
+    disk.flip(disk.size()? - 512)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "passed over SLOT-A: the firmware refuses it"])?;
+    node.power_off()?;
+    disk.is_sound()?;
+    disk.is(A, GOOD)?;
+    disk.flip(byte)?;
+    Ok(String::new())
+}
+
+fn differing_tables(disk: &Disk) -> Result<String> {
+    let end = disk.size()? - BACKUP;
+    let before = disk.read(end, BACKUP)?;
+    disk.set(A, GOOD)?;
+    disk.set(B, State::EMPTY)?;
+    disk.write(end, &before)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT, &["the partition table is repaired: its copies differed"])?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A", "good"])?;
+    node.power_off()?;
+    disk.is_sound()?;
+    disk.is(B, State::EMPTY)?;
+    Ok(String::new())
+}
+
+fn panic(disk: &Disk) -> Result<String> {
+    // The kernel finds neither a program to run nor a root, and waits one second instead of ten.
+    disk.fill(B, "rdinit=/nothing panic=1")?;
+    disk.set(A, GOOD)?;
+    disk.set(B, LAST_TRY)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "on trial, tries left: 0"])?;
+    node.hear("Kernel panic", PATIENCE)?;
+    comes_back(disk, node)
+}
+
+fn deadline(disk: &Disk) -> Result<String> {
+    disk.fill(B, "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=20")?;
+    disk.set(A, GOOD)?;
+    disk.set(B, LAST_TRY)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOT, &["SLOT-B", "on trial, tries left: 0"])?;
+    node.hear(SLOT_LATE, PATIENCE)?;
+    comes_back(disk, node)
+}
+
+fn no_slot(disk: &Disk) -> Result<String> {
+    disk.set(A, SPENT)?;
+    disk.set(B, State::EMPTY)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STOPPED, &["SLOT-A: it has no tries left", "SLOT-B: it is not to be booted"])?;
+    match node.hear(SLOTBOOT, STILL) {
+        Ok(line) => Err(Error::build("slotboot stopped and goes on").cause(line)),
+        Err(_) => node.power_off().map(|()| String::new()),
+    }
+}
+
+/// The machine restarts by itself, from the other slot.
+fn comes_back(disk: &Disk, mut node: Node) -> Result<String> {
+    hears(&mut node, SLOT, &["SLOT-A", "passed over SLOT-B: it has no tries left"])?;
+    node.power_off()?;
+    disk.is(B, SPENT)?;
+    disk.is(A, GOOD)?;
+    disk.is_sound()?;
+    Ok(String::new())
+}
+
+/// Waits for a line with this phrase, which has to have all of the words.
+fn hears(node: &mut Node, phrase: &str, words: &[&str]) -> Result<()> {
+    let line = node.hear(phrase, PATIENCE)?;
+    match words.iter().find(|word| !line.contains(**word)) {
+        Some(word) => Err(Error::build(format!("a line lacks `{word}`")).cause(line)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,60 @@
+//! The trial of a slot that has not been a good node before: the gate has to hold for a while, and before a deadline.
+
+use std::time::Duration;
+
+use osbuild_abi::cmdline::{GATE_DEADLINE, value};
+use osbuild_abi::console::SLOT_LATE;
+use osbuild_abi::paths::INIT;
+
+use crate::failure::Outcome;
+use crate::node::Node;
+use crate::process::Life;
+use crate::shutdown::End;
+use crate::slot;
+use crate::uptime::uptime;
+
+/// The name of the job and of the subcommand.
+pub const NAME: &str = "trial";
+
+/// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
+/// node stays, and may still become a good one.
+pub fn begin(node: &mut Node) -> Outcome {
+    let Some(running) = &node.slot else { return Ok(()) };
+    if !running.is_on_trial()? {
+        return Ok(());
+    }
+    node.on_trial = true;
+    let seconds = value(&node.command_line, GATE_DEADLINE).and_then(|text| text.parse().ok());
+    node.deadline = seconds.filter(|_| running.has_other().unwrap_or(false)).map(Duration::from_secs);
+    Ok(())
+}
+
+/// Starts the job that ends well when the gate has held for long enough.
+pub fn hold(node: &mut Node) {
+    if !node.on_trial {
+        return;
+    }
+    if let Err(failure) = node.run(NAME, Life::Job, |node_name| [INIT, NAME, node_name].map(str::to_owned).to_vec()) {
+        node.console.say(NAME, failure);
+    }
+}
+
+/// Notes that the gate has held: the slot is a good one.
+pub fn passed(node: &mut Node) {
+    node.deadline = None;
+    node.on_trial = false;
+    // The slot stays on trial then, and has as many tries more as its state says.
+    if let Err(failure) = slot::mark_good(node) {
+        node.console.say(NAME, failure);
+    }
+}
+
+/// Goes back to the other slot when the deadline has passed.
+pub fn watch(node: &mut Node) {
+    if node.end.is_none() && node.deadline.is_some_and(|deadline| uptime() >= deadline) {
+        node.deadline = None;
+        let name = node.slot.as_ref().map_or("", |running| running.booted.slot);
+        node.console.line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
+        node.end = Some(End::Reboot);
+    }
+}

@@ -1,0 +1,62 @@
+//! How long things take, by the processor's own counter: the firmware has no clock that is fine enough.
+
+use core::time::Duration;
+
+/// A clock.
+#[derive(Clone, Copy)]
+pub struct Clock {
+    started: u64,
+    /// How often the counter counts in a second.
+    frequency: u64,
+}
+
+impl Clock {
+    /// A clock that runs from now.
+    pub fn start() -> Clock {
+        let started = counter();
+        Clock { started, frequency: frequency().max(1) }
+    }
+
+    /// The time since it was started.
+    pub fn elapsed(&self) -> Duration {
+        let ticks = u128::from(counter().saturating_sub(self.started));
+        Duration::from_nanos((ticks * 1_000_000_000 / u128::from(self.frequency)) as u64)
+    }
+}
+
+/// The counter.
+#[cfg(target_arch = "x86_64")]
+fn counter() -> u64 {
+    // SAFETY: every 64-bit x86 processor has this counter, and reading it changes nothing.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Compared with the firmware's idea of a millisecond, as not every processor says how fast it counts. A virtual machine may be held up
+/// in between, so the shortest of some counts.
+#[cfg(target_arch = "x86_64")]
+fn frequency() -> u64 {
+    let count = || {
+        let start = counter();
+        uefi::boot::stall(Duration::from_millis(1));
+        counter() - start
+    };
+    (0..8).map(|_| count()).min().unwrap_or_default() * 1000
+}
+
+/// The counter.
+#[cfg(target_arch = "aarch64")]
+fn counter() -> u64 {
+    let count: u64;
+    // SAFETY: the generic timer's counter can be read at every level that runs UEFI programs, and reading it changes nothing.
+    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack)) };
+    count
+}
+
+/// The processor says it.
+#[cfg(target_arch = "aarch64")]
+fn frequency() -> u64 {
+    let frequency: u64;
+    // SAFETY: as for the counter itself.
+    unsafe { core::arch::asm!("mrs {}, cntfrq_el0", out(reg) frequency, options(nomem, nostack)) };
+    frequency
+}

@@ -1,0 +1,132 @@
+//! The machine as the firmware gives it to us.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::time::Duration;
+
+use osbuild_abi::console::{SLOTBOOT_STARTS, SLOTBOOT_TOOK};
+use osbuild_abi::slot::{VARIABLE, VENDOR};
+use osbuild_formats::gpt::{Geometry, Source, Write};
+use osbuild_slots::{Booted, Header, Machine, Slot};
+use sha2::{Digest, Sha256};
+use uefi::boot::{self, LoadImageSource};
+use uefi::runtime::{self, VariableAttributes, VariableVendor};
+use uefi::{CStr16, CString16, Guid, Handle, cstr16, println};
+
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::memory::Pages;
+use crate::{WATCHDOG, say, watch};
+
+/// The machine, with the times that are not this program's own.
+pub struct Firmware {
+    disk: Disk,
+    clock: Clock,
+    hashing: Duration,
+    loading: Duration,
+    verifies: bool,
+}
+
+impl Firmware {
+    /// A machine that boots from this disk. The clock was started with this program.
+    pub fn new(disk: Disk, clock: Clock) -> Firmware {
+        let verifies = is_one(cstr16!("SecureBoot")) && !is_one(cstr16!("SetupMode"));
+        Firmware { disk, clock, hashing: Duration::ZERO, loading: Duration::ZERO, verifies }
+    }
+
+    /// Has the firmware load and, where it does that, verify a UKI. It finds no load options, and no file system beside it.
+    fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Handle, String> {
+        let path = self.disk.path_of(slot)?;
+        let before = self.clock.elapsed();
+        let source = LoadImageSource::FromBuffer { buffer: uki, file_path: Some(&path) };
+        let loaded = boot::load_image(boot::image_handle(), source);
+        self.loading += self.clock.elapsed() - before;
+        loaded.map_err(|error| format!("the firmware refuses it: {}", error.status()))
+    }
+
+    fn tell_time(&self) {
+        let own = self.clock.elapsed().saturating_sub(self.hashing + self.loading);
+        let [own, hashing, loading] = [own, self.hashing, self.loading].map(seconds);
+        println!("{SLOTBOOT_TOOK}{own} s, to hash {hashing} s, the firmware to load {loading} s");
+    }
+}
+
+impl Source for Firmware {
+    type Error = uefi::Error;
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> uefi::Result {
+        self.disk.read_at(offset, bytes)
+    }
+}
+
+impl Machine for Firmware {
+    type Memory = Pages;
+
+    fn memory(&mut self, size: usize) -> Option<Pages> {
+        Pages::new(size)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.disk.geometry()
+    }
+
+    fn write(&mut self, write: &Write) -> uefi::Result {
+        self.disk.write(write)
+    }
+
+    fn verifies(&self) -> bool {
+        self.verifies
+    }
+
+    fn sha256(&mut self, bytes: &[u8]) -> [u8; 32] {
+        let before = self.clock.elapsed();
+        let digest = Sha256::digest(bytes).into();
+        self.hashing += self.clock.elapsed() - before;
+        digest
+    }
+
+    fn say(&mut self, line: &str) {
+        say(line);
+    }
+
+    fn start(&mut self, slot: &Slot, header: &Header, memory: Pages, booted: &Booted) -> String {
+        // The firmware makes its own copy, and the kernel takes the room of this one as it is: to give it back before would only take time.
+        let image = match self.load(slot, &memory.as_ref()[..header.length as usize]) {
+            Ok(image) => image,
+            Err(why) => return why,
+        };
+        if let Err(error) = tell(booted) {
+            say(format_args!("the node will not know its slot: {error}"));
+        }
+        println!("{SLOTBOOT_STARTS}{} {}: {}", slot.name, header.version, booted.why);
+        self.tell_time();
+        watch(WATCHDOG);
+        match boot::start_image(image) {
+            Ok(()) => "it came back".to_string(),
+            Err(error) => format!("it came back: {}", error.status()),
+        }
+    }
+}
+
+/// Seconds with three decimals.
+fn seconds(time: Duration) -> String {
+    format!("{}.{:03}", time.as_secs(), time.subsec_millis())
+}
+
+/// Leaves word for `init` in a variable that lasts as long as the machine runs.
+fn tell(booted: &Booted) -> Result<(), String> {
+    let name = CString16::try_from(VARIABLE).map_err(|error| error.to_string())?;
+    let vendor = Guid::try_parse(VENDOR).map_err(|error| error.to_string())?;
+    // One that persists would stay as it is, and `init` would not believe it.
+    let _ = runtime::delete_variable(&name, &VariableVendor(vendor));
+    let attributes = VariableAttributes::BOOTSERVICE_ACCESS | VariableAttributes::RUNTIME_ACCESS;
+    let set = runtime::set_variable(&name, &VariableVendor(vendor), attributes, booted.to_string().as_bytes());
+    set.map_err(|error| error.to_string())
+}
+
+/// Whether a global variable of one byte is 1.
+fn is_one(name: &CStr16) -> bool {
+    let mut byte = [0];
+    let found = runtime::get_variable(name, &VariableVendor::GLOBAL_VARIABLE, &mut byte);
+    found.is_ok_and(|(bytes, _)| *bytes == [1])
+}

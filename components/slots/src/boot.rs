@@ -1,0 +1,164 @@
+//! All that slotboot does, on any machine: repair the partition table, take the best slot, spend a try, load it, start it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_formats::gpt::{self, Geometry, Health, Label, Source, Write};
+
+use crate::{Booted, Header, Mark, Slot, mark, slots};
+
+/// The machine that is booted, and of it the one disk that the program was loaded from.
+pub trait Machine: Source {
+    /// Memory that a UKI is read into.
+    type Memory: AsRef<[u8]> + AsMut<[u8]>;
+
+    /// So many bytes of memory, whatever is in them; none if the machine has not got that much.
+    fn memory(&mut self, size: usize) -> Option<Self::Memory>;
+
+    /// Sector size and size of the disk.
+    fn geometry(&self) -> Geometry;
+
+    /// Writes to the disk, and comes back when that is on the medium.
+    fn write(&mut self, write: &Write) -> Result<(), Self::Error>;
+
+    /// Whether the firmware refuses what is not signed, so that a slot's bytes need no other check.
+    fn verifies(&self) -> bool;
+
+    /// The SHA-256 of these bytes.
+    fn sha256(&mut self, bytes: &[u8]) -> [u8; 32];
+
+    /// Shows a line to whoever watches.
+    fn say(&mut self, line: &str);
+
+    /// Starts the UKI at the start of `memory`, and tells it `booted`. Comes back only when that did not work, with the reason.
+    fn start(&mut self, slot: &Slot, header: &Header, memory: Self::Memory, booted: &Booted) -> String;
+}
+
+/// Why nothing was started.
+#[derive(Debug)]
+pub enum Stop {
+    /// Neither copy of the partition table can be read.
+    NoTable(gpt::Error),
+    /// No slot could be started: for each a sentence that says why.
+    NoSlot(Vec<String>),
+}
+
+/// Boots the machine. Comes back only when nothing on the disk can be started.
+pub fn boot<M: Machine>(machine: &mut M) -> Stop {
+    let geometry = machine.geometry();
+    let label = match Label::read(machine, geometry) {
+        Ok(label) => label,
+        Err(error) => return Stop::NoTable(error),
+    };
+    repair(machine, &label);
+    let mut passed = Vec::new();
+    for slot in slots(label.table()) {
+        let booted = Booted { disk: label.table().disk_guid, slot: slot.name, why: why(&slot, &passed) };
+        let why = attempt(machine, &slot, &booted);
+        let line = format!("{}: {why}", slot.name);
+        machine.say(&line);
+        passed.push(line);
+    }
+    Stop::NoSlot(passed)
+}
+
+/// Makes both copies of the table good. A disk that cannot be repaired may still boot.
+fn repair(machine: &mut impl Machine, label: &Label) {
+    let found = match label.health() {
+        Health::Sound => return,
+        Health::Differ => "its copies differed",
+        Health::PrimaryBroken => "its primary copy was damaged",
+        Health::BackupBroken => "its backup was damaged or not at the end of the disk",
+    };
+    let writes = label.change_to(label.table()).map_err(|error| error.to_string());
+    let line = match writes.and_then(|writes| write_all(machine, &writes)) {
+        Ok(()) => format!("the partition table is repaired: {found}"),
+        Err(why) => format!("the partition table cannot be repaired: {found}: {why}"),
+    };
+    machine.say(&line);
+}
+
+/// Tries to start a slot, and comes back with the reason why that did not work.
+fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
+    match spend(machine, slot).and_then(|()| load(machine, slot)) {
+        Ok((header, memory)) => machine.start(slot, &header, memory, booted),
+        Err(why) => why,
+    }
+}
+
+/// Spends a try, so that it is spent whatever comes of it.
+fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
+    match slot.state {
+        state if state.priority == 0 => return Err("it is not to be booted".to_string()),
+        state if !state.is_bootable() => return Err("it has no tries left".to_string()),
+        _ => {}
+    }
+    let geometry = machine.geometry();
+    let label = Label::read(machine, geometry).map_err(|error| error.to_string())?;
+    let table = mark(label.table(), slot.name, Mark::Started).ok_or("it is gone from the partition table")?;
+    if table == *label.table() {
+        return Ok(());
+    }
+    let writes = label.change_to(&table).map_err(|error| error.to_string())?;
+    // A slot whose tries cannot be counted could fail for ever.
+    write_all(machine, &writes).map_err(|why| format!("its try cannot be counted: {why}"))
+}
+
+/// Reads header and UKI, and checks them as far as the firmware does not.
+fn load<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
+    let sector_size = machine.geometry().sector_size();
+    let start = slot.first * sector_size;
+    let mut bytes = vec![0; HEADER_SIZE as usize];
+    read(machine, start, &mut bytes)?;
+    let header = Header::parse(&bytes).map_err(|error| error.to_string())?;
+    let room = (slot.sectors * sector_size).saturating_sub(HEADER_SIZE);
+    if header.length == 0 || header.length > room {
+        return Err(format!("its header speaks of {} bytes, and there is room for {room}", header.length));
+    }
+    let size = header.length.next_multiple_of(sector_size) as usize;
+    let mut memory = machine.memory(size).ok_or_else(|| format!("there is no memory for its {size} bytes"))?;
+    read(machine, start + HEADER_SIZE, memory.as_mut())?;
+    if !machine.verifies() && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256 {
+        return Err("its bytes are not those that its header speaks of".to_string());
+    }
+    Ok((header, memory))
+}
+
+/// Why this slot is started, for whoever reads the console or asks the node. `passed` are the slots that would have been better.
+fn why(slot: &Slot, passed: &[String]) -> String {
+    let state = match slot.state {
+        state if state.successful => "good".to_string(),
+        state => format!("on trial, tries left: {}", state.tries.saturating_sub(1)),
+    };
+    if passed.is_empty() { state } else { format!("{state}; passed over {}", passed.join("; ")) }
+}
+
+fn write_all<M: Machine>(machine: &mut M, writes: &[Write]) -> Result<(), String> {
+    writes.iter().try_for_each(|write| machine.write(write)).map_err(text)
+}
+
+fn read<M: Machine>(machine: &mut M, offset: u64, bytes: &mut [u8]) -> Result<(), String> {
+    machine.read_at(offset, bytes).map_err(text)
+}
+
+fn text(error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> String {
+    error.into().to_string()
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoTable(error) => write!(f, "the disk has no partition table: {error}"),
+            Self::NoSlot(passed) if passed.is_empty() => f.write_str("the disk has no slots"),
+            Self::NoSlot(passed) => write!(f, "no slot can be booted: {}", passed.join("; ")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
