@@ -7,6 +7,7 @@ use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
 use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild_abi::console::SLOT_GOOD;
 
 /// The recipe with the probe.
 pub const PROBE: &str = "probe";
@@ -62,7 +63,9 @@ pub fn facts(site: &Site, name: &str, flags: &[&str]) -> Result<String> {
     let port = free_port()?;
     let forward = format!("{port}:{PORT}");
     let flags = [&["--forward", &forward], flags].concat();
-    let _node = Node::boot(site, name, PROBE, &flags)?;
+    let mut node = Node::boot(site, name, PROBE, &flags)?;
+    // Until then the gate is one more process.
+    node.until(SLOT_GOOD)?;
     ask(port)
 }
 

@@ -25,8 +25,8 @@ const KERNEL: &str = "UEFI Secure Boot is enabled";
 const REFUSED: &str = "Secure Boot: the image has no signature that the firmware trusts";
 
 /// The headers and the table of signatures, as parts in which a bit is flipped.
-pub const HEADERS: &str = "headers";
-pub const SIGNATURE: &str = "signature";
+const HEADERS: &str = "headers";
+const SIGNATURE: &str = "signature";
 
 /// What the firmware did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
