@@ -10,6 +10,7 @@ use osbuild_formats::pe;
 /// Folders that only the sandbox or a build machine has. They are named so closely because programs speak of a `/build/` and a `/home/`
 /// that are none of ours: `/lib/modules/…/build/` is one.
 const FOREIGN_PATHS: [&str; 11] = [
+    "/.cargo/registry/",
     "/build/around/",
     "/build/cache/",
     "/build/cargo/",
@@ -18,7 +19,6 @@ const FOREIGN_PATHS: [&str; 11] = [
     "/build/sysroot/",
     "/build/vendor/",
     "/build/workspace/",
-    "/root/.cargo/",
     "/toolchain/go/",
     "/toolchain/rust/",
 ];
