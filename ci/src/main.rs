@@ -5,6 +5,7 @@
 mod bench;
 mod cargo;
 mod check;
+mod compiled;
 mod dependencies;
 mod fuzz;
 mod image;
@@ -14,6 +15,7 @@ mod same;
 mod shape;
 mod site;
 mod vm;
+mod workspace;
 
 use check::Check;
 use osbuild::error::{Error, Result};
