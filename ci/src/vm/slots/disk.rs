@@ -70,6 +70,7 @@ impl<'a> Disk<'a> {
             download: Download::Refused,
             disk_size_mib: None,
             keep: Some(self.path()),
+            record: None,
             forwards: Vec::new(),
             trust: Some(self.keys()?.trust()?),
             until: Until::PowerOff,
