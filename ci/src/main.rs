@@ -30,6 +30,7 @@ const CHECKS: &[Check] = &[
     Check { name: "shape: size", run: shape::size },
     Check { name: "shape: layers", run: shape::layers },
     Check { name: "shape: words", run: shape::words },
+    Check { name: "shape: claims", run: shape::claims },
     Check { name: "lints", run: cargo::lints },
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
@@ -116,6 +117,11 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     Site::new(report)
 }
 
+/// The names of all checks.
+fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().chain(FULL).map(|check| check.name)
+}
+
 /// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
 fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     let all = || CHECKS.iter().chain(FULL);
@@ -126,7 +132,7 @@ fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     }
     let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
     if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
-        let names: Vec<&str> = all().map(|check| check.name).collect();
+        let names: Vec<&str> = names().collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
@@ -138,7 +144,7 @@ fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
 mod tests {
     use super::*;
 
-    fn names(words: &[&str]) -> Vec<&'static str> {
+    fn names_of(words: &[&str]) -> Vec<&'static str> {
         chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
             .unwrap()
             .into_iter()
@@ -148,17 +154,17 @@ mod tests {
 
     #[test]
     fn without_a_word_every_check_runs() {
-        assert_eq!(names(&[]).len(), CHECKS.len());
+        assert_eq!(names_of(&[]).len(), CHECKS.len());
     }
 
     #[test]
     fn full_is_all_there_is() {
-        assert_eq!(names(&["full"]).len(), CHECKS.len() + FULL.len());
+        assert_eq!(names_of(&["full"]).len(), CHECKS.len() + FULL.len());
     }
 
     #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
-        assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
+        assert_eq!(names_of(&["shape: w", "format"]), ["format", "shape: words"]);
         let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }
