@@ -72,6 +72,7 @@ impl<'a> Disk<'a> {
             keep: Some(self.path()),
             forwards: Vec::new(),
             trust: Some(self.keys()?.trust()?),
+            arguments: Vec::new(),
             until: Until::PowerOff,
             timeout: None,
             show_console: false,
