@@ -45,6 +45,7 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
     Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
+    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",

@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub forwards: Vec<Forward>,
     /// Whom the firmware trusts; none starts everything.
     pub trust: Option<Trust>,
+    /// More arguments of QEMU.
+    pub arguments: Vec<String>,
     /// When to stop.
     pub until: Until,
     /// How long the node may take to get ready; none waits for ever.
@@ -119,6 +121,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         bus: options.bus,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
+        arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },
     })
 }

@@ -139,6 +139,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         record: None,
         forwards,
+        arguments: Vec::new(),
         until,
         trust: trust(session, &plan, flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),

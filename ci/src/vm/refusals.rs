@@ -78,6 +78,7 @@ fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
         record: None,
         forwards: Vec::new(),
         trust: None,
+        arguments: Vec::new(),
         until: Until::Ready,
         timeout: Some(Duration::from_secs(120)),
         show_console: false,

@@ -73,6 +73,7 @@ impl<'a> Disk<'a> {
             record: None,
             forwards: Vec::new(),
             trust: Some(self.keys()?.trust()?),
+            arguments: Vec::new(),
             until: Until::PowerOff,
             timeout: None,
             show_console: false,
