@@ -40,6 +40,8 @@ pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
 pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
 /// The socket by which an administrator's pod asks for status and restarts.
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
+/// The socket by which the updater's pod writes the slot that does not run.
+pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// What `/etc/resolv.conf` in the root links to. `init` writes it, from the `net` socket.
