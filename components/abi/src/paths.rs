@@ -34,6 +34,9 @@ pub const UPDATE_SETTINGS: &str = "/usr/share/osbuild/update/settings";
 /// Where the kernel shows the firmware's variables, each as `NAME-VENDOR`: four bytes of attributes, then its value.
 pub const FIRMWARE_VARIABLES: &str = "/sys/firmware/efi/efivars";
 
+/// Where the updater keeps the newest metadata of releases that it has seen.
+pub const UPDATE_SEEN: &str = "/var/lib/updater";
+
 /// Where DATA is mounted.
 pub const DATA: &str = "/data";
 /// A kubeconfig here makes the node start joined to its cluster.
