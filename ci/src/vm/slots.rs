@@ -1,8 +1,9 @@
 //! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
 
-mod disk;
+pub mod disk;
 
 use crate::check::Verdict;
+use crate::image::RECIPE;
 use crate::site::Site;
 use disk::{A, B, Disk};
 use osbuild::error::{Error, Problem, Result};
@@ -43,7 +44,7 @@ const CLAIMS: &[Claim] = &[
 
 /// Tries every claim.
 pub fn a_bad_slot_never_ends_the_node(site: &Site) -> Result<Verdict> {
-    let disk = Disk::new(site)?;
+    let disk = Disk::of(site, &site.project(), RECIPE, "slots")?;
     let mut verdict = Verdict::default();
     let mut said = Vec::new();
     for (name, claim) in CLAIMS {
@@ -159,7 +160,7 @@ fn comes_back(disk: &Disk, mut node: Node) -> Result<String> {
 }
 
 /// Waits for a line with this phrase, which has to have all of the words.
-fn hears(node: &mut Node, phrase: &str, words: &[&str]) -> Result<()> {
+pub fn hears(node: &mut Node, phrase: &str, words: &[&str]) -> Result<()> {
     let line = node.hear(phrase, PATIENCE)?;
     match words.iter().find(|word| !line.contains(**word)) {
         Some(word) => Err(Error::build(format!("a line lacks `{word}`")).cause(line)),
