@@ -7,6 +7,7 @@ use crate::image::RECIPE;
 use crate::site::Site;
 use disk::{A, B, Disk};
 use osbuild::error::{Error, Problem, Result};
+use osbuild::ship::keys::{DEV, Keys};
 use osbuild::ship::node::Node;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -44,7 +45,8 @@ const CLAIMS: &[Claim] = &[
 
 /// Tries every claim.
 pub fn a_bad_slot_never_ends_the_node(site: &Site) -> Result<Verdict> {
-    let disk = Disk::of(site, &site.project(), RECIPE, "slots")?;
+    let project = site.project();
+    let disk = Disk::of(site, project.join("out").join(RECIPE), Keys::named(&project, DEV)?, "slots")?;
     let mut verdict = Verdict::default();
     let mut said = Vec::new();
     for (name, claim) in CLAIMS {

@@ -5,7 +5,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::digest::Digest;
 use osbuild::produce::sign::{EfiProgram, Signed};
-use osbuild::ship::keys::{DEV, Keys, Role};
+use osbuild::ship::keys::{Keys, Role};
 use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
@@ -14,7 +14,7 @@ use osbuild_formats::uki::{self, Parts};
 use osbuild_slots::{Header, State};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -43,10 +43,10 @@ pub struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image of `recipe` in `project` is then. The console goes to the log `log`.
-    pub fn of(site: &'a Site<'a>, project: &Path, recipe: &str, log: &'static str) -> Result<Self> {
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The console goes to the log `log`.
+    pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        Ok(Disk { site, out: project.join("out").join(recipe), keys: Keys::named(project, DEV)?, log, folder })
+        Ok(Disk { site, out, keys, log, folder })
     }
 
     /// The file.
