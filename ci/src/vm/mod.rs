@@ -12,3 +12,4 @@ pub mod power;
 pub mod refusals;
 pub mod secure;
 pub mod slots;
+pub mod update;

@@ -1,12 +1,11 @@
 //! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt` where its table is meant to stay sound.
 
-use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::digest::Digest;
 use osbuild::produce::sign::{EfiProgram, Signed};
-use osbuild::ship::keys::{DEV, Keys, Role};
+use osbuild::ship::keys::{Keys, Role};
 use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
@@ -31,30 +30,33 @@ pub const A: Slot = Slot("2");
 /// The other one.
 pub const B: Slot = Slot("3");
 
-/// The disk of all claims.
+/// A disk that is a copy of what a build left.
 pub struct Disk<'a> {
     site: &'a Site<'a>,
+    /// Where the build left it.
+    out: PathBuf,
+    /// The keys that signed it.
+    keys: Keys,
+    /// The name of the console's log.
+    log: &'static str,
     folder: TempDir,
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image is.
-    pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        Ok(Disk { site, folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())? })
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The console goes to the log `log`.
+    pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
+        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        Ok(Disk { site, out, keys, log, folder })
     }
 
-    fn path(&self) -> PathBuf {
+    /// The file.
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk.raw")
     }
 
     /// What the build left.
     fn out(&self, name: &str) -> PathBuf {
-        self.site.project().join("out").join(RECIPE).join(name)
-    }
-
-    /// The keys that signed the image.
-    fn keys(&self) -> Result<Keys> {
-        Keys::named(&self.site.project(), DEV)
+        self.out.join(name)
     }
 
     /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
@@ -72,12 +74,12 @@ impl<'a> Disk<'a> {
             keep: Some(self.path()),
             record: None,
             forwards: Vec::new(),
-            trust: Some(self.keys()?.trust()?),
+            trust: Some(self.keys.trust()?),
             arguments: Vec::new(),
             until: Until::PowerOff,
             timeout: None,
             show_console: false,
-            log: self.site.log("slots"),
+            log: self.site.log(self.log),
             cache: self.site.machine.clone(),
         };
         start(self.site.report, &options)
@@ -90,7 +92,7 @@ impl<'a> Disk<'a> {
         let parts = uki::read(&built).or_build(cannot)?;
         let line = format!("{} {words}", parts.command_line);
         let made = uki::build(&stub, &Parts { command_line: line.trim_end(), ..parts }).or_build(cannot)?;
-        let made = Signed::by(&self.keys()?.signer(Role::Db)?, EfiProgram(made))?.into_inner().0;
+        let made = Signed::by(&self.keys.signer(Role::Db)?, EfiProgram(made))?.into_inner().0;
         let header = Header { length: made.len() as u64, sha256: *Digest::of(&made).hash(), version: "0.0.1".to_owned() };
         let start = self.start(slot)?;
         self.write(start, &header.encode().or_build(cannot)?)?;
