@@ -42,6 +42,12 @@ const SECONDS: &str = "a number of seconds";
 pub(super) static RECIPE: &[Key] = &[
     key("inherit", Optional, Shape::Text(&NAME), "The recipe that this one changes."),
     key("board", Inherited, Shape::Text(&NAME), "The machine: a file in `boards/`."),
+    key(
+        "security-epoch",
+        Optional,
+        Shape::Integer { least: 1, most: u32::MAX as i64, what: "a number" },
+        "Counted up by a release that closes a hole: a machine that has run it starts none of a lower one. 1 if nothing is said.",
+    ),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
     key("boot", Inherited, Shape::Text(&NAME), "The component with what the firmware starts, which starts the UKI."),

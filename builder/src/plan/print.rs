@@ -8,6 +8,7 @@ impl<L> Plan<L> {
         let mut page = Page { text: String::new(), origins: &self.origins };
         page.entry("", "recipe", quote(&self.recipe));
         page.entry("", "architecture", quote(self.architecture.name()));
+        page.entry("", "security-epoch", self.security_epoch.to_string());
         self.print_board(&mut page);
         self.print_kernel(&mut page);
         page.section("boot");

@@ -11,3 +11,4 @@ pub mod own;
 pub mod refusals;
 pub mod secure;
 pub mod slots;
+mod teller;

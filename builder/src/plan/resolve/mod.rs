@@ -130,6 +130,7 @@ impl<'p> Resolver<'p> {
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let signing = self.signing(&recipe);
+        let security_epoch = self.security_epoch(&recipe);
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
@@ -138,6 +139,7 @@ impl<'p> Resolver<'p> {
             recipe: name.to_owned(),
             architecture,
             board,
+            security_epoch,
             kernel,
             boot,
             binaries,
@@ -157,6 +159,13 @@ impl<'p> Resolver<'p> {
         let key = recipe.get("signing")?.get("key")?;
         self.note("signing.key", &key.spot);
         key.text().map(str::to_owned)
+    }
+
+    fn security_epoch(&mut self, recipe: &Node) -> u32 {
+        let Some(epoch) = recipe.get("security-epoch") else { return 1 };
+        self.note("security-epoch", &epoch.spot);
+        // What is no such number was a problem when the recipe was read.
+        epoch.integer().and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(1)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {

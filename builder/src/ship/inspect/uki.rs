@@ -16,6 +16,8 @@ pub struct Uki {
     pub size: u64,
     /// The kernel's release, as `uname -r` says it.
     pub uname: String,
+    /// The security epoch; 0 for a UKI that says nothing of it.
+    pub security_epoch: u32,
     /// The kernel's command line.
     pub command_line: String,
     /// Who signed it; nobody for an unsigned one.
@@ -44,6 +46,7 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
         slot,
         size: bytes.len() as u64,
         uname: plain(parts.uname),
+        security_epoch: parts.security_epoch,
         command_line: plain(parts.command_line),
         signatures: signatures(bytes)?,
         sections: sections.collect(),

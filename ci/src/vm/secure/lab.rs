@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(240);
 const KERNEL: &str = "UEFI Secure Boot is enabled";
 
 /// What `osbuild run` makes of a refusal.
-const REFUSED: &str = "Secure Boot: the image has no signature that the firmware trusts";
+pub const NOT_TRUSTED: &str = "Secure Boot: the image has no signature that the firmware trusts";
 
 /// The headers and the table of signatures, as parts in which a bit is flipped.
 const HEADERS: &str = "headers";
@@ -158,7 +158,7 @@ impl<'a> Lab<'a> {
             Err(error) => error,
         };
         let said = self.said(name)?;
-        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == REFUSED)) {
+        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED)) {
             (true, false) => Ok(Outcome::Started),
             (false, true) => Ok(Outcome::Refused),
             _ => Err(error),
