@@ -195,6 +195,12 @@ pub(super) static BOARD: &[Key] = &[
         Shape::Integer { least: 30, most: 86_400, what: SECONDS },
         "When, after power-on, a slot that has not become a good one gives way to the other one.",
     ),
+    key(
+        "watchdog-s",
+        Inherited,
+        Shape::Integer { least: 0, most: 600, what: SECONDS },
+        "After how long the machine's hardware watchdog resets a node that hangs; 0 where there is none.",
+    ),
     key("kernel", Optional, Shape::Table(BOARD_KERNEL), "What the kernel needs on this machine."),
     key("qemu", Optional, Shape::Table(QEMU), "The machine that `osbuild run` makes."),
 ];

@@ -43,6 +43,7 @@ impl<L> Plan<L> {
         page.entry("board.", "min-ram-mib", board.min_ram_mib.to_string());
         page.entry("board.", "gate-hold-s", board.gate_hold_s.to_string());
         page.entry("board.", "gate-deadline-s", board.gate_deadline_s.to_string());
+        page.entry("board.", "watchdog-s", board.watchdog_s.to_string());
         if let Some(qemu) = &board.qemu {
             page.section("board.qemu");
             page.entry("board.qemu.", "machine", quote(&qemu.machine));

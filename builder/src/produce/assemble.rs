@@ -129,6 +129,7 @@ impl Assembly<'_> {
             format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
             format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
             format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
+            format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
         ];
         plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
     }

@@ -138,6 +138,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         disk_size_mib: flags.disk_size,
         keep: flags.keep.then(|| out.path("disk.raw")),
         forwards,
+        watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,
         trust: trust(session, &plan, flags)?,

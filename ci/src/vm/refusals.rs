@@ -77,6 +77,7 @@ fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
         keep: None,
         forwards: Vec::new(),
         trust: None,
+        watchdog: false,
         arguments: Vec::new(),
         until: Until::Ready,
         timeout: Some(Duration::from_secs(120)),

@@ -43,6 +43,7 @@ const CLAIMS: &[Claim] = &[
     ("copies of the partition table that differ are made equal", differing_tables),
     ("a kernel that panics comes back to the other slot", faults::panic),
     ("a slot that is not good by its deadline comes back to the other one", faults::deadline),
+    ("a node that hangs comes back to the other slot, by its watchdog", faults::hang),
     ("without a slot slotboot says why and stands still", no_slot),
     ("once a good slot of a newer security epoch was started, an older one is passed over", epochs::older),
 ];

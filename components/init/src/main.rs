@@ -40,6 +40,7 @@ mod sys;
 mod sysctl;
 mod trial;
 mod uptime;
+mod watchdog;
 mod whole_file;
 mod writable;
 

@@ -196,6 +196,7 @@ impl<'p> Resolver<'p> {
             min_ram_mib: number("min-ram-mib")?,
             gate_hold_s: number("gate-hold-s")?,
             gate_deadline_s: number("gate-deadline-s")?,
+            watchdog_s: number("watchdog-s")?,
             qemu: node.get("qemu").and_then(qemu),
         };
         for (key, entry) in node.table()? {

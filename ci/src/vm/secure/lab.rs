@@ -130,6 +130,7 @@ impl<'a> Lab<'a> {
             keep: None,
             forwards: Vec::new(),
             trust,
+            watchdog: false,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
             timeout: Some(PATIENCE),

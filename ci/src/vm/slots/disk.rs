@@ -7,7 +7,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::image::removable_path;
 use osbuild::ship::keys::{DEV, Keys, Trust};
-use osbuild::ship::machine::{Bus, Download};
+use osbuild::ship::machine::{Bus, Download, Forward};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -60,6 +60,15 @@ impl<'a> Disk<'a> {
 
     /// The same on firmware that trusts somebody else.
     pub fn boot_trusting(&self, trust: Trust) -> Result<Node<'_>> {
+        self.power_on(trust, Vec::new())
+    }
+
+    /// The same with a port that leads to the node.
+    pub fn boot_forwarding(&self, forward: Forward) -> Result<Node<'_>> {
+        self.power_on(self.keys()?.trust()?, vec![forward])
+    }
+
+    fn power_on(&self, trust: Trust, forwards: Vec<Forward>) -> Result<Node<'_>> {
         let qemu = Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 };
         let options = RunOptions {
             image: self.out("image.raw"),
@@ -71,8 +80,9 @@ impl<'a> Disk<'a> {
             download: Download::Refused,
             disk_size_mib: None,
             keep: Some(self.path()),
-            forwards: Vec::new(),
+            forwards,
             trust: Some(trust),
+            watchdog: true,
             arguments: Vec::new(),
             until: Until::PowerOff,
             timeout: None,

@@ -3,9 +3,12 @@
 use super::change::{Change, Over};
 use super::disk::{A, B, Disk};
 use super::{BACKUP, GOOD, LAST_TRY, PATIENCE, SECOND, SPENT, hears};
+use crate::vm::inside::PROBE;
+use crate::vm::node::{ask, free_port};
 use osbuild::error::{Error, Result};
+use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
-use osbuild_abi::console::{SLOT, SLOT_LATE, SLOTBOOT_STARTS};
+use osbuild_abi::console::{READY, SLOT, SLOT_LATE, SLOTBOOT_STARTS};
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
@@ -13,6 +16,9 @@ use std::time::Instant;
 
 /// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
+
+/// Where the probe freezes PID 1.
+const FREEZE: u16 = 7072;
 
 /// Words for a slot that has to be good soon, seconds after power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";
@@ -43,6 +49,16 @@ pub fn deadline(disk: &Disk) -> Result<String> {
     hears(&mut trial.node, SLOT, &["SLOT-B", "on trial, tries left: 0"])?;
     trial.node.hear(SLOT_LATE, PATIENCE)?;
     trial.comes_back("a deadline of 20 s")
+}
+
+pub fn hang(disk: &Disk) -> Result<String> {
+    let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600 osbuild.watchdog-s=20";
+    let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
+    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: FREEZE }))?;
+    trial.node.hear(READY, PATIENCE)?;
+    ask(port)?;
+    trial.since = Instant::now();
+    trial.comes_back("an `init` that stands still, by a watchdog of 20 s")
 }
 
 pub fn init_crash(disk: &Disk) -> Result<String> {
@@ -156,10 +172,15 @@ pub struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// Starts a changed slot, beside a good one.
     pub fn begin(disk: &'a Disk, change: &Change) -> Result<Self> {
+        Self::begin_on(disk, change, || disk.boot())
+    }
+
+    /// The same on a machine that is powered on otherwise.
+    fn begin_on(disk: &'a Disk, change: &Change, boot: impl FnOnce() -> Result<Node<'a>>) -> Result<Self> {
         disk.fill(B, change)?;
         disk.set(A, GOOD)?;
         disk.set(B, LAST_TRY)?;
-        let mut node = disk.boot()?;
+        let mut node = boot()?;
         hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "on trial, tries left: 0"])?;
         Ok(Trial { disk, node, since: Instant::now() })
     }

@@ -1,9 +1,11 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
-//! of an API server and the certificate of a CA to its second one makes the node join that cluster.
+//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
+//! PID 1 stand still.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
 mod files;
+mod freeze;
 mod join;
 mod processes;
 mod versions;
@@ -16,6 +18,8 @@ use std::path::Path;
 const TELL: u16 = 7070;
 /// The port on which it takes the URL of an API server, in a line, and then the certificate of the CA of its clients, to the end.
 const JOIN: u16 = 7071;
+/// The port on which it freezes PID 1.
+const FREEZE: u16 = 7072;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -23,6 +27,8 @@ const HOST: &str = "/proc/1/root";
 fn main() -> io::Result<()> {
     let joins = TcpListener::bind((Ipv4Addr::UNSPECIFIED, JOIN))?;
     std::thread::spawn(move || serve(&joins, join));
+    let freezes = TcpListener::bind((Ipv4Addr::UNSPECIFIED, FREEZE))?;
+    std::thread::spawn(move || serve(&freezes, freeze));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -40,6 +46,11 @@ fn join(stream: &mut TcpStream) -> io::Result<()> {
     stream.read_to_string(&mut cluster)?;
     let (server, authority) = cluster.split_once('\n').unwrap_or((&cluster, ""));
     let answer = join::join(Path::new(HOST), server, authority).unwrap_or_else(|error| format!("error: {error}\n"));
+    stream.write_all(answer.as_bytes())
+}
+
+fn freeze(stream: &mut TcpStream) -> io::Result<()> {
+    let answer = freeze::freeze(Path::new(HOST)).map_or_else(|error| format!("error: {error}\n"), |()| "end\n".to_owned());
     stream.write_all(answer.as_bytes())
 }
 
