@@ -85,7 +85,10 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
     }
-    checks.push(match opened.inspect() {
+    let inspected = opened.inspect();
+    let uki = inspected.as_ref().ok().and_then(|found| found.uki.as_ref());
+    checks.extend(uki.map(|uki| Check::holds("security epoch", uki.security_epoch.to_string())));
+    checks.push(match inspected {
         Ok(found) => {
             let (binaries, pods, lock) = (found.root.binaries.len(), found.root.pods.len(), &found.root.lock);
             Check::holds("contents", format!("{binaries} files in /bin and {pods} pods, as listed; lock sha256:{lock}"))
