@@ -3,6 +3,7 @@
 
 mod api;
 mod cri;
+mod forget;
 mod gate;
 mod layout;
 mod load;
