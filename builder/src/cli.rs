@@ -190,6 +190,16 @@ pub enum Verb {
         /// The file
         file: PathBuf,
     },
+    /// Show what differs between two images, UKIs or initramfs
+    ///
+    /// Versions, kernel options, the command line, pods, files, parts by size, partitions and slots. DATA is not looked into. Exit code 0
+    /// if nothing differs, 1 if something does, 2 or 4 if a file cannot be read or is not what it says of itself.
+    Diff {
+        /// The first file
+        a: PathBuf,
+        /// The second file
+        b: PathBuf,
+    },
     /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk
     ///
     /// Looks at the signature, its certificate's days, what is revoked, the partition table, and whether /bin and the pods are those that the

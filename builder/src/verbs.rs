@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The exit code of `osbuild diff` when something differs, as that of diff(1) and cmp(1).
+const DIFFERS: u8 = 1;
+
 /// Does what the command line says and gives the exit code.
 pub fn main(cli: Cli) -> ExitCode {
     let verbosity = match &cli.common {
@@ -34,7 +37,7 @@ pub fn main(cli: Cli) -> ExitCode {
     let report = Report::new(verbosity, cli.common.color.into());
     let done = stop::on_signals().and_then(|()| run(cli, &report));
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             report.error(&error);
             ExitCode::from(error.kind as u8)
@@ -42,9 +45,9 @@ pub fn main(cli: Cli) -> ExitCode {
     }
 }
 
-fn run(cli: Cli, report: &Report) -> Result<()> {
+fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
     let session = || Session::begin(cli.common.clone(), report);
-    match cli.verb {
+    let done = match cli.verb {
         Verb::Check { recipe } => look::check(&session()?, recipe.as_deref()),
         Verb::Plan { recipe } => look::plan(&session()?, &recipe),
         Verb::Skew { recipe } => look::skew(&session()?, &recipe),
@@ -56,6 +59,7 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
+        Verb::Diff { a, b } => return diff(&cli.common, report, &a, &b),
         Verb::Verify(flags) => verify::run(&cli.common, report, &flags),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
@@ -70,7 +74,8 @@ fn run(cli: Cli, report: &Report) -> Result<()> {
             report.data(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// `osbuild inspect`
@@ -82,6 +87,17 @@ fn inspect(common: &Common, report: &Report, file: &Path) -> Result<()> {
         found.to_string().trim_end().to_owned()
     });
     Ok(())
+}
+
+/// `osbuild diff`
+fn diff(common: &Common, report: &Report, a: &Path, b: &Path) -> Result<ExitCode> {
+    let found = crate::ship::diff::diff(a, b)?;
+    report.data(if common.json {
+        serde_json::to_string_pretty(&found).expect("a difference always serializes")
+    } else {
+        found.to_string()
+    });
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERS) })
 }
 
 /// `osbuild doctor`

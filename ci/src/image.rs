@@ -3,6 +3,7 @@
 use crate::check::Verdict;
 use crate::site::Site;
 use osbuild::error::{Error, Result};
+use osbuild::ship::diff::diff;
 use osbuild::ship::inspect::inspect;
 use osbuild::ship::keys::DEV;
 use std::collections::BTreeSet;
@@ -90,6 +91,14 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     }
     if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
         return Err(Error::build("what the firmware starts is not signed like the UKI"));
+    }
+    let has_options = image.uki.iter().flat_map(|uki| &uki.kernel_options).any(|options| options.contains_key("EROFS_FS"));
+    let differs = [("image.raw", "node.efi"), ("node.efi", "initramfs.cpio")].map(|(a, b)| diff(&out.join(a), &out.join(b)));
+    for found in differs {
+        let found = found?;
+        if !has_options || !found.is_empty() {
+            return Err(Error::build("`diff` does not find the options of one kernel and the files of one node").cause(found));
+        }
     }
     Ok(Verdict::holds(&*signatures[0][0].signer))
 }

@@ -14,7 +14,7 @@ pub mod disk;
 pub mod epoch;
 #[cfg(feature = "images")]
 pub mod erofs;
-#[cfg(feature = "fat")]
+#[cfg(feature = "fat-replace")]
 pub mod fat;
 pub mod gpt;
 mod le;

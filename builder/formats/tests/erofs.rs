@@ -67,6 +67,62 @@ fn the_entries_are_what_find_says_of_the_source() {
     }
 }
 
+/// What the files of an image hold, by path.
+fn contents(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>, erofs::Error> {
+    let mut files = erofs::Files::new(image)?;
+    let regular = erofs::read(image)?.into_iter().filter(|entry| entry.mode >> 12 == 0o10);
+    let content = |entry: erofs::Entry| {
+        let mut bytes = Vec::new();
+        files.read(&entry, |piece| bytes.extend_from_slice(piece))?;
+        Ok((entry.path, bytes))
+    };
+    regular.map(content).collect()
+}
+
+/// Files that compress well, badly, not at all, and in turns, of lengths around those of blocks and packs.
+fn fill_with_all_kinds(root: &Path) {
+    make_tree(root);
+    let noise = |length: usize| -> Vec<u8> {
+        let step = |state: &mut u32, ()| {
+            *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            Some((*state >> 24) as u8)
+        };
+        std::iter::repeat_n((), length).scan(length as u32, step).collect()
+    };
+    for length in [1, 4095, 4096, 4097, 65_535, 65_537, 16 * 4096, 17 * 4096 + 1, 1 << 20] {
+        let mixed: Vec<u8> = noise(length)
+            .chunks(5000)
+            .enumerate()
+            .flat_map(|(index, part)| if index % 2 == 0 { part.to_vec() } else { vec![index as u8; part.len()] })
+            .collect();
+        std::fs::write(root.join(format!("noise-{length}")), noise(length)).unwrap();
+        std::fs::write(root.join(format!("mixed-{length}")), mixed).unwrap();
+    }
+}
+
+#[test]
+fn files_hold_what_their_source_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fill_with_all_kinds(&root);
+    for options in [&["-T0"][..], &["-zlz4hc,12", "-C65536"], &["-zlz4hc"], &["-zlz4"], &["-zlz4", "-C1048576"]] {
+        let found = contents(&image(folder.path(), &root, options)).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        assert!(found.len() > 700);
+        for (path, bytes) in found {
+            assert!(std::fs::read(root.join(&path[1..])).unwrap() == bytes, "{path} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_stored_in_a_way_that_is_not_known_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    fill_with_all_kinds(&root);
+    let refused = contents(&image(folder.path(), &root, &["-zlz4hc", "-Elegacy-compress"]));
+    assert!(matches!(refused, Err(erofs::Error::File(_))));
+}
+
 #[test]
 fn owners_beyond_16_bits_are_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -160,7 +216,7 @@ fn damaged_images_never_panic_or_loop() {
                 image[place] = byte;
             }
             image.truncate(if cut { length.index(image.len()) } else { image.len() });
-            let _ = erofs::read(&image);
+            let _ = contents(&image);
             Ok(())
         })
         .unwrap();

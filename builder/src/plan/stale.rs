@@ -26,6 +26,7 @@ impl Plan<Unlocked> {
     fn with(self, lock: Locked) -> Plan<Locked> {
         let Plan {
             recipe,
+            version,
             architecture,
             board,
             security_epoch,
@@ -37,6 +38,7 @@ impl Plan<Unlocked> {
             pause,
             kubernetes,
             signing,
+            updates,
             wanted,
             origins,
             warnings,
@@ -44,6 +46,7 @@ impl Plan<Unlocked> {
         } = self;
         Plan {
             recipe,
+            version,
             architecture,
             board,
             security_epoch,
@@ -55,6 +58,7 @@ impl Plan<Unlocked> {
             pause,
             kubernetes,
             signing,
+            updates,
             wanted,
             origins,
             warnings,

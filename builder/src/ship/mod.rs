@@ -1,8 +1,9 @@
-//! What is done with an image once it is there: [`inspect`] looks into it, [`verify`] judges it, [`run`] boots it. And [`keys`], by which
+//! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`verify`] judges it, [`run`] boots it. And [`keys`], by which
 //! machines know whose it is.
 
 pub mod boot;
 pub mod console;
+pub mod diff;
 pub mod inspect;
 pub mod keys;
 pub mod machine;

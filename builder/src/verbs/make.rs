@@ -137,6 +137,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         download: if flags.download_firmware { Download::Into(store.state("firmware")?) } else { Download::Refused },
         disk_size_mib: flags.disk_size,
         keep: flags.keep.then(|| out.path("disk.raw")),
+        record: None,
         forwards,
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),

@@ -127,7 +127,7 @@ fn program(dynamic: bool) -> Vec<u8> {
 }
 
 /// A PE image with one section, which is a stub, a kernel and what the firmware starts here.
-fn image() -> Vec<u8> {
+pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x1400];
     let mut put = |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
     put(0, b"MZ");

@@ -8,6 +8,7 @@ pub mod joins;
 mod kept;
 mod node;
 pub mod own;
+pub mod power;
 pub mod refusals;
 pub mod secure;
 pub mod slots;

@@ -75,6 +75,7 @@ fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
         download: Download::Refused,
         disk_size_mib: None,
         keep: None,
+        record: None,
         forwards: Vec::new(),
         trust: None,
         watchdog: false,

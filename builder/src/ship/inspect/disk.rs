@@ -3,6 +3,7 @@
 use super::signature::Signature;
 use super::slot::Slot;
 use crate::error::{Context, Error, Result};
+use crate::produce::digest::Digest;
 use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
 use osbuild_formats::fat;
 use osbuild_formats::gpt::{Geometry, Health, Label};
@@ -36,6 +37,8 @@ pub struct Boot {
     pub path: String,
     /// Its size in bytes.
     pub size: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
     /// Who signed it; nobody for an unsigned one, and while nobody has looked.
     pub signatures: Vec<Signature>,
 }
@@ -102,7 +105,8 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
     }
     let nothing = || slots.iter().fold(Error::build("no slot of the disk can be booted"), |error, slot| error.cause(slot));
     let (slot, uki) = whole.or(damaged).ok_or_else(nothing)?;
-    let boot = Boot { path: program.path, size: program.bytes.len() as u64, signatures: Vec::new() };
+    let digest = Digest::of(&program.bytes);
+    let boot = Boot { path: program.path, size: digest.size(), sha256: digest.hex(), signatures: Vec::new() };
     let (table_is_sound, disk_guid) = (label.health() == Health::Sound, table.disk_guid.to_string());
     let disk = Disk { sector_size, disk_guid, table_is_sound, partitions, boot, slots };
     Ok(Found { disk, boot: program.bytes, slot, uki })

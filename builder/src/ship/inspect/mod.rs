@@ -4,6 +4,8 @@
 //! two disagree the file is not what it says it is, and that is an error.
 
 mod disk;
+mod file;
+mod kernel;
 mod root;
 mod signature;
 mod slot;
@@ -11,7 +13,8 @@ mod text;
 mod uki;
 
 pub use disk::{Boot, Disk, Partition};
-pub use root::{Binary, File, Initramfs, Layer, Pod, Root};
+pub use file::{File, FileKind};
+pub use root::{Binary, Initramfs, Layer, Pod, Root};
 pub use signature::Signature;
 pub use slot::Slot;
 pub use uki::{Section, Uki};
@@ -114,7 +117,8 @@ mod tests {
     use std::process::Command;
 
     const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {}, "pods": {},
-        "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 7, "sha256": "cd" }] }"#;
+        "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 7,
+            "sha256": "b26236eb95cf0f7d5ffc32204b6e2943dc9bdda70d4863d3953c24442f82e2c3" }] }"#;
 
     /// An initramfs with two layers that mkfs.erofs made; the higher one has the newer `init`.
     fn initramfs(folder: &Path) -> std::path::PathBuf {

@@ -1,18 +1,14 @@
 //! The initramfs, its layers, and the root that they make; held against the inventory.
 
+use super::file::{self, File, FileKind};
 use crate::error::{Context, Error, Kind, Problem, Result};
+use crate::produce::digest::Digest;
 use crate::produce::inventory::{self, Inventory, InventoryBinary};
 use osbuild_abi::paths::{BIN, LAYERS, POD_MANIFESTS};
 use osbuild_formats::cpio::{self, Kind as EntryKind};
 use osbuild_formats::erofs;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// How many of the biggest files are shown.
-const BIGGEST: usize = 10;
-
-/// `st_mode` of a regular file (inode(7)).
-const REGULAR: u32 = 0o100000;
 
 /// The parts of an initramfs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,8 +28,18 @@ pub struct Layer {
     pub name: String,
     /// Its size in bytes, compressed.
     pub size: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
     /// How many files it has.
     pub files: usize,
+}
+
+impl Layer {
+    /// What it holds, by the name without the number of its place: `base`, or a component.
+    pub fn component(&self) -> &str {
+        let name = self.name.strip_suffix(".erofs").unwrap_or(&self.name);
+        name.split_once('-').map_or(name, |(_, component)| component)
+    }
 }
 
 /// What the node runs.
@@ -56,8 +62,8 @@ pub struct Root {
     pub binaries: Vec<Binary>,
     /// The static pods.
     pub pods: Vec<Pod>,
-    /// The biggest files of the root, the biggest first.
-    pub biggest: Vec<File>,
+    /// Everything in the root, by path.
+    pub files: Vec<File>,
 }
 
 /// One of the files of `/bin`.
@@ -74,7 +80,7 @@ pub struct Binary {
     pub size: u64,
     /// Its permissions in octal, as the root has them.
     pub mode: String,
-    /// Its SHA-256, as the inventory says it.
+    /// Its SHA-256, as the root has it.
     pub sha256: String,
 }
 
@@ -88,31 +94,23 @@ pub struct Pod {
     pub images: Vec<String>,
 }
 
-/// A file of the root.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct File {
-    /// Its path.
-    pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
-}
-
 /// Reads an initramfs.
 ///
 /// # Errors
 /// It is damaged, has no inventory, or its layers do not hold what the inventory says (`Kind::Digest`).
 pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
     let entries = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
-    let (mut layers, mut merged, mut inventory) = (Vec::new(), BTreeMap::new(), None);
+    let (mut layers, mut inventory) = (Vec::new(), None);
     for entry in &entries {
         let EntryKind::File(bytes) = &entry.kind else { continue };
         let path = absolute(&entry.path);
         if let Some(name) = path.strip_prefix(LAYERS).and_then(|rest| rest.strip_prefix('/')) {
             let entries =
                 erofs::read(bytes).map_err(|error| Error::build(format!("cannot read the layer `{name}`")).cause(error))?;
-            let files = entries.iter().filter(|entry| is_file(entry)).count();
-            layers.push((Layer { name: name.to_owned(), size: bytes.len() as u64, files }, entries));
+            let files = entries.iter().filter(|entry| file::is_regular(entry)).count();
+            let digest = Digest::of(bytes);
+            let layer = Layer { name: name.to_owned(), size: digest.size(), sha256: digest.hex(), files };
+            layers.push((layer, (entries, bytes.as_ref())));
         } else if path == absolute(inventory::PATH) {
             let read: Inventory = serde_json::from_slice(bytes).or_build(|| "cannot read the inventory".to_owned())?;
             inventory = Some(read);
@@ -120,41 +118,28 @@ pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
     }
     let inventory = inventory.ok_or_else(|| Error::build(format!("the initramfs has no `{}`", absolute(inventory::PATH))))?;
     layers.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
-    for (_, entries) in &mut layers {
-        merged.extend(entries.drain(..).map(|entry| (entry.path.clone(), entry)));
-    }
-    let layers = layers.into_iter().map(|(layer, _)| layer).collect();
-    Ok((Initramfs { size: initramfs.len() as u64, layers }, root(inventory, &merged)?))
+    let (layers, contents): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
+    let root = root(inventory, file::merge(&contents)?)?;
+    Ok((Initramfs { size: initramfs.len() as u64, layers }, root))
 }
 
 fn absolute(path: &str) -> String {
     format!("/{}", path.trim_start_matches("./").trim_start_matches('/'))
 }
 
-fn is_file(entry: &erofs::Entry) -> bool {
-    entry.mode & 0o170000 == REGULAR
-}
+/// The files of the root by path.
+type Files = BTreeMap<String, File>;
 
-/// The entries of the root by path. A path of a higher layer stands for that of all beneath it.
-type Entries = BTreeMap<String, erofs::Entry>;
-
-fn root(inventory: Inventory, entries: &Entries) -> Result<Root> {
-    let problems = disagreements(&inventory, entries);
+fn root(inventory: Inventory, files: Files) -> Result<Root> {
+    let problems = disagreements(&inventory, &files);
     if !problems.is_empty() {
         return Err(Error::many(Kind::Digest, problems));
     }
     let binary = |binary: InventoryBinary| {
-        let entry = &entries[&format!("{BIN}/{}", binary.name)];
+        let file = &files[&format!("{BIN}/{}", binary.name)];
         let InventoryBinary { name, component, version, sha256, .. } = binary;
-        Binary { name, component, version, size: entry.size, mode: format!("{:04o}", entry.mode & 0o7777), sha256 }
+        Binary { name, component, version, size: file.size, mode: file.mode.clone(), sha256 }
     };
-    let mut biggest: Vec<File> = entries
-        .values()
-        .filter(|entry| is_file(entry))
-        .map(|entry| File { path: entry.path.clone(), size: entry.size })
-        .collect();
-    biggest.sort_by(|one, other| other.size.cmp(&one.size).then_with(|| one.path.cmp(&other.path)));
-    biggest.truncate(BIGGEST);
     Ok(Root {
         recipe: inventory.recipe,
         architecture: inventory.architecture,
@@ -164,36 +149,41 @@ fn root(inventory: Inventory, entries: &Entries) -> Result<Root> {
         prebuilt: inventory.prebuilt,
         binaries: inventory.binaries.into_iter().map(binary).collect(),
         pods: inventory.pods.into_iter().map(|(name, images)| Pod { name, images }).collect(),
-        biggest,
+        files: files.into_values().collect(),
     })
 }
 
 /// Where the layers do not hold what the inventory says, or hold more.
-fn disagreements(inventory: &Inventory, entries: &Entries) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for binary in &inventory.binaries {
-        let path = format!("{BIN}/{}", binary.name);
-        match entries.get(&path) {
-            Some(entry) if !is_file(entry) => problems.push(Problem::new(format!("`{path}` is no regular file"))),
-            Some(entry) if entry.size != binary.size => {
-                problems.push(Problem::new(format!("`{path}` has {} bytes, the inventory says {}", entry.size, binary.size)));
-            }
-            Some(_) => {}
-            None => problems.push(Problem::new(format!("the inventory lists `{path}`, which the root does not have"))),
-        }
-    }
+fn disagreements(inventory: &Inventory, files: &Files) -> Vec<Problem> {
+    let mut problems: Vec<_> =
+        inventory.binaries.iter().filter_map(|binary| disagreement(binary, files)).map(Problem::new).collect();
     let declared = inventory.pods.keys().map(|pod| format!("{POD_MANIFESTS}/{pod}.yaml"));
     problems.extend(
         declared
-            .filter(|path| !entries.contains_key(path))
+            .filter(|path| !files.contains_key(path))
             .map(|path| Problem::new(format!("the inventory lists a pod whose `{path}` the root does not have"))),
     );
     let listed = |name: &str| inventory.binaries.iter().any(|binary| binary.name == name);
-    let extra = entries
+    let extra = files
         .keys()
         .filter(|path| path.strip_prefix(BIN).and_then(|rest| rest.strip_prefix('/')).is_some_and(|name| !listed(name)));
     problems.extend(extra.map(|path| Problem::new(format!("the root has `{path}`, which the inventory does not list"))));
     problems
+}
+
+/// How the root's file differs from what the inventory says of a binary.
+fn disagreement(binary: &InventoryBinary, files: &Files) -> Option<String> {
+    let path = format!("{BIN}/{}", binary.name);
+    let (size, sha256) = (binary.size, &binary.sha256);
+    match files.get(&path) {
+        Some(file) if file.kind != FileKind::File => Some(format!("`{path}` is no regular file")),
+        Some(file) if file.size != size => Some(format!("`{path}` has {} bytes, the inventory says {size}", file.size)),
+        Some(File { sha256: Some(found), .. }) if found != sha256 => {
+            Some(format!("`{path}` is sha256:{found}, the inventory says sha256:{sha256}"))
+        }
+        Some(_) => None,
+        None => Some(format!("the inventory lists `{path}`, which the root does not have")),
+    }
 }
 
 #[cfg(test)]
@@ -215,48 +205,52 @@ mod tests {
         }
     }
 
-    fn entries(files: &[Row]) -> Entries {
-        let entry = |(path, mode, size): &Row| erofs::Entry {
+    fn files(rows: &[Row]) -> Files {
+        let file = |(path, kind, size): &Row| File {
             path: (*path).into(),
-            mode: *mode,
-            uid: 0,
-            gid: 0,
+            kind: *kind,
+            mode: "0755".into(),
+            owner: "0:0".into(),
             size: *size,
+            sha256: (*kind == FileKind::File).then(|| "ab".into()),
             target: None,
         };
-        files.iter().map(|file| (file.0.to_owned(), entry(file))).collect()
+        rows.iter().map(|row| (row.0.to_owned(), file(row))).collect()
     }
 
-    /// Path, `st_mode` and size.
-    type Row = (&'static str, u32, u64);
+    /// Path, what it is, and size.
+    type Row = (&'static str, FileKind, u64);
 
-    const POD: Row = ("/usr/share/osbuild/pods/dhcp.yaml", 0o100444, 9);
+    const POD: Row = ("/usr/share/osbuild/pods/dhcp.yaml", FileKind::File, 9);
+    const INIT: Row = ("/bin/init", FileKind::File, 5);
 
     #[test]
     fn sizes_and_modes_are_those_of_the_root() {
-        let root = root(inventory(), &entries(&[("/bin/init", 0o100755, 5), POD])).unwrap();
+        let root = root(inventory(), files(&[INIT, POD])).unwrap();
         assert_eq!((root.binaries[0].size, root.binaries[0].mode.as_str()), (5, "0755"));
-        assert_eq!(root.biggest[0].path, POD.0);
+        assert_eq!(root.files.len(), 2);
     }
 
     #[test]
     fn a_root_that_is_not_what_the_inventory_says_is_refused() {
         let cases: [(&[Row], &str); 5] = [
-            (&[("/bin/init", 0o100755, 6), POD], "`/bin/init` has 6 bytes, the inventory says 5"),
-            (&[("/bin/init", 0o120777, 5), POD], "`/bin/init` is no regular file"),
+            (&[("/bin/init", FileKind::File, 6), POD], "`/bin/init` has 6 bytes, the inventory says 5"),
+            (&[("/bin/init", FileKind::Link, 5), POD], "`/bin/init` is no regular file"),
             (&[POD], "the inventory lists `/bin/init`, which the root does not have"),
-            (
-                &[("/bin/init", 0o100755, 5), ("/bin/sh", 0o100755, 1), POD],
-                "the root has `/bin/sh`, which the inventory does not list",
-            ),
-            (
-                &[("/bin/init", 0o100755, 5)],
-                "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root does not have",
-            ),
+            (&[INIT, ("/bin/sh", FileKind::File, 1), POD], "the root has `/bin/sh`, which the inventory does not list"),
+            (&[INIT], "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root does not have"),
         ];
-        for (files, message) in cases {
-            let error = root(inventory(), &entries(files)).unwrap_err();
+        for (rows, message) in cases {
+            let error = root(inventory(), files(rows)).unwrap_err();
             assert_eq!((error.kind, error.problems[0].message.as_str()), (Kind::Digest, message));
         }
+    }
+
+    #[test]
+    fn a_binary_with_other_bytes_of_the_same_length_is_refused() {
+        let mut inventory = inventory();
+        inventory.binaries[0].sha256 = "cd".into();
+        let error = root(inventory, files(&[INIT, POD])).unwrap_err();
+        assert_eq!(error.problems[0].message, "`/bin/init` is sha256:ab, the inventory says sha256:cd");
     }
 }

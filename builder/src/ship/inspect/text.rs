@@ -2,7 +2,11 @@
 
 use super::{Disk, Inspection, Kind, Signature, Uki};
 use crate::report::bytes;
+use std::cmp::Reverse;
 use std::fmt::{self, Display, Formatter};
+
+/// How many of the biggest files are shown.
+const BIGGEST: usize = 10;
 
 impl Display for Inspection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -42,7 +46,10 @@ impl Display for Inspection {
             writeln!(f, "  {:24} {}", pod.name, pod.images.join(" "))?;
         }
         write!(f, "\nbiggest files")?;
-        root.biggest.iter().try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
+        let mut files: Vec<_> = root.files.iter().collect();
+        // Files of one size stay in the order of their paths.
+        files.sort_by_key(|file| Reverse(file.size));
+        files.iter().take(BIGGEST).try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
     }
 }
 

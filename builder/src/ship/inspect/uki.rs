@@ -1,9 +1,12 @@
 //! The unified kernel image: its sections and the kernel's command line.
 
+use super::kernel;
 use super::signature::{Signature, signatures};
 use crate::error::{Context, Result};
+use crate::produce::digest::Digest;
 use osbuild_formats::{pe, uki};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A UKI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,6 +23,9 @@ pub struct Uki {
     pub security_epoch: u32,
     /// The kernel's command line.
     pub command_line: String,
+    /// The options that the kernel was configured with and that are on, if it can be asked for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_options: Option<BTreeMap<String, String>>,
     /// Who signed it; nobody for an unsigned one.
     pub signatures: Vec<Signature>,
     /// Its sections, in the order of the file.
@@ -34,13 +40,18 @@ pub struct Section {
     pub name: String,
     /// Size of its data in bytes.
     pub size: u64,
+    /// SHA-256 of its data in hexadecimal.
+    pub sha256: String,
 }
 
 /// Reads a UKI, and gives its initramfs too.
 pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
     let parts = uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?;
     let image = pe::Image::parse(bytes).or_build(|| "cannot read the UKI".to_owned())?;
-    let sections = image.sections.iter().map(|section| Section { name: section.name.clone(), size: section.data().len() as u64 });
+    let section = |section: &pe::Section| {
+        let digest = Digest::of(section.data());
+        Section { name: section.name.clone(), size: digest.size(), sha256: digest.hex() }
+    };
     let plain = |text: &str| text.trim_end_matches(['\0', '\n', ' ']).to_owned();
     let uki = Uki {
         slot,
@@ -48,8 +59,9 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
         uname: plain(parts.uname),
         security_epoch: parts.security_epoch,
         command_line: plain(parts.command_line),
+        kernel_options: kernel::options(parts.kernel),
         signatures: signatures(bytes)?,
-        sections: sections.collect(),
+        sections: image.sections.iter().map(section).collect(),
     };
     Ok((uki, parts.initramfs))
 }

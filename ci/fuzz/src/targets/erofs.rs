@@ -16,6 +16,13 @@ fn run(input: &[u8]) -> Answer {
     for entry in read.iter().flatten() {
         assert!(entry.path.starts_with('/') && !entry.path.contains("//"), "{:?}", entry.path);
     }
+    if let (Ok(entries), Ok(mut files)) = (&read, erofs::Files::new(input)) {
+        for entry in entries.iter().filter(|entry| entry.mode >> 12 == 0o10) {
+            let mut length = 0;
+            let given = files.read(entry, |piece| length += piece.len() as u64);
+            assert!(given.is_err() || length == entry.size, "{:?}", entry.path);
+        }
+    }
     Answer::of(&read)
 }
 

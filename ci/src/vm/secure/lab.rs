@@ -128,6 +128,7 @@ impl<'a> Lab<'a> {
             download: Download::Refused,
             disk_size_mib: None,
             keep: None,
+            record: None,
             forwards: Vec::new(),
             trust,
             watchdog: false,

@@ -80,6 +80,7 @@ impl<'a> Disk<'a> {
             download: Download::Refused,
             disk_size_mib: None,
             keep: Some(self.path()),
+            record: None,
             forwards,
             trust: Some(trust),
             watchdog: true,

@@ -1,5 +1,10 @@
-//! The entries of an EROFS image, without the contents of its files (Linux: Documentation/filesystems/erofs.rst and
-//! fs/erofs/erofs_fs.h). For looking at an image: `mkfs.erofs` makes them.
+//! The entries of an EROFS image, and what its files hold (Linux: Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). For
+//! looking at an image: `mkfs.erofs` makes them.
+
+mod clusters;
+mod files;
+
+pub use files::Files;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -38,6 +43,8 @@ pub struct Entry {
     pub size: u64,
     /// Where a symbolic link leads.
     pub target: Option<String>,
+    /// The number of its inode; names with the same number are one file.
+    pub inode: u64,
 }
 
 /// Why an image was not read.
@@ -53,6 +60,8 @@ pub enum Error {
     Inode(u64),
     /// This folder is damaged.
     Folder(String),
+    /// What this file holds is damaged, or stored in a way that is not known here.
+    File(String),
 }
 
 /// Reads all entries of an image, sorted by path.
@@ -78,7 +87,7 @@ pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
         }
         let path = if path.is_empty() { "/".to_owned() } else { path };
         let Inode { mode, uid, gid, size, .. } = inode;
-        entries.push(Entry { path, mode, uid, gid, size, target });
+        entries.push(Entry { path, mode, uid, gid, size, target, inode: number });
     }
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(entries)
@@ -122,6 +131,8 @@ enum Layout {
     Blocks,
     /// The same, but for the last block, which stands behind the inode.
     Inline,
+    /// In blocks that are compressed, with compact indexes.
+    Compressed,
     /// Some other way, which is not read here.
     Other,
 }
@@ -177,7 +188,7 @@ impl<'a> Image<'a> {
         let in_blocks = match inode.layout {
             Layout::Blocks => inode.size,
             Layout::Inline => inode.size.saturating_sub(1) / self.block_size * self.block_size,
-            Layout::Other => return None,
+            Layout::Compressed | Layout::Other => return None,
         };
         let blocks = self.slice(inode.block.checked_mul(self.block_size)?, in_blocks);
         let blocks = if in_blocks == 0 { &[] } else { blocks? };
@@ -202,6 +213,7 @@ impl Inode {
         let layout = match format >> 1 & 7 {
             0 => Layout::Blocks,
             2 => Layout::Inline,
+            3 => Layout::Compressed,
             _ => Layout::Other,
         };
         let attributes = match u64::from(short(2)?) {
@@ -246,6 +258,7 @@ impl fmt::Display for Error {
             Self::BlockSize => write!(f, "the block size of the EROFS image is impossible"),
             Self::Inode(number) => write!(f, "inode `{number}` of the EROFS image is damaged"),
             Self::Folder(path) => write!(f, "folder `{path}/` of the EROFS image is damaged"),
+            Self::File(path) => write!(f, "`{path}` of the EROFS image is damaged, or stored in a way that is not known"),
         }
     }
 }

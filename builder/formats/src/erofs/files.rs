@@ -1,0 +1,59 @@
+//! What the files of an image hold.
+
+use super::clusters::{Extent, extents};
+use super::{Entry, Error, Image, Inode, Layout};
+
+/// LZ4 makes data at most so many times smaller.
+const RATIO: u64 = 255;
+
+/// The files of an image.
+pub struct Files<'a> {
+    image: Image<'a>,
+    /// How many bytes of the image may still be read: an honest one stores each byte once.
+    left: u64,
+}
+
+impl<'a> Files<'a> {
+    /// The files of an image that is whole enough for [`super::read`].
+    ///
+    /// # Errors
+    /// It is no image, or one with features that are not known here.
+    pub fn new(image: &'a [u8]) -> Result<Self, Error> {
+        Ok(Files { image: Image::parse(image)?, left: image.len() as u64 })
+    }
+
+    /// Gives what a file holds, piece by piece. Of a file with several names, ask for one: all files together are read once.
+    ///
+    /// # Errors
+    /// The file is damaged, or was compressed otherwise than by LZ4 with the default options of `mkfs.erofs`.
+    pub fn read(&mut self, entry: &Entry, mut piece: impl FnMut(&[u8])) -> Result<(), Error> {
+        let inode = self.image.inode(entry.inode)?;
+        let done = match inode.layout {
+            Layout::Compressed => self.decompress(&inode, entry.inode, &mut piece),
+            _ => self.plain(&inode, entry.inode).map(|bytes| piece(&bytes)),
+        };
+        done.ok_or_else(|| Error::File(entry.path.clone()))
+    }
+
+    fn plain(&mut self, inode: &Inode, number: u64) -> Option<Vec<u8>> {
+        self.left = self.left.checked_sub(inode.size)?;
+        self.image.data(inode, number)
+    }
+
+    fn decompress(&mut self, inode: &Inode, number: u64, piece: &mut impl FnMut(&[u8])) -> Option<()> {
+        for Extent { length, start, stored, is_compressed } in extents(&self.image, inode, number)? {
+            self.left = self.left.checked_sub(stored)?;
+            let stored_bytes = self.image.slice(start, stored)?;
+            if !is_compressed {
+                piece(stored_bytes.get(..usize::try_from(length).ok()?)?);
+                continue;
+            }
+            let length = usize::try_from(length).ok().filter(|_| length <= stored * RATIO)?;
+            // The data stand at the end of their blocks, and begin with no zero.
+            let padding = stored_bytes.iter().position(|byte| *byte != 0)?;
+            let bytes = lz4_flex::block::decompress(&stored_bytes[padding..], length).ok()?;
+            piece(Some(bytes).filter(|bytes| bytes.len() == length)?.as_slice());
+        }
+        Some(())
+    }
+}

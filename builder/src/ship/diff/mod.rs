@@ -1,0 +1,189 @@
+//! `osbuild diff`: what differs between two images, UKIs or initramfs, read from their bytes alone, as `osbuild inspect` reads them.
+//!
+//! What only one of both has because of its kind, such as the partitions of an image beside a UKI, is not compared. DATA is not looked into.
+
+mod change;
+mod text;
+
+pub use change::{Change, Words};
+
+use super::inspect::{Disk, File, Inspection, Kind, Partition, Signature, Slot, Uki, inspect};
+use crate::error::{self, Result};
+use change::changes;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What differs between two files, by what it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Difference {
+    /// The first file.
+    pub a: Side,
+    /// The second file.
+    pub b: Side,
+    /// What the files say of themselves: recipe, architecture, lock, epoch; who signed them.
+    pub facts: Vec<Change<String>>,
+    /// Versions of the kernel, of the binaries, and of what was not compiled.
+    pub versions: Vec<Change<String>>,
+    /// The kernel's options that are on.
+    pub kernel_options: Vec<Change<String>>,
+    /// The words of the kernel's command line.
+    pub command_line: Words,
+    /// The static pods and the images that they run.
+    pub pods: Vec<Change<Vec<String>>>,
+    /// The files of the root.
+    pub files: Vec<Change<File>>,
+    /// What the files are made of: the program that starts a slot, the sections of the UKI, the layers of the root.
+    pub parts: Vec<Change<Part>>,
+    /// The partitions.
+    pub partitions: Vec<Change<Partition>>,
+    /// The slots.
+    pub slots: Vec<Change<Slot>>,
+}
+
+/// One of both files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Side {
+    /// The file.
+    pub file: PathBuf,
+    /// What it is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A part of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Part {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// Compares two files.
+///
+/// # Errors
+/// One of both cannot be read: never exit code 1, which says that they differ.
+pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
+    let [left, right] = [read(a)?, read(b)?];
+    let side = |path: &Path, found: &Inspection| Side { file: path.to_owned(), kind: found.kind, size: found.size };
+    let sides = (side(a, &left), side(b, &right));
+    Ok(Difference::between(sides, left, right))
+}
+
+fn read(path: &Path) -> Result<Inspection> {
+    inspect(path).map_err(|mut error| {
+        if error.kind == error::Kind::Build {
+            error.kind = error::Kind::Usage;
+        }
+        error.cause(format!("it is about `{}`", path.display()))
+    })
+}
+
+impl Difference {
+    fn between((a, b): (Side, Side), left: Inspection, right: Inspection) -> Self {
+        let ukis = left.uki.as_ref().zip(right.uki.as_ref());
+        let disks = left.disk.as_ref().zip(right.disk.as_ref());
+        let line = |uki: &Uki| uki.command_line.clone();
+        let of_ukis = ukis.map(|(one, other)| (options(one), options(other)));
+        Difference {
+            facts: changes(facts(&left, ukis.is_some()), facts(&right, ukis.is_some())),
+            versions: changes(versions(&left), versions(&right)),
+            kernel_options: of_ukis.map(|(one, other)| changes(one, other)).unwrap_or_default(),
+            command_line: ukis.map_or(Words::compare("", ""), |(one, other)| Words::compare(&line(one), &line(other))),
+            pods: changes(pods(&left), pods(&right)),
+            parts: changes(parts(&left, ukis.is_some(), disks.is_some()), parts(&right, ukis.is_some(), disks.is_some())),
+            partitions: disks.map(|(one, other)| changes(partitions(one), partitions(other))).unwrap_or_default(),
+            slots: disks.map(|(one, other)| changes(slots(one), slots(other))).unwrap_or_default(),
+            files: changes(files(left), files(right)),
+            a,
+            b,
+        }
+    }
+
+    /// Whether nothing differs but the names of the files.
+    pub fn is_empty(&self) -> bool {
+        let Difference { a: _, b: _, facts, versions, kernel_options, command_line, pods, files, parts, partitions, slots } =
+            self;
+        [facts, versions, kernel_options].into_iter().all(Vec::is_empty)
+            && command_line.is_empty()
+            && pods.is_empty()
+            && files.is_empty()
+            && parts.is_empty()
+            && partitions.is_empty()
+            && slots.is_empty()
+    }
+}
+
+type Named<T> = BTreeMap<String, T>;
+
+fn facts(found: &Inspection, with_uki: bool) -> Named<String> {
+    let root = &found.root;
+    let mut facts: Named<String> = [
+        ("recipe", root.recipe.clone()),
+        ("architecture", root.architecture.clone()),
+        ("lock", format!("sha256:{}", root.lock)),
+        ("epoch", root.epoch.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    if let Some(uki) = found.uki.as_ref().filter(|_| with_uki) {
+        facts.insert("UKI signed by".into(), signers(&uki.signatures));
+    }
+    facts
+}
+
+fn signers(signatures: &[Signature]) -> String {
+    let signer = |signature: &Signature| match &signature.certificate {
+        Some(sha256) => format!("{}, certificate sha256:{sha256}", signature.signer),
+        None => signature.signer.clone(),
+    };
+    let signers: Vec<_> = signatures.iter().map(signer).collect();
+    if signers.is_empty() { "nobody".into() } else { signers.join("; ") }
+}
+
+fn versions(found: &Inspection) -> Named<String> {
+    let root = &found.root;
+    let mut versions = root.prebuilt.clone();
+    versions.extend(root.binaries.iter().map(|binary| (binary.name.clone(), binary.version.clone())));
+    versions.insert("linux".into(), root.kernel.clone());
+    versions
+}
+
+fn options(uki: &Uki) -> Named<String> {
+    uki.kernel_options.clone().unwrap_or_default()
+}
+
+fn pods(found: &Inspection) -> Named<Vec<String>> {
+    found.root.pods.iter().map(|pod| (pod.name.clone(), pod.images.clone())).collect()
+}
+
+fn files(found: Inspection) -> Named<File> {
+    found.root.files.into_iter().map(|file| (file.path.clone(), file)).collect()
+}
+
+fn parts(found: &Inspection, with_uki: bool, with_disk: bool) -> Named<Part> {
+    let layers = found.initramfs.layers.iter();
+    let mut parts: Named<Part> = layers
+        .map(|layer| (format!("layer {}", layer.component()), Part { size: layer.size, sha256: layer.sha256.clone() }))
+        .collect();
+    for section in found.uki.iter().filter(|_| with_uki).flat_map(|uki| &uki.sections) {
+        parts.insert(format!("section {}", section.name), Part { size: section.size, sha256: section.sha256.clone() });
+    }
+    if let Some(boot) = found.disk.as_ref().filter(|_| with_disk).map(|disk| &disk.boot) {
+        parts.insert(boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() });
+    }
+    parts
+}
+
+fn partitions(disk: &Disk) -> Named<Partition> {
+    disk.partitions.iter().map(|partition| (partition.name.clone(), partition.clone())).collect()
+}
+
+fn slots(disk: &Disk) -> Named<Slot> {
+    disk.slots.iter().map(|slot| (slot.name.clone(), slot.clone())).collect()
+}

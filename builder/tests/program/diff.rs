@@ -1,0 +1,184 @@
+//! What `osbuild diff` says of small nodes whose layers mkfs.erofs made.
+
+use crate::scratch::Ran;
+use crate::workshop;
+use osbuild_abi::disk::{DATA, DATA_TYPE, ESP, ESP_TYPE, SLOT_A, SLOT_TYPE};
+use osbuild_formats::cpio::{self, Entry};
+use osbuild_formats::disk::{Content, Disk, Partition};
+use osbuild_formats::fat::{self, Volume};
+use osbuild_formats::gpt::guid_from_name;
+use osbuild_formats::uki::{self, Parts};
+use osbuild_slots::{Header, State};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Cursor;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// A node, as far as it matters here.
+struct Node {
+    version: &'static str,
+    init: &'static str,
+    command_line: &'static str,
+    pods: &'static str,
+    /// Path in the root, permissions and content.
+    files: &'static [(&'static str, u32, &'static str)],
+}
+
+const OLD: Node = Node {
+    version: "0.1.0",
+    init: "old init",
+    command_line: "quiet panic=10",
+    pods: r#"{"dhcp": ["localhost/dhcp:1"]}"#,
+    files: &[("etc/hosts", 0o644, "127.0.0.1"), ("etc/gone", 0o600, "gone"), ("etc/mode", 0o644, ""), ("etc/same", 0o644, "")],
+};
+
+const NEW: Node = Node {
+    version: "0.2.0",
+    init: "the new init",
+    command_line: "quiet panic=11 ro",
+    pods: r#"{"dhcp": ["localhost/dhcp:2"]}"#,
+    files: &[("etc/hosts", 0o644, "127.0.0.2"), ("etc/come", 0o600, "come"), ("etc/mode", 0o755, ""), ("etc/same", 0o644, "")],
+};
+
+/// The initramfs of a node.
+fn initramfs(node: &Node) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    let init = ("bin/init", 0o755, node.init);
+    let pod = ("usr/share/osbuild/pods/dhcp.yaml", 0o444, "kind: Pod");
+    for (path, mode, content) in node.files.iter().chain([&init, &pod]) {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(*mode)).unwrap();
+    }
+    let layer = folder.path().join("layer");
+    let mut mkfs = Command::new("mkfs.erofs");
+    mkfs.args(["--quiet", "--all-root", "-T0", "-U00000000-0000-0000-0000-000000000000"]).args([&layer, &root]);
+    assert!(mkfs.status().expect("Debian's package erofs-utils is installed").success());
+    let sha256 = Sha256::digest(node.init).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (version, size, pods) = (node.version, node.init.len(), node.pods);
+    let inventory = format!(
+        r#"{{ "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
+        "binaries": [{{ "name": "init", "component": "init", "version": "{version}", "size": {size}, "sha256": "{sha256}" }}] }}"#
+    );
+    let entries = [
+        Entry::directory("/layers", 0o755),
+        Entry::file("/layers/00-base.erofs", 0o444, fs::read(layer).unwrap()),
+        Entry::file("/osbuild.json", 0o444, inventory.into_bytes()),
+    ];
+    cpio::write(&entries, Vec::new()).unwrap()
+}
+
+/// The UKI of a node.
+fn uki(node: &Node) -> Vec<u8> {
+    let (initramfs, program) = (initramfs(node), workshop::image());
+    let parts = Parts {
+        os_release: "ID=osbuild\n",
+        command_line: node.command_line,
+        uname: "6.12.1",
+        initramfs: &initramfs,
+        kernel: &program,
+    };
+    uki::build(&program, &parts).unwrap()
+}
+
+/// A disk with the node in its first slot.
+fn disk(node: &Node, state: State) -> Vec<u8> {
+    let uki = uki(node);
+    let header = Header { length: uki.len() as u64, sha256: Sha256::digest(&uki).into(), version: node.version.to_owned() };
+    let slot = [header.encode().unwrap(), uki].concat();
+    let volume = Volume { sector_size: 512, size: 34 * MIB, label: ESP, id: 1 };
+    let esp = volume.write(&[fat::File { path: "/EFI/BOOT/BOOTAA64.EFI".to_owned(), bytes: workshop::image() }]).unwrap();
+    let partition = |name, kind: &str, size, attributes, content| Partition {
+        name,
+        type_guid: kind.parse().unwrap(),
+        guid: guid_from_name(name),
+        attributes,
+        size: size * MIB,
+        content,
+    };
+    let partitions = vec![
+        partition(ESP, ESP_TYPE, 34, 0, Content::bytes(&esp)),
+        partition(SLOT_A, SLOT_TYPE, 2, state.write(0), Content::bytes(&slot)),
+        partition(DATA, DATA_TYPE, 1, 0, Content::empty()),
+    ];
+    let mut image = Cursor::new(Vec::new());
+    Disk { sector_size: 512, guid: guid_from_name("disk"), partitions }.write(&mut image).unwrap();
+    image.into_inner()
+}
+
+/// Writes files into a folder, and runs `osbuild diff` on them there.
+struct Folder(TempDir);
+
+impl Folder {
+    fn with(files: [(&str, Vec<u8>); 2]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        files.iter().for_each(|(name, bytes)| fs::write(folder.path().join(name), bytes).unwrap());
+        Folder(folder)
+    }
+
+    fn diff(&self, words: &[&str]) -> Ran {
+        Ran::of(Command::new(env!("CARGO_BIN_EXE_osbuild")).arg("diff").args(words).current_dir(self.0.path()))
+    }
+}
+
+fn expected(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/expected").join(name)
+}
+
+#[test]
+fn two_ukis_differ_in_what_was_changed_and_in_nothing_else() {
+    let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
+    let ran = folder.diff(&["old.efi", "new.efi"]);
+    assert_eq!((ran.data, ran.said.as_str(), ran.code), (fs::read_to_string(expected("diff.txt")).unwrap(), "", Some(1)));
+}
+
+#[test]
+fn the_same_is_in_the_json() {
+    let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
+    let ran = folder.diff(&["old.efi", "new.efi", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    let change = serde_json::json!([{ "name": "init", "a": "0.1.0", "b": "0.2.0" }]);
+    assert_eq!((&json["versions"], &json["a"]["kind"], ran.code), (&change, &"uki".into(), Some(1)));
+    let names: Vec<_> = json["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["/bin/init", "/etc/come", "/etc/gone", "/etc/hosts", "/etc/mode"]);
+}
+
+#[test]
+fn an_image_a_uki_and_an_initramfs_of_one_node_do_not_differ() {
+    let state = State { priority: 1, tries: 1, successful: false };
+    let others = [("node.efi", uki(&OLD)), ("initramfs.cpio", initramfs(&OLD)), ("image.raw", disk(&OLD, state))];
+    for (name, bytes) in others {
+        let folder = Folder::with([("image", disk(&OLD, state)), (name, bytes)]);
+        let ran = folder.diff(&["image", name]);
+        assert_eq!((ran.data.as_str(), ran.said.as_str(), ran.code), ("no difference\n", "", Some(0)), "{name}");
+    }
+}
+
+#[test]
+fn a_slot_that_was_tried_differs_from_one_that_was_not() {
+    let states = [2, 1].map(|tries| State { priority: 1, tries, successful: false });
+    let folder = Folder::with([("a", disk(&OLD, states[0])), ("b", disk(&OLD, states[1]))]);
+    let ran = folder.diff(&["a", "b"]);
+    assert!(ran.data.contains("\n\nslots\n  ~ SLOT-A  priority 1, tries 2, "), "{}", ran.data);
+    assert!(!ran.data.contains("\nfiles\n") && ran.code == Some(1), "{}", ran.data);
+}
+
+#[test]
+fn what_cannot_be_read_is_never_exit_code_1() {
+    let mut damaged = uki(&OLD);
+    let middle = damaged.len() / 2;
+    damaged.truncate(middle);
+    let folder = Folder::with([("old.efi", uki(&OLD)), ("damaged.efi", damaged)]);
+    for other in ["damaged.efi", "missing.efi"] {
+        let ran = folder.diff(&["old.efi", other]);
+        assert_eq!((ran.data.as_str(), ran.code), ("", Some(2)), "{}", ran.said);
+        assert!(ran.said.contains(other), "{}", ran.said);
+    }
+}
