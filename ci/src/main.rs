@@ -54,6 +54,7 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
     Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
+    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
     Check { name: "vm: power cuts", run: vm::power::a_first_boot_survives_any_power_cut },

@@ -63,7 +63,7 @@ pub use source::{Source, SourceKind};
 pub use updates::Updates;
 pub use upstream::{GoUpstream, Peg, Upstream, upstream};
 pub use version::{Minor, Version};
-pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
+pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted, crates_digest};
 
 /// Everything that a recipe resolves to. `L` says whether it is pinned: [`Unlocked`] or [`Locked`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,3 +13,4 @@ pub mod refusals;
 pub mod secure;
 pub mod slots;
 mod teller;
+pub mod update;

@@ -1,15 +1,17 @@
 //! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
 
 mod change;
-mod disk;
+pub mod disk;
 mod epochs;
 mod faults;
 
 use crate::check::Verdict;
+use crate::image::RECIPE;
 use crate::site::Site;
 use change::Change;
 use disk::{A, B, Disk};
 use osbuild::error::{Error, Problem, Result};
+use osbuild::ship::keys::{DEV, Keys};
 use osbuild::ship::node::Node;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -77,7 +79,8 @@ pub fn no_fault_of_a_slot_ends_the_node(site: &Site) -> Result<Verdict> {
 }
 
 fn try_all(site: &Site, claims: &[Claim]) -> Result<Verdict> {
-    let disk = Disk::new(site)?;
+    let project = site.project();
+    let disk = Disk::of(site, project.join("out").join(RECIPE), Keys::named(&project, DEV)?, "slots")?;
     let mut verdict = Verdict::default();
     let mut said = Vec::new();
     for (name, claim) in claims {
@@ -162,7 +165,7 @@ fn no_slot(disk: &Disk) -> Result<String> {
 }
 
 /// Waits for a line with this phrase, which has to have all of the words.
-fn hears(node: &mut Node, phrase: &str, words: &[&str]) -> Result<()> {
+pub fn hears(node: &mut Node, phrase: &str, words: &[&str]) -> Result<()> {
     let line = node.hear(phrase, PATIENCE)?;
     match words.iter().find(|word| !line.contains(**word)) {
         Some(word) => Err(Error::build(format!("a line lacks `{word}`")).cause(line)),

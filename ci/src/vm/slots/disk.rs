@@ -1,12 +1,11 @@
 //! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt` where its table is meant to stay sound.
 
 use super::change::Change;
-use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::image::removable_path;
-use osbuild::ship::keys::{DEV, Keys, Trust};
+use osbuild::ship::keys::{Keys, Trust};
 use osbuild::ship::machine::{Bus, Download, Forward};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
@@ -27,35 +26,43 @@ pub const A: Slot = Slot("2");
 /// The other one.
 pub const B: Slot = Slot("3");
 
-/// The disk of all claims.
+/// A disk that is a copy of what a build left.
 pub struct Disk<'a> {
     site: &'a Site<'a>,
+    /// Where the build left it.
+    out: PathBuf,
+    /// The keys that signed it.
+    keys: Keys,
+    /// The name of the console's log.
+    log: &'static str,
     folder: TempDir,
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image is.
-    pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        Ok(Disk { site, folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())? })
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The console goes to the log `log`.
+    pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
+        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        Ok(Disk { site, out, keys, log, folder })
     }
 
-    fn path(&self) -> PathBuf {
+    /// The file.
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk.raw")
     }
 
     /// What the build left.
     pub fn out(&self, name: &str) -> PathBuf {
-        self.site.project().join("out").join(RECIPE).join(name)
+        self.out.join(name)
     }
 
     /// The keys that signed the image.
-    pub fn keys(&self) -> Result<Keys> {
-        Keys::named(&self.site.project(), DEV)
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
     pub fn boot(&self) -> Result<Node<'_>> {
-        self.boot_trusting(self.keys()?.trust()?)
+        self.boot_trusting(self.keys.trust()?)
     }
 
     /// The same on firmware that trusts somebody else.
@@ -65,7 +72,7 @@ impl<'a> Disk<'a> {
 
     /// The same with a port that leads to the node.
     pub fn boot_forwarding(&self, forward: Forward) -> Result<Node<'_>> {
-        self.power_on(self.keys()?.trust()?, vec![forward])
+        self.power_on(self.keys.trust()?, vec![forward])
     }
 
     fn power_on(&self, trust: Trust, forwards: Vec<Forward>) -> Result<Node<'_>> {
@@ -88,7 +95,7 @@ impl<'a> Disk<'a> {
             until: Until::PowerOff,
             timeout: None,
             show_console: false,
-            log: self.site.log("slots"),
+            log: self.site.log(self.log),
             cache: self.site.machine.clone(),
         };
         start(self.site.report, &options)
@@ -96,7 +103,7 @@ impl<'a> Disk<'a> {
 
     /// Fills a slot with the UKI of the image, changed and signed again.
     pub fn fill(&self, slot: Slot, change: &Change) -> Result<()> {
-        let (header, uki) = change.make(self.site, &self.keys()?)?;
+        let (header, uki) = change.make(self.site, &self.keys)?;
         let start = self.start(slot)?;
         self.write(start, &header)?;
         self.write(start + HEADER_SIZE, &uki)

@@ -48,12 +48,12 @@ pub fn old_in_slotboots_place(disk: &Disk) -> Result<String> {
     raise(disk)?;
     let node = disk.out("node.efi");
     let node = fs::read(&node).or_build(|| format!("cannot read `{}`", node.display()))?;
-    let old = Signed::by(&disk.keys()?.signer(Role::Db)?, EfiProgram(teller::uki(&node)?))?.into_inner().0;
+    let old = Signed::by(&disk.keys().signer(Role::Db)?, EfiProgram(teller::uki(&node)?))?.into_inner().0;
     disk.replace_slotboot(&old)?;
     let mut node = disk.boot()?;
     node.hear(teller::END, PATIENCE)?;
     node.power_off()?;
-    let mut trust = disk.keys()?.trust()?;
+    let mut trust = disk.keys().trust()?;
     trust.dbx.push(Listed::Image(authenticode::digest(&old).or_build(|| "cannot digest the UKI".to_owned())?));
     match disk.boot_trusting(trust)?.ready(Some(PATIENCE)) {
         Err(error) if error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED) => Ok(String::new()),
