@@ -132,8 +132,8 @@ impl<'p> Resolver<'p> {
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let signing = self.signing(&recipe);
-        let security_epoch = self.security_epoch(&recipe);
         let version = self.version(&recipe, &kubernetes);
+        let security_epoch = self.security_epoch(&recipe);
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
@@ -166,18 +166,18 @@ impl<'p> Resolver<'p> {
         key.text().map(str::to_owned)
     }
 
-    fn security_epoch(&mut self, recipe: &Node) -> u32 {
-        let Some(epoch) = recipe.get("security-epoch") else { return 1 };
-        self.note("security-epoch", &epoch.spot);
-        // What is no such number was a problem when the recipe was read.
-        epoch.integer().and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(1)
-    }
-
     fn version(&mut self, recipe: &Node, kubernetes: &Kubernetes) -> String {
         if let Some(node) = recipe.get("version") {
             self.note("version", &node.spot);
         }
         recipe.text_of("version").map_or_else(|| kubernetes.kubelet.to_string(), str::to_owned)
+    }
+
+    fn security_epoch(&mut self, recipe: &Node) -> u32 {
+        let Some(epoch) = recipe.get("security-epoch") else { return 1 };
+        self.note("security-epoch", &epoch.spot);
+        // What is no such number was a problem when the recipe was read.
+        epoch.integer().and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(1)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {

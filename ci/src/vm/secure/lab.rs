@@ -3,12 +3,12 @@
 use super::disk;
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Date, Qemu};
+use osbuild::plan::{Date, Qemu};
 use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
-use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
 use osbuild_formats::fat::File;
@@ -119,25 +119,13 @@ impl<'a> Lab<'a> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
         let options = RunOptions {
-            image,
-            architecture: Architecture::Amd64,
             qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1 },
-            bus: Bus::VirtioBlk,
-            sector_size: disk::SECTOR_SIZE,
-            firmware: None,
-            download: Download::Refused,
-            disk_size_mib: None,
-            keep: None,
-            record: None,
-            forwards: Vec::new(),
             trust,
-            watchdog: false,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
             timeout: Some(PATIENCE),
-            show_console: false,
             log: self.log(name),
-            cache: self.site.machine.clone(),
+            ..machine::options(self.site, image, name)
         };
         start(self.site.report, &options)
     }

@@ -2,13 +2,14 @@
 
 use super::change::Change;
 use crate::site::Site;
+use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Qemu};
+use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
 use osbuild::ship::keys::{Keys, Trust};
-use osbuild::ship::machine::{Bus, Download, Forward};
+use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
-use osbuild::ship::run::{RunOptions, Until, start};
+use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
 use std::fs::{self, File};
@@ -76,27 +77,12 @@ impl<'a> Disk<'a> {
     }
 
     fn power_on(&self, trust: Trust, forwards: Vec<Forward>) -> Result<Node<'_>> {
-        let qemu = Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 };
         let options = RunOptions {
-            image: self.out("image.raw"),
-            architecture: Architecture::Amd64,
-            qemu,
-            bus: Bus::VirtioBlk,
-            sector_size: 512,
-            firmware: None,
-            download: Download::Refused,
-            disk_size_mib: None,
             keep: Some(self.path()),
-            record: None,
             forwards,
             trust: Some(trust),
             watchdog: true,
-            arguments: Vec::new(),
-            until: Until::PowerOff,
-            timeout: None,
-            show_console: false,
-            log: self.site.log(self.log),
-            cache: self.site.machine.clone(),
+            ..machine::options(self.site, self.out("image.raw"), self.log)
         };
         start(self.site.report, &options)
     }

@@ -18,7 +18,7 @@ use std::time::Instant;
 const PANICS: &str = "rdinit=/nothing panic=1";
 
 /// Where the probe freezes PID 1.
-const FREEZE: u16 = 7073;
+const FREEZE: u16 = 7072;
 
 /// Words for a slot that has to be good soon, seconds after power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";

@@ -1,6 +1,6 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
-//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever sends a number to its third
-//! one makes it write so many files, each on the disk before the next; whoever connects to its fourth one makes PID 1 stand still.
+//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
+//! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
@@ -20,9 +20,9 @@ const TELL: u16 = 7070;
 /// The port on which it takes the URL of an API server, in a line, and then the certificate of the CA of its clients, to the end.
 const JOIN: u16 = 7071;
 /// The port on which it takes the number of files to write, to the end.
-const WRITE: u16 = 7072;
+const WRITE: u16 = 7073;
 /// The port on which it freezes PID 1.
-const FREEZE: u16 = 7073;
+const FREEZE: u16 = 7072;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
