@@ -2,13 +2,13 @@
 
 use crate::check::Verdict;
 use crate::site::{Ran, Site};
-use osbuild::error::{Context, Error, Problem, Result};
+use crate::workspace::members;
+use osbuild::error::{Error, Problem, Result};
 use osbuild::plan::Architecture;
-use serde_json::Value;
 
 /// The whole workspace is formatted.
 pub fn format(site: &Site) -> Result<Verdict> {
-    site.finish("format", site.cargo().args(["fmt", "--all", "--check"]))?;
+    site.finish("format", site.cargo()?.args(["fmt", "--all", "--check"]))?;
     Ok(Verdict::holds(""))
 }
 
@@ -16,14 +16,14 @@ pub fn format(site: &Site) -> Result<Verdict> {
 pub fn lints(site: &Site) -> Result<Verdict> {
     site.finish(
         "lints",
-        site.cargo().args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        site.cargo()?.args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     )?;
     Ok(Verdict::holds(""))
 }
 
 /// Every test of the workspace passes, and none is passed over.
 pub fn tests(site: &Site) -> Result<Verdict> {
-    let ran = site.run("tests", site.cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    let ran = site.run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     let counted = count(&ran.said);
     let mut problems: Vec<Problem> = counted.names.iter().map(|name| Problem::new(format!("the test `{name}` failed"))).collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
@@ -74,7 +74,7 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
     let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-    let mut cargo = site.cargo();
+    let mut cargo = site.cargo()?;
     cargo.args(["build", "--quiet", "--locked", "--profile", "node", "--target", target]).env(linker, "rust-lld");
     for package in &packages {
         cargo.args(["--package", package]);
@@ -87,7 +87,7 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
 pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
     for architecture in Architecture::ALL {
         let target = architecture.rust_uefi();
-        let mut cargo = site.cargo();
+        let mut cargo = site.cargo()?;
         cargo.args(["clippy", "--quiet", "--locked", "--package", "slotboot", "--target", target, "--", "-D", "warnings"]);
         site.finish("slotboot-for-uefi", &mut cargo)?;
     }
@@ -96,17 +96,9 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
 
 /// The workspace's packages in `components/` that have a program.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
-    let mut cargo = site.cargo();
-    cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
-    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
-        .or_build(|| "cannot read cargo's metadata".to_owned())?;
     let components = site.root.join("components");
-    let packages = metadata["packages"].as_array().into_iter().flatten().filter(|package| {
-        let inside = package["manifest_path"].as_str().is_some_and(|path| std::path::Path::new(path).starts_with(&components));
-        let program = package["targets"].as_array().into_iter().flatten().any(|target| target["kind"][0] == "bin");
-        inside && program
-    });
-    let names: Vec<String> = packages.filter_map(|package| package["name"].as_str().map(str::to_owned)).collect();
+    let on_the_node = members(site)?.into_iter().filter(|member| member.has_program && member.folder.starts_with(&components));
+    let names: Vec<String> = on_the_node.map(|member| member.name).collect();
     if names.is_empty() { Err(Error::build("the node has no crates")) } else { Ok(names) }
 }
 

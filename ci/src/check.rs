@@ -34,6 +34,14 @@ impl Verdict {
     pub fn of(problems: Vec<Problem>, said: impl Into<String>) -> Self {
         Verdict { passed: usize::from(problems.is_empty()), problems, said: said.into() }
     }
+
+    /// Adds one claim, which does not hold for this reason.
+    pub fn claim(&mut self, name: &str, holds: std::result::Result<(), String>) {
+        match holds {
+            Ok(()) => self.passed += 1,
+            Err(why) => self.problems.push(Problem::new(format!("not so: {name}")).cause(why)),
+        }
+    }
 }
 
 /// The sum of all checks.

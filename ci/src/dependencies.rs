@@ -15,11 +15,11 @@ const UNREACHABLE: &str = "failed to fetch advisory database";
 /// Where the advisories cannot be reached the check's line says so: it is not a fault of the checkout.
 pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     let root = site.tools();
-    let mut install = site.cargo();
+    let mut install = site.cargo()?;
     install.args(["install", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]).arg(&root).arg("cargo-deny");
     site.finish("cargo-deny", &mut install)?;
     let check = |log: &str, what: &[&str]| {
-        let mut cargo = site.cargo();
+        let mut cargo = site.cargo()?;
         cargo.args(["deny", "--workspace", "--locked", "--config", "ci/deny.toml", "check", "--hide-inclusion-graph"]).args(what);
         site.run(log, cargo.env("PATH", path_with(&root)))
     };

@@ -72,7 +72,7 @@ impl<'a> Fuzzer<'a> {
         if seeds.exists() {
             fs::remove_dir_all(&seeds).or_build(|| format!("cannot remove `{}`", seeds.display()))?;
         }
-        let mut make = site.cargo();
+        let mut make = site.cargo()?;
         make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"]).arg(&seeds);
         let said = site.finish("fuzz-seeds", &mut make)?.said;
         let targets = said.lines().map(str::to_owned).collect();
@@ -139,7 +139,7 @@ impl<'a> Fuzzer<'a> {
 /// The program with all targets. The target triple is named so that the flags are for it alone, and not for build scripts.
 fn compiled(site: &Site) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut cargo = site.cargo();
+    let mut cargo = site.cargo()?;
     cargo.args(["build", "--quiet", "--locked", "--package", "fuzz", "--bin", "libfuzzer", "--features", "libfuzzer"]);
     cargo.args(["--profile", "fuzz", "--target", &triple, "--message-format", "json-render-diagnostics"]);
     let said = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.said;

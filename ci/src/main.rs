@@ -5,6 +5,7 @@
 mod bench;
 mod cargo;
 mod check;
+mod compiled;
 mod dependencies;
 mod fuzz;
 mod image;
@@ -14,6 +15,7 @@ mod same;
 mod shape;
 mod site;
 mod vm;
+mod workspace;
 
 use check::Check;
 use osbuild::error::{Error, Result};
@@ -28,6 +30,7 @@ const CHECKS: &[Check] = &[
     Check { name: "shape: size", run: shape::size },
     Check { name: "shape: layers", run: shape::layers },
     Check { name: "shape: words", run: shape::words },
+    Check { name: "shape: claims", run: shape::claims },
     Check { name: "lints", run: cargo::lints },
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
@@ -42,6 +45,7 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
     Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
+    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",
@@ -53,6 +57,7 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
+    Check { name: "vm: power cuts", run: vm::power::a_first_boot_survives_any_power_cut },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
 ];
 
@@ -61,6 +66,7 @@ const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
     Check { name: "vm: secure boot, at length", run: vm::secure::the_firmware_is_not_fooled_by_halves },
+    Check { name: "vm: more power cuts", run: vm::power::a_first_boot_survives_any_power_cut_at_length },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
@@ -113,6 +119,11 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     Site::new(report)
 }
 
+/// The names of all checks.
+fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().chain(FULL).map(|check| check.name)
+}
+
 /// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
 fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     let all = || CHECKS.iter().chain(FULL);
@@ -123,7 +134,7 @@ fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     }
     let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
     if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
-        let names: Vec<&str> = all().map(|check| check.name).collect();
+        let names: Vec<&str> = names().collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
@@ -135,7 +146,7 @@ fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
 mod tests {
     use super::*;
 
-    fn names(words: &[&str]) -> Vec<&'static str> {
+    fn names_of(words: &[&str]) -> Vec<&'static str> {
         chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
             .unwrap()
             .into_iter()
@@ -145,17 +156,17 @@ mod tests {
 
     #[test]
     fn without_a_word_every_check_runs() {
-        assert_eq!(names(&[]).len(), CHECKS.len());
+        assert_eq!(names_of(&[]).len(), CHECKS.len());
     }
 
     #[test]
     fn full_is_all_there_is() {
-        assert_eq!(names(&["full"]).len(), CHECKS.len() + FULL.len());
+        assert_eq!(names_of(&["full"]).len(), CHECKS.len() + FULL.len());
     }
 
     #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
-        assert_eq!(names(&["shape: w", "format"]), ["format", "shape: words"]);
+        assert_eq!(names_of(&["shape: w", "format"]), ["format", "shape: words"]);
         let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }

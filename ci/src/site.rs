@@ -1,5 +1,7 @@
 //! Where the checks work: the checkout, and the folders that outlive it.
 
+use crate::compiled::Compiled;
+use crate::workspace::members;
 use osbuild::error::{Context, Error, LogTail, Result};
 use osbuild::produce::store::Store;
 use osbuild::report::Report;
@@ -21,7 +23,7 @@ pub struct Site<'a> {
     pub root: PathBuf,
     /// Where `osbuild run` keeps what holds for this machine.
     pub machine: PathBuf,
-    compiled: PathBuf,
+    compiled: Compiled,
     logs: PathBuf,
     project: RefCell<PathBuf>,
 }
@@ -42,7 +44,7 @@ impl<'a> Site<'a> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the checkout").to_owned();
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
-        let (machine, compiled) = (store.state("run")?, store.state("ci-target")?);
+        let (machine, compiled) = (store.state("run")?, Compiled::new(store)?);
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
         Ok(Site { report, project: RefCell::new(root.clone()), root, machine, compiled, logs })
@@ -58,16 +60,18 @@ impl<'a> Site<'a> {
         *self.project.borrow_mut() = project;
     }
 
-    /// cargo, with a folder for what it compiles that all checkouts of this user share: crates are compiled once.
-    pub fn cargo(&self) -> Command {
-        let mut command = Command::new("cargo");
-        command.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.compiled).env("CARGO_TERM_COLOR", "never");
-        command
+    /// cargo, with a folder for what it compiles that all checkouts of this user share.
+    pub fn cargo(&self) -> Result<Command> {
+        let names = || Ok(members(self)?.into_iter().map(|member| member.name).collect());
+        let folder = self.compiled.of(self.report, &self.root, names)?;
+        let mut command = self.release_cargo();
+        command.env("CARGO_TARGET_DIR", folder);
+        Ok(command)
     }
 
     /// Where `cargo install` puts what the checks use.
     pub fn tools(&self) -> PathBuf {
-        self.compiled.join("tools")
+        self.compiled.tools()
     }
 
     /// cargo, with the folder that `cargo osbuild` of this checkout uses.

@@ -12,7 +12,7 @@ pub mod cpio;
 pub mod disk;
 #[cfg(feature = "images")]
 pub mod erofs;
-#[cfg(feature = "fat")]
+#[cfg(feature = "fat-replace")]
 pub mod fat;
 pub mod gpt;
 mod le;

@@ -6,7 +6,6 @@ use std::fmt;
 use crate::pe;
 
 const CODE: u32 = 0x0000_0020;
-const INITIALIZED_DATA: u32 = 0x0000_0040;
 const READ: u32 = 0x4000_0000;
 
 /// What a UKI is made of, besides the stub.
@@ -58,7 +57,7 @@ pub fn build(stub: &[u8], parts: &Parts) -> Result<Vec<u8>, Error> {
             return Err(Error::Text(name));
         }
     }
-    let section = |name, data| pe::NewSection { name, data, virtual_size: 0, characteristics: INITIALIZED_DATA | READ };
+    let section = |name, data| pe::NewSection { name, data, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
     // The kernel is last and takes its whole size in memory, so that the stub can start it where it is loaded.
     let linux =
         pe::NewSection { virtual_size: kernel.size_of_image, characteristics: CODE | READ, ..section(".linux", parts.kernel) };

@@ -13,6 +13,12 @@ static LINES: Form = Form { what: "a string", pattern: "^[^\\u0000]*$" };
 static WORD: Form = Form { what: "a string without white space", pattern: "^\\S+$" };
 static VERSION: Form =
     Form { what: "a version such as `\"1.35.8\"`", pattern: "^(0|[1-9][0-9]{0,8})(\\.(0|[1-9][0-9]{0,8})){2}$" };
+static RELEASE_NAME: Form = Form {
+    what: "at most 64 letters, digits and `._+~-`, such as `\"1.35.8-2\"`",
+    pattern: "^[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}$",
+};
+static URL: Form =
+    Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^https?://[^\\s/?#]+(/[^\\s/?#]+)*$" };
 static MINOR: Form = Form { what: "a minor version such as `\"1.35\"`", pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$" };
 static DIGEST: Form =
     Form { what: "a digest such as `\"sha256:…\"` with 64 hexadecimal digits", pattern: "^sha256:[0-9a-f]{64}$" };
@@ -42,6 +48,12 @@ const SECONDS: &str = "a number of seconds";
 pub(super) static RECIPE: &[Key] = &[
     key("inherit", Optional, Shape::Text(&NAME), "The recipe that this one changes."),
     key("board", Inherited, Shape::Text(&NAME), "The machine: a file in `boards/`."),
+    key(
+        "version",
+        Optional,
+        Shape::Text(&RELEASE_NAME),
+        "The version of the node, by which its releases differ; none for the kubelet's.",
+    ),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
     key("boot", Inherited, Shape::Text(&NAME), "The component with what the firmware starts, which starts the UKI."),
@@ -56,6 +68,7 @@ pub(super) static RECIPE: &[Key] = &[
     ),
     key("kubernetes", Optional, Shape::Table(KUBERNETES), "What the version-skew policy looks at."),
     key("signing", Optional, Shape::Table(SIGNING), "Whose image it is; without it nothing is signed."),
+    key("updates", Optional, Shape::Table(UPDATES), "Where the node gets its updates; without it, it gets none."),
     key("toolchains", Inherited, Shape::Table(TOOLCHAINS), "What compiles the node."),
     key("sandbox", Optional, Shape::Table(SANDBOX), "The root in which every step of a build runs."),
 ];
@@ -69,6 +82,23 @@ static RECIPE_KERNEL: &[Key] = &[
 static UKI: &[Key] = &[key("stub", Inherited, Shape::Text(&DEBIAN), "The Debian package with systemd's UEFI stub.")];
 
 static SIGNING: &[Key] = &[key("key", Inherited, Shape::Text(&NAME), "The keys that sign it: a folder in `keys/`.")];
+
+static UPDATES: &[Key] = &[
+    key("url", Inherited, Shape::Text(&URL), "The TUF repository that `osbuild release` wrote, wherever it is served."),
+    key(
+        "channel",
+        Optional,
+        Shape::Word(&["stable", "candidate"]),
+        "The channel that the node follows; `stable` if it is not said.",
+    ),
+    key("root", Inherited, Shape::Text(&FILE_PATH), "The root of trust, `keys/NAME/root.json`, relative to the project."),
+    key(
+        "interval-s",
+        Optional,
+        Shape::Integer { least: 10, most: 604_800, what: SECONDS },
+        "How long the node waits between two looks; 3600 if it is not said.",
+    ),
+];
 
 static BINARIES: &[Key] = &[
     key("init", Inherited, Shape::Table(BINARY), "PID 1."),

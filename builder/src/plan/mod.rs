@@ -33,6 +33,7 @@ mod shape;
 pub mod skew;
 mod source;
 mod stale;
+mod updates;
 mod upstream;
 mod version;
 mod walk;
@@ -59,6 +60,7 @@ pub use resolve::{BUILD_MACHINE, buildable, check, resolve};
 pub use schema::{FileKind, schema};
 pub use skew::Strictness;
 pub use source::{Source, SourceKind};
+pub use updates::Updates;
 pub use upstream::{GoUpstream, Peg, Upstream, upstream};
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
@@ -68,6 +70,8 @@ pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted};
 pub struct Plan<L = Unlocked> {
     /// The recipe's name: `qemu-amd64`.
     pub recipe: String,
+    /// The version of the node: the recipe's own, or that of its kubelet.
+    pub version: String,
     /// The architecture of the node.
     pub architecture: Architecture,
     /// The machine that the node runs on.
@@ -88,6 +92,8 @@ pub struct Plan<L = Unlocked> {
     pub kubernetes: Kubernetes,
     /// The name of the keys that sign the image; none for an unsigned one.
     pub signing: Option<String>,
+    /// Where the node gets its updates; none for one that gets none.
+    pub updates: Option<Updates>,
     /// Everything that the lock has to pin.
     pub wanted: Wanted,
     /// Where each resolved value was written.

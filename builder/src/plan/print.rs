@@ -7,6 +7,7 @@ impl<L> Plan<L> {
     pub fn print(&self) -> String {
         let mut page = Page { text: String::new(), origins: &self.origins };
         page.entry("", "recipe", quote(&self.recipe));
+        page.entry("", "version", quote(&self.version));
         page.entry("", "architecture", quote(self.architecture.name()));
         self.print_board(&mut page);
         self.print_kernel(&mut page);
@@ -23,6 +24,7 @@ impl<L> Plan<L> {
         page.section("files");
         self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
         self.print_kubernetes(&mut page);
+        self.print_updates(&mut page);
         self.print_wanted(&mut page);
         if let Some(key) = &self.signing {
             page.section("signing");
@@ -73,6 +75,15 @@ impl<L> Plan<L> {
             let value = format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
             page.entry("kubernetes.", "exception", value);
         }
+    }
+
+    fn print_updates(&self, page: &mut Page<'_>) {
+        let Some(updates) = &self.updates else { return };
+        page.section("updates");
+        page.entry("updates.", "url", quote(&updates.url));
+        page.entry("updates.", "channel", quote(updates.channel.name()));
+        page.entry("updates.", "root", quote(&updates.root));
+        page.entry("updates.", "interval-s", updates.interval_s.to_string());
     }
 
     fn print_wanted(&self, page: &mut Page<'_>) {

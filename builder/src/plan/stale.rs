@@ -26,6 +26,7 @@ impl Plan<Unlocked> {
     fn with(self, lock: Locked) -> Plan<Locked> {
         let Plan {
             recipe,
+            version,
             architecture,
             board,
             kernel,
@@ -36,6 +37,7 @@ impl Plan<Unlocked> {
             pause,
             kubernetes,
             signing,
+            updates,
             wanted,
             origins,
             warnings,
@@ -43,6 +45,7 @@ impl Plan<Unlocked> {
         } = self;
         Plan {
             recipe,
+            version,
             architecture,
             board,
             kernel,
@@ -53,6 +56,7 @@ impl Plan<Unlocked> {
             pause,
             kubernetes,
             signing,
+            updates,
             wanted,
             origins,
             warnings,

@@ -162,7 +162,7 @@ impl Assembly<'_> {
             &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
         )?;
         let parts = Parts {
-            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, self.version()),
+            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.version),
             command_line: &self.command_line(),
             uname: &self.kernel.release,
             initramfs,
@@ -171,14 +171,9 @@ impl Assembly<'_> {
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
     }
 
-    /// The version of the node: that of its kubelet.
-    fn version(&self) -> String {
-        self.plan.kubernetes.kubelet.to_string()
-    }
-
     /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.
     fn header(&self, uki: &[u8]) -> Result<Vec<u8>> {
-        let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.version() };
+        let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.plan.version.clone() };
         header.encode().or_build(|| "cannot make the header of a slot".into())
     }
 

@@ -37,8 +37,11 @@ pub fn data(store: &Store, sandbox: &Sandbox, board: &Board) -> Result<Action> {
 }
 
 /// Where firmware looks for the program of a removable medium (UEFI 2.10, 3.5.1.1).
-pub fn removable_path(architecture: Architecture) -> String {
-    format!("EFI/BOOT/BOOT{}.EFI", architecture.efi().to_uppercase())
+pub fn removable_path(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Amd64 => disk::BOOT_PROGRAM_AMD64,
+        Architecture::Arm64 => disk::BOOT_PROGRAM_ARM64,
+    }
 }
 
 /// What an image holds.

@@ -34,10 +34,14 @@ pub struct RunOptions {
     pub disk_size_mib: Option<u64>,
     /// A disk that keeps what the node writes; none throws it away.
     pub keep: Option<PathBuf>,
+    /// A file that gets every write to the disk and every flush, as of [`Disk::recorded`].
+    pub record: Option<PathBuf>,
     /// Ports of the host that lead to the node.
     pub forwards: Vec<Forward>,
     /// Whom the firmware trusts; none starts everything.
     pub trust: Option<Trust>,
+    /// More arguments of QEMU.
+    pub arguments: Vec<String>,
     /// When to stop.
     pub until: Until,
     /// How long the node may take to get ready; none waits for ever.
@@ -99,6 +103,10 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
         None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),
     };
+    let disk = match &options.record {
+        Some(record) => disk.recorded(new_file(record)?),
+        None => disk,
+    };
     let firmware = firmware.with_variables(variables)?;
     if let Some(trust) = &options.trust {
         firmware.enroll(trust)?;
@@ -113,6 +121,13 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         bus: options.bus,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
+        arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },
     })
+}
+
+/// Makes the file anew, with nothing in it.
+fn new_file(path: &Path) -> Result<PathBuf> {
+    std::fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
+    Ok(path.to_owned())
 }

@@ -2,7 +2,8 @@
 
 use crate::{changed, expect, refusal, resolve};
 use osbuild::error::Kind;
-use osbuild::plan::{self, Strictness};
+use osbuild::plan::{self, Content, Strictness};
+use osbuild_abi::paths;
 
 const SMALL: &str = "recipes/small.toml";
 const BASE: &str = "recipes/base.toml";
@@ -171,6 +172,38 @@ fn an_inherited_entry_is_taken_away_by_false() {
     assert_eq!(plan.pods.iter().map(|pod| pod.name.as_str()).collect::<Vec<_>>(), ["hello"]);
     assert!(!plan.files.iter().any(|file| file.path == "/etc/hosts"));
     assert!(plan.files.iter().any(|file| file.path == "/etc/os-release"));
+}
+
+const UPDATES: &str = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"keys/own/root.json\"\n\n[files]";
+
+#[test]
+fn updates_and_the_pod_that_gets_them_need_each_other() {
+    refused("updates-without-pod", &[(SMALL, "[files]", UPDATES)]);
+    refused("updater-without-updates", &[(BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }")]);
+}
+
+#[test]
+fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
+    let wrong = UPDATES.replace("https://", "ftp://").replace("root =", "channel = \"stabel\"\ninterval-s = 1\nrot =");
+    refused("updates", &[(SMALL, "[files]", &wrong), (BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }")]);
+}
+
+#[test]
+fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
+    assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.contains("update")));
+    let plan = resolve(&changed(&[
+        (SMALL, "[files]", UPDATES),
+        (SMALL, "inherit", "version = \"7-rc.1\"\ninherit"),
+        (BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }"),
+    ]));
+    let content = |path: &str| plan.files.iter().find(|file| file.path == path && file.mode == 0o644).map(|file| &file.content);
+    assert_eq!(content(paths::UPDATE_ROOT), Some(&Content::File("keys/own/root.json".to_owned())));
+    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\ninterval-s 3600\n";
+    assert_eq!(content(paths::UPDATE_SETTINGS), Some(&Content::Text(settings.to_owned())));
+    assert_eq!((plan.version.as_str(), resolve(&crate::project()).version.as_str()), ("7-rc.1", "1.35.8"));
+    let printed = plan.print();
+    assert!(printed.contains("version = \"7-rc.1\"  # recipes/small.toml:1"), "{printed}");
+    assert!(printed.contains("url = \"https://updates.example/nodes\"  # recipes/small.toml:1"), "{printed}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The shape of the code, as tests: sizes, layers and words.
+//! The shape of the code, as tests: sizes, layers and words, and what texts say of tests.
 
+mod claims;
 mod code;
 mod layers;
 mod size;
@@ -9,6 +10,7 @@ use crate::check::Verdict;
 use crate::site::Site;
 use code::Source;
 use osbuild::error::{Context, Result};
+use std::collections::BTreeSet;
 use std::fs;
 
 /// Functions of at most 70 lines, files of at most 600.
@@ -35,6 +37,14 @@ pub fn words(site: &Site) -> Result<Verdict> {
         problems.extend(words::in_text(&file, &text));
     }
     Ok(Verdict::of(problems, ""))
+}
+
+/// What a text says that a test shows is a test or a check.
+pub fn claims(site: &Site) -> Result<Verdict> {
+    let mut known: BTreeSet<String> = crate::names().map(str::to_owned).collect();
+    known.extend(sources(site)?.iter().flat_map(|source| claims::known(&source.text)));
+    let texts = texts(site, ".md")?;
+    Ok(Verdict::of(texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(), ""))
 }
 
 fn sources(site: &Site) -> Result<Vec<Source>> {

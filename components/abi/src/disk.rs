@@ -18,5 +18,10 @@ pub const SLOT_B: &str = "SLOT-B";
 /// Name of the partition that persists, the fourth and last, so that it can grow. Its file system has the same label.
 pub const DATA: &str = "DATA";
 
+/// Where the system partition has the program that firmware starts from a disk (UEFI 2.10, 3.5.1.1), on an amd64 machine.
+pub const BOOT_PROGRAM_AMD64: &str = "EFI/BOOT/BOOTX64.EFI";
+/// The same on an arm64 machine.
+pub const BOOT_PROGRAM_ARM64: &str = "EFI/BOOT/BOOTAA64.EFI";
+
 /// Where partitions start and end: on multiples of this many bytes.
 pub const ALIGNMENT: u64 = 1 << 20;

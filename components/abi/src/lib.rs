@@ -9,4 +9,5 @@ pub mod paths;
 pub mod pods;
 pub mod slot;
 pub mod sockets;
+pub mod update;
 pub mod writable;

@@ -24,8 +24,18 @@ pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
 /// `KEY = VALUE` lines, each a file below `/proc/sys`, with comments that give the reason.
 pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 
+/// What a node that updates itself trusts and follows; not there on one that does not.
+pub const UPDATE: &str = "/usr/share/osbuild/update";
+/// The root of trust of releases: the `root.json` of a TUF repository.
+pub const UPDATE_ROOT: &str = "/usr/share/osbuild/update/root.json";
+/// Where updates come from, in the form that [`crate::update`] reads.
+pub const UPDATE_SETTINGS: &str = "/usr/share/osbuild/update/settings";
+
 /// Where the kernel shows the firmware's variables, each as `NAME-VENDOR`: four bytes of attributes, then its value.
 pub const FIRMWARE_VARIABLES: &str = "/sys/firmware/efi/efivars";
+
+/// Where the updater keeps the newest metadata of releases that it has seen.
+pub const UPDATE_SEEN: &str = "/var/lib/updater";
 
 /// Where DATA is mounted.
 pub const DATA: &str = "/data";
@@ -40,6 +50,8 @@ pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
 pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
 /// The socket by which an administrator's pod asks for status and restarts.
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
+/// The socket by which the pod that updates the node reaches the other slot.
+pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// Where containerd keeps the blobs of images, each under the hexadecimal digits of its SHA-256.

@@ -36,3 +36,25 @@ pub mod admin {
     /// `power-off`: an ordered shutdown, then power off.
     pub const POWER_OFF: &str = "power-off";
 }
+
+/// The verbs of [`crate::paths::UPDATE_SOCKET`]. Descriptors pass by `SCM_RIGHTS` (unix(7)), with the first byte of the line or answer that they
+/// belong to.
+pub mod update {
+    /// `status`: answers the lines of the `admin` socket's `status` that are about the slots.
+    pub const STATUS: &str = "status";
+    /// `slot`: takes the other slot out of use, and answers [`LENGTH`] and a descriptor of it, for reading and writing. It is refused while the
+    /// slot that runs is on trial, and while somebody has the descriptor.
+    pub const SLOT: &str = "slot";
+    /// Starts the line with the bytes that the slot has room for.
+    pub const LENGTH: &str = "length ";
+    /// `try`: makes the other slot the next one to be booted, once `init` has found in it what its header says. Nobody may have the descriptor
+    /// of the slot any more.
+    pub const TRY: &str = "try";
+    /// `boot-program`, with a descriptor from which it is read to its end: replaces slotboot on the system partition. If it is the same
+    /// already, nothing is written.
+    pub const BOOT_PROGRAM: &str = "boot-program";
+    /// The most bytes of a boot program.
+    pub const MOST_BOOT_PROGRAM: u64 = 4 << 20;
+    /// `reboot`: an ordered shutdown, then a reboot.
+    pub const REBOOT: &str = "reboot";
+}

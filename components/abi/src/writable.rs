@@ -38,6 +38,7 @@ pub const WRITABLE: &[Writable] = &[
     Writable { path: "/var/lib/containerd", from: From::Data("containerd"), mode: 0o700, exec: false, owner: "containerd" },
     Writable { path: "/var/lib/kubelet", from: From::Data("kubelet"), mode: 0o750, exec: true, owner: "kubelet" },
     Writable { path: "/var/lib/cni", from: From::Data("cni"), mode: 0o700, exec: false, owner: "CNI plugins" },
+    Writable { path: "/var/lib/updater", from: From::Data("updater"), mode: 0o700, exec: false, owner: "the updater's pod" },
     Writable { path: "/etc/kubernetes", from: From::Data("kubernetes"), mode: 0o700, exec: false, owner: "configuration pods" },
     Writable { path: "/etc/cni/net.d", from: From::Data("cni-net.d"), mode: 0o755, exec: false, owner: "the CNI's pod" },
     Writable { path: "/opt/cni/bin", from: From::Data("cni-bin"), mode: 0o755, exec: true, owner: "the CNI's pod" },

@@ -1,22 +1,22 @@
 //! The unix sockets into the host, one a role. `osbuild_abi::sockets` describes what is spoken on them.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use osbuild_abi::console::ADDRESS;
-use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET};
-use osbuild_abi::sockets::{ERROR, MAX_LINE, OK};
+use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
 
-use crate::failure::{Explain, Outcome};
+use crate::errand::{self, Work};
+use crate::failure::{Explain, Failure, Outcome};
 use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{hostname, kubelet, servers, status};
+use crate::{hostname, kubelet, passing, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
@@ -36,19 +36,34 @@ struct Door {
 struct Client {
     stream: UnixStream,
     lines: Lines,
+    /// The descriptor that it has sent last, until a line takes it.
+    given: Option<OwnedFd>,
+    /// Whether an errand of its is under way. It is not read meanwhile.
+    waits: bool,
+}
+
+/// What a line is answered with.
+enum Answer {
+    /// These lines of data, and `ok`.
+    Lines(String),
+    /// The same, with a descriptor.
+    Descriptor(String, OwnedFd),
+    /// Nothing yet: an errand is under way.
+    Later,
 }
 
 impl Doors {
     /// Everything that can become readable.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listeners = self.doors.iter().map(|door| door.listener.as_fd());
-        listeners.chain(self.doors.iter().flat_map(|door| &door.clients).map(|client| client.stream.as_fd()))
+        let clients = self.doors.iter().flat_map(|door| &door.clients).filter(|client| !client.waits);
+        listeners.chain(clients.map(|client| client.stream.as_fd()))
     }
 }
 
 /// Opens the sockets, each in a folder of its own, so that a pod can be given one and not see the others.
 pub fn open(node: &mut Node) -> Outcome {
-    for (role, path) in [(Role::Net, NET_SOCKET), (Role::Admin, ADMIN_SOCKET)] {
+    for (role, path) in [(Role::Net, NET_SOCKET), (Role::Admin, ADMIN_SOCKET), (Role::Update, UPDATE_SOCKET)] {
         let parent = Path::new(path).parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
         let listener = UnixListener::bind(path).explain(format_args!("listen on {path}"))?;
@@ -68,7 +83,7 @@ pub fn serve(node: &mut Node) {
                 if door.clients.len() == MOST_CLIENTS {
                     door.clients.remove(0);
                 }
-                door.clients.push(Client { stream, lines: Lines::default() });
+                door.clients.push(Client { stream, lines: Lines::default(), given: None, waits: false });
             }
         }
         let role = door.role;
@@ -77,47 +92,84 @@ pub fn serve(node: &mut Node) {
     node.doors = doors;
 }
 
+/// Answers the client whose errand has ended. It may be gone.
+pub fn finish(node: &mut Node, outcome: Outcome) {
+    let done = Answer::Lines(String::new());
+    let clients = node.doors.doors.iter_mut().flat_map(|door| &mut door.clients);
+    for client in clients.filter(|client| client.waits) {
+        client.waits = false;
+        // Whether it hears that does not matter: that it has closed is noticed when it is read next.
+        let _ = client.tell(outcome.as_ref().map(|()| &done));
+    }
+}
+
 impl Client {
     /// Answers all lines that have come, and returns whether the client is still there.
     fn serve(&mut self, role: Role, node: &mut Node) -> bool {
         let mut buffer = [0u8; MAX_LINE];
         loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(read) => self.lines.push(&buffer[..read]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                Err(_) => return false,
-            }
-            while let Some(line) = self.lines.take(MAX_LINE) {
+            while !self.waits
+                && let Some(line) = self.lines.take(MAX_LINE)
+            {
+                let answer = parse(role, &line).and_then(|request| obey(request, self.given.take(), node));
                 // An answer is short. A client that does not even take that is not waited for.
-                if self.stream.write_all(answer(role, &line, node).as_bytes()).is_err() {
+                if self.tell(answer.as_ref()).is_err() {
                     return false;
                 }
+                self.waits = matches!(answer, Ok(Answer::Later));
             }
+            if self.waits {
+                return true;
+            }
+            match passing::receive(&self.stream, &mut buffer) {
+                Ok((0, _)) => return false,
+                Ok((read, given)) => {
+                    self.lines.push(&buffer[..read]);
+                    self.given = given.or(self.given.take());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    fn tell(&self, answer: Result<&Answer, &Failure>) -> io::Result<()> {
+        match answer {
+            Ok(Answer::Lines(data)) => passing::send(&self.stream, &format!("{data}{OK}\n"), None),
+            Ok(Answer::Descriptor(data, given)) => passing::send(&self.stream, &format!("{data}{OK}\n"), Some(given.as_fd())),
+            Ok(Answer::Later) => Ok(()),
+            Err(failure) => passing::send(&self.stream, &format!("{ERROR}{failure}\n"), None),
         }
     }
 }
 
-fn answer(role: Role, line: &str, node: &mut Node) -> String {
-    match parse(role, line).and_then(|request| obey(request, node)) {
-        Ok(data) => format!("{data}{OK}\n"),
-        Err(failure) => format!("{ERROR}{failure}\n"),
-    }
-}
-
-/// Does what is asked and returns the lines to answer.
-fn obey(request: Request, node: &mut Node) -> Outcome<String> {
+/// Does what is asked, with the descriptor that came with it.
+fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<Answer> {
     match request {
         Request::HostName(name) => hostname::set(node, &name)?,
         Request::Resolv { servers, search } => servers::write_resolv(&servers, &search)?,
         Request::TimeServers(servers) => servers::write_time(&servers)?,
         Request::Address { address, link } => tell_address(node, &address, &link),
-        Request::Status => return Ok(status::lines(node)),
+        Request::Status => return Ok(Answer::Lines(status::lines(node))),
+        Request::SlotStatus => return Ok(Answer::Lines(slot::status(node)?)),
+        Request::OpenSlot => {
+            let (slot, length) = slot::open_other(node)?;
+            return Ok(Answer::Descriptor(format!("{}{length}\n", update::LENGTH), slot));
+        }
+        Request::TrySlot => return begin(node, Work::Try, &slot::other_device(node)?, None),
+        Request::ReplaceBootProgram => {
+            let given = given.ok_or_else(|| Failure::new("no descriptor came with the line"))?;
+            return begin(node, Work::BootProgram, &slot::system_device(node)?, Some(given));
+        }
         Request::RestartKubelet => kubelet::restart(node),
         Request::Reboot => node.end = Some(End::Reboot),
         Request::PowerOff => node.end = Some(End::PowerOff),
     }
-    Ok(String::new())
+    Ok(Answer::Lines(String::new()))
+}
+
+fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>) -> Outcome<Answer> {
+    errand::begin(node, work, device, given).map(|()| Answer::Later)
 }
 
 /// Remembers one address a link, and prints it when it is new.

@@ -70,7 +70,7 @@ fn make_root() -> Outcome {
     mount_devices(&format!("{NEW_ROOT}/dev"))
 }
 
-/// The layers, lowest first.
+/// The layers, lowest first. What a UEFI stub adds to the initramfs without a signature ends in `.cred`, `.raw` or `.json`, wherever it lies.
 fn layers(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).explain(format_args!("read {}", folder.display()))?;
     let mut layers: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_layer_of_the_highest_number_is_the_topmost() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["20-kubelet.erofs", "10-base.erofs", "30-files.erofs", "notes.txt"] {
+        for name in ["20-kubelet.erofs", "10-base.erofs", "30-files.erofs", "40-more.erofs.raw", "50-more.cred"] {
             File::create(folder.path().join(name)).unwrap();
         }
         let names: Vec<_> = layers(folder.path()).unwrap().iter().map(|path| path.file_name().unwrap().to_owned()).collect();

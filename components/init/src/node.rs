@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::console::Console;
 use crate::disks::Disk;
 use crate::doors::Doors;
+use crate::errand::{self, Errand};
 use crate::failure::{Explain, Outcome};
 use crate::phases::tell_end;
 use crate::process::{Life, Process, State};
@@ -37,6 +38,8 @@ pub struct Node {
     pub processes: Vec<Process>,
     /// The sockets.
     pub doors: Doors,
+    /// What is done for a client that waits for it.
+    pub errand: Option<Errand>,
     /// When the node was ready, since boot.
     pub ready: Option<Duration>,
     /// What the firmware does about signatures.
@@ -67,6 +70,7 @@ impl Node {
             addresses: Vec::new(),
             processes: Vec::new(),
             doors: Doors::default(),
+            errand: None,
             ready: None,
             secure_boot: SecureBoot::default(),
             disk: None,
@@ -108,6 +112,7 @@ impl Node {
         self.start_what_is_due();
         doors::serve(self);
         trial::watch(self);
+        errand::watch(self);
         self.clock.keep(uptime());
     }
 
@@ -162,6 +167,7 @@ impl Node {
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             self.read_outputs();
+            errand::ended(self, pid, status);
             self.bury(pid, status);
         }
     }

@@ -2,18 +2,22 @@
 
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use osbuild_abi::console::{SLOT, SLOT_GOOD};
+use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
 use osbuild_slots::{Booted, Header, HeaderError, Mark, Slot, mark, other, slots};
 
-use crate::disks::Disk;
+use crate::disks::{self, Disk, Partition};
+use crate::errand;
 use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 use crate::variable::volatile;
+use rustix::fs::OFlags;
 
 /// The name of the phase.
 pub const NAME: &str = "slot";
@@ -69,12 +73,61 @@ pub fn status(node: &Node) -> Outcome<String> {
 /// Marks the slot that runs as a good one, and says so.
 pub fn mark_good(node: &mut Node) -> Outcome {
     let Some(running) = &node.slot else { return Ok(()) };
-    let (label, _) = running.disk.label()?;
     let name = running.booted.slot;
-    let table = mark(label.table(), name, Mark::Good).ok_or_else(|| Failure::new(format!("{name} is gone")))?;
-    running.disk.write(&label.change_to(&table).explain("change the partition table")?)?;
+    running.mark(name, Mark::Good)?;
     node.console.line(&format!("{SLOT_GOOD}{name}"));
     Ok(())
+}
+
+/// Takes the other slot out of use, and opens it for whoever writes an update: its partition alone, and for one at a time. Also says
+/// how many bytes it has room for.
+pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
+    let running = updatable(node)?;
+    let (partition, name) = (running.other_partition()?, other(running.booted.slot));
+    let device = partition.device();
+    let file = File::options().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(&device);
+    let file = file.explain(format_args!("open {} alone", device.display()))?;
+    let length = disks::size(&partition.name)?;
+    running.mark(name, Mark::Bad)?;
+    // As long as there is no header, what is written behind it counts for nothing.
+    file.write_all_at(&[0; HEADER_SIZE as usize], 0).and_then(|()| file.sync_all()).explain(format_args!("erase {name}"))?;
+    node.console.say(NAME, format_args!("{name} is opened for an update"));
+    Ok((file.into(), length))
+}
+
+/// The device of the slot that does not run.
+pub fn other_device(node: &Node) -> Outcome<PathBuf> {
+    Ok(updatable(node)?.other_partition()?.device())
+}
+
+/// The device of the system partition of the disk that was booted.
+pub fn system_device(node: &Node) -> Outcome<PathBuf> {
+    let partitions = &updatable(node)?.disk.partitions;
+    let system = partitions.iter().find(|partition| partition.label == ESP);
+    system.map(Partition::device).ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))
+}
+
+/// Has the other slot booted next.
+pub fn mark_for_try(node: &mut Node) -> Outcome {
+    let running = running(node)?;
+    let name = other(running.booted.slot);
+    running.mark(name, Mark::ForTry)?;
+    node.console.say(NAME, format_args!("{name} is booted next"));
+    Ok(())
+}
+
+/// The slot that runs, unless it is on trial itself: until it is a good one, the other slot is what the node falls back to.
+fn updatable(node: &Node) -> Outcome<&Running> {
+    errand::may_begin(node)?;
+    let running = running(node)?;
+    match running.is_on_trial()? {
+        true => Err(Failure::new(format!("{} is on trial", running.booted.slot))),
+        false => Ok(running),
+    }
+}
+
+fn running(node: &Node) -> Outcome<&Running> {
+    node.slot.as_ref().ok_or_else(|| Failure::new("nothing tells which slot was started"))
 }
 
 impl Running {
@@ -87,6 +140,21 @@ impl Running {
     pub fn has_other(&self) -> Outcome<bool> {
         let other = other(self.booted.slot);
         Ok(self.slots()?.iter().any(|(slot, holds)| slot.name == other && slot.state.is_bootable() && holds.is_ok()))
+    }
+
+    /// The partition of the other slot, as the kernel knows it.
+    fn other_partition(&self) -> Outcome<Partition> {
+        let name = other(self.booted.slot);
+        let (label, _) = self.disk.label()?;
+        let slot = slots(label.table()).into_iter().find(|slot| slot.name == name);
+        let partition = slot.and_then(|slot| self.disk.partitions.iter().find(|partition| partition.number == slot.number));
+        partition.cloned().ok_or_else(|| Failure::new(format!("the disk has no {name}")))
+    }
+
+    fn mark(&self, name: &str, as_what: Mark) -> Outcome {
+        let (label, _) = self.disk.label()?;
+        let table = mark(label.table(), name, as_what).ok_or_else(|| Failure::new(format!("{name} is gone")))?;
+        self.disk.write(&label.change_to(&table).explain("change the partition table")?)
     }
 
     /// Both slots as they are on the disk now.

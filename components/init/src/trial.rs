@@ -6,7 +6,7 @@ use osbuild_abi::cmdline::{GATE_DEADLINE, value};
 use osbuild_abi::console::SLOT_LATE;
 use osbuild_abi::paths::INIT;
 
-use crate::failure::Outcome;
+use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::process::Life;
 use crate::shutdown::End;
@@ -16,12 +16,15 @@ use crate::uptime::uptime;
 /// The name of the job and of the subcommand.
 pub const NAME: &str = "trial";
 
+/// Whether a task that waits for two minutes is a panic. The command line says that it is.
+const HUNG_TASK_PANIC: &str = "/proc/sys/kernel/hung_task_panic";
+
 /// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
 /// node stays, and may still become a good one.
 pub fn begin(node: &mut Node) -> Outcome {
-    let Some(running) = &node.slot else { return Ok(()) };
+    let Some(running) = &node.slot else { return bear_hung_tasks() };
     if !running.is_on_trial()? {
-        return Ok(());
+        return bear_hung_tasks();
     }
     node.on_trial = true;
     let seconds = value(&node.command_line, GATE_DEADLINE).and_then(|text| text.parse().ok());
@@ -44,9 +47,15 @@ pub fn passed(node: &mut Node) {
     node.deadline = None;
     node.on_trial = false;
     // The slot stays on trial then, and has as many tries more as its state says.
-    if let Err(failure) = slot::mark_good(node) {
+    for failure in [slot::mark_good(node), bear_hung_tasks()].into_iter().filter_map(Outcome::err) {
         node.console.say(NAME, failure);
     }
+}
+
+/// From now on a task that waits for long is only reported. On trial it restarts the node, for the other slot; but a good node must not restart
+/// because a volume is slow.
+fn bear_hung_tasks() -> Outcome {
+    std::fs::write(HUNG_TASK_PANIC, "0").explain(format_args!("set {HUNG_TASK_PANIC}"))
 }
 
 /// Goes back to the other slot when the deadline has passed.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use osbuild_abi::sockets::{admin, net};
+use osbuild_abi::sockets::{admin, net, update};
 
 use crate::failure::{Failure, Outcome};
 use crate::name;
@@ -14,6 +14,8 @@ pub enum Role {
     Net,
     /// Asks for status, restarts and the end.
     Admin,
+    /// Writes the slot that does not run, and has it booted.
+    Update,
 }
 
 /// What a line asks for.
@@ -39,6 +41,14 @@ pub enum Request {
     },
     /// To say how the node is.
     Status,
+    /// To say how the slots are.
+    SlotStatus,
+    /// To give out the other slot.
+    OpenSlot,
+    /// To boot the other slot next.
+    TrySlot,
+    /// To replace slotboot by what is in the descriptor that came with the line.
+    ReplaceBootProgram,
     /// To start the kubelet anew.
     RestartKubelet,
     /// To reboot.
@@ -62,6 +72,7 @@ pub fn parse(role: Role, line: &str) -> Outcome<Request> {
     match role {
         Role::Net => parse_net(line),
         Role::Admin => parse_admin(line),
+        Role::Update => parse_update(line),
     }
 }
 
@@ -71,6 +82,17 @@ fn parse_admin(line: &str) -> Outcome<Request> {
         admin::RESTART_KUBELET => Ok(Request::RestartKubelet),
         admin::REBOOT => Ok(Request::Reboot),
         admin::POWER_OFF => Ok(Request::PowerOff),
+        _ => Err(unknown(line)),
+    }
+}
+
+fn parse_update(line: &str) -> Outcome<Request> {
+    match line {
+        update::STATUS => Ok(Request::SlotStatus),
+        update::SLOT => Ok(Request::OpenSlot),
+        update::TRY => Ok(Request::TrySlot),
+        update::BOOT_PROGRAM => Ok(Request::ReplaceBootProgram),
+        update::REBOOT => Ok(Request::Reboot),
         _ => Err(unknown(line)),
     }
 }
@@ -164,6 +186,11 @@ mod tests {
             (Role::Admin, "restart kubelet", Request::RestartKubelet),
             (Role::Admin, "reboot", Request::Reboot),
             (Role::Admin, "power-off", Request::PowerOff),
+            (Role::Update, "status", Request::SlotStatus),
+            (Role::Update, "slot", Request::OpenSlot),
+            (Role::Update, "try", Request::TrySlot),
+            (Role::Update, "boot-program", Request::ReplaceBootProgram),
+            (Role::Update, "reboot", Request::Reboot),
         ] {
             assert_eq!(parse(role, line), Ok(request), "{line}");
         }
@@ -176,6 +203,13 @@ mod tests {
         }
         for line in ["hostname a", "resolv 10.0.2.3", "address 10.0.2.15/24 on eth0"] {
             assert!(parse(Role::Admin, line).is_err(), "{line}");
+            assert!(parse(Role::Update, line).is_err(), "{line}");
+        }
+        for line in ["slot", "try", "boot-program"] {
+            assert!(parse(Role::Net, line).is_err() && parse(Role::Admin, line).is_err(), "{line}");
+        }
+        for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
+            assert!(parse(Role::Update, line).is_err(), "{line}");
         }
     }
 
@@ -211,6 +245,7 @@ mod tests {
         fn no_line_makes_it_panic(line in any::<String>()) {
             let _ = parse(Role::Net, &line);
             let _ = parse(Role::Admin, &line);
+            let _ = parse(Role::Update, &line);
         }
 
         #[test]

@@ -3,10 +3,12 @@
 mod error;
 mod replace;
 mod tree;
+#[cfg(feature = "fat")]
 mod volume;
 
 pub use error::Error;
-pub use replace::replace;
+pub use replace::{holds, replace};
+#[cfg(feature = "fat")]
 pub use volume::{File, Volume, least_size, read};
 
 /// A volume with fewer than 65525 clusters is not FAT32. A few more, as tools have been wrong about the limit.

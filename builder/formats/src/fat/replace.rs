@@ -54,6 +54,18 @@ pub fn replace(volume: &[u8], path: &str, bytes: &[u8]) -> Result<Vec<Write>, Er
     Ok(writes)
 }
 
+/// Whether the file at the absolute `path` of `volume` holds `bytes` and nothing else. A volume without such a file does not.
+///
+/// # Errors
+/// The volume is damaged.
+pub fn holds(volume: &[u8], path: &str, bytes: &[u8]) -> Result<bool, Error> {
+    let mut tree = Tree::parse(volume)?;
+    let Some(node) = tree.nodes()?.into_iter().find(|node| !node.is_folder && node.path == path) else { return Ok(false) };
+    let mut parts = bytes.chunks(tree.cluster_size);
+    let same = node.extents.iter().all(|extent| parts.next().is_some_and(|part| volume[*extent..].starts_with(part)));
+    Ok(node.size == bytes.len() && same)
+}
+
 /// Clusters for so many bytes that no file has.
 fn free(tree: &Tree, size: usize) -> Result<Vec<u32>, Error> {
     let count = size.div_ceil(tree.cluster_size);

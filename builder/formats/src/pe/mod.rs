@@ -11,3 +11,6 @@ pub use append::{NewSection, append};
 pub use certificates::{attach, certificates, covered, detach};
 pub use error::Error;
 pub use image::{Image, Section};
+
+/// `IMAGE_SCN_CNT_INITIALIZED_DATA` and `IMAGE_SCN_MEM_READ`: the characteristics of a section that is only read.
+pub const READ_ONLY_DATA: u32 = 0x4000_0040;

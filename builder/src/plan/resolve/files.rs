@@ -4,27 +4,29 @@ use super::Resolver;
 use crate::error::Problem;
 use crate::plan::document::{Entry, Node, Value};
 use crate::plan::nearest::nearest;
-use crate::plan::{Content, RootFile};
+use crate::plan::{Content, RootFile, Updates};
 use osbuild_abi::paths;
 use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Where the builder alone puts things.
-const TAKEN: [(&str, &str); 6] = [
+const TAKEN: [(&str, &str); 7] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "the root's layers are there while it boots"),
     (paths::IMAGES, "the builder puts the pods' images there"),
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
+    (paths::UPDATE, "the builder writes it from `[updates]`"),
 ];
 
 /// Folders of the root that are mounted on, besides the writable ones. They stand empty in the root.
 const MOUNT_POINTS: [&str; 4] = ["/dev", "/proc", "/sys", paths::DATA];
 
 impl Resolver<'_> {
-    pub(super) fn files(&mut self, recipe: &Node) -> Vec<RootFile> {
-        let mut files: BTreeMap<String, RootFile> = mount_points().map(|file| (file.path.clone(), file)).collect();
+    pub(super) fn files(&mut self, recipe: &Node, updates: Option<&Updates>) -> Vec<RootFile> {
+        let own = mount_points().chain(updates.into_iter().flat_map(Updates::files));
+        let mut files: BTreeMap<String, RootFile> = own.map(|file| (file.path.clone(), file)).collect();
         let asked = recipe.get("files").and_then(Node::table);
         for (path, entry) in asked.into_iter().flatten() {
             self.note(format!("files.{path}"), &entry.key);

@@ -6,6 +6,7 @@ mod files;
 mod kernel;
 mod kubernetes;
 mod pods;
+mod updates;
 mod wanted;
 
 pub use wanted::BUILD_MACHINE;
@@ -16,7 +17,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
-use super::{Architecture, Board, Date, Plan, Qemu, Unlocked, keys};
+use super::{Architecture, Board, Date, Kubernetes, Plan, Qemu, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use wanted::cargo_packages;
 
@@ -125,17 +126,20 @@ impl<'p> Resolver<'p> {
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
-        let files = self.files(&recipe);
+        let updates = self.updates(name, &recipe);
+        let files = self.files(&recipe, updates.as_ref());
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let signing = self.signing(&recipe);
+        let version = self.version(&recipe, &kubernetes);
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
         let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &packages)?;
         Some(Plan {
             recipe: name.to_owned(),
+            version,
             architecture,
             board,
             kernel,
@@ -146,6 +150,7 @@ impl<'p> Resolver<'p> {
             pause,
             kubernetes,
             signing,
+            updates,
             wanted,
             origins: std::mem::take(&mut self.origins),
             warnings: std::mem::take(&mut self.warnings),
@@ -157,6 +162,13 @@ impl<'p> Resolver<'p> {
         let key = recipe.get("signing")?.get("key")?;
         self.note("signing.key", &key.spot);
         key.text().map(str::to_owned)
+    }
+
+    fn version(&mut self, recipe: &Node, kubernetes: &Kubernetes) -> String {
+        if let Some(node) = recipe.get("version") {
+            self.note("version", &node.spot);
+        }
+        recipe.text_of("version").map_or_else(|| kubernetes.kubelet.to_string(), str::to_owned)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {

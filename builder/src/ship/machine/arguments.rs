@@ -57,6 +57,7 @@ impl Hardware {
         if self.reboot == Reboot::PowerOff {
             arguments.push("-no-reboot".to_owned());
         }
+        arguments.extend(self.arguments.iter().cloned());
         Ok(arguments)
     }
 
@@ -106,6 +107,7 @@ mod tests {
             bus: Bus::VirtioBlk,
             sector_size: 512,
             forwards: vec![],
+            arguments: vec![],
             reboot: Reboot::Allow,
         }
     }

@@ -14,6 +14,7 @@ const PACKAGE: &str = "qemu-utils";
 pub struct Disk {
     path: PathBuf,
     format: Format,
+    record: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,7 @@ enum Format {
 impl Disk {
     /// A raw file as it is.
     pub fn existing(path: PathBuf) -> Self {
-        Disk { path, format: Format::Raw }
+        Disk { path, format: Format::Raw, record: None }
     }
 
     /// Makes `path`, which holds what will differ from `image`. `size_mib` is the size of the disk when it is not that of the image.
@@ -38,7 +39,7 @@ impl Disk {
         let mut arguments = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", &image, &text(&path)?].map(str::to_owned).to_vec();
         arguments.extend(size_mib.map(|size| format!("{size}M")));
         tool("qemu-img", PACKAGE, &arguments)?;
-        Ok(Disk { path, format: Format::Overlay })
+        Ok(Disk { path, format: Format::Overlay, record: None })
     }
 
     /// Takes the raw file `path` as the last run left it, or makes it of `image` when it is not there. It grows to `size_mib`, and never
@@ -62,14 +63,25 @@ impl Disk {
         Ok(Disk::existing(path))
     }
 
+    /// The same disk, and the file `record`, which gets every write and every flush in their order, in the format of Linux's dm-log-writes.
+    pub fn recorded(self, record: PathBuf) -> Self {
+        Disk { record: Some(record), ..self }
+    }
+
     /// The part of QEMU's `-drive` that names the file.
     pub(super) fn drive(&self) -> Result<String> {
         let file = escaped(&text(&self.path)?);
-        Ok(match self.format {
-            Format::Raw => format!("format=raw,discard=unmap,file={file}"),
+        let (format, more) = match self.format {
+            Format::Raw => ("raw", ""),
             // Nobody looks at an overlay after the machine is gone, so nothing has to reach the host's disk.
-            Format::Overlay => format!("format=qcow2,discard=unmap,cache=unsafe,file={file}"),
-        })
+            Format::Overlay => ("qcow2", ",cache=unsafe"),
+        };
+        let Some(record) = &self.record else { return Ok(format!("format={format},discard=unmap,file={file}{more}")) };
+        let record = escaped(&text(record)?);
+        Ok(format!(
+            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,log.file.filename={record},\
+             file.driver={format},file.discard=unmap,file.file.driver=file,file.file.filename={file}{more}"
+        ))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use init::lines::Lines;
 use init::verbs::{Request, Role, parse};
-use osbuild_abi::sockets::{MAX_LINE, admin, net};
+use osbuild_abi::sockets::{MAX_LINE, admin, net, update};
 
 use crate::target::{Answer, Memory, Target};
 
@@ -17,7 +17,7 @@ fn run(input: &[u8]) -> Answer {
     assert_eq!(lines, self::lines(bytes, bytes.len().max(1)), "lines do not depend on the pieces in which they come");
     let mut answer = Answer::Refused;
     for line in lines {
-        for role in [Role::Net, Role::Admin] {
+        for role in [Role::Net, Role::Admin, Role::Update] {
             if let Ok(request) = parse(role, &line) {
                 answer = Answer::Taken;
                 let written = written(&request);
@@ -50,7 +50,10 @@ fn written(request: &Request) -> String {
         Request::Resolv { servers, search } => format!("{} {}", words(net::RESOLV, servers), words(net::SEARCH, search)),
         Request::TimeServers(servers) => words(net::NTP, servers),
         Request::Address { address, link } => format!("{} {address} on {link}", net::ADDRESS),
-        Request::Status => admin::STATUS.to_owned(),
+        Request::Status | Request::SlotStatus => admin::STATUS.to_owned(),
+        Request::OpenSlot => update::SLOT.to_owned(),
+        Request::TrySlot => update::TRY.to_owned(),
+        Request::ReplaceBootProgram => update::BOOT_PROGRAM.to_owned(),
         Request::RestartKubelet => admin::RESTART_KUBELET.to_owned(),
         Request::Reboot => admin::REBOOT.to_owned(),
         Request::PowerOff => admin::POWER_OFF.to_owned(),
@@ -76,6 +79,9 @@ fn seeds() -> Vec<Vec<u8>> {
         admin::RESTART_KUBELET,
         admin::REBOOT,
         admin::POWER_OFF,
+        update::SLOT,
+        update::TRY,
+        update::BOOT_PROGRAM,
     ];
     let all = format!("\u{7}{}\r\n", verbs.join("\n")).into_bytes();
     std::iter::once(all).chain(verbs.map(|verb| format!("\u{40}{verb}\n").into_bytes())).collect()

@@ -9,14 +9,17 @@ use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
 use osbuild::ship::machine::{Bus, Download};
+use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
+use osbuild_formats::fat::File;
 use osbuild_formats::pe::{self, Image};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a machine may take to refuse or to start something.
-const PATIENCE: Duration = Duration::from_secs(240);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What the kernel says as the first thing, when the firmware verified it.
 const KERNEL: &str = "UEFI Secure Boot is enabled";
@@ -104,11 +107,17 @@ impl<'a> Lab<'a> {
         Ok((uki, keys.trust()?))
     }
 
-    /// Boots a machine from a disk with this UKI, whose firmware trusts `trust` alone.
-    pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
+    /// Powers on a machine with such a disk, whose firmware trusts `trust` alone, or starts everything. More arguments go to QEMU.
+    pub fn start(
+        &self,
+        name: &str,
+        files: &[File<Vec<u8>>],
+        uki: Option<&[u8]>,
+        trust: Option<Trust>,
+        arguments: &[&str],
+    ) -> Result<Node<'_>> {
         let image = self.folder.path().join("disk.raw");
-        disk::write(&image, uki)?;
-        let log = self.site.log(&format!("secure-{name}"));
+        disk::write(&image, files, uki)?;
         let options = RunOptions {
             image,
             architecture: Architecture::Amd64,
@@ -119,20 +128,37 @@ impl<'a> Lab<'a> {
             download: Download::Refused,
             disk_size_mib: None,
             keep: None,
+            record: None,
             forwards: Vec::new(),
-            trust: Some(trust),
+            trust,
+            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
             timeout: Some(PATIENCE),
             show_console: false,
-            log: log.clone(),
+            log: self.log(name),
             cache: self.site.machine.clone(),
         };
+        start(self.site.report, &options)
+    }
+
+    /// All that was said on the console of a machine.
+    pub fn said(&self, name: &str) -> Result<String> {
+        let log = self.log(name);
+        std::fs::read_to_string(&log).or_build(|| format!("cannot read `{}`", log.display()))
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.site.log(&format!("secure-{name}"))
+    }
+
+    /// Boots a machine from a disk with this UKI as what firmware starts, whose firmware trusts `trust` alone.
+    pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
         // A node without DATA never gets ready: what it was that stopped it is the question.
-        let error = match start(self.site.report, &options)?.ready(options.timeout) {
+        let error = match self.start(name, &[disk::started(uki)], None, Some(trust), &[])?.ready(Some(PATIENCE)) {
             Ok(()) => return Err(Error::build("a node without DATA got ready")),
             Err(error) => error,
         };
-        let said = std::fs::read_to_string(&log).or_build(|| format!("cannot read `{}`", log.display()))?;
+        let said = self.said(name)?;
         match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == REFUSED)) {
             (true, false) => Ok(Outcome::Started),
             (false, true) => Ok(Outcome::Refused),

@@ -2,8 +2,12 @@
 //! with something done to it, on a disk with nothing but a system partition.
 
 mod attempts;
+mod beside;
 mod disk;
 mod lab;
+mod teller;
+
+pub use beside::nothing_beside_the_uki_is_read;
 
 use crate::check::Verdict;
 use crate::image::RECIPE;

@@ -1,17 +1,21 @@
-//! The short-lived children of `init`: the same binary, started with the name of its work. They talk to sockets and nothing else,
-//! so that PID 1 itself needs neither gRPC nor an async runtime.
+//! The short-lived children of `init`: the same binary, started with the name of its work. Most talk to sockets and nothing else, so that
+//! PID 1 itself needs neither gRPC nor an async runtime. Two do an [errand](crate::errand) on a partition.
 
 mod api;
+mod boot_program;
 mod cri;
 mod forget;
 mod gate;
 mod layout;
 mod load;
+mod slot;
 mod stop;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::errand::Work;
 use crate::failure::{Explain, Failure, Outcome};
 
 /// Ends all pods before the node does.
@@ -20,11 +24,14 @@ pub const STOP_PODS: &str = "stop-pods";
 /// Runs the child that the arguments name. What it says goes to its standard output, a line at a time.
 pub fn run(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (verify, replace) = (Work::Try.name(), Work::BootProgram.name());
     let outcome = match words.as_slice() {
         [crate::images::NAME] => block_on(load::images()),
         [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
         [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
         [STOP_PODS] => block_on(stop::pods()),
+        [name, device] if *name == verify => slot::verify(Path::new(device)),
+        [name, device] if *name == replace => boot_program::replace(Path::new(device), std::io::stdin().lock()),
         _ => return refuse(),
     };
     match outcome {
@@ -39,7 +46,11 @@ pub fn run(arguments: &[String]) -> ExitCode {
 /// Says what the program is for, to somebody who started it by hand.
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
-    eprintln!("hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME` and `init {STOP_PODS}`");
+    let [verify, replace] = [Work::Try, Work::BootProgram].map(Work::name);
+    eprintln!(
+        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {STOP_PODS}`, `init {verify} DEVICE` \
+         and `init {replace} DEVICE`"
+    );
     ExitCode::from(2)
 }
 

@@ -1,11 +1,13 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
-//! of an API server and the certificate of a CA to its second one makes the node join that cluster.
+//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever sends a number to its third
+//! one makes it write so many files, each on the disk before the next.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
 mod files;
 mod join;
 mod processes;
+mod synced;
 mod versions;
 
 use std::io::{self, Read, Write};
@@ -16,6 +18,8 @@ use std::path::Path;
 const TELL: u16 = 7070;
 /// The port on which it takes the URL of an API server, in a line, and then the certificate of the CA of its clients, to the end.
 const JOIN: u16 = 7071;
+/// The port on which it takes the number of files to write, to the end.
+const WRITE: u16 = 7072;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -23,6 +27,8 @@ const HOST: &str = "/proc/1/root";
 fn main() -> io::Result<()> {
     let joins = TcpListener::bind((Ipv4Addr::UNSPECIFIED, JOIN))?;
     std::thread::spawn(move || serve(&joins, join));
+    let writes = TcpListener::bind((Ipv4Addr::UNSPECIFIED, WRITE))?;
+    std::thread::spawn(move || serve(&writes, write));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -41,6 +47,13 @@ fn join(stream: &mut TcpStream) -> io::Result<()> {
     let (server, authority) = cluster.split_once('\n').unwrap_or((&cluster, ""));
     let answer = join::join(Path::new(HOST), server, authority).unwrap_or_else(|error| format!("error: {error}\n"));
     stream.write_all(answer.as_bytes())
+}
+
+fn write(stream: &mut TcpStream) -> io::Result<()> {
+    let mut number = String::new();
+    stream.read_to_string(&mut number)?;
+    let written = number.trim().parse().map_err(io::Error::other).and_then(|last| synced::write(Path::new(HOST), last));
+    stream.write_all(written.map_or_else(|error| format!("error: {error}\n"), |()| "ok\n".to_owned()).as_bytes())
 }
 
 /// Writes every fact. The last line is `end`, so that a report that was cut short is not taken for a whole one.

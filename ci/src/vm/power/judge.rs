@@ -1,0 +1,211 @@
+//! Whether a disk that lost its power is one to boot: by slotboot's own code, and by programs that we did not write.
+
+use super::cut::Undo;
+use super::recording::{Entry, SECTOR};
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use osbuild::produce::digest::Digest;
+use osbuild_abi::disk::{DATA, ESP};
+use osbuild_formats::gpt::{Geometry, Label, Source, Table, Write};
+use osbuild_slots::{Booted, Header, Machine, Slot, boot};
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Bytes of the backup of a partition table.
+const BACKUP: u64 = 33 * SECTOR;
+
+/// What is asked of every disk.
+pub struct Judge<'a> {
+    /// Where its commands run.
+    site: &'a Site<'a>,
+    /// The disk's file.
+    path: PathBuf,
+    /// A folder for what is copied out of it.
+    folder: PathBuf,
+    /// The boot program that the disk has at first, and that it has to have ever after.
+    program: Digest,
+    data_start: u64,
+    ends: [u64; 2],
+}
+
+impl<'a> Judge<'a> {
+    /// The judge of the disk `path`, which is as it was before the recording, and whose end was at `before` before it grew.
+    pub fn new(site: &'a Site<'a>, path: &Path, folder: &Path, before: u64) -> Result<Self> {
+        let disk = File::open(path).or_build(cannot)?;
+        let table = table(&disk)?;
+        let data_start = partition(&table, DATA)?.first * SECTOR;
+        let ends = [before, disk.metadata().or_build(cannot)?.len()];
+        let (path, folder, program) = (path.to_owned(), folder.to_owned(), Digest::of(b""));
+        let judge = Judge { site, path, folder, program, data_start, ends };
+        let program = judge.program(&table)?;
+        Ok(Judge { program, ..judge })
+    }
+
+    /// Whether an entry can be in DATA, which grows up to the end of the disk.
+    pub fn is_data(&self, entry: &Entry) -> bool {
+        entry.start >= self.data_start
+    }
+
+    /// Whether an entry can be in what is before DATA, or in the backup of a partition table, which is at the end of the disk or where that
+    /// was before it grew.
+    pub fn is_rest(&self, entry: &Entry) -> bool {
+        let end = entry.start + entry.length;
+        !self.is_data(entry) || self.ends.iter().any(|at| entry.start < *at && end > at - BACKUP)
+    }
+
+    /// Looks at all but DATA: slotboot has to find something to start, and to leave a sound partition table.
+    ///
+    /// # Errors
+    /// The disk is not one to boot.
+    pub fn starts(&self, undo: &mut Undo) -> Result<()> {
+        let geometry = geometry(undo.disk())?;
+        let mut bench = Bench { undo, geometry, started: None };
+        let stop = boot(&mut bench);
+        if bench.started.is_none() {
+            return Err(Error::build("slotboot finds nothing to start").cause(stop.to_string()));
+        }
+        let verified = self.tool(Command::new("sgdisk").arg("-v").arg(&self.path))?;
+        if !verified.contains("No problems found") {
+            return Err(Error::build("`sgdisk` finds fault with the partition table that slotboot leaves").cause(verified));
+        }
+        match self.program(&table(undo.disk())?)? == self.program {
+            true => Ok(()),
+            false => Err(Error::build("the boot program is another one")),
+        }
+    }
+
+    /// What the firmware starts.
+    fn program(&self, table: &Table) -> Result<Digest> {
+        let esp = partition(table, ESP)?.first * SECTOR;
+        let at = self.folder.join("boot.efi");
+        let image = format!("{}@@{esp}", self.path.display());
+        self.tool(Command::new("mcopy").args(["-n", "-o", "-i", &image, "::EFI/BOOT/BOOTX64.EFI"]).arg(&at))?;
+        Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
+    }
+
+    /// Looks at DATA, up to the end of the disk: it has to be sound once its journal was replayed, and to hold the probe's first `synced` files.
+    ///
+    /// # Errors
+    /// DATA is damaged, or has lost what it was told to keep.
+    pub fn keeps(&self, disk: &File, synced: u32) -> Result<()> {
+        let data = self.folder.join("data");
+        let size = disk.metadata().or_build(cannot)?.len();
+        copy(disk, self.data_start, size - self.data_start, &data).or_build(cannot)?;
+        let checked = self.site.run("power-e2fsck", Command::new("e2fsck").args(["-f", "-p"]).arg(&data))?;
+        if !matches!(checked.code, Some(0 | 1)) {
+            return Err(checked.failure("DATA is damaged"));
+        }
+        if synced == 0 {
+            return Ok(());
+        }
+        let files = self.folder.join("synced");
+        let _ = fs::remove_dir_all(&files);
+        let dump = format!("rdump synced {}", self.folder.display());
+        self.tool(Command::new("debugfs").args(["-R", &dump]).arg(&data))?;
+        (1..=synced).try_for_each(|number| is_whole(&files.join(number.to_string()), number))
+    }
+
+    fn tool(&self, command: &mut Command) -> Result<String> {
+        Ok(self.site.finish("power-tool", command)?.said)
+    }
+}
+
+fn geometry(disk: &File) -> Result<Geometry> {
+    Geometry::new(SECTOR, disk.metadata().or_build(cannot)?.len()).or_build(cannot)
+}
+
+fn table(mut disk: &File) -> Result<Table> {
+    let geometry = geometry(disk)?;
+    Ok(Label::read(&mut disk, geometry).or_build(cannot)?.table().clone())
+}
+
+fn partition<'t>(table: &'t Table, name: &str) -> Result<&'t osbuild_formats::gpt::Partition> {
+    table.named(name).ok_or_else(|| Error::build(format!("the partition {name} is gone")))
+}
+
+/// A file that the probe had flushed holds its number from end to end.
+fn is_whole(path: &Path, number: u32) -> Result<()> {
+    let bytes = fs::read(path).or_build(|| format!("the synced file {number} is gone"))?;
+    let whole = bytes.len() == 4096 && bytes.chunks(64).all(|line| super::number(line) == Some(number));
+    if whole { Ok(()) } else { Err(Error::build(format!("the synced file {number} is damaged"))) }
+}
+
+/// Copies a part of a file, and leaves holes where it has some.
+fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<()> {
+    let mut from = disk;
+    let (to, end) = (File::create(to)?, start + length);
+    to.set_len(length)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut at = start;
+    while let Ok(data) = rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) {
+        let hole = rustix::fs::seek(from, rustix::fs::SeekFrom::Hole(data))?.min(end);
+        at = data.min(end);
+        if at == end {
+            break;
+        }
+        while at < hole {
+            let part = &mut buffer[..(hole - at).min(1 << 20) as usize];
+            from.read_exact_at(part, at)?;
+            to.write_all_at(part, at - start)?;
+            at += part.len() as u64;
+        }
+    }
+    from.seek(SeekFrom::Start(0)).map(drop)
+}
+
+/// A machine that runs slotboot's own code on the disk, and notes what it would start.
+struct Bench<'u, 'd> {
+    undo: &'u mut Undo<'d>,
+    geometry: Geometry,
+    started: Option<&'static str>,
+}
+
+impl Source for Bench<'_, '_> {
+    type Error = std::io::Error;
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        self.undo.disk().read_exact_at(bytes, offset)
+    }
+}
+
+impl Machine for Bench<'_, '_> {
+    type Memory = Vec<u8>;
+
+    fn memory(&mut self, size: usize) -> Option<Vec<u8>> {
+        Some(vec![0; size])
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn write(&mut self, write: &Write) -> std::io::Result<()> {
+        // What comes after the start is what would come if it had not worked.
+        if self.started.is_some() {
+            return Ok(());
+        }
+        self.undo.write(write.offset, &write.bytes).map_err(|error| std::io::Error::other(error.to_string()))
+    }
+
+    fn verifies(&self) -> bool {
+        false
+    }
+
+    fn sha256(&mut self, bytes: &[u8]) -> [u8; 32] {
+        *Digest::of(bytes).hash()
+    }
+
+    fn say(&mut self, _: &str) {}
+
+    fn start(&mut self, slot: &Slot, _: &Header, _: Vec<u8>, _: &Booted) -> String {
+        self.started.get_or_insert(slot.name);
+        "it was started".to_owned()
+    }
+}
+
+fn cannot() -> String {
+    "cannot look at the disk of a power cut".to_owned()
+}

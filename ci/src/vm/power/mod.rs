@@ -1,0 +1,165 @@
+//! Power cuts. Ending QEMU loses no write, so a machine's writes are recorded, and then replayed up to any point, without some of those
+//! that were not flushed and with others in another order. Every disk that comes of it is judged, and some are booted.
+
+mod cut;
+mod judge;
+mod machine;
+mod progress;
+mod recording;
+
+use crate::check::Verdict;
+use crate::site::Site;
+use cut::{Cut, Extract, Medium};
+use judge::Judge;
+use machine::Session;
+use osbuild::error::{Context, Problem, Result};
+use progress::Progress;
+use recording::{Entry, Recording};
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// How many of the probe's files are written, each flushed before the next.
+const SYNCED: u32 = 40;
+
+/// With so many problems a check has shown enough.
+const MOST_PROBLEMS: usize = 20;
+
+/// How many of the last flushed writes a disk that lies may lose, and how many of its cuts are looked at: one of them has to be found out.
+const LOST: usize = 60;
+const LIES: usize = 40;
+
+/// How far a check goes.
+struct Effort {
+    /// How many disks are judged.
+    judged: usize,
+    /// How many are booted.
+    booted: usize,
+}
+
+const SHORT: Effort = Effort { judged: 500, booted: 4 };
+const LONG: Effort = Effort { judged: 10_000, booted: 60 };
+
+/// The first boot of a node, which grows DATA and writes a pod's files, may lose its power anywhere.
+pub fn a_first_boot_survives_any_power_cut(site: &Site) -> Result<Verdict> {
+    first_boot(site, &SHORT)
+}
+
+/// The same, with as many cuts as give rare ones a chance. If it is interrupted it goes on from there.
+pub fn a_first_boot_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
+    first_boot(site, &LONG)
+}
+
+fn first_boot(site: &Site, effort: &Effort) -> Result<Verdict> {
+    let session = Session::record(site, effort.judged)?;
+    let recording = Recording::open(&session.log())?;
+    let mut progress = Progress::open(&session.done())?;
+    let mut court = Court::new(site, &session, &recording)?;
+    let every = (effort.judged / effort.booted).max(1);
+    let mut verdict = Verdict::default();
+    for index in 0..effort.judged {
+        if progress.has(index) {
+            continue;
+        }
+        let cut = cut(&recording, index, effort.judged);
+        match court.judge(&cut, index % every == every / 2) {
+            Ok(()) => progress.add(index)?,
+            Err(error) => {
+                let about = format!("cut {index} of {}, after {} writes", effort.judged, cut.sent);
+                verdict.problems.push(Problem::new(about));
+                verdict.problems.extend(error.problems);
+            }
+        }
+        if verdict.problems.len() > MOST_PROBLEMS {
+            return Ok(verdict);
+        }
+    }
+    verdict.passed = 1;
+    verdict.problems.extend(lies_are_found(site, &session, &recording)?);
+    verdict.said = format!("{} writes, {} cuts, {} booted", recording.entries.len(), effort.judged, effort.booted);
+    if verdict.problems.is_empty() {
+        session.end()?;
+    }
+    Ok(verdict)
+}
+
+/// A disk that loses what it said was on it is found out: otherwise nothing was shown.
+fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Result<Option<Problem>> {
+    let mut court = Court::new(site, session, recording)?;
+    for index in 0..LIES {
+        let sent = (index + 1) * recording.entries.len() / LIES;
+        let cut = Cut::of_a_liar(LOST, recording, sent, &mut fastrand::Rng::with_seed(index as u64));
+        if court.judge(&cut, false).is_err() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Problem::new("nobody notices a disk that loses what it said was on it")))
+}
+
+/// One disk, and what was found to be good on it.
+struct Court<'a> {
+    session: &'a Session<'a>,
+    recording: &'a Recording,
+    judge: Judge<'a>,
+    medium: Medium<'a>,
+    disk: PathBuf,
+    synced: Vec<Option<u32>>,
+    /// Parts of it, with the number of files that were asked for.
+    good: HashSet<(Extract, u32)>,
+}
+
+impl<'a> Court<'a> {
+    fn new(site: &'a Site, session: &'a Session, recording: &'a Recording) -> Result<Self> {
+        let disk = session.before()?;
+        let open = File::options().read(true).write(true).open(&disk).or_build(|| format!("cannot open `{}`", disk.display()))?;
+        Ok(Court {
+            judge: Judge::new(site, &disk, session.folder(), session.size()?)?,
+            medium: Medium::new(recording, open),
+            synced: synced(recording)?,
+            good: HashSet::new(),
+            session,
+            recording,
+            disk,
+        })
+    }
+
+    /// Judges what the cut leaves, as far as it was not judged before, and boots from it if it is to.
+    fn judge(&mut self, cut: &Cut, boots: bool) -> Result<()> {
+        // Who wrote a file had flushed the one before.
+        let files = self.synced[..cut.sent].iter().flatten().last().map_or(0, |file| file - 1);
+        let (judge, good) = (&self.judge, &self.good);
+        let data = (cut.extract(self.recording, |entry| judge.is_data(entry)), files);
+        let rest = (cut.extract(self.recording, |entry| judge.is_rest(entry)), 0);
+        self.medium.after(cut, |undo| {
+            if !good.contains(&data) {
+                judge.keeps(undo.disk(), files)?;
+            }
+            if !good.contains(&rest) {
+                judge.starts(undo)?;
+            }
+            if boots { self.session.boot(&self.disk) } else { Ok(()) }
+        })?;
+        self.good.extend([rest, data]);
+        Ok(())
+    }
+}
+
+/// Cut `index` of `number`, in the order of what was sent: every prefix comes if there are as many cuts as writes.
+fn cut(recording: &Recording, index: usize, number: usize) -> Cut {
+    let sent = ((index + 1) * recording.entries.len()).div_ceil(number);
+    Cut::roll(recording, sent, &mut fastrand::Rng::with_seed(index as u64))
+}
+
+/// For each entry the number of the probe's file whose bytes it has, if it has any.
+fn synced(recording: &Recording) -> Result<Vec<Option<u32>>> {
+    let look = |entry: &Entry| match entry.length {
+        4096 => Ok(number(&recording.read(entry, 0, 64)?)),
+        _ => Ok(None),
+    };
+    recording.entries.iter().map(look).collect()
+}
+
+/// The number in a line of one of the probe's files.
+fn number(line: &[u8]) -> Option<u32> {
+    std::str::from_utf8(line).ok()?.strip_prefix("synced ")?.trim().parse().ok()
+}

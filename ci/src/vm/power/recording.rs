@@ -1,0 +1,134 @@
+//! What a machine wrote to its disk, in its order, in the format of Linux's dm-log-writes as QEMU's `blklogwrites` writes it
+//! (Documentation/admin-guide/device-mapper/log-writes.rst): a sector that describes the log, and then entries, each a sector that
+//! describes it and the data. All numbers are little-endian. QEMU does
+//! not mark writes that are to be on the medium at once; a machine with virtio-blk sends none.
+
+use osbuild::error::{Context, Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Bytes in a sector of the log and of the disk.
+pub const SECTOR: u64 = 512;
+
+const MAGIC: u64 = 0x006A_7366_7773_6872;
+
+/// All that was written before is on the medium.
+const FLUSH: u64 = 1;
+/// There are no data: the sectors hold nothing from now on.
+const DISCARD: u64 = 4;
+
+/// One step of a machine's writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The first byte on the disk.
+    pub start: u64,
+    /// How many bytes.
+    pub length: u64,
+    /// Where they are in the log; none if they were discarded and read as zeros.
+    pub data: Option<u64>,
+    /// What was written before is on the medium.
+    pub flushes: bool,
+}
+
+/// A recording.
+pub struct Recording {
+    log: File,
+    /// The steps, first to last.
+    pub entries: Vec<Entry>,
+}
+
+impl Recording {
+    /// Reads the log that a machine has left.
+    pub fn open(path: &Path) -> Result<Self> {
+        let cannot = || format!("cannot read the recording `{}`", path.display());
+        let log = File::open(path).or_build(cannot)?;
+        let head = sector(&log, 0).or_build(cannot)?;
+        if number(&head, 0) != MAGIC || number(&head, 24) & 0xFFFF_FFFF != SECTOR {
+            return Err(Error::build(format!("`{}` is no recording of a disk", path.display())));
+        }
+        let mut entries = Vec::new();
+        let mut at = SECTOR;
+        for _ in 0..number(&head, 16) {
+            let entry = Entry::parse(&sector(&log, at).or_build(cannot)?, at + SECTOR);
+            at += SECTOR + entry.data.map_or(0, |_| entry.length);
+            entries.push(entry);
+        }
+        Ok(Recording { log, entries })
+    }
+
+    /// One of these steps, whose data read as zeros.
+    #[cfg(test)]
+    pub fn of(entries: Vec<Entry>) -> Self {
+        Recording { log: tempfile::tempfile().expect("a test can make a file"), entries }
+    }
+
+    /// Bytes of an entry, from `offset` in it.
+    pub fn read(&self, entry: &Entry, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; length as usize];
+        if let Some(data) = entry.data {
+            self.log.read_exact_at(&mut bytes, data + offset).or_build(|| "cannot read the recording".to_owned())?;
+        }
+        Ok(bytes)
+    }
+}
+
+impl Entry {
+    fn parse(sector: &[u8], behind: u64) -> Entry {
+        let flags = number(sector, 16);
+        let length = number(sector, 8) * SECTOR;
+        Entry {
+            start: number(sector, 0) * SECTOR,
+            length,
+            data: (flags & DISCARD == 0).then_some(behind),
+            flushes: flags & FLUSH != 0,
+        }
+    }
+}
+
+fn sector(log: &File, at: u64) -> std::io::Result<[u8; SECTOR as usize]> {
+    let mut bytes = [0; SECTOR as usize];
+    log.read_exact_at(&mut bytes, at)?;
+    Ok(bytes)
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// qemu-io writes through `blklogwrites`, and the recording holds just that.
+    #[test]
+    fn what_qemu_records_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, log) = (folder.path().join("disk"), folder.path().join("log"));
+        File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+        File::create(&log).unwrap();
+        let options = format!(
+            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,log.file.filename={},file.driver=raw,\
+             file.discard=unmap,file.file.driver=file,file.file.filename={}",
+            log.display(),
+            disk.display()
+        );
+        let mut qemu = Command::new("qemu-io");
+        for command in ["write -P 65 4096 1024", "flush", "write -P 66 512 512", "discard 8192 4096", "flush"] {
+            qemu.args(["-c", command]);
+        }
+        assert!(qemu.args(["--image-opts", &options]).output().unwrap().status.success());
+        let recording = Recording::open(&log).unwrap();
+        let writes: Vec<&Entry> = recording.entries.iter().filter(|entry| entry.length > 0).collect();
+        let told = |entry: &Entry| (entry.start, entry.length, entry.data.is_some());
+        assert_eq!(
+            writes.iter().map(|entry| told(entry)).collect::<Vec<_>>(),
+            [(4096, 1024, true), (512, 512, true), (8192, 4096, false)]
+        );
+        assert_eq!(recording.read(writes[0], 512, 512).unwrap(), [65; 512]);
+        assert_eq!(recording.read(writes[1], 0, 512).unwrap(), [66; 512]);
+        let flushes: Vec<bool> = recording.entries.iter().map(|entry| entry.flushes).collect();
+        assert_eq!(flushes, [false, true, false, false, true]);
+    }
+}

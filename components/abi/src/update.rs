@@ -1,0 +1,76 @@
+//! What a node that updates itself is told: the lines of [`crate::paths::UPDATE_SETTINGS`], each a key, a space and its value.
+
+use core::fmt;
+
+/// The component whose pod updates the node.
+pub const COMPONENT: &str = "updater";
+
+/// Where updates come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings<'a> {
+    /// `http://…` or `https://…`: the TUF repository, with `metadata/` and `targets/` below it.
+    pub url: &'a str,
+    /// The channel that the node follows.
+    pub channel: &'a str,
+    /// The recipe that it was built from.
+    pub recipe: &'a str,
+    /// How many seconds it waits between two looks.
+    pub interval_s: u64,
+}
+
+impl<'a> Settings<'a> {
+    /// Reads them; nothing if a line is missing, unknown, there twice or not to be understood.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (mut url, mut channel, mut recipe, mut interval) = (None, None, None, None);
+        for line in text.lines() {
+            let (key, value) = line.split_once(' ')?;
+            let place = match key {
+                "url" => &mut url,
+                "channel" => &mut channel,
+                "recipe" => &mut recipe,
+                "interval-s" => &mut interval,
+                _ => return None,
+            };
+            if place.replace(value).is_some() {
+                return None;
+            }
+        }
+        Some(Settings { url: url?, channel: channel?, recipe: recipe?, interval_s: interval?.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Settings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Settings { url, channel, recipe, interval_s } = self;
+        write!(f, "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\n";
+
+    #[test]
+    fn settings_read_back() {
+        let settings = Settings::parse(TEXT).unwrap();
+        assert_eq!((settings.url, settings.interval_s), ("https://updates.example/nodes", 3600));
+        assert_eq!(settings.to_string(), TEXT);
+    }
+
+    #[test]
+    fn a_line_that_is_missing_unknown_or_twice_is_refused() {
+        let lines = || TEXT.split_inclusive('\n');
+        for left in 0..4 {
+            let some = lines().enumerate().filter(|(index, _)| *index != left).map(|(_, line)| line);
+            assert_eq!(Settings::parse(&some.collect::<std::string::String>()), None);
+        }
+        for more in ["more 1\n", "channel stable\n", "\n"] {
+            assert_eq!(Settings::parse(&[TEXT, more].concat()), None);
+        }
+        assert_eq!(Settings::parse(&TEXT.replace("3600", "-1")), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! `init boot-program DEVICE` replaces slotboot on the system partition by what it reads from its standard input.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use osbuild_abi::disk::{BOOT_PROGRAM_AMD64, BOOT_PROGRAM_ARM64};
+use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
+use osbuild_formats::fat;
+use osbuild_formats::gpt::Write;
+use osbuild_formats::pe::Image;
+
+use crate::failure::{Explain, Failure, Outcome};
+
+/// Where firmware looks, and the number of this machine in a PE file (UEFI 2.10, 2.1.1).
+const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") { (BOOT_PROGRAM_ARM64, 0xAA64) } else { (BOOT_PROGRAM_AMD64, 0x8664) };
+/// The subsystem of a UEFI application.
+const APPLICATION: u16 = 10;
+
+/// Replaces it by what `input` gives. At every instant of it the partition has the old program or the new one.
+pub fn replace(device: &Path, input: impl Read) -> Outcome {
+    let mut program = Vec::new();
+    input.take(MOST_BOOT_PROGRAM + 1).read_to_end(&mut program).explain("read the boot program")?;
+    check(&program)?;
+    let name = device.display();
+    let disk = File::options().read(true).write(true).open(device).explain(format_args!("open {name}"))?;
+    for write in writes(&disk, &program).explain(format_args!("read {name}"))? {
+        // Each has to be on the medium before the next one begins: that is what makes a power cut harmless.
+        disk.write_all_at(&write.bytes, write.offset).and_then(|()| disk.sync_all()).explain(format_args!("write {name}"))?;
+    }
+    Ok(())
+}
+
+/// Refuses what this machine's firmware could not start. Who signed it is for the firmware to say.
+fn check(program: &[u8]) -> Outcome {
+    if program.len() as u64 > MOST_BOOT_PROGRAM {
+        return Err(Failure::new(format!("a boot program has at most {MOST_BOOT_PROGRAM} bytes")));
+    }
+    let image = Image::parse(program).explain("read the boot program")?;
+    if (image.machine, image.subsystem) != (HERE.1, APPLICATION) {
+        return Err(Failure::new("the boot program is no UEFI application for this machine"));
+    }
+    Ok(())
+}
+
+/// What has to be written, nothing if the program is there already.
+fn writes(mut disk: &File, program: &[u8]) -> Outcome<Vec<Write>> {
+    let mut volume = Vec::new();
+    disk.read_to_end(&mut volume).explain("read the file system")?;
+    let path = format!("/{}", HERE.0);
+    if fat::holds(&volume, &path, program).explain("look into the file system")? {
+        return Ok(Vec::new());
+    }
+    fat::replace(&volume, &path, program).explain("replace the boot program")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_formats::fat::{File as Held, Volume};
+    use std::process::Command;
+
+    /// The least that the reader of PE takes, and something that tells one program from another.
+    fn program(machine: u16, subsystem: u16, content: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 0x400];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, b"MZ");
+        put(0x3C, &0x40u32.to_le_bytes());
+        put(0x40, b"PE\0\0");
+        put(0x44, &machine.to_le_bytes());
+        put(0x54, &240u16.to_le_bytes());
+        put(0x58, &0x20Bu16.to_le_bytes());
+        put(0x58 + 68, &subsystem.to_le_bytes());
+        put(0x58 + 108, &16u32.to_le_bytes());
+        bytes.extend([content; 3000]);
+        bytes
+    }
+
+    fn system(program: Vec<u8>) -> tempfile::NamedTempFile {
+        let volume = Volume { sector_size: 512, size: 40 << 20, label: "ESP", id: 1 };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let held = Held { path: format!("/{}", HERE.0), bytes: program };
+        std::fs::write(file.path(), volume.write(&[held]).unwrap()).unwrap();
+        file
+    }
+
+    fn copied(device: &Path) -> Vec<u8> {
+        let mut mtype = Command::new("mtype");
+        mtype.arg("-i").arg(device).arg(format!("::/{}", HERE.0));
+        mtype.output().expect("mtools are installed").stdout
+    }
+
+    #[test]
+    fn mtools_read_the_new_program_and_fsck_finds_nothing() {
+        let (old, new) = (program(HERE.1, APPLICATION, 1), program(HERE.1, APPLICATION, 2));
+        let device = system(old.clone());
+        assert!(copied(device.path()) == old);
+        replace(device.path(), &new[..]).unwrap();
+        assert!(copied(device.path()) == new);
+        let checked = Command::new("fsck.fat").arg("-n").arg(device.path()).output().expect("dosfstools are installed");
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    }
+
+    #[test]
+    fn the_same_program_costs_no_write() {
+        let device = system(program(HERE.1, APPLICATION, 1));
+        let disk = File::open(device.path()).unwrap();
+        assert_eq!(writes(&disk, &program(HERE.1, APPLICATION, 1)), Ok(vec![]));
+    }
+
+    #[test]
+    fn what_the_firmware_could_not_start_is_refused() {
+        let good = program(HERE.1, APPLICATION, 1);
+        let device = system(good.clone());
+        let too_long = [good.clone(), vec![0; MOST_BOOT_PROGRAM as usize]].concat();
+        for wrong in [vec![], b"MZ".to_vec(), program(0x14C, APPLICATION, 1), program(HERE.1, 11, 1), too_long] {
+            assert!(replace(device.path(), &wrong[..]).is_err());
+        }
+        assert!(copied(device.path()) == good);
+    }
+}

@@ -1,0 +1,88 @@
+//! The TUF repository that releases are in.
+
+use std::path::Path;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use osbuild_release::{Document, File, target};
+use tokio_stream::{Stream, StreamExt};
+use tough::{ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName, error::Error};
+
+use crate::failure::{Explain, Failure, Outcome};
+use crate::pace::{Pace, Paced};
+use crate::settings::Settings;
+
+/// The most bytes of metadata whose length nothing says that is verified already.
+const LIMITS: Limits = Limits {
+    max_root_size: 64 << 10,
+    max_targets_size: 4 << 20,
+    max_timestamp_size: 16 << 10,
+    max_snapshot_size: 64 << 10,
+    max_root_updates: 256,
+};
+
+/// A file as it comes. Its end is an error if it was not the file that the metadata name.
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, Error>> + Send>>;
+
+/// A repository whose metadata are verified.
+pub struct Repository {
+    tuf: Tuf,
+}
+
+impl Repository {
+    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has, and of one piece. `seen` is a
+    /// folder that lasts.
+    pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
+        let folder = |name| settings.url.join(name).explain("read the repository's address");
+        let loader = RepositoryLoader::new(&settings.root, folder("metadata/")?, folder("targets/")?)
+            .transport(Paced::new(pace))
+            .limits(LIMITS)
+            .datastore(seen)
+            .expiration_enforcement(ExpirationEnforcement::Safe);
+        let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
+        Ok(Repository { tuf })
+    }
+
+    /// The document of what the channel has for the recipe.
+    pub async fn document(&self, settings: &Settings) -> Outcome<Document> {
+        let name = target::document(settings.channel, &settings.recipe);
+        let stream = self.stream(&name, Document::MOST as u64).await?;
+        let bytes = stream.into_vec().await.explain(format_args!("read {name}"))?;
+        Document::parse(&bytes).explain(format_args!("read {name}"))
+    }
+
+    /// A file of the release, piece by piece. See [`Pieces`].
+    pub async fn file(&self, document: &Document, name: &str) -> Outcome<(File, Pieces)> {
+        let file = *document.files.get(name).ok_or_else(|| Failure::new(format!("the release has no {name}")))?;
+        let name = target::file(&document.recipe, &document.version, name);
+        let listed = self.listed(&name)?;
+        if (listed.length, &listed.hashes.sha256[..]) != (file.length, &file.sha256.0[..]) {
+            return Err(Failure::new(format!("{name} is not the file that the release names")));
+        }
+        Ok((file, self.stream(&name, file.length).await?))
+    }
+
+    fn listed(&self, name: &str) -> Outcome<&tough::schema::Target> {
+        let name = TargetName::new(name).explain(format_args!("look for {name}"))?;
+        let found = self.tuf.targets().signed.targets.get(&name);
+        found.ok_or_else(|| Failure::new(format!("the repository has no {}", name.raw())))
+    }
+
+    async fn stream(&self, name: &str, most: u64) -> Outcome<Pieces> {
+        let length = self.listed(name)?.length;
+        if length > most {
+            return Err(Failure::new(format!("{name} has {length} bytes, which is more than {most}")));
+        }
+        let target = TargetName::new(name).explain(format_args!("look for {name}"))?;
+        let stream = self.tuf.read_target(&target).await.explain(format_args!("read {name}"))?;
+        stream.map(|stream| Box::pin(stream) as Pieces).ok_or_else(|| Failure::new(format!("there is no {name}")))
+    }
+}
+
+/// All of a file's pieces, each given to `take`.
+pub async fn each(mut stream: Pieces, mut take: impl FnMut(&[u8]) -> Outcome) -> Outcome {
+    while let Some(piece) = stream.next().await {
+        take(&piece.explain("read the release")?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! What the image tells the pod.
+
+use std::fs;
+use std::path::Path;
+
+use osbuild_abi::update::Settings as Lines;
+use osbuild_release::Channel;
+use url::Url;
+
+use crate::failure::{Explain, Failure, Outcome};
+
+/// Where releases are, and which of them are meant for this node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The TUF repository's folder, on a web server or of this node (`file://`).
+    pub url: Url,
+    /// The channel that the node follows.
+    pub channel: Channel,
+    /// The recipe that it was built from.
+    pub recipe: String,
+    /// How many seconds to wait between two looks.
+    pub interval_s: u64,
+    /// The security epoch of the image that runs.
+    pub security_epoch: u32,
+    /// TUF's root metadata: whose releases they have to be.
+    pub root: Vec<u8>,
+}
+
+impl Settings {
+    /// Reads the two files.
+    pub fn read(settings: &Path, root: &Path) -> Outcome<Settings> {
+        let text = fs::read_to_string(settings).explain(format_args!("read {}", settings.display()))?;
+        let lines = Lines::parse(&text).ok_or_else(|| Failure::new(format!("{} makes no sense", settings.display())))?;
+        Ok(Settings {
+            url: Url::parse(&format!("{}/", lines.url.trim_end_matches('/'))).explain(format_args!("read `{}`", lines.url))?,
+            channel: lines.channel.parse().explain("read the settings")?,
+            recipe: lines.recipe.to_owned(),
+            interval_s: lines.interval_s,
+            security_epoch: 1,
+            root: fs::read(root).explain(format_args!("read {}", root.display()))?,
+        })
+    }
+}

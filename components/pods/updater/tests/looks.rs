@@ -1,0 +1,186 @@
+//! Looks at repositories: those that are as they should be, and those that somebody has tampered with.
+
+mod world;
+
+use jiff::SignedDuration;
+use osbuild_slots::Header;
+use updater::look::Look;
+use world::{Certified, Keys, Manner, Release, Repository, World};
+
+/// The look must fail with this word, and nothing may have been asked of `init`.
+#[track_caller]
+fn refuses(world: &World, folder: &std::path::Path, manner: Manner, word: &str) {
+    let failure = world.look_at(folder, manner).expect_err(word).to_string();
+    assert!(failure.contains(word), "{failure}");
+    assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
+}
+
+/// The look must fail with this word when the slot is taken already; nothing of it counts.
+#[track_caller]
+fn leaves_the_slot_empty(world: &World, folder: &std::path::Path, manner: Manner, word: &str) {
+    let failure = world.look_at(folder, manner).expect_err(word).to_string();
+    assert!(failure.contains(word), "{failure}");
+    assert_eq!(world.init.verbs(), ["slot"]);
+    assert!(Header::parse(&world.init.slot()).is_err());
+}
+
+#[track_caller]
+fn installs(world: &World, release: &Release, look: Look) {
+    assert_eq!(look, Look::Reboots(release.version.to_string()));
+    assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
+    let slot = world.init.slot();
+    let header = Header::parse(&slot).unwrap();
+    assert_eq!((header.length, header.version), (release.node.len() as u64, release.version.to_string()));
+    assert!(slot[4096..].starts_with(&release.node));
+    assert!(world.init.boot_program() == release.boot);
+}
+
+#[test]
+fn a_release_is_written_and_the_node_reboots_into_it() {
+    let world = World::new();
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+}
+
+#[test]
+fn a_release_in_a_folder_is_as_good_as_one_on_a_server() {
+    let world = World::new();
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    installs(&world, &release, world.look(&format!("file://{}/", folder.display())).unwrap());
+}
+
+#[test]
+fn what_runs_already_is_left_alone() {
+    let world = World::new();
+    let folder = world.publish(&Release::new(1));
+    assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Rests(_))));
+    assert!(world.init.verbs().is_empty());
+}
+
+#[test]
+fn a_node_on_trial_waits() {
+    let world = World::new();
+    world.init.says("SLOT-A, version 1, sha256 000000000000: on trial, tries left: 2", "SLOT-B, empty: not to be booted");
+    let folder = world.publish(&Release::new(2));
+    assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))));
+    assert!(world.init.verbs().is_empty());
+}
+
+#[test]
+fn expired() {
+    let world = World::new();
+    let folder = world.publish(&Release { valid: SignedDuration::from_secs(-60), ..Release::new(2) });
+    refuses(&world, &folder, Manner::Honest, "expired");
+}
+
+#[test]
+fn rolled_back() {
+    let world = World::new();
+    let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
+    world.init.says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    assert!(matches!(world.look_at(&new, Manner::Honest), Ok(Look::Rests(_))));
+    refuses(&world, &old, Manner::Honest, "version");
+}
+
+#[test]
+fn mix_and_match() {
+    let world = World::new();
+    let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
+    for role in ["snapshot", "targets"] {
+        let (from, to) = (old.join(format!("metadata/2.{role}.json")), new.join(format!("metadata/3.{role}.json")));
+        let whole = std::fs::read(&to).unwrap();
+        std::fs::copy(from, &to).unwrap();
+        refuses(&world, &new, Manner::Honest, role);
+        std::fs::write(to, whole).unwrap();
+    }
+    // And it was this that was wrong with it.
+    assert!(matches!(world.look_at(&new, Manner::Honest), Ok(Look::Reboots(_))));
+}
+
+#[test]
+fn wrong_key() {
+    let world = World::new();
+    let other = Keys::new(&world.folder("other keys"));
+    let folder = world.folder("repository");
+    Repository::of(&folder, &other).write(&Release::new(2));
+    refuses(&world, &folder, Manner::Honest, "signature");
+}
+
+#[test]
+fn endless_data() {
+    for role in ["2.root.json", "timestamp.json", "snapshot.json", "targets.json", "stable"] {
+        let world = World::new();
+        let folder = world.publish(&Release::new(2));
+        if role == "2.root.json" {
+            std::fs::copy(folder.join("metadata/1.root.json"), folder.join("metadata/2.root.json")).unwrap();
+        }
+        refuses(&world, &folder, Manner::Endless(role), "axi");
+    }
+    let world = World::new();
+    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Endless("node.efi"), "axi");
+}
+
+#[test]
+fn slow_server() {
+    for role in ["timestamp.json", "targets.json"] {
+        for manner in [Manner::Slow(role), Manner::Silent(role)] {
+            let world = World::new();
+            refuses(&world, &world.publish(&Release::new(2)), manner, "bytes a second");
+        }
+    }
+    let world = World::new();
+    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Slow("node.efi"), "bytes a second");
+}
+
+#[test]
+fn damaged_on_the_way() {
+    let world = World::new();
+    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Flipped("node.efi"), "node.efi");
+    let world = World::new();
+    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Short("node.efi"), "node.efi");
+    let world = World::new();
+    refuses(&world, &world.publish(&Release::new(2)), Manner::Flipped("boot.efi"), "boot.efi");
+}
+
+#[test]
+fn an_older_security_epoch_is_refused() {
+    let world = World::new();
+    refuses(&world, &world.publish(&Release { security_epoch: 1, ..Release::new(2) }), Manner::Honest, "epoch");
+}
+
+#[test]
+fn a_release_that_is_larger_than_the_slot_is_refused() {
+    let world = World::new();
+    let node = vec![0; (1 << 20) - 4095];
+    leaves_the_slot_empty(&world, &world.publish(&Release { node, ..Release::new(2) }), Manner::Honest, "room");
+}
+
+#[test]
+fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() {
+    let ours = Certified::new(2020..2100);
+    let world = World::new();
+    ours.enrolled(&world.firmware(), &[]);
+    let plain = Release::new(2);
+    let signed = Release { node: ours.signed(&plain.node), boot: ours.signed(&plain.boot), ..Release::new(3) };
+    refuses(&world, &world.publish(&plain), Manner::Honest, "boot.efi");
+    let half = Release { boot: ours.signed(&plain.boot), ..plain };
+    leaves_the_slot_empty(&world, &world.publish(&half), Manner::Honest, "node.efi");
+
+    let world = World::new();
+    ours.enrolled(&world.firmware(), &[]);
+    installs(&world, &signed, world.look_at(&world.publish(&signed), Manner::Honest).unwrap());
+}
+
+#[test]
+fn another_key_and_an_expired_certificate_are_refused() {
+    let (ours, other, old) = (Certified::new(2020..2100), Certified::new(2020..2100), Certified::new(2015..2016));
+    for (enrolled, signer, word) in [(&ours, &other, "boot.efi"), (&old, &old, "not valid today")] {
+        let world = World::new();
+        enrolled.enrolled(&world.firmware(), &[]);
+        let plain = Release::new(2);
+        let release = Release { node: signer.signed(&plain.node), boot: signer.signed(&plain.boot), ..plain };
+        refuses(&world, &world.publish(&release), Manner::Honest, word);
+    }
+}

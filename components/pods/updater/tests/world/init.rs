@@ -1,0 +1,119 @@
+//! An `init` with a slot that is a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+/// Bytes of the slot.
+const ROOM: u64 = 1 << 20;
+
+/// The other side of the socket.
+pub struct Init {
+    slot: PathBuf,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What `init` knows, and what it was asked.
+struct Told {
+    running: String,
+    other: String,
+    verbs: Vec<String>,
+    boot_program: Vec<u8>,
+}
+
+impl Init {
+    /// Listens.
+    pub fn start(socket: &Path) -> Init {
+        let slot = socket.with_file_name("slot");
+        std::fs::write(&slot, vec![0; ROOM as usize]).unwrap();
+        let listener = UnixListener::bind(socket).unwrap();
+        let running = "SLOT-A, version 1, sha256 000000000000: good".to_owned();
+        let other = "SLOT-B, empty: not to be booted".to_owned();
+        let told = Arc::new(Mutex::new(Told { running, other, verbs: Vec::new(), boot_program: Vec::new() }));
+        let (path, shared) = (slot.clone(), Arc::clone(&told));
+        thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let (path, shared) = (path.clone(), Arc::clone(&shared));
+                thread::spawn(move || serve(&client, &path, &shared));
+            }
+        });
+        Init { slot, told }
+    }
+
+    /// From now on the slots are these.
+    pub fn says(&self, running: &str, other: &str) {
+        let mut told = self.told.lock().unwrap();
+        (told.running, told.other) = (running.to_owned(), other.to_owned());
+    }
+
+    /// What it was asked, without `status`.
+    pub fn verbs(&self) -> Vec<String> {
+        self.told.lock().unwrap().verbs.clone()
+    }
+
+    /// The boot program that it was given.
+    pub fn boot_program(&self) -> Vec<u8> {
+        self.told.lock().unwrap().boot_program.clone()
+    }
+
+    /// All bytes of the slot.
+    pub fn slot(&self) -> Vec<u8> {
+        std::fs::read(&self.slot).unwrap()
+    }
+}
+
+fn serve(client: &UnixStream, slot: &Path, told: &Mutex<Told>) {
+    while let Some((verb, given)) = receive(client) {
+        let mut told = told.lock().unwrap();
+        match verb.as_str() {
+            "status" => {
+                let text = format!("slot SLOT-A\nslot-why x\nslot-running {}\nslot-other {}\nok\n", told.running, told.other);
+                send(client, &text, None);
+                continue;
+            }
+            "slot" => {
+                let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
+                send(client, &format!("length {ROOM}\nok\n"), Some(file.as_fd()));
+            }
+            "boot-program" => {
+                File::from(given.unwrap()).read_to_end(&mut told.boot_program).unwrap();
+                send(client, "ok\n", None);
+            }
+            "try" | "reboot" => send(client, "ok\n", None),
+            _ => send(client, "error: `x` is no verb of this socket\n", None),
+        }
+        told.verbs.push(verb);
+    }
+}
+
+fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
+    let mut buffer = [0; 4096];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let read = recvmsg(client, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::empty()).unwrap().bytes;
+    let given = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    let verb = String::from_utf8(buffer[..read].to_vec()).unwrap();
+    verb.strip_suffix('\n').map(|verb| (verb.to_owned(), given))
+}
+
+fn send(client: &UnixStream, text: &str, given: Option<BorrowedFd>) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let given: Vec<BorrowedFd> = given.into_iter().collect();
+    if !given.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(&given));
+    }
+    sendmsg(client, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL).unwrap();
+}

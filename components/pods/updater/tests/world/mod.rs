@@ -1,0 +1,88 @@
+//! A repository that `tough`'s own editor makes, a server on the loopback, and an `init` that does what the real one would.
+
+mod init;
+mod keys;
+mod repository;
+mod server;
+
+pub use init::Init;
+pub use keys::{Certified, Keys};
+pub use repository::{Release, Repository};
+pub use server::{Manner, Server};
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use osbuild_release::Channel;
+use tempfile::TempDir;
+use updater::failure::Outcome;
+use updater::firmware::Firmware;
+use updater::look::{Look, Updater, look};
+use updater::pace::Pace;
+use updater::settings::Settings;
+
+/// The recipe of all releases here.
+pub const RECIPE: &str = "node";
+
+/// A node with its repository.
+pub struct World {
+    folder: TempDir,
+    pub keys: Keys,
+    pub init: Init,
+    root: Vec<u8>,
+    pace: Pace,
+}
+
+impl World {
+    /// A node whose good slot runs version 1.
+    pub fn new() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["seen", "firmware"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        let keys = Keys::new(&folder.path().join("keys"));
+        let init = Init::start(&folder.path().join("socket"));
+        let root = keys.root();
+        // Fast enough for tests, and what an honest server on the loopback does.
+        World { folder, keys, init, root, pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 } }
+    }
+
+    /// An empty folder for a repository.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Where the firmware's variables are.
+    pub fn firmware(&self) -> PathBuf {
+        self.folder("firmware")
+    }
+
+    /// A release of this version, published in a folder of that name, as the repository's metadata of that version.
+    pub fn publish(&self, release: &Release) -> PathBuf {
+        let folder = self.folder(&format!("repository-{}", release.version));
+        Repository::of(&folder, &self.keys).write(release);
+        folder
+    }
+
+    /// Has the node look at what a server in this manner makes of a folder.
+    pub fn look_at(&self, folder: &Path, manner: Manner) -> Outcome<Look> {
+        let server = Server::start(folder, manner);
+        self.look(&server.url())
+    }
+
+    /// Has the node look at a repository at this address.
+    pub fn look(&self, url: &str) -> Outcome<Look> {
+        let settings = Settings {
+            url: url.parse().unwrap(),
+            channel: Channel::Stable,
+            recipe: RECIPE.to_owned(),
+            interval_s: 1,
+            security_epoch: 2,
+            root: self.root.clone(),
+        };
+        let (socket, seen) = (self.folder("socket"), self.folder("seen"));
+        let updater = Updater { settings, socket, seen, firmware: Firmware::new(&self.firmware()), pace: self.pace };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(look(&updater))
+    }
+}

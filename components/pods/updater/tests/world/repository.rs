@@ -1,0 +1,100 @@
+//! A repository in a folder.
+
+use std::collections::HashMap;
+use std::fs;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use jiff::{SignedDuration, Timestamp};
+use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
+use tough::TargetName;
+use tough::editor::RepositoryEditor;
+use tough::schema::{Hashes, Target};
+
+use super::{Keys, RECIPE};
+
+/// Somebody else's UEFI program, which stands for UKI and slotboot.
+const PROGRAM: &str = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
+
+/// What is released.
+pub struct Release {
+    pub version: u32,
+    pub security_epoch: u32,
+    pub node: Vec<u8>,
+    pub boot: Vec<u8>,
+    /// How long the metadata are valid.
+    pub valid: SignedDuration,
+}
+
+impl Release {
+    /// A release of this version.
+    pub fn new(version: u32) -> Release {
+        let program = fs::read(PROGRAM).expect("systemd-boot-efi is installed");
+        let (node, boot) = (program.clone(), program);
+        Release { version, security_epoch: 2, node, boot, valid: SignedDuration::from_hours(24) }
+    }
+
+    fn document(&self) -> Document {
+        let file = |bytes: &[u8]| File { length: bytes.len() as u64, sha256: Sha256(hash(bytes)) };
+        let files = [(target::NODE, &self.node), (target::BOOT, &self.boot)];
+        let files = files.map(|(name, bytes)| (name.to_owned(), file(bytes))).into();
+        Document::new(RECIPE, &self.version.to_string(), Architecture::Amd64, self.security_epoch, "2026-11-21", files).unwrap()
+    }
+}
+
+/// The repository.
+pub struct Repository<'a> {
+    folder: PathBuf,
+    keys: &'a Keys,
+}
+
+impl<'a> Repository<'a> {
+    /// The one in this folder, with these keys.
+    pub fn of(folder: &Path, keys: &'a Keys) -> Self {
+        Repository { folder: folder.to_owned(), keys }
+    }
+
+    /// Writes a repository with this release and nothing else.
+    pub fn write(&self, release: &Release) {
+        let document = release.document();
+        let version = document.version.clone();
+        let name = |name| target::file(RECIPE, &version, name);
+        let files = [
+            (target::document(Channel::Stable, RECIPE), document.encode()),
+            (name(target::NODE), release.node.clone()),
+            (name(target::BOOT), release.boot.clone()),
+        ];
+        for (name, bytes) in &files {
+            self.add(&format!("targets/{}.{name}", Sha256(hash(bytes))), bytes);
+        }
+        self.add("metadata/1.root.json", &self.keys.root());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.sign(release, &files));
+    }
+
+    async fn sign(&self, release: &Release, files: &[(String, Vec<u8>)]) {
+        let (expires, version) = (Timestamp::now() + release.valid, NonZeroU64::new(release.version.into()).unwrap());
+        let metadata = self.folder.join("metadata");
+        let mut editor = RepositoryEditor::new(metadata.join("1.root.json")).await.unwrap();
+        editor.targets_expires(expires).unwrap().targets_version(version).unwrap();
+        editor.snapshot_expires(expires).snapshot_version(version).timestamp_expires(expires).timestamp_version(version);
+        for (name, bytes) in files {
+            let hashes = Hashes { sha256: hash(bytes).to_vec().into(), _extra: HashMap::new() };
+            let (custom, _extra) = (HashMap::new(), HashMap::new());
+            let target = Target { length: bytes.len() as u64, hashes, custom, _extra };
+            editor.add_target(TargetName::new(name).unwrap(), target).unwrap();
+        }
+        editor.sign(&self.keys.sources()).await.unwrap().write(&metadata).await.unwrap();
+    }
+
+    fn add(&self, name: &str, bytes: &[u8]) {
+        let path = self.folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+fn hash(bytes: &[u8]) -> [u8; 32] {
+    digest(&SHA256, bytes).as_ref().try_into().unwrap()
+}

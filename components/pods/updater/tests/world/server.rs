@@ -1,0 +1,126 @@
+//! A web server on the loopback, which may be up to something.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// How a server deals with files whose names contain a word.
+#[derive(Clone, Copy, Debug)]
+pub enum Manner {
+    /// It sends what is there.
+    Honest,
+    /// It sends zeros behind such a file, and never stops.
+    Endless(&'static str),
+    /// It sends such a file a byte at a time.
+    Slow(&'static str),
+    /// It takes the request for such a file and says nothing.
+    Silent(&'static str),
+    /// It flips a bit in the middle of such a file.
+    Flipped(&'static str),
+    /// It closes in the middle of such a file.
+    Short(&'static str),
+}
+
+/// A server, until it is dropped.
+pub struct Server {
+    port: u16,
+    ended: Arc<AtomicBool>,
+}
+
+impl Server {
+    /// Serves a folder.
+    pub fn start(folder: &Path, manner: Manner) -> Server {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let (port, ended) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
+        let (folder, is_over) = (folder.to_owned(), Arc::clone(&ended));
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let (folder, is_over) = (folder.clone(), Arc::clone(&is_over));
+                // A client that hangs up has what it wanted.
+                thread::spawn(move || drop(serve(stream, folder, manner, &is_over)));
+            }
+        });
+        Server { port, ended }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for somebody.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+fn serve(stream: TcpStream, folder: PathBuf, manner: Manner, is_over: &AtomicBool) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    loop {
+        let mut request = String::new();
+        reader.read_line(&mut request)?;
+        let mut header = String::new();
+        while reader.read_line(&mut header)? > 2 {
+            header.clear();
+        }
+        let Some(path) = request.split(' ').nth(1) else { return Ok(()) };
+        let Ok(bytes) = fs::read(folder.join(path.trim_start_matches('/'))) else {
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")?;
+            continue;
+        };
+        send(&mut stream, path, bytes, manner, is_over)?;
+    }
+}
+
+fn send(stream: &mut TcpStream, path: &str, mut bytes: Vec<u8>, manner: Manner, is_over: &AtomicBool) -> std::io::Result<()> {
+    let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+    let half = bytes.len() / 2;
+    match manner {
+        Manner::Endless(word) if path.contains(word) => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")?;
+            stream.write_all(&bytes)?;
+            while !is_over.load(Ordering::Relaxed) {
+                stream.write_all(&[0; 4096])?;
+            }
+            Ok(())
+        }
+        Manner::Slow(word) if path.contains(word) => {
+            stream.write_all(head(bytes.len()).as_bytes())?;
+            for byte in bytes.chunks(1).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                stream.write_all(byte)?;
+                thread::sleep(Duration::from_millis(20));
+            }
+            Ok(())
+        }
+        Manner::Silent(word) if path.contains(word) => {
+            while !is_over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Ok(())
+        }
+        Manner::Short(word) if path.contains(word) => {
+            stream.write_all(head(bytes.len()).as_bytes())?;
+            stream.write_all(&bytes[..half])?;
+            Err(std::io::ErrorKind::ConnectionAborted.into())
+        }
+        _ => {
+            if matches!(manner, Manner::Flipped(word) if path.contains(word)) {
+                bytes[half] ^= 1;
+            }
+            stream.write_all(head(bytes.len()).as_bytes())?;
+            stream.write_all(&bytes)
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The channels.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What a node follows: who follows `candidate` has a release before those who follow `stable`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Channel {
+    /// What all nodes are meant to run.
+    Stable,
+    /// What is to become stable.
+    Candidate,
+}
+
+impl Channel {
+    /// All of them.
+    pub const ALL: [Channel; 2] = [Channel::Stable, Channel::Candidate];
+
+    /// Its name in recipes and targets.
+    pub fn name(self) -> &'static str {
+        match self {
+            Channel::Stable => "stable",
+            Channel::Candidate => "candidate",
+        }
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word that is not the name of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownChannel(pub String);
+
+impl fmt::Display for UnknownChannel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is no channel: there are `stable` and `candidate`", self.0)
+    }
+}
+
+impl std::error::Error for UnknownChannel {}
+
+impl FromStr for Channel {
+    type Err = UnknownChannel;
+
+    fn from_str(text: &str) -> Result<Self, UnknownChannel> {
+        let found = Channel::ALL.into_iter().find(|channel| channel.name() == text);
+        found.ok_or_else(|| UnknownChannel(text.to_owned()))
+    }
+}
