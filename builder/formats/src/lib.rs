@@ -10,7 +10,7 @@ extern crate alloc;
 pub mod cpio;
 #[cfg(feature = "images")]
 pub mod disk;
-#[cfg(feature = "images")]
+#[cfg(feature = "erofs")]
 pub mod erofs;
 #[cfg(feature = "fat-replace")]
 pub mod fat;
