@@ -170,8 +170,11 @@ fn a_slot_that_was_tried_differs_from_one_that_was_not() {
     assert!(!ran.data.contains("\nfiles\n") && ran.code == Some(1), "{}", ran.data);
 }
 
-/// Puts a release into the folder of a TUF repository: its version, its UKI, and the versions of the packages in its SBOM.
-fn publish(folder: &Path, number: u32, releases: &[(&str, &Node, &[(&str, &str)])]) {
+/// A release: its version, its node, and names and versions in its SBOM.
+type Release<'a> = (&'a str, &'a Node, &'a [(&'a str, &'a str)]);
+
+/// Makes the folder of a TUF repository with these releases in its newest list, which has this number.
+fn publish(folder: &Path, number: u32, releases: &[Release]) {
     let [metadata, targets] = ["metadata", "targets"].map(|name| folder.join(name));
     [&metadata, &targets].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
     let mut listed = serde_json::Map::new();
@@ -195,7 +198,7 @@ fn publish(folder: &Path, number: u32, releases: &[(&str, &Node, &[(&str, &str)]
 #[test]
 fn releases_differ_in_the_entries_of_their_sboms_too() {
     let folder = Folder::with([("node.efi", uki(&OLD)), ("other.efi", uki(&NEW))]);
-    let releases: [(&str, &Node, &[(&str, &str)]); 2] =
+    let releases: [Release; 2] =
         [("1.0", &OLD, &[("serde", "1.0"), ("syn", "1"), ("syn", "2")]), ("2.0", &NEW, &[("serde", "1.1"), ("syn", "2")])];
     publish(&folder.0.path().join("old"), 1, &releases[..1]);
     // The tenth list is newer than the ninth, whatever their names are sorted like.
