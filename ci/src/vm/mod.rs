@@ -9,6 +9,7 @@ mod kept;
 mod machine;
 mod node;
 pub mod own;
+pub mod planted;
 pub mod power;
 pub mod refusals;
 pub mod secure;

@@ -103,6 +103,11 @@ impl Node {
         self.processes.iter_mut().find(|process| process.name == name)
     }
 
+    /// Whether the job of that name has done its work.
+    pub fn has_done(&self, name: &str) -> bool {
+        self.processes.iter().any(|process| process.name == name && process.state == State::Ended)
+    }
+
     /// Does what there is to do, and waits at most this long for something.
     pub fn turn(&mut self, at_most: Duration) {
         self.watchdog.hold_off(uptime());
