@@ -3,6 +3,7 @@
 use crate::plan::{Date, FileKind};
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use osbuild_release::Channel;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -183,6 +184,11 @@ pub enum Verb {
         #[arg(long, value_name = "DIR")]
         sources: Option<PathBuf>,
     },
+    /// Build a recipe and publish it in a channel, in a TUF repository that any web server can serve
+    ///
+    /// Beside the UKI and slotboot, a release has the lock, the list of its sources, an SBOM (SPDX 2.3) and its provenance (SLSA 1.0). A
+    /// Kubernetes without support and an exception that has run out are errors here. The same inputs, keys and `--as-of` give the same bytes.
+    Release(Release),
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
     /// Show what is in an image, a UKI or an initramfs
@@ -201,7 +207,7 @@ pub enum Verb {
         /// The second
         b: PathBuf,
     },
-    /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk
+    /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk, the folder of a release
     ///
     /// Looks at the signatures, their certificates' days, what is revoked; of a disk at both copies of the partition table, at each slot that can
     /// be booted, and whether the ESP has anything but slotboot; whether /bin has exactly the seven binaries, and all files are those that the
@@ -274,10 +280,13 @@ pub enum Keys {
         /// Their name; without one, all keys of the project
         name: Option<String>,
     },
-    /// Make a new key for db, by which images are signed from now on; the old one is trusted too, until it is revoked
+    /// Make a new key, by default that for db, by which images are signed from now on; the old one is trusted too, until it is revoked
     Rotate {
         /// Their name
         name: String,
+        /// Which key: `db`, `release`, by which releases are signed, or `root`, which says in root.json whose releases are believed
+        #[arg(long, value_name = "ROLE", default_value = "db")]
+        role: Rotated,
         /// What the certificate says
         #[command(flatten)]
         terms: Terms,
@@ -304,6 +313,17 @@ pub enum Keys {
         #[arg(long, value_name = "FILE")]
         vars: Option<PathBuf>,
     },
+}
+
+/// What can be rotated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rotated {
+    /// The key that signs images
+    Db,
+    /// The key that signs releases
+    Release,
+    /// The key of the root of trust of releases
+    Root,
 }
 
 /// What new certificates say, and where the key for db is.
@@ -335,11 +355,52 @@ pub struct Signing {
     pub unsigned: bool,
 }
 
+/// Flags of `osbuild release`.
+#[derive(Debug, Args)]
+pub struct Release {
+    /// The recipe
+    #[arg(value_parser = recipe_name)]
+    pub recipe: String,
+    /// Which nodes get it: those that follow this channel, `candidate` or `stable`
+    #[arg(long, value_name = "CHANNEL", default_value = "candidate")]
+    pub channel: Channel,
+    /// The folder of the repository; what is in it stays, and gets a higher version [default: out/RECIPE/release]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+    /// Sign with these keys of `keys/` [default: the recipe's]
+    #[arg(long, value_name = "NAME")]
+    pub key: Option<String>,
+    /// Sign it although the keys are for development only
+    #[arg(long)]
+    pub allow_dev_key: bool,
+    /// The day of the release [default: today]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    pub as_of: Option<Date>,
+    /// For how many days nodes believe that there is nothing newer; sign again before, by `--promote`
+    #[arg(long, value_name = "N", default_value = "90", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+    /// Build nothing, and publish what was released before as this version, from another channel or once more
+    #[arg(long, value_name = "VERSION", conflicts_with = "sources")]
+    pub promote: Option<String>,
+    /// Build from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR")]
+    pub sources: Option<PathBuf>,
+}
+
 /// Flags of `osbuild verify`.
 #[derive(Debug, Args)]
 pub struct Verify {
     /// The file
     pub file: PathBuf,
+    /// For the folder of a release: the root of trust, `keys/NAME/root.json` [default: that of `--key`]
+    #[arg(long, value_name = "FILE")]
+    pub root: Option<PathBuf>,
+    /// For the folder of a release: this channel alone [default: every channel that it has]
+    #[arg(long, value_name = "CHANNEL")]
+    pub channel: Option<Channel>,
+    /// For the folder of a release: a folder that remembers what was seen, so that what is older is refused
+    #[arg(long, value_name = "DIR")]
+    pub memory: Option<PathBuf>,
     /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
     #[arg(long, value_name = "FILE", required_unless_present = "key")]
     pub cert: Vec<PathBuf>,

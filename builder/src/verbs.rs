@@ -5,6 +5,7 @@ mod keys;
 mod lock;
 mod look;
 mod make;
+mod release;
 mod sources;
 mod update;
 mod verify;
@@ -57,6 +58,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Keys(what) => keys::run(&session()?, what),
         Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
+        Verb::Release(flags) => release::run(session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Diff { a, b } => return diff(&cli.common, report, &a, &b),
@@ -149,7 +151,11 @@ impl<'a> Session<'a> {
 
     /// The locked plan of a recipe.
     fn locked(&self, recipe: &str) -> Result<Plan<Locked>> {
-        let plan = resolve(&self.project, recipe, self.today, Strictness::Build)?;
+        self.locked_as(recipe, Strictness::Build)
+    }
+
+    fn locked_as(&self, recipe: &str, strictness: Strictness) -> Result<Plan<Locked>> {
+        let plan = resolve(&self.project, recipe, self.today, strictness)?;
         for warning in &plan.warnings {
             self.report.warning(warning);
         }

@@ -29,6 +29,21 @@ impl Date {
         let year = year_of_era + era * 400 + u64::from(month <= 2);
         Date { year: u16::try_from(year).unwrap_or(u16::MAX), month: month as u8, day: day as u8 }
     }
+
+    /// The day so many days after this one.
+    pub fn plus_days(self, days: u32) -> Self {
+        Date::from_unix(self.unix() + u64::from(days) * 86_400)
+    }
+
+    /// The second with which the day begins, since 1970; that of 1970-01-01 for a day before it (days-from-civil, the same author).
+    fn unix(self) -> u64 {
+        let (month, day) = (u64::from(self.month), u64::from(self.day));
+        let year = u64::from(self.year) - u64::from(month <= 2);
+        let (era, year_of_era) = (year / 400, year % 400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        (era * 146_097 + day_of_era).saturating_sub(719_468) * 86_400
+    }
 }
 
 impl FromStr for Date {
@@ -62,6 +77,18 @@ mod tests {
             assert_eq!(Date::from_unix(seconds).to_string(), day);
             assert_eq!(day.parse::<Date>().unwrap(), Date::from_unix(seconds));
         }
+    }
+
+    #[test]
+    fn days_later_are_counted_over_months_and_leap_years() {
+        for (day, days, later) in
+            [("2026-11-21", 90, "2027-02-19"), ("2028-02-28", 1, "2028-02-29"), ("2000-01-01", 36_525, "2100-01-01")]
+        {
+            assert_eq!(day.parse::<Date>().unwrap().plus_days(days).to_string(), later);
+        }
+        let days = (0..4_107_542_399).step_by(86_400);
+        assert!(days.clone().count() > 40_000);
+        days.for_each(|second| assert_eq!(Date::from_unix(second).unix(), second));
     }
 
     #[test]

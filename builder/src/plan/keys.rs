@@ -13,12 +13,10 @@ static LINES: Form = Form { what: "a string", pattern: "^[^\\u0000]*$" };
 static WORD: Form = Form { what: "a string without white space", pattern: "^\\S+$" };
 static VERSION: Form =
     Form { what: "a version such as `\"1.35.8\"`", pattern: "^(0|[1-9][0-9]{0,8})(\\.(0|[1-9][0-9]{0,8})){2}$" };
-static RELEASE_NAME: Form = Form {
-    what: "at most 64 letters, digits and `._+~-`, such as `\"1.35.8-2\"`",
-    pattern: "^[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}$",
-};
+static RELEASE_NAME: Form =
+    Form { what: "at most 64 letters, digits and `.~-`, such as `\"1.35.8-2\"`", pattern: "^[A-Za-z0-9][A-Za-z0-9.~-]{0,63}$" };
 static URL: Form =
-    Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^https?://[^\\s/?#]+(/[^\\s/?#]+)*$" };
+    Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^(https?://[^\\s/?#]+|file://)(/[^\\s/?#]+)*$" };
 static MINOR: Form = Form { what: "a minor version such as `\"1.35\"`", pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$" };
 static DIGEST: Form =
     Form { what: "a digest such as `\"sha256:…\"` with 64 hexadecimal digits", pattern: "^sha256:[0-9a-f]{64}$" };
@@ -53,6 +51,12 @@ pub(super) static RECIPE: &[Key] = &[
         Optional,
         Shape::Text(&RELEASE_NAME),
         "The version of the node, by which its releases differ; none for the kubelet's.",
+    ),
+    key(
+        "security-epoch",
+        Optional,
+        Shape::Integer { least: 1, most: u32::MAX as i64, what: "a number" },
+        "Counted up by a release that closes a hole: a machine that has run it starts none of a lower one. 1 if nothing is said.",
     ),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
@@ -218,6 +222,12 @@ pub(super) static BOARD: &[Key] = &[
         Inherited,
         Shape::Integer { least: 30, most: 86_400, what: SECONDS },
         "When, after power-on, a slot that has not become a good one gives way to the other one.",
+    ),
+    key(
+        "watchdog-s",
+        Inherited,
+        Shape::Integer { least: 0, most: 600, what: SECONDS },
+        "After how long the machine's hardware watchdog resets a node that hangs; 0 where there is none.",
     ),
     key("kernel", Optional, Shape::Table(BOARD_KERNEL), "What the kernel needs on this machine."),
     key("qemu", Optional, Shape::Table(QEMU), "The machine that `osbuild run` makes."),

@@ -56,6 +56,20 @@ pub enum SourceKind {
     },
 }
 
+impl SourceKind {
+    /// Its ecosystem in one word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            SourceKind::Debian(_) => "debian",
+            SourceKind::GoZip { .. } => "go-zip",
+            SourceKind::GoMod { .. } => "go-mod",
+            SourceKind::GoToolchain { .. } => "go-toolchain",
+            SourceKind::RustToolchain { .. } => "rust-toolchain",
+            SourceKind::Crate { .. } => "crate",
+        }
+    }
+}
+
 impl Lock {
     /// Every input of this lock and of `crates`, without repetition, in a fixed order.
     pub fn sources(&self, crates: &[Crate]) -> Vec<Source> {

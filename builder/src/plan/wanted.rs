@@ -90,12 +90,17 @@ impl Wanted {
 
     /// SHA-256 over `NAME VERSION SHA256` lines, one for each crate, in hexadecimal.
     pub fn crates_digest(&self) -> String {
-        let mut hasher = Sha256::new();
-        for krate in &self.crates {
-            hasher.update(format!("{} {} {}\n", krate.name, krate.version, krate.sha256));
-        }
-        hex(&hasher.finalize())
+        crates_digest(&self.crates)
     }
+}
+
+/// SHA-256 of the list of these crates, as the lock has it: they are in order of name and version.
+pub fn crates_digest(crates: &[Crate]) -> String {
+    let mut hasher = Sha256::new();
+    for krate in crates {
+        hasher.update(format!("{} {} {}\n", krate.name, krate.version, krate.sha256));
+    }
+    hex(&hasher.finalize())
 }
 
 impl DebianWish {

@@ -5,7 +5,7 @@ use super::disk::OnDisk;
 use super::stop;
 use super::store::Store;
 use crate::error::{Error, Result};
-use crate::plan::{Source, SourceKind};
+use crate::plan::Source;
 use crate::report::{Outcome, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ impl Exported {
                 name: source.name.clone(),
                 digest: format!("sha256:{}", source.digest),
                 size: digest.size(),
-                kind: kind(&source.kind).to_owned(),
+                kind: source.kind.word().to_owned(),
             });
             moved.add(digest.size());
         }
@@ -167,17 +167,6 @@ fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     }
     write(&partial)?;
     fs::rename(&partial, path).at("write", path)
-}
-
-fn kind(kind: &SourceKind) -> &'static str {
-    match kind {
-        SourceKind::Debian(_) => "debian",
-        SourceKind::GoZip { .. } => "go-zip",
-        SourceKind::GoMod { .. } => "go-mod",
-        SourceKind::GoToolchain { .. } => "go-toolchain",
-        SourceKind::RustToolchain { .. } => "rust-toolchain",
-        SourceKind::Crate { .. } => "crate",
-    }
 }
 
 #[cfg(test)]

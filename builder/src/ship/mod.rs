@@ -1,4 +1,5 @@
-//! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`verify`] judges it, [`run`] boots it. And [`keys`], by which
+//! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`verify`] judges it, [`run`] boots it,
+//! [`release`] publishes it in a [`tuf`] repository. And [`keys`], by which
 //! machines know whose it is.
 
 pub mod boot;
@@ -8,5 +9,7 @@ pub mod inspect;
 pub mod keys;
 pub mod machine;
 pub mod node;
+pub mod release;
 pub mod run;
+pub mod tuf;
 pub mod verify;

@@ -9,7 +9,10 @@ use crate::produce::disk::OnDisk;
 use crate::produce::sign::Certified;
 use crate::produce::stop;
 use crate::report::Outcome;
-use crate::ship::keys::{DEV, Enrollment, Keys, Role, Shown, Terms, enrolled, is_for_development, make, revoke, rotate, show};
+use crate::ship::keys::{
+    DEV, Enrollment, Keys, Role, Shown, Terms, complete, enrolled, is_for_development, make, revoke, rotate, rotate_release,
+    rotate_root, show,
+};
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::Listed;
@@ -39,10 +42,9 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             data(session, &shown);
             Ok(())
         }
-        cli::Keys::Rotate { name, terms } => {
+        cli::Keys::Rotate { name, role, terms } => {
             let keys = named(&name)?;
-            rotate(&keys, of(&terms), terms.token.as_deref())?;
-            session.report.note("machines start what the new key signs once they have db.auth of `osbuild keys enroll`, which trusts the old one as well");
+            session.report.note(rotated(&keys, role, of(&terms), terms.token.as_deref())?);
             data(session, &show(&keys, session.today)?);
             Ok(())
         }
@@ -54,6 +56,30 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             Ok(())
         }
         cli::Keys::Enroll { name, to, vars } => enroll(session, &named(&name)?, to, vars.as_deref()),
+    }
+}
+
+/// Rotates one of these keys, and says what is to be done then.
+fn rotated(keys: &Keys, role: cli::Rotated, terms: Terms, token: Option<&str>) -> Result<&'static str> {
+    match role {
+        cli::Rotated::Db => {
+            rotate(keys, terms, token)?;
+            Ok(
+                "machines start what the new key signs once they have db.auth of `osbuild keys enroll`, which trusts the old one as well",
+            )
+        }
+        cli::Rotated::Release => {
+            rotate_release(keys, terms)?;
+            Ok("nodes learn of the new key from the next release, and of the old one nothing more")
+        }
+        cli::Rotated::Root if keys.roots()?.is_empty() => {
+            complete(keys, terms)?;
+            Ok("the keys have a root of trust now")
+        }
+        cli::Rotated::Root => {
+            rotate_root(keys, terms)?;
+            Ok("nodes learn of the new key from the next release: the old one has vouched for it")
+        }
     }
 }
 
@@ -98,7 +124,7 @@ fn data(session: &Session, shown: &[Shown]) {
 /// There are no such keys, or their certificate has expired.
 pub fn signer(session: &Session, name: &str) -> Result<Certified> {
     let keys = Keys::named(session.root(), name)?;
-    if name == DEV && !keys.exist() {
+    if name == DEV {
         make_dev(session, &keys)?;
     }
     certificate(session, name)?;
@@ -107,13 +133,14 @@ pub fn signer(session: &Session, name: &str) -> Result<Certified> {
 
 /// Makes the keys for development. Of two first builds at once, one makes them and the other waits.
 fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
+    let terms = Terms { since: session.today, years: DEV_YEARS };
     let place = Digest::of(keys.folder().as_os_str().as_encoded_bytes());
     let _alone = session.store()?.lock(&format!("keys-{place}"), stop::check)?;
     if keys.exist() {
-        return Ok(());
+        return complete(keys, terms);
     }
     let step = session.report.step("keys dev");
-    make(keys, Terms { since: session.today, years: DEV_YEARS }, None)?;
+    make(keys, terms, None)?;
     step.done(&keys.folder().display().to_string(), None, Outcome::Ran);
     Ok(())
 }

@@ -74,7 +74,7 @@ pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>,
 }
 
 /// What a build needs of this machine: who has the sources in a folder needs nothing that fetches.
-fn for_build(from: &From) -> Vec<Tool> {
+pub fn for_build(from: &From) -> Vec<Tool> {
     let fetching = if matches!(from, From::Registries) { host::for_sources() } else { Vec::new() };
     [host::for_steps(), fetching].concat()
 }
@@ -88,7 +88,8 @@ pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Resul
     image_into(&out, session, &plan, from, Rebuild::Nothing, None)
 }
 
-fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
+/// Builds a locked plan into its folder in `out/`.
+pub fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
     image_into(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
 }
 
@@ -139,6 +140,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         record: None,
         forwards,
+        watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,
         trust: trust(session, &plan, flags)?,

@@ -2,13 +2,14 @@
 
 use super::{Session, make, now};
 use crate::cli::{self, Common};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::assemble::Built;
 use crate::produce::disk::OnDisk;
 use crate::report::Report;
 use crate::ship::keys::Keys;
-use crate::ship::verify::{Judge, Rebuilt, verify};
+use crate::ship::tuf::Root;
+use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use osbuild_signatures::certificate::Certificate;
 use std::path::PathBuf;
 
@@ -26,13 +27,40 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         judge.db.extend(trust.db);
         judge.dbx.extend(trust.dbx);
     }
+    if flags.file.is_dir() {
+        let reader = Reader { root: root(flags, session)?, channel: flags.channel, memory: flags.memory.clone() };
+        return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
+    }
     let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags.sources.clone())).transpose()?;
     let found = verify(&flags.file, &judge, rebuilt.as_ref())?;
+    say(common, report, &found)
+}
+
+fn say(common: &Common, report: &Report, found: &Verification) -> Result<()> {
     report.data(match common.json {
-        true => serde_json::to_string(&found).expect("a verification always serializes"),
+        true => serde_json::to_string(found).expect("a verification always serializes"),
         false => found.to_string(),
     });
     found.verdict()
+}
+
+/// The root of trust that the command line names, or that of the keys that it names.
+fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> Result<Root> {
+    match (&flags.root, &flags.key) {
+        (Some(path), _) => {
+            let root = Root::parse(&std::fs::read(path).at("read", path)?);
+            root.map_err(|error| error.cause(format!("it is `{}`", path.display())))
+        }
+        (None, Some(name)) => {
+            // The oldest one, as a node has it whose image is old.
+            let mut roots = Keys::named(session()?.root(), name)?.roots()?.into_iter();
+            roots.next().ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
+        }
+        (None, None) => {
+            Err(Error::usage(format!("`{}` is a folder, and nothing says whose releases it has", flags.file.display()))
+                .hint("name the root of trust by `--root root.json`"))
+        }
+    }
 }
 
 fn rebuilt(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Rebuilt> {

@@ -27,7 +27,7 @@ fn keys_have_their_modes_names_and_days() {
     let scratch = Scratch::new();
     let ran = scratch.osbuild(&["keys", "new", "mine", "--as-of", "2024-02-29", "--years", "5"]);
     done(&ran);
-    assert_eq!(ran.data.lines().count(), 4, "{}", ran.data);
+    assert_eq!(ran.data.lines().count(), 5, "{}", ran.data);
     let folder = keys(&scratch, "mine");
     let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
     for role in ["PK", "KEK", "db"] {
@@ -41,6 +41,12 @@ fn keys_have_their_modes_names_and_days() {
         assert_eq!(public, tool(&folder, "openssl", &["openssl", "x509", "-noout", "-pubkey", "-in", &certificate]));
     }
     assert_eq!((mode("release.key"), mode("release.pub")), (0o600, 0o644));
+    assert_eq!((mode("root.key"), mode("root.json")), (0o600, 0o644));
+    assert!(
+        ran.data.lines().any(|line| line.starts_with("mine         root ") && line.ends_with("until 2029-02-28")),
+        "{}",
+        ran.data
+    );
     let public = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", "release.key"]);
     assert_eq!(public, fs::read_to_string(folder.join("release.pub")).unwrap());
     assert!(tool(&folder, "openssl", &["openssl", "pkey", "-noout", "-text", "-in", "release.key"]).contains("ED25519"));

@@ -32,6 +32,7 @@ mod lacking;
 mod locks;
 mod offline;
 mod plans;
+mod releases;
 mod rotation;
 mod scratch;
 mod signing;

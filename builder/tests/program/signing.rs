@@ -94,7 +94,7 @@ fn expired_keys_are_shown_as_such_and_sign_nothing() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "old", "--as-of", "2015-01-01", "--years", "1"]));
     let shown = scratch.osbuild(&["keys", "show"]);
-    assert_eq!(shown.data.matches("EXPIRED on 2016-01-01").count(), 3, "{}", shown.data);
+    assert_eq!(shown.data.matches("EXPIRED on 2016-01-01").count(), 4, "{}", shown.data);
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "old"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.said.starts_with("error: the certificate of the keys `old` has expired\n"), "{}", ran.said);
@@ -132,11 +132,12 @@ fn a_private_key_is_nowhere_but_in_its_file() {
         said.push((format!("{args:?}"), [ran.data, ran.said].concat().into_bytes()));
     };
     run(&["build", RECIPE, "--key", "dev", "-v"]);
+    run(&["release", RECIPE, "--allow-dev-key", "--key", "dev", "-v"]);
     run(&["keys", "show", "--json"]);
     run(&["keys", "enroll", "dev", "--vars", "/usr/share/OVMF/OVMF_VARS_4M.fd"]);
     run(&["inspect", &format!("out/{RECIPE}/image.raw")]);
     let folder = keys(&scratch, "dev");
-    let private = ["PK.key", "KEK.key", "db.key", "release.key"].map(|name| folder.join(name));
+    let private = ["PK.key", "KEK.key", "db.key", "release.key", "root.key"].map(|name| folder.join(name));
     let secrets: Vec<Vec<u8>> = private.iter().flat_map(|path| secrets(&fs::read_to_string(path).unwrap())).collect();
     assert!(secrets.len() > 50);
     // A key that is broken, or not the certificate's, is not quoted either.

@@ -39,6 +39,7 @@ const CLAIMS: &[Claim] = &[
     ("no shell and no script in the root", no_shell),
     ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
     ("what runs is what is locked", locked_versions),
+    ("the command line is the one that was signed", signed_command_line),
     ("inspect agrees with the running node", inspect_agrees),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
@@ -144,6 +145,11 @@ fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn signed_command_line(seen: &Seen) -> std::result::Result<(), String> {
+    let signed = seen.inspection.uki.as_ref().map(|uki| uki.command_line.clone());
+    expect(seen.all("command-line").next().map(|words| words.join(" ")), signed)
 }
 
 fn inspect_agrees(seen: &Seen) -> std::result::Result<(), String> {

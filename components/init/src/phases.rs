@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
     clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts,
-    secure_boot, slot, sysctl, trial, writable,
+    secure_boot, slot, sysctl, trial, watchdog, writable,
 };
 
 use Ends::{AtOnce, Done, Later, When};
@@ -51,6 +51,7 @@ pub enum Failing {
 /// The boot. Whatever a phase needs, one above it has made.
 pub const BOOT: &[Phase] = &[
     phase("mounts", mounts::start, AtOnce, Reboots),
+    phase(watchdog::NAME, watchdog::start, AtOnce, Noted),
     phase("memory", memory::check, AtOnce, Noted),
     phase(secure_boot::NAME, secure_boot::look, AtOnce, Noted),
     phase("clock", clock::not_before_the_image, AtOnce, Noted),

@@ -135,9 +135,9 @@ impl Document {
     }
 }
 
-/// Letters, digits and `._+~-`, at most 64 of them as in the header of a slot, of which the first is a letter or a digit.
+/// Letters, digits and `.~-`, at most 64 of them as in the header of a slot, of which the first is a letter or a digit.
 fn is_name(text: &str) -> bool {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"._+~-".contains(&byte);
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || b".~-".contains(&byte);
     text.len() <= 64 && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(inside)
 }
 

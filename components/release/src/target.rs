@@ -1,4 +1,7 @@
 //! The names of targets in a TUF repository.
+//!
+//! None has a slash: where the digest stands in the path of a target of a consistent snapshot that lies in a folder, the clients do not
+//! agree. As no part of a name has an underscore, no two names are the same.
 
 use crate::Channel;
 
@@ -15,12 +18,15 @@ pub const SBOM: &str = "sbom.spdx.json";
 /// How it was built, as an in-toto statement in a DSSE envelope.
 pub const PROVENANCE: &str = "provenance.dsse.json";
 
-/// The name of the document of what a channel has for a recipe: `stable/qemu-amd64.json`.
+/// The document of a version, which its channel has too.
+pub const DOCUMENT: &str = "release.json";
+
+/// The name of the document of what a channel has for a recipe: `stable_qemu-amd64.json`.
 pub fn document(channel: Channel, recipe: &str) -> String {
-    format!("{channel}/{recipe}.json")
+    format!("{channel}_{recipe}.json")
 }
 
-/// The name of a file of a release: `qemu-amd64/1.35.8/node.efi`.
+/// The name of a file of a release: `qemu-amd64_1.35.8_node.efi`.
 pub fn file(recipe: &str, version: &str, name: &str) -> String {
-    format!("{recipe}/{version}/{name}")
+    format!("{recipe}_{version}_{name}")
 }

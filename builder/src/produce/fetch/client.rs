@@ -135,7 +135,7 @@ impl<'a> Client<'a> {
 
     fn line(&self) -> String {
         let args = self.command.get_args().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>();
-        format!("{} {}", self.program, args.last().map(|last| last.as_ref()).unwrap_or_default())
+        format!("{} {}", self.program, args.last().map(|last| &**last).unwrap_or_default())
     }
 
     fn failed(&self, status: &str, lines: &VecDeque<String>, text: &str) -> Error {

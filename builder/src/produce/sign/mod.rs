@@ -8,6 +8,7 @@ mod certified;
 mod efi_program;
 mod elsewhere;
 mod private_key;
+mod release_key;
 pub mod to_sign;
 mod token;
 mod token_uri;
@@ -16,7 +17,8 @@ pub use beside::Beside;
 pub use certified::Certified;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
-pub use private_key::{PrivateKey, write_secret};
+pub use private_key::PrivateKey;
+pub use release_key::{ReleaseKey, ReleasePublicKey};
 pub use token::TokenKey;
 pub use token_uri::TokenUri;
 

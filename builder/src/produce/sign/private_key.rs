@@ -33,30 +33,13 @@ impl PrivateKey {
     /// # Errors
     /// It cannot be read, other users could read it as well, or it holds no RSA key. No error quotes the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let shown = path.display();
-        let mut file = File::open(path).at("read", path)?;
-        let about = file.metadata().at("read", path)?;
-        if about.permissions().mode() & 0o077 != 0 {
-            return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
-                .hint(format!("chmod 600 {shown}, and make a new key if somebody may have read it")));
-        }
-        // With room for all of it from the start, so that growing leaves no copy behind that nobody wipes.
-        let mut text = Zeroizing::new(Vec::with_capacity(about.len() as usize + 64));
-        file.read_to_end(&mut text).at("read", path)?;
-        let no_key = || Error::build(format!("`{shown}` holds no private key in PEM"));
-        let (label, der) = pem::decode_vec(&text).map_err(|_| no_key())?;
-        let der = Zeroizing::new(der);
+        let (label, der) = read_secret(path)?;
         let pair = match label {
-            "PRIVATE KEY" => RsaKeyPair::from_pkcs8(&der),
-            "RSA PRIVATE KEY" => RsaKeyPair::from_der(&der),
-            "ENCRYPTED PRIVATE KEY" => {
-                return Err(Error::build(format!("the private key `{shown}` is encrypted"))
-                    .hint(format!("openssl pkey -in {shown} -out PLAIN, on a file system in memory")));
-            }
-            _ => return Err(no_key()),
+            Label::Pkcs8 => RsaKeyPair::from_pkcs8(&der),
+            Label::Pkcs1 => RsaKeyPair::from_der(&der),
         };
         // What the library says of a rejected key is its reason in one word, and nothing of the key.
-        Ok(PrivateKey { pair: pair.or_build(|| format!("`{shown}` holds no RSA key that can sign for UEFI"))? })
+        Ok(PrivateKey { pair: pair.or_build(|| format!("`{}` holds no RSA key that can sign for UEFI", path.display()))? })
     }
 
     /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already stays as it is, and is an error.
@@ -80,8 +63,41 @@ impl RsaKey for PrivateKey {
     }
 }
 
+/// How a private key is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Label {
+    /// `PRIVATE KEY`
+    Pkcs8,
+    /// `RSA PRIVATE KEY`
+    Pkcs1,
+}
+
+/// Reads a private key in PEM that nobody else can read.
+pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
+    let shown = path.display();
+    let mut file = File::open(path).at("read", path)?;
+    let about = file.metadata().at("read", path)?;
+    if about.permissions().mode() & 0o077 != 0 {
+        return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
+            .hint(format!("chmod 600 {shown}, and make a new key if somebody may have read it")));
+    }
+    // With room for all of it from the start, so that growing leaves no copy behind that nobody wipes.
+    let mut text = Zeroizing::new(Vec::with_capacity(about.len() as usize + 64));
+    file.read_to_end(&mut text).at("read", path)?;
+    let no_key = || Error::build(format!("`{shown}` holds no private key in PEM"));
+    let (label, der) = pem::decode_vec(&text).map_err(|_| no_key())?;
+    let der = Zeroizing::new(der);
+    match label {
+        "PRIVATE KEY" => Ok((Label::Pkcs8, der)),
+        "RSA PRIVATE KEY" => Ok((Label::Pkcs1, der)),
+        "ENCRYPTED PRIVATE KEY" => Err(Error::build(format!("the private key `{shown}` is encrypted"))
+            .hint(format!("openssl pkey -in {shown} -out PLAIN, on a file system in memory"))),
+        _ => Err(no_key()),
+    }
+}
+
 /// Writes a private key in PKCS#8 as a PEM file of mode 0600. A file that is there already stays as it is, and is an error.
-pub fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
+pub(super) fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let text = pem::encode_string("PRIVATE KEY", LineEnding::LF, pkcs8).expect("a key is shorter than PEM can hold");

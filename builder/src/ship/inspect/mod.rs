@@ -79,6 +79,16 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     open(path)?.inspect()
 }
 
+/// The UKI of an image, and what the firmware starts, each with its signature.
+///
+/// # Errors
+/// It cannot be read, or is no image.
+pub fn programs(image: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
+    let Opened { bytes, boot, .. } = open(image)?;
+    let boot = boot.ok_or_else(|| Error::usage(format!("`{}` is no image", image.display())))?;
+    Ok((bytes, boot))
+}
+
 /// Opens the file, and finds in it what firmware verifies.
 pub(super) fn open(path: &Path) -> Result<Opened> {
     let mut file =

@@ -1,14 +1,12 @@
 //! New keys.
 
-use super::{DEV, DEV_UNIT, Keys, RELEASE, Role, TOKEN};
+use super::release::write_release;
+use super::{DEV, DEV_UNIT, Keys, Role, TOKEN};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{PrivateKey, RsaKey, TokenKey, write_secret};
-use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
-use der::pem::{self, LineEnding};
+use crate::produce::sign::{PrivateKey, RsaKey, TokenKey};
 use osbuild_signatures::certificate::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
 use std::fs::{self, Permissions};
@@ -48,7 +46,10 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let whose = |role: Role| format!("{} {}", keys.name, role.name());
     let token = |role| token.filter(|_| role == Role::Db);
     let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
-    match made.and_then(|()| write_release(&unfinished)).and_then(|()| fs::rename(&unfinished, folder).at("make", folder)) {
+    match made
+        .and_then(|()| write_release(&unfinished, last_day(terms)))
+        .and_then(|()| fs::rename(&unfinished, folder).at("make", folder))
+    {
         Ok(()) => Ok(()),
         Err(error) => {
             // What is half made is of no use, and the first error is the news.
@@ -112,11 +113,9 @@ fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: 
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
     params.distinguished_name = subject;
-    let Date { year, month, day } = terms.since;
-    // A certificate of 29 February ends on the 28th.
-    let last = if (month, day) == (2, 29) { 28 } else { day };
-    params.not_before = rcgen::date_time_ymd(year.into(), month, day);
-    params.not_after = rcgen::date_time_ymd((year + terms.years).into(), month, last);
+    let [since, until] =
+        [terms.since, last_day(terms)].map(|Date { year, month, day }| rcgen::date_time_ymd(year.into(), month, day));
+    (params.not_before, params.not_after) = (since, until);
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     if role == Role::Db {
@@ -124,6 +123,12 @@ fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: 
     }
     let made = params.self_signed(&Own(key)).or_build(cannot)?;
     Certificate::from_der(made.der()).or_build(cannot)
+}
+
+/// What begins on 29 February ends on the 28th.
+pub(super) fn last_day(terms: Terms) -> Date {
+    let Date { year, month, day } = terms.since;
+    Date { year: year + terms.years, month, day: if (month, day) == (2, 29) { 28 } else { day } }
 }
 
 /// Firmware's menus and logs show the common name: it says whose the key is and what for.
@@ -156,17 +161,6 @@ impl rcgen::SigningKey for Own<'_> {
     }
 }
 
-/// The key that signs releases: Ed25519, which updaters verify and firmware never sees.
-fn write_release(folder: &Path) -> Result<()> {
-    let [private, public] = RELEASE.map(|name| folder.join(name));
-    let cannot = || "cannot make an Ed25519 key".to_owned();
-    let pair = Ed25519KeyPair::generate().or_build(cannot)?;
-    write_secret(&private, pair.to_pkcs8v1().or_build(cannot)?.as_ref())?;
-    let der = pair.public_key().as_der().or_build(cannot)?;
-    let text = pem::encode_string("PUBLIC KEY", LineEnding::LF, der.as_ref()).expect("a key is shorter than PEM can hold");
-    write_public(&public, &text)
-}
-
-fn write_public(path: &Path, text: &str) -> Result<()> {
+pub(super) fn write_public(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644))).at("write", path)
 }

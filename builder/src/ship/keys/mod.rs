@@ -2,12 +2,14 @@
 
 mod enroll;
 mod make;
+mod release;
 mod revoke;
 mod show;
 mod trust;
 
 pub use enroll::{Enrollment, enrolled};
 pub use make::{Terms, make, rotate};
+pub use release::{complete, rotate_release, rotate_root};
 pub use revoke::revoke;
 pub use show::{Shown, show};
 pub use trust::Trust;
@@ -26,6 +28,9 @@ const DEV_UNIT: &str = "development only";
 
 /// The release key: private, and public.
 const RELEASE: [&str; 2] = ["release.key", "release.pub"];
+
+/// The key of the root of trust of releases, and that root, which says whose the release key is.
+const ROOT: [&str; 2] = ["root.key", "root.json"];
 
 /// What the file is called that says in which token a key is.
 const TOKEN: &str = "pkcs11";

@@ -16,12 +16,12 @@ use std::fmt;
 pub struct Shown {
     /// The name of the keys that it is one of.
     pub keys: String,
-    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`; `dbx` for an image that is revoked.
+    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`, `root` for `root.json`; `dbx` for an image that is revoked.
     pub role: String,
     /// Whom the certificate is for; nothing for a release key, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// SHA-256 of the certificate in DER, of the public key, or of the image as Authenticode has it.
+    /// SHA-256 of the certificate in DER, of the public key, of `root.json`, or of the image as Authenticode has it.
     pub sha256: String,
     /// The last day on which it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,6 +47,11 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     }
     let development = shown.iter().any(|key| key.development);
     shown.push(Shown { development, ..plain(keys, "release", release(keys)?) });
+    if let Some(root) = keys.roots()?.last() {
+        let until = root.until();
+        let plain = plain(keys, "root", Digest::of(&root.bytes).hex());
+        shown.push(Shown { development, until: Some(until.to_string()), expired: until < today, ..plain });
+    }
     for listed in revoked {
         if let Listed::Image(digest) = listed {
             shown.push(Shown { revoked: true, ..plain(keys, "dbx", Digest::new(digest, 0).hex()) });

@@ -8,12 +8,14 @@ use osbuild_abi::paths::BIN;
 
 /// Judges what was read of a file.
 pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
-    let root = match found {
-        Ok(found) => found.root,
+    let found = match found {
+        Ok(found) => found,
         Err(error) => return vec![Check::fails("contents", error.problems[0].message.clone())],
     };
+    let root = found.root;
     let (files, pods, lock) = (root.files.len(), root.pods.len(), &root.lock);
-    let mut checks = vec![seven(&root.binaries)];
+    let epoch = found.uki.map(|uki| Check::holds("security epoch", uki.security_epoch.to_string()));
+    let mut checks: Vec<Check> = epoch.into_iter().chain([seven(&root.binaries)]).collect();
     checks.extend(root.binaries.iter().map(|binary| {
         let Binary { name, version, sha256, .. } = binary;
         Check::holds("binary", format!("{BIN}/{name} {version} sha256:{sha256}"))

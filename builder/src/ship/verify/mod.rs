@@ -3,8 +3,10 @@
 mod contents;
 mod disk;
 mod rebuilt;
+mod release;
 
 pub use rebuilt::Rebuilt;
+pub use release::Reader;
 
 use super::inspect::{Kind, Opened, open};
 use crate::error::{Context, Error, Problem, Result};
@@ -33,8 +35,9 @@ pub struct Judge {
 pub struct Verification {
     /// The file.
     pub file: PathBuf,
-    /// What it is.
-    pub kind: Kind,
+    /// What it is; none for the folder of a release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// What was looked at, in that order.
     pub checks: Vec<Check>,
 }
@@ -52,6 +55,7 @@ pub struct Check {
 }
 
 /// The names of the checks of one thing that is signed.
+#[derive(Clone, Copy)]
 struct Names {
     signature: &'static str,
     dates: &'static str,
@@ -92,7 +96,15 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
         found.extend(contents::contents(other.inspect()));
         checks.extend(found.into_iter().map(|check| Check { found: format!("{name}: {}", check.found), ..check }));
     }
-    Ok(Verification { file: path.to_owned(), kind, checks })
+    Ok(Verification { file: path.to_owned(), kind: Some(kind), checks })
+}
+
+/// Looks at the folder of a release, as a node does and a little closer.
+///
+/// # Errors
+/// It cannot be read. What is wrong with it is no error here: see [`Verification::verdict`].
+pub fn verify_release(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Verification> {
+    Ok(Verification { file: folder.to_owned(), kind: None, checks: release::checks(folder, reader, judge)? })
 }
 
 /// Who signed an initramfs, of those who are trusted: the signature stands beside it.

@@ -47,11 +47,11 @@ fn what_is_unknown_missing_or_said_twice_is_refused() {
 
 #[test]
 fn no_name_leads_out_of_a_folder() {
-    for name in ["", "..", ".x", "a/b", "a\\\\b", "-x", "a b", "\\u0000", &"x".repeat(65)] {
+    for name in ["", "..", ".x", "a/b", "a\\\\b", "-x", "a_b", "a+b", "a b", "\\u0000", &"x".repeat(65)] {
         assert!(changed("\"1.35.8\"", &format!("\"{name}\"")).is_err(), "{name}");
         assert!(changed("\"qemu-amd64\"", &format!("\"{name}\"")).is_err(), "{name}");
     }
-    assert!(changed("\"1.35.8\"", "\"1.35.8-2+a~b_c\"").is_ok());
+    assert!(changed("\"1.35.8\"", "\"1.35.8-2~rc.1\"").is_ok());
     assert!(changed("2026-11-21", "2026-11-2x").is_err());
 }
 
@@ -63,7 +63,7 @@ fn what_is_too_long_is_not_read() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(version in "[A-Za-z0-9][A-Za-z0-9._+~-]{0,63}", epoch: u32, digest: [u8; 32], length: u64) {
+    fn what_is_written_is_read(version in "[A-Za-z0-9][A-Za-z0-9.~-]{0,63}", epoch: u32, digest: [u8; 32], length: u64) {
         let mut document = document();
         document.files.insert("sbom.spdx.json".to_owned(), File { length, sha256: Sha256(digest) });
         let document = Document { version, security_epoch: epoch, ..document };

@@ -1,0 +1,122 @@
+//! The keys of releases: one that signs them, and one that says in `root.json` whose that is and can stay away until it changes.
+
+use super::make::{Terms, last_day, write_public};
+use super::{Keys, RELEASE, ROOT};
+use crate::error::{Error, Result};
+use crate::plan::Date;
+use crate::produce::digest::Digest;
+use crate::produce::disk::{OnDisk, remove};
+use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use crate::ship::tuf::{Root, sign_root};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Keys {
+    /// The key that signs releases.
+    pub fn release_key(&self) -> Result<Arc<ReleaseKey>> {
+        self.secret(RELEASE[0])
+    }
+
+    /// Every root of trust that there has been, the oldest first: a client that knows any of them is led to the newest.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or is none.
+    pub fn roots(&self) -> Result<Vec<Root>> {
+        let mut roots = Vec::new();
+        for path in self.root_files() {
+            let bytes = fs::read(&path).at("read", &path)?;
+            roots.push(Root::parse(&bytes).map_err(|error| error.cause(format!("it is `{}`", path.display())))?);
+        }
+        Ok(roots)
+    }
+
+    /// `root-1.json`, `root-2.json` and so on, and `root.json`, as far as they are there.
+    fn root_files(&self) -> Vec<std::path::PathBuf> {
+        let retired = (1..).map(|number| self.folder.join(format!("root-{number}.json"))).take_while(|path| path.exists());
+        retired.chain([self.folder.join(ROOT[1])].into_iter().filter(|path| path.exists())).collect()
+    }
+
+    fn secret(&self, name: &str) -> Result<Arc<ReleaseKey>> {
+        let path = self.folder.join(name);
+        if !path.exists() {
+            return Err(Error::build(format!("the key `{}` is not here", path.display())));
+        }
+        ReleaseKey::read(&path).map(Arc::new)
+    }
+}
+
+/// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the day `until`.
+pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
+    let release = ReleaseKey::generate()?;
+    release.write(&folder.join(RELEASE[0]))?;
+    write_public(&folder.join(RELEASE[1]), &release.public_pem())?;
+    write_root(folder, release.public(), until)
+}
+
+fn write_root(folder: &Path, release: ReleasePublicKey, until: Date) -> Result<()> {
+    let key = Arc::new(ReleaseKey::generate()?);
+    key.write(&folder.join(ROOT[0]))?;
+    let root = sign_root(until, &key, release, None)?;
+    write_public(&folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
+}
+
+/// Gives keys that were made before there were roots of trust one of their own.
+pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
+    if keys.folder.join(ROOT[1]).exists() {
+        return Ok(());
+    }
+    write_root(&keys.folder, ReleasePublicKey::read(&keys.folder.join(RELEASE[1]))?, last_day(terms))
+}
+
+/// Makes a new key for releases, and a root of trust that names it. The old key signs nothing any more.
+///
+/// # Errors
+/// The key of the root of trust is not here.
+pub fn rotate_release(keys: &Keys, terms: Terms) -> Result<()> {
+    let key = keys.secret(ROOT[0])?;
+    let release = ReleaseKey::generate()?;
+    let root = next(keys, terms, &key, &key, release.public())?;
+    let unfinished = keys.folder.join(".release.unfinished");
+    remove(&unfinished)?;
+    release.write(&unfinished)?;
+    retire(keys, RELEASE[0], "release", "key")?;
+    fs::rename(&unfinished, keys.folder.join(RELEASE[0])).at("write", &unfinished)?;
+    write_public(&keys.folder.join(RELEASE[1]), &release.public_pem())?;
+    write_next(keys, &root)
+}
+
+/// Makes a new key for the root of trust, which the old one vouches for.
+///
+/// # Errors
+/// The old key is not here.
+pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
+    let (old, new) = (keys.secret(ROOT[0])?, Arc::new(ReleaseKey::generate()?));
+    let root = next(keys, terms, &new, &old, ReleasePublicKey::read(&keys.folder.join(RELEASE[1]))?)?;
+    let unfinished = keys.folder.join(".root.unfinished");
+    remove(&unfinished)?;
+    new.write(&unfinished)?;
+    retire(keys, ROOT[0], "root", "key")?;
+    fs::rename(&unfinished, keys.folder.join(ROOT[0])).at("write", &unfinished)?;
+    write_next(keys, &root)
+}
+
+fn next(keys: &Keys, terms: Terms, by: &Arc<ReleaseKey>, old: &Arc<ReleaseKey>, release: ReleasePublicKey) -> Result<Root> {
+    let roots = keys.roots()?;
+    let last = roots.last().ok_or_else(|| Error::build(format!("the keys `{}` have no `{}`", keys.name, ROOT[1])))?;
+    sign_root(last_day(terms), by, release, Some((last, old)))
+}
+
+fn write_next(keys: &Keys, root: &Root) -> Result<()> {
+    retire(keys, ROOT[1], "root", "json")?;
+    write_public(&keys.folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
+}
+
+/// Gives what is replaced the next of the names `NAME-1`, `NAME-2`, ….
+fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
+    let now = keys.folder.join(file);
+    let same = |path: &Path| Digest::of_file(path).ok() == Digest::of_file(&now).ok();
+    let free = (1..).map(|number| keys.folder.join(format!("{name}-{number}.{kind}"))).find(|path| !path.exists() || same(path));
+    let path = free.expect("there is always a next number");
+    fs::copy(&now, &path).map(drop).at("write", &path)
+}

@@ -1,0 +1,80 @@
+//! A signed envelope (DSSE 1.0, <https://github.com/secure-systems-lab/dsse>).
+
+use crate::error::{Error, Result};
+use crate::produce::digest::Digest;
+use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    payload_type: String,
+    payload: String,
+    signatures: Vec<Signature>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Signature {
+    keyid: String,
+    sig: String,
+}
+
+/// Puts what is of the type `kind` into an envelope.
+pub(super) fn seal(kind: &str, payload: &[u8], key: &ReleaseKey) -> Vec<u8> {
+    let sig = STANDARD.encode(key.sign(&to_be_signed(kind, payload)));
+    let signatures = vec![Signature { keyid: Digest::of(&key.public().0).hex(), sig }];
+    let envelope = Envelope { payload_type: kind.to_owned(), payload: STANDARD.encode(payload), signatures };
+    let mut text = serde_json::to_vec_pretty(&envelope).expect("strings always serialize");
+    text.push(b'\n');
+    text
+}
+
+/// Takes what is of the type `kind` out of an envelope that one of these keys has signed.
+///
+/// # Errors
+/// It is none, of another type, or signed by nobody of them (`Kind::Digest`).
+pub fn open(bytes: &[u8], kind: &str, keys: &[ReleasePublicKey]) -> Result<Vec<u8>> {
+    let wrong = |what: String| Error::digest(what);
+    let envelope: Envelope =
+        serde_json::from_slice(bytes).map_err(|error| wrong("it is no DSSE envelope".to_owned()).cause(error))?;
+    if envelope.payload_type != kind {
+        return Err(wrong(format!("it holds {:?} and not `{kind}`", envelope.payload_type)));
+    }
+    let payload =
+        STANDARD.decode(&envelope.payload).map_err(|error| wrong("its payload is no base64".to_owned()).cause(error))?;
+    let message = to_be_signed(kind, &payload);
+    let signatures = envelope.signatures.iter().filter_map(|signature| STANDARD.decode(&signature.sig).ok());
+    let is_good = signatures.into_iter().any(|signature| keys.iter().any(|key| key.verifies(&message, &signature)));
+    if is_good { Ok(payload) } else { Err(wrong("it is not signed by the release key".to_owned())) }
+}
+
+/// The pre-authentication encoding.
+fn to_be_signed(kind: &str, payload: &[u8]) -> Vec<u8> {
+    let head = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len());
+    [head.as_bytes(), payload].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_signed_is_what_the_specification_says() {
+        let expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world";
+        assert_eq!(to_be_signed("http://example.com/HelloWorld", b"hello world"), expected);
+    }
+
+    #[test]
+    fn an_envelope_opens_for_its_key_and_its_type_alone() {
+        let (key, other) = (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap().public());
+        let sealed = seal("text/plain", b"hello", &key);
+        assert_eq!(open(&sealed, "text/plain", &[other, key.public()]).unwrap(), b"hello");
+        assert!(open(&sealed, "text/html", &[key.public()]).is_err());
+        assert!(open(&sealed, "text/plain", &[other]).is_err());
+        let text = String::from_utf8(sealed).unwrap();
+        let changed = text.replace(&STANDARD.encode(b"hello"), &STANDARD.encode(b"hullo"));
+        assert!(open(changed.as_bytes(), "text/plain", &[key.public()]).is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! How a release was built: an in-toto statement (<https://github.com/in-toto/attestation>) with the predicate of SLSA 1.0.
+
+use super::parts::Parts;
+use super::purl::Purl;
+use crate::error::{Error, Result};
+use crate::plan::Source;
+use crate::produce::digest::Digest;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// The type of the envelope's payload.
+pub const STATEMENT: &str = "application/vnd.in-toto+json";
+/// The type of the statement.
+const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
+/// The type of its predicate.
+const PREDICATE: &str = "https://slsa.dev/provenance/v1";
+
+/// The statement about these files of a release, by name, as JSON. `builder` is the name of the keys of who built it.
+pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder: &str) -> Vec<u8> {
+    let (plan, lock) = (parts.plan, parts.lock());
+    let subject = |(name, bytes): (&&str, &Vec<u8>)| json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } });
+    let recipe = format!("recipes/{}.toml", plan.recipe);
+    let statement = json!({
+        "_type": STATEMENT_TYPE,
+        "subject": files.iter().map(subject).collect::<Vec<_>>(),
+        "predicateType": PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "urn:osbuild:build:1",
+                "externalParameters": { "recipe": recipe, "version": plan.version, "architecture": plan.architecture.name() },
+                "internalParameters": { "epoch": plan.lock.get().epoch, "lock": { "sha256": Digest::of(lock.as_bytes()).hex() } },
+                "resolvedDependencies": dependencies(&parts.sources()),
+            },
+            "runDetails": {
+                "builder": { "id": format!("urn:osbuild:keys:{builder}"), "version": { "osbuild": env!("CARGO_PKG_VERSION") } },
+            },
+        },
+    });
+    serde_json::to_vec(&statement).expect("strings always serialize")
+}
+
+fn dependencies(sources: &[Source]) -> Vec<Value> {
+    let one =
+        |source: &Source| json!({ "name": source.name, "uri": Purl::of(source).url, "digest": { "sha256": source.digest } });
+    sources.iter().map(one).collect()
+}
+
+/// Compares a statement with the digests of its release's files, by name, with its lock's digest, and with the sources of that.
+///
+/// # Errors
+/// It speaks of something else (`Kind::Digest`).
+pub fn check(payload: &[u8], files: &BTreeMap<String, String>, lock: &str, sources: &[Source]) -> Result<()> {
+    let wrong = |what: &str| Error::digest(format!("the provenance {what}"));
+    let statement: Value = serde_json::from_slice(payload).map_err(|error| wrong("is no JSON").cause(error))?;
+    if statement["_type"] != STATEMENT_TYPE || statement["predicateType"] != PREDICATE {
+        return Err(wrong("is no statement of SLSA 1.0"));
+    }
+    let named = |value: &Value| Some((value["name"].as_str()?.to_owned(), value["digest"]["sha256"].clone()));
+    let subjects: Option<Map<String, Value>> = statement["subject"].as_array().into_iter().flatten().map(named).collect();
+    let expected = files.iter().map(|(name, sha256)| (name.clone(), Value::from(sha256.as_str()))).collect();
+    if subjects != Some(expected) {
+        return Err(wrong("speaks of other files"));
+    }
+    let definition = &statement["predicate"]["buildDefinition"];
+    if definition["internalParameters"]["lock"]["sha256"] != lock {
+        return Err(wrong("speaks of another lock"));
+    }
+    match definition["resolvedDependencies"] == Value::from(dependencies(sources)) {
+        true => Ok(()),
+        false => Err(wrong("speaks of other sources than the lock")),
+    }
+}

@@ -1,0 +1,111 @@
+//! A release in its channel.
+
+use super::parts::Parts;
+use super::{dsse, provenance, sbom, sources};
+use crate::error::{Context, Error, Result};
+use crate::plan::{self, Date};
+use crate::produce::digest::Digest;
+use crate::ship::keys::Keys;
+use crate::ship::tuf::{Client, Repository, Times};
+use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
+use std::collections::BTreeMap;
+
+/// What was published.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Its document.
+    pub document: Document,
+    /// The metadata that names it.
+    pub times: Times,
+}
+
+/// Where a release goes, who signs it, and how long it is believed.
+pub struct Place<'a> {
+    /// The repository.
+    pub repository: &'a Repository,
+    /// The channel.
+    pub channel: Channel,
+    /// Whose release it is.
+    pub keys: &'a Keys,
+    /// The last day on which clients believe the metadata.
+    pub until: Date,
+}
+
+/// Writes a release of these parts, and makes it the one that its channel has.
+///
+/// # Errors
+/// Another release of this recipe and version is there already.
+pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
+    let (recipe, version) = (&parts.plan.recipe, &parts.plan.version);
+    let files = files(place, parts)?;
+    let file = |bytes: &Vec<u8>| File { length: bytes.len() as u64, sha256: Sha256(*Digest::of(bytes).hash()) };
+    let listed = files.iter().map(|(name, bytes)| ((*name).to_owned(), file(bytes))).collect();
+    let architecture = match parts.plan.architecture {
+        plan::Architecture::Amd64 => Architecture::Amd64,
+        plan::Architecture::Arm64 => Architecture::Arm64,
+    };
+    let document = Document::new(recipe, version, architecture, 1, &parts.date.to_string(), listed);
+    let document = document.or_build(|| "cannot make the document of the release".to_owned())?;
+    let text = document.encode();
+    let own = target::file(recipe, version, target::DOCUMENT);
+    if let Some(client) = client(place)? {
+        let before = client.targets().get(&own).map(|target| target.digest);
+        if before.is_some_and(|before| before != Digest::of(&text)) {
+            return Err(Error::usage(format!("version {version} of `{recipe}` has been released already, and was another one"))
+                .hint(format!("give this one a `version` of its own in `recipes/{recipe}.toml`, or publish that one again by `--promote {version}`")));
+        }
+    }
+    let mut targets: BTreeMap<String, &[u8]> =
+        files.iter().map(|(name, bytes)| (target::file(recipe, version, name), bytes.as_slice())).collect();
+    targets.extend([(own, &text[..]), (target::document(place.channel, recipe), &text[..])]);
+    Ok(Published { times: place.publish(&targets)?, document })
+}
+
+/// Makes what has been released before the release that a channel has, without building it again.
+///
+/// # Errors
+/// Nothing of this recipe and version has been released here.
+pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> {
+    let own = target::file(recipe, version, target::DOCUMENT);
+    let client = client(place)?.filter(|client| client.targets().contains_key(&own));
+    let absent = || Error::usage(format!("version {version} of `{recipe}` has not been released here"));
+    let text = client.ok_or_else(absent)?.read(&own)?;
+    let document = Document::parse(&text).or_build(|| format!("`{own}` is no release"))?;
+    Ok(Published { times: place.publish(&BTreeMap::from([(target::document(place.channel, recipe), &text[..])]))?, document })
+}
+
+fn client(place: &Place) -> Result<Option<Client>> {
+    let roots = place.keys.roots()?;
+    place.repository.exists().then(|| place.repository.read(roots.first().ok_or_else(|| place.rootless())?, None)).transpose()
+}
+
+/// The files, by their name in the release.
+fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+    let mut files = BTreeMap::from([
+        (target::NODE, parts.node.clone()),
+        (target::BOOT, parts.boot.clone()),
+        (target::LOCK, parts.lock().into_bytes()),
+        (target::SOURCES, sources::list(&parts.sources()).into_bytes()),
+        (target::SBOM, sbom::document(parts)),
+    ]);
+    let statement = provenance::statement(parts, &files, &place.keys.name);
+    let sealed = dsse::seal(provenance::STATEMENT, &statement, &*place.keys.release_key()?);
+    files.insert(target::PROVENANCE, sealed);
+    Ok(files)
+}
+
+impl Place<'_> {
+    fn publish(&self, targets: &BTreeMap<String, &[u8]>) -> Result<Times> {
+        let roots = self.keys.roots()?;
+        if roots.is_empty() {
+            return Err(self.rootless());
+        }
+        self.repository.publish(&roots, &self.keys.release_key()?, self.until, targets)
+    }
+
+    fn rootless(&self) -> Error {
+        let name = &self.keys.name;
+        Error::build(format!("the keys `{name}` have no root of trust"))
+            .hint(format!("cargo osbuild keys rotate {name} --role root"))
+    }
+}

@@ -1,0 +1,128 @@
+//! Signed metadata of a TUF repository (<https://theupdateframework.github.io/specification/latest/>).
+
+use super::wait::wait;
+use crate::error::{Context, Result};
+use crate::plan::Date;
+use crate::produce::digest::Digest;
+use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::error::Error as StdError;
+use std::sync::Arc;
+use tough::async_trait;
+use tough::editor::signed::SignedRole;
+use tough::key_source::KeySource;
+use tough::schema::key::Key;
+use tough::schema::{KeyHolder, Role, Root};
+use tough::sign::Sign;
+
+/// The version of the specification that is followed.
+const SPECIFICATION: &str = "1.0.0";
+
+type AnyError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// A file of metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Metadata {
+    /// What it is called without its version: `targets.json`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Metadata {
+    /// What another file says of this one.
+    pub fn mention(&self) -> Value {
+        json!({ "version": self.version, "length": self.bytes.len(), "hashes": { "sha256": Digest::of(&self.bytes).hex() } })
+    }
+
+    /// What it is called in a repository with consistent snapshots.
+    pub fn file_name(&self) -> String {
+        format!("{}.{}", self.version, self.name)
+    }
+}
+
+/// What every kind of metadata has, with what is its own in `rest`. It is believed to the end of the day `until`.
+pub(super) fn role(kind: &str, version: u64, until: Date, rest: Value) -> Value {
+    let mut role = json!({ "_type": kind, "spec_version": SPECIFICATION, "version": version });
+    role["expires"] = format!("{}T00:00:00Z", until.plus_days(1)).into();
+    let own = rest.as_object().cloned().unwrap_or_default();
+    role.as_object_mut().expect("it was made as an object").extend(own);
+    role
+}
+
+/// The last day on which something is believed that expires at this second since 1970.
+pub(super) fn last_day(expires: i64) -> Date {
+    Date::from_unix(u64::try_from(expires - 1).unwrap_or(0))
+}
+
+/// Signs metadata with those of `keys` that one of the roots `by` names for it, and gives the file's bytes, the same each time.
+pub(super) fn sign<T>(name: &'static str, role: Value, by: &[&Root], keys: &[Arc<ReleaseKey>]) -> Result<Metadata>
+where
+    T: Role + Serialize + DeserializeOwned + Clone,
+{
+    let cannot = || format!("cannot sign `{name}`");
+    let role: T = serde_json::from_value(role).or_build(cannot)?;
+    let version = role.version().get();
+    let sources: Vec<Box<dyn KeySource>> = keys.iter().map(|key| Box::new(Source(key.clone())) as _).collect();
+    let mut signatures = Vec::new();
+    for root in by {
+        let holder = KeyHolder::Root((*root).clone());
+        let random = SystemRandom::new();
+        let signed = SignedRole::new(role.clone(), &holder, &sources, &random);
+        let signed = wait(async { signed.await.or_build(cannot) })?;
+        signatures
+            .extend(signed.signed().signatures.iter().map(|one| serde_json::to_value(one).expect("a signature serializes")));
+    }
+    signatures.sort_by_key(Value::to_string);
+    signatures.dedup();
+    // A map of JSON is in the order of its keys: that of the crate's own maps changes from run to run.
+    let signed = serde_json::to_value(&role).or_build(cannot)?;
+    let mut bytes = serde_json::to_vec_pretty(&json!({ "signatures": signatures, "signed": signed })).or_build(cannot)?;
+    bytes.push(b'\n');
+    Ok(Metadata { name, version, bytes })
+}
+
+/// The identifier that TUF gives a key, in hexadecimal.
+pub(super) fn key_id(key: &Value) -> Result<String> {
+    let cannot = || "cannot name a key".to_owned();
+    let key: Key = serde_json::from_value(key.clone()).or_build(cannot)?;
+    let id = serde_json::to_value(key.key_id().or_build(cannot)?).or_build(cannot)?;
+    Ok(id.as_str().unwrap_or_default().to_owned())
+}
+
+/// A key as TUF writes it.
+pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
+    let hex: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    json!({ "keytype": "ed25519", "scheme": "ed25519", "keyval": { "public": hex } })
+}
+
+/// A key as the crate for TUF wants to see it.
+#[derive(Clone, Debug)]
+struct Source(Arc<ReleaseKey>);
+
+#[async_trait]
+impl KeySource for Source {
+    async fn as_sign(&self) -> std::result::Result<Box<dyn Sign>, AnyError> {
+        Ok(Box::new(self.clone()))
+    }
+
+    async fn write(&self, _value: &str, _key_id_hex: &str) -> std::result::Result<(), AnyError> {
+        Err("keys are made by `osbuild keys` alone".into())
+    }
+}
+
+#[async_trait]
+impl Sign for Source {
+    fn tuf_key(&self) -> Key {
+        serde_json::from_value(tuf_key(self.0.public())).expect("an Ed25519 key always has this form")
+    }
+
+    async fn sign(&self, message: &[u8], _random: &(dyn SecureRandom + Sync)) -> std::result::Result<Vec<u8>, AnyError> {
+        Ok(self.0.sign(message))
+    }
+}

@@ -1,0 +1,229 @@
+//! The folder of a repository, written by who has the key and read as a client does.
+
+use super::metadata::{Metadata, last_day, role, sign};
+use super::root::Root;
+use super::wait::wait;
+use crate::error::{Context, Error, Kind, Result};
+use crate::plan::Date;
+use crate::produce::digest::Digest;
+use crate::produce::disk::OnDisk;
+use crate::produce::sign::ReleaseKey;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tough::schema::{Role, RoleType, Snapshot, Targets, Timestamp};
+use tough::{ExpirationEnforcement, FilesystemTransport, IntoVec, RepositoryLoader, TargetName};
+use url::Url;
+
+const METADATA: &str = "metadata";
+const TARGETS: &str = "targets";
+const TIMESTAMP: &str = "timestamp.json";
+
+/// A folder with a repository, or for one.
+#[derive(Clone, Debug)]
+pub struct Repository {
+    folder: PathBuf,
+}
+
+/// What the metadata says of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// SHA-256 and length.
+    pub digest: Digest,
+}
+
+/// When a client stops to believe what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The version of `timestamp.json`, which each change makes higher.
+    pub version: u64,
+    /// The last day on which all four files are believed, and which of them expires first.
+    pub until: (Date, String),
+}
+
+/// What a client believes after it has read the metadata.
+pub struct Client {
+    folder: PathBuf,
+    inner: tough::Repository,
+}
+
+impl Repository {
+    /// The repository in `folder`, which need not exist.
+    pub fn at(folder: &Path) -> Self {
+        Repository { folder: folder.to_owned() }
+    }
+
+    /// Whether something was published here.
+    pub fn exists(&self) -> bool {
+        self.folder.join(METADATA).join(TIMESTAMP).is_file()
+    }
+
+    /// Reads the metadata as a client does that trusts `root`. What has expired is read all the same: see [`Client::times`]. In `memory`, a
+    /// folder, a client finds again what it has seen, and refuses what is older.
+    ///
+    /// # Errors
+    /// A signature, a digest or a version is not what it must be (`Kind::Digest`).
+    pub fn read(&self, root: &Root, memory: Option<&Path>) -> Result<Client> {
+        let shown = self.folder.display();
+        let folder = self.folder.canonicalize().at("read", &self.folder)?;
+        let url = |name: &str| {
+            let path = folder.join(name);
+            Url::from_directory_path(&path).map_err(|()| Error::build(format!("cannot read `{}`", path.display())))
+        };
+        let loader = RepositoryLoader::new(&root.bytes, url(METADATA)?, url(TARGETS)?).transport(FilesystemTransport);
+        let loader = loader.expiration_enforcement(ExpirationEnforcement::Unsafe);
+        let loader = match memory {
+            Some(folder) => {
+                fs::create_dir_all(folder).at("make", folder)?;
+                loader.datastore(folder)
+            }
+            None => loader,
+        };
+        let inner = wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be believed")) });
+        Ok(Client { folder, inner: inner.map_err(unbelievable)? })
+    }
+
+    /// Adds files, changes what the metadata says, and signs it. `roots` are all there ever were, the oldest first. A client sees the
+    /// repository as it was until the last file is written, and as it is from then on.
+    pub fn publish(&self, roots: &[Root], key: &Arc<ReleaseKey>, until: Date, files: &BTreeMap<String, &[u8]>) -> Result<Times> {
+        let newest = roots.last().ok_or_else(|| Error::build("there is no root of trust"))?;
+        let before = self.exists().then(|| self.read(&roots[0], None)).transpose()?;
+        let mut targets = before.as_ref().map(Client::targets).unwrap_or_default();
+        for (name, bytes) in files {
+            let digest = Digest::of(bytes);
+            write_new(&self.folder.join(TARGETS).join(format!("{digest}.{name}")), bytes)?;
+            targets.insert(name.clone(), Target { digest });
+        }
+        let next = |role: RoleType| before.as_ref().map_or(1, |client| client.version(role) + 1);
+        let (by, keys) = (&[&newest.signed][..], &[key.clone()][..]);
+        let listed =
+            json!({ "targets": targets.iter().map(|(name, target)| (name.clone(), target.value())).collect::<Map<_, _>>() });
+        let listed = sign::<Targets>("targets.json", role("targets", next(RoleType::Targets), until, listed), by, keys)?;
+        let meta = json!({ "meta": { listed.name: listed.mention() } });
+        let snapshot = sign::<Snapshot>("snapshot.json", role("snapshot", next(RoleType::Snapshot), until, meta), by, keys)?;
+        let meta = json!({ "meta": { snapshot.name: snapshot.mention() } });
+        let version = next(RoleType::Timestamp);
+        let timestamp = sign::<Timestamp>(TIMESTAMP, role("timestamp", version, until, meta), by, keys)?;
+        self.write(roots, &[listed, snapshot], &timestamp)?;
+        self.read(&roots[0], None)?.times()
+    }
+
+    fn write(&self, roots: &[Root], versioned: &[Metadata], timestamp: &Metadata) -> Result<()> {
+        let folder = self.folder.join(METADATA);
+        for metadata in versioned {
+            write_new(&folder.join(metadata.file_name()), &metadata.bytes)?;
+        }
+        for root in roots {
+            write_new(&folder.join(format!("{}.root.json", root.version())), &root.bytes)?;
+        }
+        replace(&folder.join(TIMESTAMP), &timestamp.bytes)
+    }
+}
+
+impl Client {
+    /// What can be asked for, by name.
+    pub fn targets(&self) -> BTreeMap<String, Target> {
+        let known = self.inner.all_targets().filter_map(|(name, target)| {
+            let hash = target.hashes.sha256.to_vec().try_into().ok()?;
+            Some((name.raw().to_owned(), Target { digest: Digest::new(hash, target.length) }))
+        });
+        known.collect()
+    }
+
+    /// Reads a target, which is what the metadata says of it.
+    ///
+    /// # Errors
+    /// There is none of this name, or its file holds other bytes (`Kind::Digest`).
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let cannot = || format!("`{name}` is not what the repository says");
+        let target = TargetName::new(name).or_build(cannot).map_err(unbelievable)?;
+        let read = wait(async {
+            match self.inner.read_target(&target).await.or_build(cannot)? {
+                Some(stream) => stream.into_vec().await.or_build(cannot),
+                None => Err(Error::build(format!("the repository has no `{name}`"))),
+            }
+        });
+        read.map_err(unbelievable)
+    }
+
+    /// Where the file of a target is.
+    pub fn path(&self, name: &str, target: &Target) -> PathBuf {
+        self.folder.join(TARGETS).join(format!("{}.{name}", target.digest))
+    }
+
+    /// The root of trust to which the one that was given has led.
+    pub fn root(&self) -> Result<Root> {
+        let bytes = serde_json::to_vec(self.inner.root()).or_build(|| "cannot read the root of trust".to_owned())?;
+        Root::parse(&bytes)
+    }
+
+    /// Versions and days.
+    pub fn times(&self) -> Result<Times> {
+        let roles: [(&str, &dyn Expires); 4] = [
+            ("root.json", &self.inner.root().signed),
+            (TIMESTAMP, &self.inner.timestamp().signed),
+            ("snapshot.json", &self.inner.snapshot().signed),
+            ("targets.json", &self.inner.targets().signed),
+        ];
+        let first = roles.into_iter().map(|(name, role)| (last_day(role.second()), name.to_owned())).min();
+        let until = first.ok_or_else(|| Error::build("a repository has four files of metadata"))?;
+        Ok(Times { version: self.version(RoleType::Timestamp), until })
+    }
+
+    fn version(&self, role: RoleType) -> u64 {
+        match role {
+            RoleType::Root => self.inner.root().signed.version.get(),
+            RoleType::Timestamp => self.inner.timestamp().signed.version.get(),
+            RoleType::Snapshot => self.inner.snapshot().signed.version.get(),
+            _ => self.inner.targets().signed.version.get(),
+        }
+    }
+}
+
+/// What stops to be believed some day.
+trait Expires {
+    /// The second at which it does, since 1970.
+    fn second(&self) -> i64;
+}
+
+impl<T: Role> Expires for T {
+    fn second(&self) -> i64 {
+        self.expires().as_second()
+    }
+}
+
+impl Target {
+    fn value(&self) -> Value {
+        json!({ "length": self.digest.size(), "hashes": { "sha256": self.digest.hex() } })
+    }
+}
+
+/// An error of the kind of a digest or a signature that does not match.
+fn unbelievable(error: Error) -> Error {
+    Error { kind: Kind::Digest, ..error }
+}
+
+/// Writes a file that holds what its name says: one that is there is the same.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
+    match fs::metadata(path).is_ok_and(|about| about.len() == bytes.len() as u64) && Digest::of_file(path)? == Digest::of(bytes) {
+        true => Ok(()),
+        false => replace(path, bytes),
+    }
+}
+
+/// Writes a file, which is the old or the new one at every moment, for all who serve it to read.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).at("make", folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).at("write", path)?;
+    let mode = fs::Permissions::from_mode(0o644);
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().set_permissions(mode))
+        .and_then(|()| file.as_file().sync_all())
+        .at("write", path)?;
+    file.persist(path).map(drop).at("write", path)
+}

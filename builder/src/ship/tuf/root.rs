@@ -1,0 +1,111 @@
+//! The root of trust: `root.json`, which says whose releases are believed.
+
+use super::metadata::{Metadata, key_id, last_day, role, sign, tuf_key};
+use crate::error::{Context, Error, Result};
+use crate::plan::Date;
+use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use serde_json::json;
+use std::sync::Arc;
+use tough::schema::{self, RoleType, Signed};
+
+/// A root of trust that somebody signed by its own key.
+#[derive(Clone, Debug)]
+pub struct Root {
+    /// The file.
+    pub bytes: Vec<u8>,
+    pub(super) signed: schema::Root,
+}
+
+impl Root {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is none, or is not signed by the key that it names (`Kind::Digest`).
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let refuse = |error: &dyn std::error::Error| Error::digest("it is no root of trust").cause(error);
+        let root: Signed<schema::Root> = serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
+        root.signed.verify_role(&root).map_err(|error| refuse(&error))?;
+        Ok(Root { bytes: bytes.to_owned(), signed: root.signed })
+    }
+
+    /// Its version: each time that a key is replaced it is one higher.
+    pub fn version(&self) -> u64 {
+        self.signed.version.get()
+    }
+
+    /// The last day on which it is believed.
+    pub fn until(&self) -> Date {
+        last_day(self.signed.expires.as_second())
+    }
+
+    /// The keys that sign releases.
+    pub fn release_keys(&self) -> Vec<ReleasePublicKey> {
+        let keys = self.signed.keys(RoleType::Targets);
+        let bytes = keys.filter_map(|key| match key {
+            schema::key::Key::Ed25519 { keyval, .. } => keyval.public.to_vec().try_into().ok(),
+            _ => None,
+        });
+        bytes.map(ReleasePublicKey).collect()
+    }
+}
+
+/// Signs a root of trust: `by` is its own key, which signs the next one, and `release` the one that signs all else. It is believed to
+/// the end of the day `until`. A root that follows another one needs the signature of that one's key too.
+pub fn sign_root(
+    until: Date,
+    by: &Arc<ReleaseKey>,
+    release: ReleasePublicKey,
+    before: Option<(&Root, &Arc<ReleaseKey>)>,
+) -> Result<Root> {
+    let [own, other] = [tuf_key(by.public()), tuf_key(release)];
+    let [own_id, other_id] = [key_id(&own)?, key_id(&other)?];
+    let one = |id: &str| json!({ "keyids": [id], "threshold": 1 });
+    let rest = json!({
+        "consistent_snapshot": true,
+        "keys": { own_id.as_str(): own, other_id.as_str(): other },
+        "roles": { "root": one(&own_id), "targets": one(&other_id), "snapshot": one(&other_id), "timestamp": one(&other_id) },
+    });
+    let version = before.map_or(1, |(root, _)| root.version() + 1);
+    let root = role("root", version, until, rest);
+    let own: schema::Root = serde_json::from_value(root.clone()).or_build(|| "cannot make a root of trust".to_owned())?;
+    let (roots, keys) = match before {
+        Some((before, key)) => (vec![&own, &before.signed], vec![by.clone(), key.clone()]),
+        None => (vec![&own], vec![by.clone()]),
+    };
+    let Metadata { bytes, .. } = sign::<schema::Root>("root.json", root, &roots, &keys)?;
+    Root::parse(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNTIL: Date = Date { year: 2036, month: 11, day: 21 };
+
+    fn key() -> Arc<ReleaseKey> {
+        Arc::new(ReleaseKey::generate().unwrap())
+    }
+
+    #[test]
+    fn a_root_is_its_own_keys_alone_and_says_who_signs_releases() {
+        let (key, release) = (key(), ReleaseKey::generate().unwrap().public());
+        let root = sign_root(UNTIL, &key, release, None).unwrap();
+        assert_eq!((root.version(), root.until(), root.release_keys()), (1, UNTIL, vec![release]));
+        let text = String::from_utf8(root.bytes.clone()).unwrap();
+        assert!(Root::parse(text.replace("2036", "2037").as_bytes()).is_err());
+        assert_eq!(sign_root(UNTIL, &key, release, None).unwrap().bytes, root.bytes);
+    }
+
+    #[test]
+    fn the_next_root_has_both_signatures() {
+        let (old, new, release) = (key(), key(), ReleaseKey::generate().unwrap().public());
+        let first = sign_root(UNTIL, &old, release, None).unwrap();
+        let second = sign_root(UNTIL, &new, release, Some((&first, &old))).unwrap();
+        let signed: Signed<schema::Root> = serde_json::from_slice(&second.bytes).unwrap();
+        assert_eq!((second.version(), signed.signatures.len()), (2, 2));
+        assert!(first.signed.verify_role(&signed).is_ok());
+        let same = sign_root(UNTIL, &old, release, Some((&first, &old))).unwrap();
+        let signed: Signed<schema::Root> = serde_json::from_slice(&same.bytes).unwrap();
+        assert_eq!(signed.signatures.len(), 1);
+    }
+}

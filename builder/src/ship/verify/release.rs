@@ -1,0 +1,170 @@
+//! Whether the folder of a release is what a node would believe, and whether all that the release says of itself is so.
+
+use super::{BOOT, CONTENTS, Check, Judge, revoked};
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Lock, Source};
+use crate::produce::digest::Digest;
+use crate::produce::sign::ReleasePublicKey;
+use crate::ship::inspect::open;
+use crate::ship::release::{dsse, provenance, sbom, sources};
+use crate::ship::tuf::{Client, Repository, Root};
+use osbuild_release::{Channel, Document, target};
+use osbuild_signatures::authenticode;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How a client looks at a repository.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Whose repository it is.
+    pub root: Root,
+    /// The channel that is looked at; none for all of them.
+    pub channel: Option<Channel>,
+    /// Where what was seen is remembered.
+    pub memory: Option<PathBuf>,
+}
+
+/// Looks at the repository in `folder`: its metadata, each target, and the release that each channel has.
+pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Vec<Check>> {
+    let client = match Repository::at(folder).read(&reader.root, reader.memory.as_deref()) {
+        Ok(client) => client,
+        Err(error) if error.kind == Kind::Digest => return Ok(vec![Check::fails("metadata", said(&error))]),
+        Err(error) => return Err(error),
+    };
+    let times = client.times()?;
+    let version = times.version;
+    let mut checks = vec![Check::holds("metadata", format!("signed by the keys of the root of trust, version {version}"))];
+    checks.push(match &times.until {
+        (until, first) if *until < judge.day => Check::fails("metadata dates", format!("{first} has expired on {until}")),
+        (until, first) => Check::holds("metadata dates", format!("believed until {until}, when {first} expires")),
+    });
+    checks.push(targets(&client));
+    let keys = client.root()?.release_keys();
+    let documents = documents(&client, reader.channel);
+    if documents.is_empty() {
+        checks.push(Check::fails("release", "the channel has no release".to_owned()));
+    }
+    for name in documents {
+        checks.extend(release(&client, &name, &keys, judge)?);
+    }
+    Ok(checks)
+}
+
+/// Every file that the metadata speaks of is there and is what it says.
+fn targets(client: &Client) -> Check {
+    let targets = client.targets();
+    let wrong = targets.keys().find_map(|name| client.read(name).err());
+    match wrong {
+        None => Check::holds("targets", format!("{} files are what the metadata says", targets.len())),
+        Some(error) => Check::fails("targets", said(&error)),
+    }
+}
+
+/// The documents of these channels.
+fn documents(client: &Client, channel: Option<Channel>) -> Vec<String> {
+    let channels = Channel::ALL.into_iter().filter(|one| channel.is_none_or(|channel| channel == *one));
+    let prefixes: Vec<String> = channels.map(|channel| format!("{channel}_")).collect();
+    let is_one = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    client.targets().into_keys().filter(is_one).collect()
+}
+
+/// One release, from its document on.
+fn release(client: &Client, name: &str, keys: &[ReleasePublicKey], judge: &Judge) -> Result<Vec<Check>> {
+    let document = match client.read(name).and_then(|bytes| {
+        Document::parse(&bytes).map_err(|error| Error::digest(format!("`{name}` is no document of a release")).cause(error))
+    }) {
+        Ok(document) => document,
+        Err(error) => return Ok(vec![Check::fails("release", said(&error))]),
+    };
+    let Document { recipe, version, date, .. } = &document;
+    let mut checks = vec![Check::holds("release", format!("{name} is version {version} of {recipe}, of {date}"))];
+    match files(client, &document) {
+        Ok(files) => {
+            checks.extend(programs(client, &document, &files, judge)?);
+            checks.extend(papers(&document, &files, keys));
+        }
+        Err(error) => checks.push(Check::fails("files", said(&error))),
+    }
+    Ok(checks)
+}
+
+/// The files of a release by name, each with the bytes that its document speaks of.
+fn files(client: &Client, document: &Document) -> Result<BTreeMap<String, Vec<u8>>> {
+    let read = |(name, file): (&String, &osbuild_release::File)| {
+        let bytes = client.read(&target::file(&document.recipe, &document.version, name))?;
+        match Digest::of(&bytes) == Digest::new(file.sha256.0, file.length) {
+            true => Ok((name.clone(), bytes)),
+            false => Err(Error::digest(format!("`{name}` is not what the document says"))),
+        }
+    };
+    document.files.iter().map(read).collect()
+}
+
+/// What firmware starts: by whom it is signed, until when, whether it is revoked, and what is in it.
+fn programs(client: &Client, document: &Document, files: &BTreeMap<String, Vec<u8>>, judge: &Judge) -> Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for (names, file) in [(BOOT, target::BOOT), (CONTENTS, target::NODE)] {
+        checks.extend(judge.signature(names, authenticode::verify(&files[file], &judge.db)));
+        checks.push(revoked(&names, &files[file], &judge.dbx));
+    }
+    let name = target::file(&document.recipe, &document.version, target::NODE);
+    let path = client.targets().get(&name).map(|target| client.path(&name, target)).unwrap_or_default();
+    let lock = files.get(target::LOCK).map(|bytes| Digest::of(bytes).hex()).unwrap_or_default();
+    checks.push(match open(&path)?.inspect() {
+        Ok(found) if found.root.lock == lock => Check::holds("contents", format!("built from the lock sha256:{lock}")),
+        Ok(found) => Check::fails("contents", format!("the UKI was built from another lock, sha256:{}", found.root.lock)),
+        Err(error) => Check::fails("contents", error.problems[0].message.clone()),
+    });
+    Ok(checks)
+}
+
+/// What is said of the release: by its provenance, its SBOM and its list of sources.
+fn papers(document: &Document, files: &BTreeMap<String, Vec<u8>>, keys: &[ReleasePublicKey]) -> Vec<Check> {
+    let sources = match inputs(files) {
+        Ok(sources) => sources,
+        Err(error) => return vec![Check::fails("sources", said(&error))],
+    };
+    let digests: BTreeMap<String, String> =
+        document.files.iter().map(|(name, file)| (name.clone(), file.sha256.to_string())).collect();
+    let subjects = digests.iter().filter(|(name, _)| *name != target::PROVENANCE);
+    let subjects = subjects.map(|(name, sha256)| (name.clone(), sha256.clone())).collect();
+    let statement = file(files, target::PROVENANCE).and_then(|bytes| dsse::open(bytes, provenance::STATEMENT, keys));
+    let checked = statement.and_then(|statement| provenance::check(&statement, &subjects, &digests[target::LOCK], &sources));
+    let listed = file(files, target::SBOM)
+        .and_then(|bytes| sbom::check(bytes, [&digests[target::NODE], &digests[target::BOOT]], &sources));
+    vec![
+        Check::holds("sources", format!("{} inputs, those of the lock", sources.len())),
+        judged(
+            "provenance",
+            checked.map(|()| "signed by the release key, about these files, this lock and these sources".to_owned()),
+        ),
+        judged("sbom", listed.map(|count| format!("{count} packages: the programs, and what the lock has"))),
+    ]
+}
+
+/// Every input of the release.
+fn inputs(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Source>> {
+    let text = |name: &str| Ok::<_, Error>(String::from_utf8_lossy(file(files, name)?).into_owned());
+    let lock = Lock::parse(target::LOCK, &text(target::LOCK)?)?;
+    sources::read(&text(target::SOURCES)?, &lock)
+}
+
+fn file<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]> {
+    files.get(name).map(Vec::as_slice).ok_or_else(|| Error::digest(format!("the release has no `{name}`")))
+}
+
+fn judged(name: &'static str, found: Result<String>) -> Check {
+    match found {
+        Ok(found) => Check::holds(name, found),
+        Err(error) => Check::fails(name, said(&error)),
+    }
+}
+
+/// What is wrong, in one line, with what led to it last.
+fn said(error: &Error) -> String {
+    let problem = &error.problems[0];
+    match problem.causes.last() {
+        Some(cause) => format!("{}: {cause}", problem.message),
+        None => problem.message.clone(),
+    }
+}

@@ -1,0 +1,67 @@
+//! `osbuild release`: what was built, in a channel.
+
+use super::{Session, keys, make};
+use crate::cli;
+use crate::error::{Error, Result};
+use crate::plan::{Locked, Plan, Strictness};
+use crate::produce::executor::Rebuild;
+use crate::report::Outcome;
+use crate::ship::inspect::programs;
+use crate::ship::keys::{Keys, Role, is_for_development};
+use crate::ship::release::{Parts, Place, Published, promote, publish};
+use crate::ship::tuf::Repository;
+use serde_json::json;
+
+/// `osbuild release`
+pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
+    session.today = flags.as_of.unwrap_or(session.today);
+    let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
+    plan.signing = flags.key.clone().or(plan.signing);
+    let name = plan.signing.as_ref().ok_or_else(|| {
+        Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe)).hint("name the keys by `--key NAME`")
+    })?;
+    let signer = keys::signer(&session, name)?;
+    let keys = Keys::named(session.root(), name)?;
+    if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
+        return Err(Error::usage(format!("the keys `{name}` are for development only, and sign no release"))
+            .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
+    }
+    let folder = flags.to.clone().unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
+    let repository = Repository::at(&folder);
+    let until = session.today.plus_days(flags.days);
+    let place = Place { repository: &repository, channel: flags.channel, keys: &keys, until };
+    let published = match &flags.promote {
+        Some(version) => promote(&place, &flags.recipe, version)?,
+        None => {
+            let from = session.from(flags.sources.clone());
+            session.need(&make::for_build(&from))?;
+            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&signer))?;
+            let (node, boot) = programs(&built.image)?;
+            release(&session, &place, &plan, Parts { plan: &plan, node, boot, date: session.today })?
+        }
+    };
+    say(&session, flags, &published, &folder);
+    Ok(())
+}
+
+fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) -> Result<Published> {
+    let step = session.report.step("release");
+    let size = (parts.node.len() + parts.boot.len()) as u64;
+    let published = publish(place, &parts)?;
+    step.done(&format!("{} {}", plan.recipe, plan.version), Some(size), Outcome::Ran);
+    Ok(published)
+}
+
+fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &std::path::Path) {
+    let (document, (until, first)) = (&published.document, &published.times.until);
+    let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
+    session.report.note(format!("channel {channel} has version {version} of {recipe}"));
+    session
+        .report
+        .note(format!("nodes believe it until {until}, when {first} expires: release something or `--promote {version}` before"));
+    let json = || {
+        json!({ "recipe": recipe, "version": version, "channel": channel.name(), "folder": folder, "until": until.to_string(),
+        "metadata-version": published.times.version })
+    };
+    session.data(json, || folder.display().to_string());
+}

@@ -1,0 +1,297 @@
+//! Releases as their users meet them: who may make one, what is in it, and what `osbuild verify` and other people's programs say of it.
+
+use crate::builds::done;
+use crate::http::Server;
+use crate::keys::{keys, tool};
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::open;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const DAY: &str = "2026-11-21";
+
+/// Fetches the targets that are named, as python-tuf's own client does, and prints the SHA-256 of each.
+const CLIENT: &str = "
+import hashlib, sys, tempfile
+from tuf.ngclient import Updater
+base, root, *names = sys.argv[1:]
+with tempfile.TemporaryDirectory() as memory, open(root, 'rb') as trusted:
+    updater = Updater(memory, base + '/metadata/', memory, base + '/targets/', bootstrap=trusted.read())
+    updater.refresh()
+    for name in names:
+        path = updater.download_target(updater.get_targetinfo(name), memory + '/target')
+        print(hashlib.sha256(open(path, 'rb').read()).hexdigest())
+";
+
+/// A project with keys `mine`, which are valid on [`DAY`].
+fn workshop() -> Scratch {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
+    scratch
+}
+
+fn release(scratch: &Scratch, flags: &[&str]) -> Ran {
+    scratch.osbuild(&[&["release", RECIPE, "--key", "mine", "--as-of", DAY], flags].concat())
+}
+
+/// A project with one release in the channel `candidate`.
+fn released() -> Scratch {
+    let scratch = workshop();
+    done(&release(&scratch, &[]));
+    scratch
+}
+
+fn folder(scratch: &Scratch) -> PathBuf {
+    scratch.project().join("out").join(RECIPE).join("release")
+}
+
+/// The files of a folder, by their path in it.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for part in ["metadata", "targets"] {
+        for entry in fs::read_dir(folder.join(part)).unwrap() {
+            let path = entry.unwrap().path();
+            found.insert(path.strip_prefix(folder).unwrap().display().to_string(), fs::read(path).unwrap());
+        }
+    }
+    found
+}
+
+/// The file of a target, whose name ends so.
+fn target(scratch: &Scratch, name: &str) -> PathBuf {
+    let folder = folder(scratch);
+    let found = files(&folder).into_keys().find(|path| path.ends_with(name)).unwrap_or_else(|| panic!("no {name}"));
+    folder.join(found)
+}
+
+fn verify(scratch: &Scratch, flags: &[&str]) -> Ran {
+    verify_on(DAY, scratch, flags)
+}
+
+fn verify_on(day: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
+    let folder = folder(scratch).display().to_string();
+    scratch.osbuild(&[&["verify", &folder, "--key", "mine", "--as-of", day], flags].concat())
+}
+
+/// The lines of a verification that say that something is wrong. What is in the layers of these images is nothing that could be read.
+fn wrong(ran: &Ran) -> Vec<&str> {
+    assert!(ran.data.lines().count() > 0, "{}", ran.said);
+    ran.data.lines().filter(|line| line.starts_with("WRONG") && !line.contains(" contents ")).collect()
+}
+
+#[test]
+fn a_release_is_what_its_metadata_its_document_and_its_papers_say() {
+    let scratch = released();
+    let ran = verify(&scratch, &[]);
+    assert_eq!(wrong(&ran), [""; 0], "{}{}", ran.data, ran.said);
+    for check in ["metadata", "targets", "release", "boot signature", "signature", "dates", "sources", "provenance", "sbom"] {
+        assert!(ran.data.lines().any(|line| line.starts_with(&format!("ok     {check} "))), "{check}: {}", ran.data);
+    }
+}
+
+#[test]
+fn two_releases_with_the_same_date_are_identical() {
+    let scratch = released();
+    let before = files(&folder(&scratch));
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&release(&scratch, &[]));
+    let after = files(&folder(&scratch));
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    assert!(before == after);
+    assert_eq!(before.len(), 4 + 8);
+}
+
+#[test]
+fn the_dev_key_makes_no_release_unless_told() {
+    let scratch = open();
+    let ran = scratch.osbuild(&["release", RECIPE, "--key", "dev"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.said.contains("error: the keys `dev` are for development only, and sign no release\n"), "{}", ran.said);
+    assert!(ran.said.contains("--allow-dev-key"), "{}", ran.said);
+    assert!(!folder(&scratch).exists());
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "dev", "--allow-dev-key"]));
+    assert!(folder(&scratch).join("metadata/timestamp.json").is_file());
+}
+
+#[test]
+fn an_end_of_life_minor_makes_no_release() {
+    let scratch = workshop();
+    scratch.edit("components/kubelet/releases.toml", "end-of-life = 2999", "end-of-life = 2025");
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let ran = release(&scratch, &[]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.said.contains("is without support since 2025"), "{}", ran.said);
+}
+
+#[test]
+fn an_expired_certificate_makes_no_release() {
+    let ran = workshop().osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2036-01-02"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.said.contains("error: the certificate of the keys `mine` has expired\n"), "{}", ran.said);
+}
+
+/// What python-tuf finds, by a web server, when it trusts this root.
+fn other_client(scratch: &Scratch, root: &Path, names: &[&str]) -> Vec<String> {
+    let server = Server::start();
+    for (path, bytes) in files(&folder(scratch)) {
+        server.put(format!("/{path}"), 200, &bytes);
+    }
+    let root = root.display().to_string();
+    let words = [&["python3", "-c", CLIENT, server.address(), &root], names].concat();
+    tool(&folder(scratch), "pip3 install tuf", &words).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_release_is_read_by_another_tuf_client() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine"]));
+    let found =
+        other_client(&scratch, &keys(&scratch, "mine").join("root.json"), &["candidate_small.json", "small_1.35.8_node.efi"]);
+    let document: Value = serde_json::from_slice(&fs::read(target(&scratch, "candidate_small.json")).unwrap()).unwrap();
+    assert_eq!(document["files"]["node.efi"]["sha256"], found[1]);
+    let node = scratch.project().join("out").join(RECIPE).join("node.efi");
+    assert!(tool(&scratch.project(), "coreutils", &["sha256sum", &node.display().to_string()]).starts_with(&found[1]));
+}
+
+#[test]
+fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine"]));
+    let first = scratch.path("first-root.json");
+    fs::copy(keys(&scratch, "mine").join("root.json"), &first).unwrap();
+    for role in ["release", "root", "release"] {
+        done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", role]));
+    }
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine", "--promote", "1.35.8", "--channel", "stable"]));
+    assert!(folder(&scratch).join("metadata/4.root.json").is_file());
+    assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
+    let folder = folder(&scratch).display().to_string();
+    let ran =
+        scratch.osbuild(&["verify", &folder, "--root", &first.display().to_string(), "--key", "mine", "--channel", "stable"]);
+    // What the key before the last has signed of it, nobody signs again.
+    let left = ["it is not signed by the release key"];
+    assert!(wrong(&ran).iter().all(|line| line.ends_with(left[0])) && wrong(&ran).len() == 1, "{}", ran.data);
+}
+
+#[test]
+fn spdx_tools_find_the_sbom_valid_and_whole() {
+    let scratch = released();
+    let sbom = target(&scratch, "_sbom.spdx.json");
+    let path = sbom.display().to_string();
+    tool(&scratch.project(), "pip3 install spdx-tools", &["pyspdxtools", "--infile", &path]);
+    let document: Value = serde_json::from_slice(&fs::read(&sbom).unwrap()).unwrap();
+    let packages = document["packages"].as_array().unwrap();
+    let digests: Vec<&str> = packages.iter().map(|package| package["checksums"][0]["checksumValue"].as_str().unwrap()).collect();
+    let sources = scratch.sources();
+    for source in sources.iter().filter(|source| !source.name.starts_with("go.mod of ")) {
+        assert!(digests.contains(&source.digest.as_str()), "{}", source.name);
+    }
+    let urls: Vec<&str> = packages.iter().filter_map(|package| package["externalRefs"][0]["referenceLocator"].as_str()).collect();
+    assert!(urls.contains(&"pkg:golang/k8s.io/kubernetes@v1.35.8") && urls.contains(&"pkg:cargo/libc@0.2.1"), "{urls:?}");
+}
+
+#[test]
+fn openssl_finds_a_good_signature_in_the_provenance() {
+    let scratch = released();
+    let envelope: Value = serde_json::from_slice(&fs::read(target(&scratch, "_provenance.dsse.json")).unwrap()).unwrap();
+    let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
+    let payload = decoded(&envelope["payload"]);
+    let signed = [format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len()).into_bytes(), payload.clone()].concat();
+    fs::write(scratch.path("signed"), signed).unwrap();
+    fs::write(scratch.path("signature"), decoded(&envelope["signatures"][0]["sig"])).unwrap();
+    let key = keys(&scratch, "mine").join("release.pub").display().to_string();
+    let words = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", &key, "-rawin", "-in", "signed", "-sigfile", "signature"];
+    assert!(tool(&scratch.path(""), "openssl", &words).contains("Signature Verified Successfully"));
+    let statement: Value = serde_json::from_slice(&payload).unwrap();
+    assert_eq!(
+        (&statement["_type"], &statement["predicateType"]),
+        (&"https://in-toto.io/Statement/v1".into(), &"https://slsa.dev/provenance/v1".into())
+    );
+    assert_eq!(statement["subject"].as_array().unwrap().len(), 5);
+    let dependencies = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    assert_eq!(dependencies.len(), scratch.sources().len());
+}
+
+#[test]
+fn a_changed_file_of_a_release_is_refused() {
+    let scratch = released();
+    let whole = files(&folder(&scratch));
+    assert_eq!(verify(&scratch, &[]).code, Some(4), "the layers of these images cannot be read");
+    for (path, bytes) in whole.iter().filter(|(path, _)| !path.ends_with("1.root.json")) {
+        let mut changed = bytes.clone();
+        let middle = changed.len() / 2;
+        changed[middle] ^= 1;
+        fs::write(folder(&scratch).join(path), changed).unwrap();
+        let ran = verify(&scratch, &[]);
+        let about = if path.starts_with("metadata") { "metadata " } else { "targets " };
+        assert!(wrong(&ran).iter().any(|line| line.contains(about)), "{path}: {}{}", ran.data, ran.said);
+        assert_eq!(ran.code, Some(4));
+        fs::remove_file(folder(&scratch).join(path)).unwrap();
+        assert!(!wrong(&verify(&scratch, &[])).is_empty(), "{path} is gone");
+        fs::write(folder(&scratch).join(path), bytes).unwrap();
+    }
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+}
+
+#[test]
+fn an_expired_repository_and_one_of_other_keys_are_refused() {
+    let scratch = released();
+    assert_eq!(wrong(&verify_on("2027-02-19", &scratch, &[])), [""; 0]);
+    let ran = verify_on("2027-02-20", &scratch, &[]);
+    assert!(wrong(&ran).concat().contains("has expired on 2027-02-19"), "{}", ran.data);
+    done(&scratch.osbuild(&["keys", "new", "other"]));
+    let root = keys(&scratch, "other").join("root.json").display().to_string();
+    let ran = verify(&scratch, &["--root", &root]);
+    assert!(wrong(&ran).concat().contains("cannot be believed"), "{}", ran.data);
+    let ran =
+        scratch.osbuild(&["verify", &folder(&scratch).display().to_string(), "--cert", &root.replace("root.json", "db.crt")]);
+    assert!(ran.code == Some(2) && ran.said.contains("--root root.json"), "{}", ran.said);
+}
+
+#[test]
+fn a_repository_that_is_rolled_back_or_put_together_from_two_is_refused() {
+    let scratch = released();
+    let memory = scratch.path("memory").display().to_string();
+    let (old, memory) = (files(&folder(&scratch)), ["--memory", memory.as_str()]);
+    scratch.edit("recipes/small.toml", "inherit", "version = \"2\"\ninherit");
+    done(&release(&scratch, &[]));
+    let new = files(&folder(&scratch));
+    assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
+    let timestamp = "metadata/timestamp.json";
+    fs::write(folder(&scratch).join(timestamp), &old[timestamp]).unwrap();
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "who has no memory cannot know");
+    assert!(wrong(&verify(&scratch, &memory)).concat().contains("metadata"));
+    fs::write(folder(&scratch).join(timestamp), &new[timestamp]).unwrap();
+    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &old["metadata/1.snapshot.json"]).unwrap();
+    assert!(wrong(&verify(&scratch, &[])).concat().contains("metadata"));
+    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &new["metadata/2.snapshot.json"]).unwrap();
+    assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
+}
+
+#[test]
+fn what_was_released_is_promoted_as_it_is_and_never_replaced() {
+    let scratch = released();
+    let first = files(&folder(&scratch));
+    done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
+    assert_eq!(
+        fs::read(target(&scratch, "stable_small.json")).unwrap(),
+        fs::read(target(&scratch, "candidate_small.json")).unwrap()
+    );
+    let second = files(&folder(&scratch));
+    assert!(first.iter().all(|(path, bytes)| path.ends_with("timestamp.json") || second[path] == *bytes));
+    let ran = release(&scratch, &["--promote", "9"]);
+    assert!(ran.code == Some(2) && ran.said.contains("version 9 of `small` has not been released here"), "{}", ran.said);
+    let ran = scratch.osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2026-11-22"]);
+    assert!(ran.code == Some(2) && ran.said.contains("version 1.35.8 of `small` has been released already"), "{}", ran.said);
+    scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
+    done(&release(&scratch, &[]));
+    let ran = verify(&scratch, &["--channel", "candidate"]);
+    assert!(ran.data.contains("version 1.35.8-2 of small") && !ran.data.contains("version 1.35.8 of small"), "{}", ran.data);
+    assert_eq!(wrong(&ran), [""; 0]);
+}
