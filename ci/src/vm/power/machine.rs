@@ -122,6 +122,7 @@ impl<'a> Session<'a> {
             keep: None,
             record: None,
             forwards: Vec::new(),
+            arguments: Vec::new(),
             trust: Some(Keys::named(&self.site.project(), DEV)?.trust()?),
             until: Until::PowerOff,
             timeout: Some(PATIENCE),
