@@ -105,7 +105,7 @@ fn programs(client: &Client, document: &Document, files: &BTreeMap<String, Vec<u
     let mut checks = Vec::new();
     for (names, file) in [(BOOT, target::BOOT), (CONTENTS, target::NODE)] {
         checks.extend(judge.signature(names, authenticode::verify(&files[file], &judge.db)));
-        checks.push(revoked(names, &files[file], &judge.dbx));
+        checks.push(revoked(&names, &files[file], &judge.dbx));
     }
     let name = target::file(&document.recipe, &document.version, target::NODE);
     let path = client.targets().get(&name).map(|target| client.path(&name, target)).unwrap_or_default();
