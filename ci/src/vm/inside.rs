@@ -43,6 +43,7 @@ const CLAIMS: &[Claim] = &[
     ("inspect agrees with the running node", inspect_agrees),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
+    ("a good node does not restart because a task hangs", hung_tasks_are_borne),
     ("no device and no rights come from DATA, and programs only where the table says so", restricted_data),
 ];
 
@@ -97,6 +98,11 @@ impl Seen {
 
 fn expect<T: PartialEq + std::fmt::Debug>(found: T, wanted: T) -> std::result::Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("found {found:?}, not {wanted:?}")) }
+}
+
+/// The command line says otherwise, until the slot is a good one.
+fn hung_tasks_are_borne(seen: &Seen) -> std::result::Result<(), String> {
+    expect(seen.number("hung-task-panic", 0)?, 0)
 }
 
 fn seven_files(seen: &Seen) -> std::result::Result<(), String> {

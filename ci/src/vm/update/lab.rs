@@ -75,7 +75,7 @@ impl<'a> Lab<'a> {
     pub fn write_recipe(&self, version: &str, port: u16) -> Result<()> {
         let recipe = format!(
             "inherit = \"{PROBE}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
-             [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 5\n"
+             [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n"
         );
         let (was, is) = (format!("recipe = \"{PROBE}\""), format!("recipe = \"{NAME}\""));
         fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)

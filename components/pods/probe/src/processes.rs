@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
 /// sets of capabilities for all others,
-/// `memory TOTAL AVAILABLE` in bytes.
+/// `memory TOTAL AVAILABLE` in bytes, `hung-task-panic 0` or `1`.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
@@ -27,6 +27,8 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     }
     let memory = fs::read_to_string(proc.join("meminfo"))?;
     facts.push(format!("memory {} {}", kibibytes(&memory, "MemTotal:"), kibibytes(&memory, "MemAvailable:")));
+    let panics = fs::read_to_string(proc.join("sys/kernel/hung_task_panic"))?;
+    facts.push(format!("hung-task-panic {}", panics.trim()));
     Ok(facts)
 }
 
