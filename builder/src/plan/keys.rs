@@ -16,7 +16,7 @@ static VERSION: Form =
 static RELEASE_NAME: Form =
     Form { what: "at most 64 letters, digits and `.~-`, such as `\"1.35.8-2\"`", pattern: "^[A-Za-z0-9][A-Za-z0-9.~-]{0,63}$" };
 static URL: Form =
-    Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^https?://[^\\s/?#]+(/[^\\s/?#]+)*$" };
+    Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^(https?://[^\\s/?#]+|file://)(/[^\\s/?#]+)*$" };
 static MINOR: Form = Form { what: "a minor version such as `\"1.35\"`", pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$" };
 static DIGEST: Form =
     Form { what: "a digest such as `\"sha256:…\"` with 64 hexadecimal digits", pattern: "^sha256:[0-9a-f]{64}$" };

@@ -81,8 +81,7 @@ impl Repository {
             }
             None => loader,
         };
-        let inner =
-            wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be believed")) });
+        let inner = wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be believed")) });
         Ok(Client { folder, inner: inner.map_err(unbelievable)? })
     }
 
