@@ -190,7 +190,7 @@ fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
 
 #[test]
 fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
-    assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.contains("update")));
+    assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.starts_with(paths::UPDATE)));
     let plan = resolve(&changed(&[
         (SMALL, "[files]", UPDATES),
         (SMALL, "inherit", "version = \"7-rc.1\"\ninherit"),
