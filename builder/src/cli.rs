@@ -208,8 +208,10 @@ pub enum Verb {
     },
     /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk, the folder of a release
     ///
-    /// Looks at the signature, its certificate's days, what is revoked, the partition table, and whether /bin and the pods are those that the
-    /// inventory lists. Exit code 4 if anything is wrong. Needs no project, no network and no private key.
+    /// Looks at the signatures, their certificates' days, what is revoked; of a disk at both copies of the partition table, at each slot that can
+    /// be booted, and whether the ESP has anything but slotboot; whether /bin has exactly the seven binaries, and all files are those that the
+    /// inventory lists. Says what it found of each, and ends with exit code 4 if anything is wrong. Needs no project, no network and no private
+    /// key.
     Verify(Verify),
     /// Show what this machine needs and has, for building and running
     Doctor {

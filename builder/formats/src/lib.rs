@@ -10,13 +10,15 @@ extern crate alloc;
 pub mod cpio;
 #[cfg(feature = "images")]
 pub mod disk;
+#[cfg(feature = "pe")]
+pub mod epoch;
 #[cfg(feature = "images")]
 pub mod erofs;
 #[cfg(feature = "fat-replace")]
 pub mod fat;
 pub mod gpt;
 mod le;
-#[cfg(feature = "images")]
+#[cfg(feature = "pe")]
 pub mod pe;
 #[cfg(feature = "images")]
 pub mod uki;

@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use crate::pe;
+use osbuild_abi::slot::EPOCH_SECTION;
+
+use crate::{epoch, pe};
 
 const CODE: u32 = 0x0000_0020;
 const READ: u32 = 0x4000_0000;
@@ -17,6 +19,8 @@ pub struct Parts<'a> {
     pub command_line: &'a str,
     /// The kernel's release, as `uname -r` prints it.
     pub uname: &'a str,
+    /// The security epoch. One that has none is of epoch 0.
+    pub security_epoch: u32,
     /// The initramfs.
     pub initramfs: &'a [u8],
     /// The kernel: a PE image itself. Read back, it has up to 64 KiB of zeros at its end, which pad the file.
@@ -61,22 +65,24 @@ pub fn build(stub: &[u8], parts: &Parts) -> Result<Vec<u8>, Error> {
     // The kernel is last and takes its whole size in memory, so that the stub can start it where it is loaded.
     let linux =
         pe::NewSection { virtual_size: kernel.size_of_image, characteristics: CODE | READ, ..section(".linux", parts.kernel) };
+    let epoch = epoch::text(parts.security_epoch);
     let sections = [
         section(".osrel", parts.os_release.as_bytes()),
         section(".cmdline", parts.command_line.as_bytes()),
         section(".uname", parts.uname.as_bytes()),
+        section(EPOCH_SECTION, epoch.as_bytes()),
         section(".initrd", parts.initramfs),
         linux,
     ];
-    for (section, name) in sections.iter().zip(NAMES) {
-        if section.data.is_empty() {
+    for name in NAMES {
+        if sections.iter().any(|section| section.name == name && section.data.is_empty()) {
             return Err(Error::Missing(name));
         }
     }
     pe::append(stub, &sections).map_err(Error::Stub)
 }
 
-/// The sections that every UKI of ours has.
+/// The sections that every UKI has to have.
 const NAMES: [&str; 5] = [".osrel", ".cmdline", ".uname", ".initrd", ".linux"];
 
 /// Reads a UKI that has all five sections.
@@ -89,6 +95,7 @@ pub fn read(uki: &[u8]) -> Result<Parts<'_>, Error> {
         os_release: text(os_release?, ".osrel")?,
         command_line: text(command_line?, ".cmdline")?,
         uname: text(uname?, ".uname")?,
+        security_epoch: epoch::of(&image).map_err(|epoch::NotANumber| Error::Text(EPOCH_SECTION))?,
         initramfs: initramfs?,
         kernel: kernel?,
     })

@@ -56,6 +56,7 @@ const PARTS: uki::Parts = uki::Parts {
     os_release: "ID=osbuild\nVERSION_ID=1\n",
     command_line: "console=ttyS0 quiet",
     uname: "6.12.117",
+    security_epoch: 7,
     initramfs: &[7; 5000],
     kernel: &[],
 };
@@ -91,6 +92,7 @@ fn objdump_sees_the_sections_in_place() {
     assert_eq!(row(".linux")[2], format!("{:08x}", raw_size.min(size_of_image)));
     let text = tool("binutils", Command::new("objdump").args(["-s", "-j", ".uname"]).arg(&path));
     assert!(text.contains("6.12.117"), "{text}");
+    assert!(tool("binutils", Command::new("objdump").args(["-s", "-j", ".epoch"]).arg(&path)).contains(" 37 "));
     assert!(!listing.contains("SYMBOLS"));
 }
 

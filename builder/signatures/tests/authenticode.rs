@@ -28,6 +28,7 @@ fn unsigned() -> Vec<u8> {
         os_release: "ID=osbuild\n",
         command_line: "quiet",
         uname: "6.12.117",
+        security_epoch: 1,
         initramfs: &[7; 5000],
         kernel: &debian("systemd-bootx64.efi"),
     };

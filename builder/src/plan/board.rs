@@ -19,6 +19,8 @@ pub struct Board {
     pub gate_hold_s: u64,
     /// Seconds since power-on after which a slot that has not become a good one gives way to the other one.
     pub gate_deadline_s: u64,
+    /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where it has none.
+    pub watchdog_s: u64,
     /// The machine that `osbuild run` makes; none where QEMU cannot stand in for the board.
     pub qemu: Option<Qemu>,
 }

@@ -76,6 +76,8 @@ pub struct Plan<L = Unlocked> {
     pub architecture: Architecture,
     /// The machine that the node runs on.
     pub board: Board,
+    /// What counts up with the holes that are closed: a machine starts none of a lower one than it has run.
+    pub security_epoch: u32,
     /// The kernel and its options.
     pub kernel: Kernel,
     /// What the firmware starts, and what starts the kernel.

@@ -9,6 +9,7 @@ impl<L> Plan<L> {
         page.entry("", "recipe", quote(&self.recipe));
         page.entry("", "version", quote(&self.version));
         page.entry("", "architecture", quote(self.architecture.name()));
+        page.entry("", "security-epoch", self.security_epoch.to_string());
         self.print_board(&mut page);
         self.print_kernel(&mut page);
         page.section("boot");
@@ -44,6 +45,7 @@ impl<L> Plan<L> {
         page.entry("board.", "min-ram-mib", board.min_ram_mib.to_string());
         page.entry("board.", "gate-hold-s", board.gate_hold_s.to_string());
         page.entry("board.", "gate-deadline-s", board.gate_deadline_s.to_string());
+        page.entry("board.", "watchdog-s", board.watchdog_s.to_string());
         if let Some(qemu) = &board.qemu {
             page.section("board.qemu");
             page.entry("board.qemu.", "machine", quote(&qemu.machine));

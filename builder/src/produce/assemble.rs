@@ -112,7 +112,7 @@ impl Assembly<'_> {
         let (plan, lock) = (self.plan, self.plan.lock.get());
         writeln!(text, "{:?}\n{}\n{}", plan.board, lock.stub.sha256, self.command_line()).expect("a string takes every write");
         let signer = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| signer.certificate().fingerprint());
-        writeln!(text, "{signer}").expect("a string takes every write");
+        writeln!(text, "{signer}\n{}", plan.security_epoch).expect("a string takes every write");
         text.push_str(&self.inventory());
         Ok(Digest::of(text.as_bytes()))
     }
@@ -129,6 +129,7 @@ impl Assembly<'_> {
             format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
             format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
             format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
+            format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
         ];
         plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
     }
@@ -165,6 +166,7 @@ impl Assembly<'_> {
             os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.version),
             command_line: &self.command_line(),
             uname: &self.kernel.release,
+            security_epoch: plan.security_epoch,
             initramfs,
             kernel: &store.read(&self.kernel.image)?,
         };

@@ -40,6 +40,8 @@ pub struct RunOptions {
     pub forwards: Vec<Forward>,
     /// Whom the firmware trusts; none starts everything.
     pub trust: Option<Trust>,
+    /// Whether the machine has a hardware watchdog.
+    pub watchdog: bool,
     /// More arguments of QEMU.
     pub arguments: Vec<String>,
     /// When to stop.
@@ -121,6 +123,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         bus: options.bus,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
+        watchdog: options.watchdog,
         arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },
     })

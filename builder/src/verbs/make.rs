@@ -140,6 +140,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         record: None,
         forwards,
+        watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,
         trust: trust(session, &plan, flags)?,

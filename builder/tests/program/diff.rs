@@ -83,6 +83,7 @@ fn uki(node: &Node) -> Vec<u8> {
         command_line: node.command_line,
         uname: "6.12.1",
         initramfs: &initramfs,
+        security_epoch: 1,
         kernel: &program,
     };
     uki::build(&program, &parts).unwrap()

@@ -3,10 +3,11 @@
 
 use crate::builds::done;
 use crate::keys::keys;
-use crate::scratch::{RECIPE, Scratch};
+use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A project with an image that the keys `mine` have signed.
 fn signed() -> Scratch {
@@ -158,4 +159,62 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
     scratch.edit("recipes/base.toml", "panic=10", "panic=11");
     let (holds, found, code) = check(&scratch, "node.efi", &against, "rebuild");
     assert_eq!((holds, found.as_str(), code), (false, "it is not what `small` gives: `.cmdline` differ", Some(4)));
+}
+
+/// Runs a tool of somebody else's on an image.
+fn tool(name: &str, arguments: &[&str]) -> String {
+    let ran = Ran::of(Command::new(name).args(arguments));
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.said);
+    ran.data
+}
+
+#[test]
+fn a_second_file_on_the_esp_is_found() {
+    let scratch = signed();
+    assert!(check(&scratch, "image.raw", &["--key", "mine"], "ESP").0);
+    let image = out(&scratch, "image.raw");
+    let start: u64 = tool("cgpt", &["show", "-i", "1", "-b", image.to_str().unwrap()]).trim().parse().unwrap();
+    let planted = scratch.path("planted");
+    fs::write(&planted, "a credential").unwrap();
+    let volume = format!("{}@@{}", image.display(), start * 512);
+    tool("mcopy", &["-i", &volume, planted.to_str().unwrap(), "::/EFI/BOOT/extra.cred"]);
+    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "ESP");
+    assert_eq!((holds, code), (false, Some(4)));
+    assert!(found.ends_with(": `/EFI/BOOT/extra.cred`"), "{found}");
+}
+
+#[test]
+fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
+    let scratch = signed();
+    let image = out(&scratch, "image.raw");
+    let signed = fs::read(&image).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    let starts = ["2", "3"].map(|slot| {
+        let start = tool("cgpt", &["show", "-i", slot, "-b", image.to_str().unwrap()]);
+        512 * start.trim().parse::<usize>().unwrap()
+    });
+    let unsigned = fs::read(&image).unwrap()[starts[0]..starts[1]].to_vec();
+    fs::write(&image, [&signed[..starts[1]], &unsigned, &signed[starts[1] + unsigned.len()..]].concat()).unwrap();
+    let (holds, found, _) = check(&scratch, "image.raw", &["--key", "mine"], "slots");
+    assert!(holds && found.ends_with("; set aside: SLOT-B, which is not booted"), "{found}");
+    tool("cgpt", &["add", "-i", "3", "-P", "1", "-T", "1", image.to_str().unwrap()]);
+    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "other signature");
+    assert_eq!((holds, found.as_str(), code), (false, "SLOT-B: it is not signed", Some(4)));
+    assert!(check(&scratch, "image.raw", &["--key", "mine"], "signature").0);
+}
+
+#[test]
+fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_own() {
+    let scratch = signed();
+    let image = out(&scratch, "image.raw");
+    let against = ["--key", "mine", "--against", RECIPE];
+    let path = image.to_str().unwrap();
+    let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
+    tool("sgdisk", &["--disk-guid", guid, "--partition-guid", &format!("4:{guid}"), path]);
+    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
+    let aside = format!("set aside, as a node has its own: the GUID of the disk, {}, the GUID of DATA, ", guid.to_lowercase());
+    assert!(holds && found.to_lowercase().contains(&aside.to_lowercase()), "{found}");
+    tool("sgdisk", &["--change-name", "4:OTHER", path]);
+    let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
+    assert_eq!((holds, code), (false, Some(4)), "{found}");
 }

@@ -14,6 +14,9 @@ const ROUNDS: usize = 5;
 /// Clock ticks of a second, as the kernel shows them to programs on both architectures.
 const TICKS: u64 = 100;
 
+/// What signing may add to a build.
+const SIGNING: Duration = Duration::from_millis(300);
+
 /// A copy of the checkout that builds.
 struct Builder<'a> {
     site: &'a Site<'a>,
@@ -28,10 +31,13 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
     if cold {
         rows.extend(builder.cold()?);
     }
-    rows.push(Row::time("no-op build", builder.fastest(|_| Ok(()))?).below(Duration::from_millis(100)));
+    rows.push(Row::time("no-op build", builder.fastest(&[], |_| Ok(()))?).below(Duration::from_millis(100)));
     let out = builder.copy.join("out").join(RECIPE);
     let nothing = || fs::remove_dir_all(&out).or_build(|| "cannot remove the output".into());
-    rows.push(Row::time("layers there, nothing assembled", builder.fastest(|_| nothing())?).below(Duration::from_secs(2)));
+    let signed = builder.fastest(&[], |_| nothing())?;
+    let unsigned = builder.fastest(&["--unsigned"], |_| nothing())?;
+    rows.push(Row::time("layers there, nothing assembled", signed).below(Duration::from_secs(2)));
+    rows.push(Row::time("of that signing", signed.saturating_sub(unsigned)).below(SIGNING));
     nothing()?;
     rows.push(Row::time("binaries there, no layers", builder.build(&["--rebuild=layer,data"])?));
     let hosts = |_| {
@@ -39,7 +45,7 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
             text.replacen("::1 localhost", &format!("::1 localhost at-{}", now()), 1)
         })
     };
-    rows.push(Row::time("one changed file in [files]", builder.fastest(hosts)?).below(Duration::from_secs(1)));
+    rows.push(Row::time("one changed file in [files]", builder.fastest(&[], hosts)?).below(Duration::from_secs(1)));
     let line = |text: &str| format!("{text}\n#[used]\nstatic BENCH: u64 = {};\n", now() as u64);
     edit(&builder.copy.join("components/init/src/main.rs"), line)?;
     rows.push(Row::time("one changed line in init", builder.build(&[])?).below(Duration::from_secs(15)));
@@ -67,12 +73,12 @@ impl Builder<'_> {
         Ok(started.elapsed())
     }
 
-    /// The fastest of some builds, before each of which something is done.
-    fn fastest(&self, before: impl Fn(usize) -> Result<()>) -> Result<Duration> {
+    /// The fastest of some builds with these flags, before each of which something is done.
+    fn fastest(&self, flags: &[&str], before: impl Fn(usize) -> Result<()>) -> Result<Duration> {
         let mut fastest = Duration::MAX;
         for round in 0..ROUNDS {
             before(round)?;
-            fastest = fastest.min(self.build(&[])?);
+            fastest = fastest.min(self.build(flags)?);
         }
         Ok(fastest)
     }

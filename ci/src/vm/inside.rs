@@ -8,6 +8,7 @@ use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
 use osbuild::ship::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
+use osbuild_abi::writable::{From, WRITABLE};
 
 /// The recipe with the probe.
 pub const PROBE: &str = "probe";
@@ -38,9 +39,11 @@ const CLAIMS: &[Claim] = &[
     ("no shell and no script in the root", no_shell),
     ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
     ("what runs is what is locked", locked_versions),
+    ("the command line is the one that was signed", signed_command_line),
     ("inspect agrees with the running node", inspect_agrees),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
+    ("no device and no rights come from DATA, and programs only where the table says so", restricted_data),
 ];
 
 /// Boots the node with the probe once, and tries every claim on what it sees.
@@ -144,6 +147,11 @@ fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
     Ok(())
 }
 
+fn signed_command_line(seen: &Seen) -> std::result::Result<(), String> {
+    let signed = seen.inspection.uki.as_ref().map(|uki| uki.command_line.clone());
+    expect(seen.all("command-line").next().map(|words| words.join(" ")), signed)
+}
+
 fn inspect_agrees(seen: &Seen) -> std::result::Result<(), String> {
     let root = &seen.inspection.root;
     let mut names: Vec<&str> = root.binaries.iter().map(|binary| binary.name.as_str()).collect();
@@ -182,4 +190,18 @@ fn only_writable_disk(seen: &Seen) -> std::result::Result<(), String> {
     let data: Vec<&str> = seen.all("mount").filter(|fact| fact[1] == osbuild_abi::paths::DATA).map(|fact| fact[0]).collect();
     expect(data.len(), 1)?;
     expect(writable, data)
+}
+
+fn restricted_data(seen: &Seen) -> std::result::Result<(), String> {
+    let mounts: Vec<_> = seen.all("mount").filter(|fact| fact[0].starts_with("/dev/")).collect();
+    let row = |path: &str| WRITABLE.iter().find(|row| row.path == path);
+    let wrong = mounts.iter().filter(|fact| {
+        let has = |flag: &str| fact[3].split(',').any(|word| word == flag);
+        let may_execute = row(fact[1]).is_some_and(|row| row.exec);
+        !has("nodev") || !has("nosuid") || !(may_execute || has("noexec"))
+    });
+    expect(wrong.map(|fact| fact.join(" ")).collect(), Vec::<String>::new())?;
+    let on_data = WRITABLE.iter().filter(|row| !matches!(row.from, From::Memory(_)));
+    let missing = on_data.filter(|row| mounts.iter().all(|fact| fact[1] != row.path));
+    expect(missing.map(|row| row.path).collect(), Vec::<&str>::new())
 }

@@ -3,13 +3,11 @@
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Qemu};
-use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::run::{RunOptions, Until, run};
 use osbuild_abi::console::LOW_RAM;
 use std::fs::File;
-use std::path::Path;
 use std::time::Duration;
 
 /// A disk with nothing to boot is told from a node that is slow: at once, with the firmware's own words.
@@ -17,7 +15,12 @@ pub fn an_empty_disk_is_an_error_that_says_why(site: &Site) -> Result<Verdict> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let image = folder.path().join("empty.raw");
     File::create(&image).and_then(|file| file.set_len(64 << 20)).or_build(|| "cannot make an empty disk".to_owned())?;
-    let error = match run(site.report, &options(&image, folder.path(), &site.machine)) {
+    let options = RunOptions {
+        until: Until::Ready,
+        timeout: Some(Duration::from_secs(120)),
+        ..machine::options(site, image, "empty-disk")
+    };
+    let error = match run(site.report, &options) {
         Ok(_) => return Err(Error::build("an empty disk became a node")),
         Err(error) => error,
     };
@@ -62,27 +65,4 @@ pub fn what_a_machine_lacks_is_named(site: &Site) -> Result<Verdict> {
         return Err(firmware.failure("missing firmware is not explained"));
     }
     Ok(Verdict { passed: 2, ..Verdict::default() })
-}
-
-fn options(image: &Path, folder: &Path, cache: &Path) -> RunOptions {
-    RunOptions {
-        image: image.to_owned(),
-        architecture: Architecture::Amd64,
-        qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 256, cpus: 1 },
-        bus: Bus::VirtioBlk,
-        sector_size: 512,
-        firmware: None,
-        download: Download::Refused,
-        disk_size_mib: None,
-        keep: None,
-        record: None,
-        forwards: Vec::new(),
-        trust: None,
-        arguments: Vec::new(),
-        until: Until::Ready,
-        timeout: Some(Duration::from_secs(120)),
-        show_console: false,
-        log: folder.join("console.log"),
-        cache: cache.to_owned(),
-    }
 }

@@ -12,6 +12,9 @@ pub const GATE_HOLD: &str = "osbuild.gate-hold-s";
 /// Seconds since power-on after which a slot on trial that has not become a good one goes back to the other slot.
 pub const GATE_DEADLINE: &str = "osbuild.gate-deadline-s";
 
+/// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where the board has none.
+pub const WATCHDOG: &str = "osbuild.watchdog-s";
+
 /// Returns the value of `key` on `line`, the last one if it stands there more than once (as the kernel itself does).
 pub fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))

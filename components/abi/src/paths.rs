@@ -54,6 +54,8 @@ pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
 pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
+/// Where containerd keeps the blobs of images, each under the hexadecimal digits of its SHA-256.
+pub const CONTAINERD_BLOBS: &str = "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256";
 /// What `/etc/resolv.conf` in the root links to. `init` writes it, from the `net` socket.
 pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
 /// The time servers, one address a line, which the `time` pod reads. `init` writes it, by rename, from the `net` socket; its folder

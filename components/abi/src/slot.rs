@@ -23,6 +23,12 @@ pub const FIRST_TRIES: u8 = MOST;
 /// The tries of a slot with an update.
 pub const UPDATE_TRIES: u8 = 3;
 
+/// Name of the section with the security epoch of a UKI, in decimal digits.
+pub const EPOCH_SECTION: &str = ".epoch";
+/// Name of the UEFI variable with the least security epoch that the machine still starts. It persists, and is gone for the system that runs:
+/// slotboot alone reads and writes it. Its vendor is [`VENDOR`].
+pub const FLOOR_VARIABLE: &str = "OsbuildFloor";
+
 /// Name of the volatile UEFI variable in which slotboot says what it started.
 pub const VARIABLE: &str = "OsbuildSlot";
 /// Vendor of that variable: the identifier that belongs to the name `slotboot`, as the builder derives all its identifiers.

@@ -8,7 +8,7 @@ pub const COMPONENT: &str = "updater";
 /// Where updates come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings<'a> {
-    /// `http://…` or `https://…`: the TUF repository, with `metadata/` and `targets/` below it.
+    /// `http://…`, `https://…` or `file:///…`: the TUF repository, with `metadata/` and `targets/` below it.
     pub url: &'a str,
     /// The channel that the node follows.
     pub channel: &'a str,

@@ -42,6 +42,7 @@ mod sys;
 mod sysctl;
 mod trial;
 mod uptime;
+mod watchdog;
 mod whole_file;
 mod writable;
 

@@ -20,6 +20,7 @@ use crate::shutdown::End;
 use crate::slot::Running;
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
+use crate::watchdog::Watchdog;
 use crate::{doors, gate, trial};
 
 /// Everything that PID 1 knows.
@@ -52,6 +53,8 @@ pub struct Node {
     pub on_trial: bool,
     /// When the node goes back to the other slot, since boot, unless this one has become a good one before.
     pub deadline: Option<Duration>,
+    /// What resets the machine when this program stands still.
+    pub watchdog: Watchdog,
     /// Keeps the time of day on DATA.
     pub clock: Clock,
     /// How the node is to end, once somebody has asked for it.
@@ -77,6 +80,7 @@ impl Node {
             slot: None,
             on_trial: false,
             deadline: None,
+            watchdog: Watchdog::default(),
             clock: Clock::default(),
             end: None,
             signals: sys::signal_descriptor().explain("take over the signals")?,
@@ -99,8 +103,14 @@ impl Node {
         self.processes.iter_mut().find(|process| process.name == name)
     }
 
+    /// Whether the job of that name has done its work.
+    pub fn has_done(&self, name: &str) -> bool {
+        self.processes.iter().any(|process| process.name == name && process.state == State::Ended)
+    }
+
     /// Does what there is to do, and waits at most this long for something.
     pub fn turn(&mut self, at_most: Duration) {
+        self.watchdog.hold_off(uptime());
         self.wait(at_most);
         self.read_outputs();
         self.read_signals();
@@ -118,7 +128,7 @@ impl Node {
             State::Running { .. } | State::Ended => None,
         });
         let deadline = self.deadline.map(|deadline| deadline.saturating_sub(now));
-        let longest = due.chain(deadline).fold(at_most, Duration::min);
+        let longest = due.chain(deadline).chain(self.watchdog.patience(now)).fold(at_most, Duration::min);
         let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
         sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));

@@ -9,10 +9,10 @@ use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
     clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts,
-    secure_boot, slot, sysctl, trial, writable,
+    secure_boot, slot, sysctl, trial, watchdog, writable,
 };
 
-use Ends::{AtOnce, Later, When};
+use Ends::{AtOnce, Done, Later, When};
 use Failing::{Noted, Reboots};
 
 /// One phase of the boot.
@@ -33,7 +33,9 @@ pub enum Ends {
     AtOnce,
     /// When this holds. The next phase waits for it.
     When(fn(&Node) -> bool),
-    /// When the job that it started, which has the phase's name, has done its work. The next phase does not wait for it.
+    /// When the job that it started, which has the phase's name, has done its work. The next phase waits for it.
+    Done,
+    /// The same, and the next phase does not wait for it.
     Later,
 }
 
@@ -49,6 +51,7 @@ pub enum Failing {
 /// The boot. Whatever a phase needs, one above it has made.
 pub const BOOT: &[Phase] = &[
     phase("mounts", mounts::start, AtOnce, Reboots),
+    phase(watchdog::NAME, watchdog::start, AtOnce, Noted),
     phase("memory", memory::check, AtOnce, Noted),
     phase(secure_boot::NAME, secure_boot::look, AtOnce, Noted),
     phase("clock", clock::not_before_the_image, AtOnce, Noted),
@@ -64,13 +67,14 @@ pub const BOOT: &[Phase] = &[
     phase("logs", log_files::start, AtOnce, Noted),
     phase("hostname", hostname::set_first, AtOnce, Noted),
     phase("doors", doors::open, AtOnce, Noted),
+    phase("old-images", images::forget, AtOnce, Reboots),
     phase("containerd", containerd::start, When(containerd::answers), Reboots),
-    phase(images::NAME, images::start, Later, Noted),
+    phase(images::NAME, images::start, Done, Reboots),
     phase("kubelet", kubelet::start, AtOnce, Noted),
     phase(gate::NAME, gate::start, Later, Noted),
 ];
 
-/// How long the boot waits for a phase that ends [`When`] something holds.
+/// How long the boot waits for a phase that ends [`When`] something holds, or when its job is [`Done`].
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const fn phase(name: &'static str, start: fn(&mut Node) -> Outcome, ends: Ends, failing: Failing) -> Phase {
@@ -113,14 +117,21 @@ impl Boot {
             self.started = Some(uptime());
             (phase.start)(node)?;
         }
-        match phase.ends {
-            AtOnce => {}
+        let is_over = match phase.ends {
+            AtOnce => true,
+            // The end of a job is told when it ends.
             Later => return Ok(true),
-            When(holds) if holds(node) => {}
-            When(_) if self.started.is_some_and(|since| uptime() > since + PATIENCE) => {
-                return Err(Failure::new(format!("has not come up within {} s", PATIENCE.as_secs())));
-            }
-            When(_) => return Ok(false),
+            Done if node.has_done(phase.name) => return Ok(true),
+            Done => false,
+            When(holds) => holds(node),
+        };
+        if !is_over {
+            return match self.started {
+                Some(since) if uptime() > since + PATIENCE => {
+                    Err(Failure::new(format!("has not come up within {} s", PATIENCE.as_secs())))
+                }
+                _ => Ok(false),
+            };
         }
         tell_end(node, phase.name);
         Ok(true)
@@ -152,10 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn the_kubelet_waits_for_containerd_and_for_nothing_that_ends_later() {
+    fn the_kubelet_waits_for_containerd_and_for_the_images_of_this_boot() {
         let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
-        assert!(place("containerd") < place("kubelet"));
+        assert!(place("old-images") < place("containerd") && place("containerd") < place(images::NAME));
+        assert!(place(images::NAME) < place("kubelet"));
         assert!(matches!(BOOT[place("containerd")].ends, When(_)));
-        assert!(matches!(BOOT[place(images::NAME)].ends, Later));
+        // Without them the kubelet could run what somebody has put on the disk.
+        for name in ["old-images", images::NAME] {
+            assert!(matches!(BOOT[place(name)].ends, AtOnce | Done) && BOOT[place(name)].failing == Reboots);
+        }
     }
 }

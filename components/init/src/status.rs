@@ -19,6 +19,7 @@ pub fn lines(node: &Node) -> String {
         None => writeln!(text, "ready no"),
     };
     let _ = writeln!(text, "secure-boot {}", node.secure_boot.word());
+    let _ = writeln!(text, "watchdog {}", node.watchdog.word());
     match slot::status(node) {
         Ok(lines) => text.push_str(&lines),
         Err(failure) => drop(writeln!(text, "slot {failure}")),

@@ -100,6 +100,15 @@ pub fn resize_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -
     Ok(())
 }
 
+/// Sets after how many seconds an open watchdog resets the machine (`WDIOC_SETTIMEOUT` of `linux/watchdog.h`).
+pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<()> {
+    let request = libc::_IOWR::<c_int>(u32::from(b'W'), 6);
+    let mut seconds = c_int::try_from(seconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the kernel reads and writes one `int` behind the pointer, which lives until the call returns.
+    checked(unsafe { libc::ioctl(timer.as_fd().as_raw_fd(), request as _, &raw mut seconds) })?;
+    Ok(())
+}
+
 /// `BLKPG` is `_IO(0x12, 105)`.
 const BLKPG: u32 = 0x1269;
 /// From `linux/blkpg.h`.

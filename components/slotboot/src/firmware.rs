@@ -16,7 +16,7 @@ use uefi::{CStr16, CString16, Guid, Handle, cstr16, println};
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::memory::Pages;
-use crate::{WATCHDOG, say, watch};
+use crate::{WATCHDOG, floor, say, watch};
 
 /// The machine, with the times that are not this program's own.
 pub struct Firmware {
@@ -32,16 +32,6 @@ impl Firmware {
     pub fn new(disk: Disk, clock: Clock) -> Firmware {
         let verifies = is_one(cstr16!("SecureBoot")) && !is_one(cstr16!("SetupMode"));
         Firmware { disk, clock, hashing: Duration::ZERO, loading: Duration::ZERO, verifies }
-    }
-
-    /// Has the firmware load and, where it does that, verify a UKI. It finds no load options, and no file system beside it.
-    fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Handle, String> {
-        let path = self.disk.path_of(slot)?;
-        let before = self.clock.elapsed();
-        let source = LoadImageSource::FromBuffer { buffer: uki, file_path: Some(&path) };
-        let loaded = boot::load_image(boot::image_handle(), source);
-        self.loading += self.clock.elapsed() - before;
-        loaded.map_err(|error| format!("the firmware refuses it: {}", error.status()))
     }
 
     fn tell_time(&self) {
@@ -61,6 +51,7 @@ impl Source for Firmware {
 
 impl Machine for Firmware {
     type Memory = Pages;
+    type Image = Handle;
 
     fn memory(&mut self, size: usize) -> Option<Pages> {
         Pages::new(size)
@@ -89,12 +80,30 @@ impl Machine for Firmware {
         say(line);
     }
 
-    fn start(&mut self, slot: &Slot, header: &Header, memory: Pages, booted: &Booted) -> String {
-        // The firmware makes its own copy, and the kernel takes the room of this one as it is: to give it back before would only take time.
-        let image = match self.load(slot, &memory.as_ref()[..header.length as usize]) {
-            Ok(image) => image,
-            Err(why) => return why,
-        };
+    /// It finds no load options, and no file system beside it.
+    fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Handle, String> {
+        let path = self.disk.path_of(slot)?;
+        let before = self.clock.elapsed();
+        let source = LoadImageSource::FromBuffer { buffer: uki, file_path: Some(&path) };
+        let loaded = boot::load_image(boot::image_handle(), source);
+        self.loading += self.clock.elapsed() - before;
+        loaded.map_err(|error| format!("the firmware refuses it: {}", error.status()))
+    }
+
+    fn unload(&mut self, image: Handle) {
+        // What stays loaded takes memory, and nothing starts it.
+        let _ = boot::unload_image(image);
+    }
+
+    fn floor(&mut self) -> u32 {
+        floor::read()
+    }
+
+    fn raise_floor(&mut self, epoch: u32) -> Result<(), String> {
+        floor::write(epoch)
+    }
+
+    fn start(&mut self, slot: &Slot, header: &Header, image: Handle, booted: &Booted) -> String {
         if let Err(error) = tell(booted) {
             say(format_args!("the node will not know its slot: {error}"));
         }

@@ -10,6 +10,7 @@ extern crate alloc;
 mod clock;
 mod disk;
 mod firmware;
+mod floor;
 mod memory;
 
 use core::fmt::Display;

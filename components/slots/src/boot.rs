@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_formats::epoch;
 use osbuild_formats::gpt::{self, Geometry, Health, Label, Source, Write};
+use osbuild_formats::pe::Image;
 
 use crate::{Booted, Header, Mark, Slot, mark, slots};
 
@@ -16,6 +18,8 @@ use crate::{Booted, Header, Mark, Slot, mark, slots};
 pub trait Machine: Source {
     /// Memory that a UKI is read into.
     type Memory: AsRef<[u8]> + AsMut<[u8]>;
+    /// A UKI that the firmware has loaded.
+    type Image;
 
     /// So many bytes of memory, whatever is in them; none if the machine has not got that much.
     fn memory(&mut self, size: usize) -> Option<Self::Memory>;
@@ -35,8 +39,20 @@ pub trait Machine: Source {
     /// Shows a line to whoever watches.
     fn say(&mut self, line: &str);
 
-    /// Starts the UKI at the start of `memory`, and tells it `booted`. Comes back only when that did not work, with the reason.
-    fn start(&mut self, slot: &Slot, header: &Header, memory: Self::Memory, booted: &Booted) -> String;
+    /// Has the firmware load a UKI, and verify it where it does that. The reason if it refuses.
+    fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Self::Image, String>;
+
+    /// Gives up a UKI that was loaded and is not to be started.
+    fn unload(&mut self, image: Self::Image);
+
+    /// The least security epoch that is still started; 0 if nothing, or nothing that can be read, says so.
+    fn floor(&mut self) -> u32;
+
+    /// Makes this the least security epoch.
+    fn raise_floor(&mut self, epoch: u32) -> Result<(), String>;
+
+    /// Starts what was loaded, and tells it `booted`. Comes back only when that did not work, with the reason.
+    fn start(&mut self, slot: &Slot, header: &Header, image: Self::Image, booted: &Booted) -> String;
 }
 
 /// Why nothing was started.
@@ -85,10 +101,42 @@ fn repair(machine: &mut impl Machine, label: &Label) {
 
 /// Tries to start a slot, and comes back with the reason why that did not work.
 fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
-    match spend(machine, slot).and_then(|()| load(machine, slot)) {
-        Ok((header, memory)) => machine.start(slot, &header, memory, booted),
-        Err(why) => why,
+    let (header, memory) = match spend(machine, slot).and_then(|()| read_uki(machine, slot)) {
+        Ok(read) => read,
+        Err(why) => return why,
+    };
+    let uki = &memory.as_ref()[..header.length as usize];
+    let image = match machine.load(slot, uki) {
+        Ok(image) => image,
+        Err(why) => return why,
+    };
+    if let Err(why) = admit(machine, slot, uki) {
+        machine.unload(image);
+        return why;
     }
+    machine.start(slot, &header, image, booted)
+}
+
+/// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to the UKI's where the slot has been a good
+/// node already. Where the firmware verifies nothing the number is anybody's, and neither counts.
+fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), String> {
+    if !machine.verifies() {
+        return Ok(());
+    }
+    let image = Image::parse(uki).map_err(|error| error.to_string())?;
+    let epoch = epoch::of(&image).map_err(|error| error.to_string())?;
+    let floor = machine.floor();
+    if epoch < floor {
+        return Err(format!("its security epoch is {epoch}, and this machine starts none below {floor}"));
+    }
+    if slot.state.successful && epoch > floor {
+        let line = match machine.raise_floor(epoch) {
+            Ok(()) => format!("security epochs below {epoch} are not started any more"),
+            Err(why) => format!("security epochs below {epoch} cannot be refused from now on: {why}"),
+        };
+        machine.say(&line);
+    }
+    Ok(())
 }
 
 /// Spends a try, so that it is spent whatever comes of it.
@@ -110,7 +158,7 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.
-fn load<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
+fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
     let sector_size = machine.geometry().sector_size();
     let start = slot.first * sector_size;
     let mut bytes = vec![0; HEADER_SIZE as usize];

@@ -1,6 +1,9 @@
 //! The writer: an image with further sections.
 
 use super::checksum;
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
+
 use super::image::{SECTION_HEADER, SIZE_OF_IMAGE};
 use super::{Error, Image};
 use crate::le;

@@ -3,7 +3,8 @@
 use super::image::{CHECKSUM_SIZE, DIRECTORY_SIZE};
 use super::{Error, Image, checksum};
 use crate::le;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// What the table and each of its entries begin and end on.
 const ALIGNMENT: usize = 8;

@@ -1,6 +1,7 @@
 //! What can be wrong with a PE image.
 
-use std::fmt;
+use alloc::string::String;
+use core::fmt;
 
 /// Why an image was not read or not extended.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,4 +54,4 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}

@@ -2,7 +2,9 @@
 
 use super::Error;
 use crate::le;
-use std::ops::Range;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Offsets within the optional header.
 pub(super) const SECTION_ALIGNMENT: usize = 32;

@@ -126,7 +126,8 @@ impl<'p> Resolver<'p> {
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
-        let updates = self.updates(name, &recipe);
+        let security_epoch = self.security_epoch(&recipe);
+        let updates = self.updates(name, &recipe, security_epoch);
         let files = self.files(&recipe, updates.as_ref());
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
@@ -142,6 +143,7 @@ impl<'p> Resolver<'p> {
             version,
             architecture,
             board,
+            security_epoch,
             kernel,
             boot,
             binaries,
@@ -169,6 +171,13 @@ impl<'p> Resolver<'p> {
             self.note("version", &node.spot);
         }
         recipe.text_of("version").map_or_else(|| kubernetes.kubelet.to_string(), str::to_owned)
+    }
+
+    fn security_epoch(&mut self, recipe: &Node) -> u32 {
+        let Some(epoch) = recipe.get("security-epoch") else { return 1 };
+        self.note("security-epoch", &epoch.spot);
+        // What is no such number was a problem when the recipe was read.
+        epoch.integer().and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(1)
     }
 
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {
@@ -199,6 +208,7 @@ impl<'p> Resolver<'p> {
             min_ram_mib: number("min-ram-mib")?,
             gate_hold_s: number("gate-hold-s")?,
             gate_deadline_s: number("gate-deadline-s")?,
+            watchdog_s: number("watchdog-s")?,
             qemu: node.get("qemu").and_then(qemu),
         };
         for (key, entry) in node.table()? {

@@ -170,13 +170,24 @@ impl<'a> Package<'a> {
     fn environment(&self) -> BTreeMap<String, String> {
         let target = self.target;
         let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
-        BTreeMap::from([
+        let mut environment = BTreeMap::from([
             ("TARGET".into(), target.into()),
             ("PACKAGE".into(), self.name.into()),
             ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
             (linker, "rust-lld".into()),
-        ])
+        ]);
+        // Crates with C in them look for a compiler that is named after musl, which Debian does not have. What they compile keeps to what musl
+        // and the C library of the sandbox's headers agree on.
+        if self.closure.has("cc") {
+            environment.insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());
+        }
+        environment
     }
+}
+
+/// The compiler of the sandbox, which runs on amd64, for C that is linked into a program for `target`.
+fn c_compiler(target: &str) -> &'static str {
+    if target.starts_with("aarch64-") { "aarch64-linux-gnu-gcc" } else { "gcc" }
 }
 
 fn strings(value: &Value) -> impl Iterator<Item = &str> {

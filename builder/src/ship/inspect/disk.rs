@@ -70,10 +70,14 @@ pub(super) struct Found {
     pub disk: Disk,
     /// What the firmware starts.
     pub boot: Vec<u8>,
+    /// The paths of all files of the EFI system partition.
+    pub esp: Vec<String>,
     /// The name of the slot with the UKI.
     pub slot: String,
     /// The UKI.
     pub uki: Vec<u8>,
+    /// The UKIs of the other slots that can be booted, with their names.
+    pub others: Vec<(String, Vec<u8>)>,
 }
 
 /// The sector size of a disk with a partition table; none for a file that is no disk.
@@ -93,23 +97,25 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
     let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
     let esp = esp.ok_or_else(|| Error::build("the disk has no EFI system partition"))?;
-    let program = boot_file(file, esp, size)?;
-    let (mut slots, mut whole, mut damaged) = (Vec::new(), None, None);
+    let files = esp_files(file, esp, size)?;
+    let esp = files.iter().map(|file| file.path.clone()).collect();
+    let program = boot_file(files)?;
+    let (mut slots, mut whole, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     for slot in osbuild_slots::slots(table) {
         let (found, uki) = Slot::read(file, &slot, sector_size);
         let place = if found.fault.is_none() { &mut whole } else { &mut damaged };
-        if let Some(uki) = uki.filter(|_| found.is_bootable() && place.is_none()) {
-            *place = Some((found.name.clone(), uki));
-        }
+        place.extend(uki.filter(|_| found.is_bootable()).map(|uki| (found.name.clone(), uki)));
         slots.push(found);
     }
     let nothing = || slots.iter().fold(Error::build("no slot of the disk can be booted"), |error, slot| error.cause(slot));
-    let (slot, uki) = whole.or(damaged).ok_or_else(nothing)?;
+    let mut ukis = whole.into_iter().chain(damaged);
+    let (slot, uki) = ukis.next().ok_or_else(nothing)?;
+    let others = ukis.collect();
     let digest = Digest::of(&program.bytes);
     let boot = Boot { path: program.path, size: digest.size(), sha256: digest.hex(), signatures: Vec::new() };
     let (table_is_sound, disk_guid) = (label.health() == Health::Sound, table.disk_guid.to_string());
     let disk = Disk { sector_size, disk_guid, table_is_sound, partitions, boot, slots };
-    Ok(Found { disk, boot: program.bytes, slot, uki })
+    Ok(Found { disk, boot: program.bytes, esp, slot, uki, others })
 }
 
 fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
@@ -128,14 +134,17 @@ fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partit
     }
 }
 
-/// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
-fn boot_file(file: &File, esp: &Partition, disk_size: u64) -> Result<fat::File<Vec<u8>>> {
+fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::File<Vec<u8>>>> {
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
         return Err(Error::build("the EFI system partition ends behind the disk"));
     }
     let mut bytes = vec![0; esp.size as usize];
     file.read_exact_at(&mut bytes, esp.start).or_build(|| "cannot read the EFI system partition".to_owned())?;
-    let files = fat::read(&bytes).or_build(|| "the EFI system partition is damaged".to_owned())?;
+    fat::read(&bytes).or_build(|| "the EFI system partition is damaged".to_owned())
+}
+
+/// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
+fn boot_file(files: Vec<fat::File<Vec<u8>>>) -> Result<fat::File<Vec<u8>>> {
     let boot = files.into_iter().find(|file| {
         let path = file.path.trim_start_matches('/').to_ascii_uppercase();
         path.starts_with("EFI/BOOT/BOOT") && path.ends_with(".EFI")

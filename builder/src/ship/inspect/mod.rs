@@ -64,10 +64,14 @@ pub(super) struct Opened {
     pub disk: Option<Disk>,
     /// What the firmware starts, of a disk.
     pub boot: Option<Vec<u8>>,
+    /// The paths of all files of its EFI system partition.
+    pub esp: Vec<String>,
     /// The slot with the UKI, of a disk.
     pub slot: Option<String>,
     /// The UKI, or an initramfs that came without one.
     pub bytes: Vec<u8>,
+    /// The UKIs of its other slots that can be booted, with their names.
+    pub others: Vec<(String, Vec<u8>)>,
 }
 
 /// Looks into the file. What it is shows in its first bytes.
@@ -92,8 +96,9 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
     // A block device has no length but this.
     let size = file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
     if let Some(sector_size) = disk::sector_size(&mut file) {
-        let disk::Found { disk, boot, slot, uki } = disk::read(&mut file, size, sector_size)?;
-        return Ok(Opened { kind: Kind::Image, size, disk: Some(disk), boot: Some(boot), slot: Some(slot), bytes: uki });
+        let disk::Found { disk, boot, esp, slot, uki, others } = disk::read(&mut file, size, sector_size)?;
+        let (disk, boot, slot) = (Some(disk), Some(boot), Some(slot));
+        return Ok(Opened { kind: Kind::Image, size, disk, boot, esp, slot, bytes: uki, others });
     }
     let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
     let kind = match bytes.get(..4) {
@@ -101,10 +106,25 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Kind::Initramfs,
         _ => return Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
     };
-    Ok(Opened { kind, size, disk: None, boot: None, slot: None, bytes })
+    Ok(Opened { kind, size, disk: None, boot: None, esp: Vec::new(), slot: None, bytes, others: Vec::new() })
 }
 
 impl Opened {
+    /// Splits off the UKIs of the other slots, each as if it had come in a file of its own.
+    pub fn take_others(&mut self) -> Vec<(String, Opened)> {
+        let uki = |bytes: Vec<u8>| Opened {
+            kind: Kind::Uki,
+            size: bytes.len() as u64,
+            disk: None,
+            boot: None,
+            esp: Vec::new(),
+            slot: None,
+            bytes,
+            others: Vec::new(),
+        };
+        std::mem::take(&mut self.others).into_iter().map(|(name, bytes)| (name, uki(bytes))).collect()
+    }
+
     /// Reads all of it.
     pub fn inspect(mut self) -> Result<Inspection> {
         if let (Some(disk), Some(boot)) = (&mut self.disk, &self.boot) {

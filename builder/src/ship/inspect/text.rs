@@ -71,6 +71,7 @@ fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
     for section in &uki.sections {
         writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
     }
+    writeln!(f, "  security epoch: {}", uki.security_epoch)?;
     writeln!(f, "  command line: {}", uki.command_line)?;
     show_signatures(f, &uki.signatures)
 }

@@ -19,6 +19,8 @@ pub struct Uki {
     pub size: u64,
     /// The kernel's release, as `uname -r` says it.
     pub uname: String,
+    /// The security epoch; 0 for a UKI that says nothing of it.
+    pub security_epoch: u32,
     /// The kernel's command line.
     pub command_line: String,
     /// The options that the kernel was configured with and that are on, if it can be asked for them.
@@ -55,6 +57,7 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
         slot,
         size: bytes.len() as u64,
         uname: plain(parts.uname),
+        security_epoch: parts.security_epoch,
         command_line: plain(parts.command_line),
         kernel_options: kernel::options(parts.kernel),
         signatures: signatures(bytes)?,

@@ -51,6 +51,10 @@ impl Hardware {
         // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
         option("device", "virtio-rng-pci".to_owned());
+        if self.watchdog {
+            option("device", "i6300esb".to_owned());
+            option("action", "watchdog=reset".to_owned());
+        }
         option("chardev", "stdio,id=console,mux=on,signal=on".to_owned());
         option("serial", "chardev:console".to_owned());
         option("mon", "chardev=console,mode=readline".to_owned());
@@ -107,6 +111,7 @@ mod tests {
             bus: Bus::VirtioBlk,
             sector_size: 512,
             forwards: vec![],
+            watchdog: false,
             arguments: vec![],
             reboot: Reboot::Allow,
         }
@@ -140,6 +145,12 @@ mod tests {
     fn the_hosts_processor_is_used_only_where_it_works() {
         assert!(line(&hardware()).contains("-accel tcg,thread=multi -cpu max"));
         assert!(line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() }).contains("-accel kvm -cpu host"));
+    }
+
+    #[test]
+    fn a_watchdog_resets_the_machine() {
+        assert!(line(&Hardware { watchdog: true, ..hardware() }).contains("-device i6300esb -action watchdog=reset "));
+        assert!(!line(&hardware()).contains("i6300esb"));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Hardware {
     pub sector_size: u32,
     /// Ports of the host's loopback that lead to ports of the node.
     pub forwards: Vec<Forward>,
+    /// Whether it has a hardware watchdog, which resets it.
+    pub watchdog: bool,
     /// More arguments of QEMU.
     pub arguments: Vec<String>,
     /// What to do when the node reboots.

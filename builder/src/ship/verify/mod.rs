@@ -1,12 +1,14 @@
 //! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from its bytes and the certificates alone.
 
+mod contents;
+mod disk;
 mod rebuilt;
 mod release;
 
 pub use rebuilt::Rebuilt;
 pub use release::Reader;
 
-use super::inspect::{Kind, Opened, Slot, open};
+use super::inspect::{Kind, Opened, open};
 use crate::error::{Context, Error, Problem, Result};
 use crate::plan::Date;
 use osbuild_signatures::certificate::Certificate;
@@ -53,7 +55,6 @@ pub struct Check {
 }
 
 /// The names of the checks of one thing that is signed.
-#[derive(Clone, Copy)]
 struct Names {
     signature: &'static str,
     dates: &'static str,
@@ -64,34 +65,36 @@ struct Names {
 const BOOT: Names = Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
 /// Those of the UKI or the initramfs, with all that is in it.
 const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
+/// Those of the UKI that is booted when the first one is not.
+const OTHER: Names = Names { signature: "other signature", dates: "other dates", revocation: "other revocation" };
 
 /// Looks at a file, and compares it with what was built again if that is there.
 ///
 /// # Errors
 /// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see [`Verification::verdict`].
 pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
-    let opened = open(path)?;
+    let mut opened = open(path)?;
     let kind = opened.kind;
+    let others = opened.take_others();
     let mut checks = Vec::new();
     if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
-        checks.extend([table(disk.table_is_sound), slots(&disk.slots)]);
-        checks.extend(judge.signature(BOOT, authenticode::verify(boot, &judge.db)));
-        checks.push(revoked(BOOT, boot, &judge.dbx));
+        checks.extend([disk::table(disk), disk::esp(&opened.esp, &disk.boot.path), disk::slots(&disk.slots)]);
+        checks.extend(judge.program(BOOT, boot));
     }
-    checks.extend(judge.signature(CONTENTS, signer(path, &opened, &judge.db)?));
-    if kind != Kind::Initramfs {
-        checks.push(revoked(CONTENTS, &opened.bytes, &judge.dbx));
+    if kind == Kind::Initramfs {
+        checks.extend(judge.signature(CONTENTS, detached_signer(path, &opened, &judge.db)?));
+    } else {
+        checks.extend(judge.program(CONTENTS, &opened.bytes));
     }
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
     }
-    checks.push(match opened.inspect() {
-        Ok(found) => {
-            let (binaries, pods, lock) = (found.root.binaries.len(), found.root.pods.len(), &found.root.lock);
-            Check::holds("contents", format!("{binaries} files in /bin and {pods} pods, as listed; lock sha256:{lock}"))
-        }
-        Err(error) => Check::fails("contents", error.problems[0].message.clone()),
-    });
+    checks.extend(contents::contents(opened.inspect()));
+    for (name, other) in others {
+        let mut found = judge.program(OTHER, &other.bytes);
+        found.extend(contents::contents(other.inspect()));
+        checks.extend(found.into_iter().map(|check| Check { found: format!("{name}: {}", check.found), ..check }));
+    }
     Ok(Verification { file: path.to_owned(), kind: Some(kind), checks })
 }
 
@@ -103,15 +106,12 @@ pub fn verify_release(folder: &Path, reader: &Reader, judge: &Judge) -> Result<V
     Ok(Verification { file: folder.to_owned(), kind: None, checks: release::checks(folder, reader, judge)? })
 }
 
-/// Whose signature it has, of those who are trusted: inside the UKI, or beside the initramfs.
-fn signer<'a>(
+/// Who signed an initramfs, of those who are trusted: the signature stands beside it.
+fn detached_signer<'a>(
     path: &Path,
     opened: &Opened,
     trusted: &'a [Certificate],
 ) -> Result<std::result::Result<&'a Certificate, osbuild_signatures::Error>> {
-    if opened.kind != Kind::Initramfs {
-        return Ok(authenticode::verify(&opened.bytes, trusted));
-    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(".sig");
     match std::fs::read(&beside) {
@@ -121,22 +121,15 @@ fn signer<'a>(
     }
 }
 
-fn table(is_sound: bool) -> Check {
-    match is_sound {
-        true => Check::holds("partition table", "both copies are good and say the same".to_owned()),
-        false => Check::fails("partition table", "the copies differ, or one is damaged".to_owned()),
-    }
-}
-
-/// What is booted must be what its header speaks of: without Secure Boot nothing else looks.
-fn slots(slots: &[Slot]) -> Check {
-    match slots.iter().find(|slot| slot.is_bootable() && slot.fault.is_some()) {
-        Some(slot) => Check::fails("slots", slot.to_string()),
-        None => Check::holds("slots", "each that is booted holds what its header speaks of".to_owned()),
-    }
-}
-
 impl Judge {
+    /// Judges a program that firmware starts.
+    fn program(&self, names: Names, bytes: &[u8]) -> Vec<Check> {
+        let revocation = revoked(&names, bytes, &self.dbx);
+        let mut checks = self.signature(names, authenticode::verify(bytes, &self.db));
+        checks.push(revocation);
+        checks
+    }
+
     /// Judges who signed something.
     fn signature(&self, names: Names, by: std::result::Result<&Certificate, osbuild_signatures::Error>) -> Vec<Check> {
         let certificate = match by {
@@ -158,7 +151,7 @@ fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
 }
 
 /// Firmware refuses an image if its digest or any of its signers is revoked.
-fn revoked(names: Names, program: &[u8], dbx: &[Listed]) -> Check {
+fn revoked(names: &Names, program: &[u8], dbx: &[Listed]) -> Check {
     let is = |listed: &&Listed| match listed {
         Listed::Image(digest) => authenticode::digest(program).is_ok_and(|found| found == *digest),
         Listed::Certificate(certificate) => {

@@ -3,7 +3,8 @@
 use super::Check;
 use crate::error::Result;
 use crate::produce::disk::OnDisk;
-use crate::ship::inspect::{Disk, Kind, Opened, open};
+use crate::report::bytes;
+use crate::ship::inspect::{Disk, Kind, Opened, Partition, open};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::pe::{self, Image};
 use std::fs::File;
@@ -57,13 +58,41 @@ impl Rebuilt {
         }
     }
 
+    /// Compares a disk that a node has made its own: with identifiers and a size of its own, its slots' state, and what it has written to DATA.
+    fn set_aside(&self, disk: &Disk, other: &Disk) -> Check {
+        let recipe = &self.recipe;
+        if disk.sector_size != other.sector_size || !disk.partitions.iter().map(place).eq(other.partitions.iter().map(place)) {
+            return Check::fails("disk", format!("it is not what `{recipe}` gives: it has other partitions, or at other places"));
+        }
+        let mut aside = vec![format!("the GUID of the disk, {}", disk.disk_guid)];
+        for (own, given) in disk.partitions.iter().zip(&other.partitions) {
+            let name = &own.name;
+            if own.guid != given.guid {
+                aside.push(format!("the GUID of {name}"));
+            }
+            if own.attributes != given.attributes {
+                aside.push(format!("the state of {name}"));
+            }
+            if own.size != given.size && own.purpose == "data" {
+                aside.push(format!("the size of {name}, {}", bytes(own.size)));
+            } else if own.size != given.size {
+                return Check::fails("disk", format!("it is not what `{recipe}` gives: {name} has another size"));
+            }
+        }
+        aside.push("what is in DATA and in no slot that is booted".to_owned());
+        Check::holds(
+            "disk",
+            format!("the partitions are those that `{recipe}` gives; set aside, as a node has its own: {}", aside.join(", ")),
+        )
+    }
+
     /// All of a disk but its EFI system partition and the UKI in its slot, of which what firmware verifies was compared already.
     fn compare_disk(&self, path: &Path, opened: &Opened, disk: &Disk, other: &Opened) -> Result<Check> {
         let recipe = &self.recipe;
-        let Some(other) = other.disk.as_ref().filter(|other| other.disk_guid == disk.disk_guid) else {
-            let aside = "set aside: the disk has identifiers of its own, so table and DATA belong to its node";
-            return Ok(Check::holds("disk", aside.to_owned()));
-        };
+        let Some(other) = &other.disk else { return Ok(Check::fails("disk", format!("`{recipe}` gives no disk"))) };
+        if other.disk_guid != disk.disk_guid {
+            return Ok(self.set_aside(disk, other));
+        }
         let name = opened.slot.as_deref().unwrap_or_default();
         let version = |disk: &Disk| disk.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.version.clone());
         if version(disk) != version(other) {
@@ -81,6 +110,11 @@ impl Rebuilt {
         }
         Ok(Check::holds("disk", format!("table, slots and DATA are what `{recipe}` gives, byte for byte")))
     }
+}
+
+/// A partition as the builder writes it, which no node changes.
+fn place(partition: &Partition) -> (u32, &str, &str, u64) {
+    (partition.number, &partition.name, &partition.purpose, partition.start)
 }
 
 /// A disk without its EFI system partition and without a UKI of `length` bytes in the slot `name`, whose header has the UKI's digest.

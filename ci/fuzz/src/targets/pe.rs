@@ -35,7 +35,14 @@ fn appended(input: &[u8], image: &Image) {
 
 /// A UKI with this stub and kernel reads back as it was made.
 fn built(input: &[u8]) {
-    let parts = Parts { os_release: "ID=a\n", command_line: "quiet", uname: "6.12", initramfs: b"0707", kernel: input };
+    let parts = Parts {
+        os_release: "ID=a\n",
+        command_line: "quiet",
+        uname: "6.12",
+        security_epoch: 7,
+        initramfs: b"0707",
+        kernel: input,
+    };
     let Ok(bytes) = uki::build(input, &parts) else { return };
     let read = uki::read(&bytes).expect("what was written is read");
     let padded = read.kernel.strip_prefix(input).expect("the kernel is in it");
@@ -69,7 +76,8 @@ pub fn image() -> Vec<u8> {
 /// A UKI with an initramfs.
 pub fn uki_with(initramfs: &[u8]) -> Vec<u8> {
     let (stub, kernel) = (image(), image());
-    let parts = Parts { os_release: "ID=a\n", command_line: "quiet", uname: "6.12", initramfs, kernel: &kernel };
+    let parts =
+        Parts { os_release: "ID=a\n", command_line: "quiet", uname: "6.12", security_epoch: 7, initramfs, kernel: &kernel };
     uki::build(&stub, &parts).expect("the image can be a stub and a kernel")
 }
 

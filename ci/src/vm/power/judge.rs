@@ -173,6 +173,7 @@ impl Source for Bench<'_, '_> {
 
 impl Machine for Bench<'_, '_> {
     type Memory = Vec<u8>;
+    type Image = ();
 
     fn memory(&mut self, size: usize) -> Option<Vec<u8>> {
         Some(vec![0; size])
@@ -200,7 +201,21 @@ impl Machine for Bench<'_, '_> {
 
     fn say(&mut self, _: &str) {}
 
-    fn start(&mut self, slot: &Slot, _: &Header, _: Vec<u8>, _: &Booted) -> String {
+    fn load(&mut self, _: &Slot, _: &[u8]) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn unload(&mut self, (): ()) {}
+
+    fn floor(&mut self) -> u32 {
+        0
+    }
+
+    fn raise_floor(&mut self, _: u32) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
+    fn start(&mut self, slot: &Slot, _: &Header, (): (), _: &Booted) -> String {
         self.started.get_or_insert(slot.name);
         "it was started".to_owned()
     }

@@ -3,13 +3,13 @@
 use super::SYNCED;
 use crate::site::Site;
 use crate::vm::inside::PROBE;
+use crate::vm::machine;
 use crate::vm::node::free_port;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Qemu};
 use osbuild::produce::digest::Digest;
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::machine::{Bus, Download, Forward};
-use osbuild::ship::run::{RunOptions, Until, start};
+use osbuild::ship::machine::Forward;
+use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Where the probe takes the number of files to write.
-const PORT: u16 = 7072;
+const PORT: u16 = 7073;
 
 /// Size of the disk in bytes: more than the image's, so that DATA grows.
 const SIZE: u64 = 1 << 30;
@@ -111,24 +111,9 @@ impl<'a> Session<'a> {
 
     fn options(&self, image: &Path, log: &str) -> Result<RunOptions> {
         Ok(RunOptions {
-            image: image.to_owned(),
-            architecture: Architecture::Amd64,
-            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
-            bus: Bus::VirtioBlk,
-            sector_size: 512,
-            firmware: None,
-            download: Download::Refused,
-            disk_size_mib: None,
-            keep: None,
-            record: None,
-            forwards: Vec::new(),
-            arguments: Vec::new(),
             trust: Some(Keys::named(&self.site.project(), DEV)?.trust()?),
-            until: Until::PowerOff,
             timeout: Some(PATIENCE),
-            show_console: false,
-            log: self.site.log(log),
-            cache: self.site.machine.clone(),
+            ..machine::options(self.site, image.to_owned(), log)
         })
     }
 

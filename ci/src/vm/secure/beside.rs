@@ -2,10 +2,10 @@
 //! gives. Each has a word of its own, by which a UKI that tells shows whether it came through.
 
 use super::lab::{Lab, PATIENCE, signed};
-use super::teller::{self, COMMAND_LINE, END, EXTRA, SMBIOS, STUB};
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::teller::{self, COMMAND_LINE, END, EXTRA, SMBIOS, STUB};
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;

@@ -3,12 +3,12 @@
 use super::disk;
 use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Date, Qemu};
+use osbuild::plan::{Date, Qemu};
 use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
-use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
 use osbuild_formats::fat::File;
@@ -25,7 +25,7 @@ pub const PATIENCE: Duration = Duration::from_secs(240);
 const KERNEL: &str = "UEFI Secure Boot is enabled";
 
 /// What `osbuild run` makes of a refusal.
-const REFUSED: &str = "Secure Boot: the image has no signature that the firmware trusts";
+pub const NOT_TRUSTED: &str = "Secure Boot: the image has no signature that the firmware trusts";
 
 /// The headers and the table of signatures, as parts in which a bit is flipped.
 const HEADERS: &str = "headers";
@@ -119,24 +119,13 @@ impl<'a> Lab<'a> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
         let options = RunOptions {
-            image,
-            architecture: Architecture::Amd64,
             qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1 },
-            bus: Bus::VirtioBlk,
-            sector_size: disk::SECTOR_SIZE,
-            firmware: None,
-            download: Download::Refused,
-            disk_size_mib: None,
-            keep: None,
-            record: None,
-            forwards: Vec::new(),
             trust,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
             timeout: Some(PATIENCE),
-            show_console: false,
             log: self.log(name),
-            cache: self.site.machine.clone(),
+            ..machine::options(self.site, image, name)
         };
         start(self.site.report, &options)
     }
@@ -159,7 +148,7 @@ impl<'a> Lab<'a> {
             Err(error) => error,
         };
         let said = self.said(name)?;
-        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == REFUSED)) {
+        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED)) {
             (true, false) => Ok(Outcome::Started),
             (false, true) => Ok(Outcome::Refused),
             _ => Err(error),

@@ -5,7 +5,6 @@ mod attempts;
 mod beside;
 mod disk;
 mod lab;
-mod teller;
 
 pub use beside::nothing_beside_the_uki_is_read;
 
@@ -14,6 +13,8 @@ use crate::image::RECIPE;
 use crate::site::Site;
 use attempts::{Attempt, Named, REFUSED, REFUSED_OF_TWO, STARTED, STARTED_OF_TWO};
 use lab::{Lab, Outcome};
+
+pub use lab::NOT_TRUSTED;
 use osbuild::error::{Error, Problem, Result};
 
 /// The part of a UKI in which `cargo ci` flips a bit. `cargo ci full` does so in all.

@@ -1,26 +1,22 @@
 //! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt` where its table is meant to stay sound.
 
-use crate::image::RECIPE;
+use super::change::Change;
 use crate::site::Site;
+use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Qemu};
-use osbuild::produce::digest::Digest;
-use osbuild::produce::sign::{EfiProgram, Signed};
-use osbuild::ship::keys::{DEV, Keys, Role};
-use osbuild::ship::machine::{Bus, Download};
+use osbuild::plan::Architecture;
+use osbuild::produce::image::removable_path;
+use osbuild::ship::keys::{Keys, Trust};
+use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
-use osbuild::ship::run::{RunOptions, Until, start};
+use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::slot::HEADER_SIZE;
-use osbuild_formats::uki::{self, Parts};
-use osbuild_slots::{Header, State};
+use osbuild_slots::State;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
-
-/// The stub of the UKIs that are made here.
-const STUB: &str = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
 
 /// A slot, by the number of its partition.
 #[derive(Clone, Copy)]
@@ -31,70 +27,80 @@ pub const A: Slot = Slot("2");
 /// The other one.
 pub const B: Slot = Slot("3");
 
-/// The disk of all claims.
+/// A disk that is a copy of what a build left.
 pub struct Disk<'a> {
     site: &'a Site<'a>,
+    /// Where the build left it.
+    out: PathBuf,
+    /// The keys that signed it.
+    keys: Keys,
+    /// The name of the console's log.
+    log: &'static str,
     folder: TempDir,
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image is.
-    pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        Ok(Disk { site, folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())? })
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The console goes to the log `log`.
+    pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
+        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        Ok(Disk { site, out, keys, log, folder })
     }
 
-    fn path(&self) -> PathBuf {
+    /// The file.
+    pub fn path(&self) -> PathBuf {
         self.folder.path().join("disk.raw")
     }
 
     /// What the build left.
-    fn out(&self, name: &str) -> PathBuf {
-        self.site.project().join("out").join(RECIPE).join(name)
+    pub fn out(&self, name: &str) -> PathBuf {
+        self.out.join(name)
     }
 
     /// The keys that signed the image.
-    fn keys(&self) -> Result<Keys> {
-        Keys::named(&self.site.project(), DEV)
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
     pub fn boot(&self) -> Result<Node<'_>> {
-        let qemu = Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 };
+        self.boot_trusting(self.keys.trust()?)
+    }
+
+    /// The same on firmware that trusts somebody else.
+    pub fn boot_trusting(&self, trust: Trust) -> Result<Node<'_>> {
+        self.power_on(trust, Vec::new())
+    }
+
+    /// The same with a port that leads to the node.
+    pub fn boot_forwarding(&self, forward: Forward) -> Result<Node<'_>> {
+        self.power_on(self.keys.trust()?, vec![forward])
+    }
+
+    fn power_on(&self, trust: Trust, forwards: Vec<Forward>) -> Result<Node<'_>> {
         let options = RunOptions {
-            image: self.out("image.raw"),
-            architecture: Architecture::Amd64,
-            qemu,
-            bus: Bus::VirtioBlk,
-            sector_size: 512,
-            firmware: None,
-            download: Download::Refused,
-            disk_size_mib: None,
             keep: Some(self.path()),
-            record: None,
-            forwards: Vec::new(),
-            trust: Some(self.keys()?.trust()?),
-            arguments: Vec::new(),
-            until: Until::PowerOff,
-            timeout: None,
-            show_console: false,
-            log: self.site.log("slots"),
-            cache: self.site.machine.clone(),
+            forwards,
+            trust: Some(trust),
+            watchdog: true,
+            ..machine::options(self.site, self.out("image.raw"), self.log)
         };
         start(self.site.report, &options)
     }
 
-    /// Fills a slot with the UKI of the image, whose command line gets more words, signed again.
-    pub fn fill(&self, slot: Slot, words: &str) -> Result<()> {
-        let cannot = || "cannot make a UKI".to_owned();
-        let (stub, built) = (fs::read(STUB).or_build(cannot)?, fs::read(self.out("node.efi")).or_build(cannot)?);
-        let parts = uki::read(&built).or_build(cannot)?;
-        let line = format!("{} {words}", parts.command_line);
-        let made = uki::build(&stub, &Parts { command_line: line.trim_end(), ..parts }).or_build(cannot)?;
-        let made = Signed::by(&self.keys()?.signer(Role::Db)?, EfiProgram(made))?.into_inner().0;
-        let header = Header { length: made.len() as u64, sha256: *Digest::of(&made).hash(), version: "0.0.1".to_owned() };
+    /// Fills a slot with the UKI of the image, changed and signed again.
+    pub fn fill(&self, slot: Slot, change: &Change) -> Result<()> {
+        let (header, uki) = change.make(self.site, &self.keys)?;
         let start = self.start(slot)?;
-        self.write(start, &header.encode().or_build(cannot)?)?;
-        self.write(start + HEADER_SIZE, &made)
+        self.write(start, &header)?;
+        self.write(start + HEADER_SIZE, &uki)
+    }
+
+    /// Puts another program into slotboot's place.
+    pub fn replace_slotboot(&self, program: &[u8]) -> Result<()> {
+        let file = self.folder.path().join("program.efi");
+        fs::write(&file, program).or_build(|| format!("cannot write `{}`", file.display()))?;
+        let (disk, to) = (format!("{}@@1M", self.path().display()), format!("::/{}", removable_path(Architecture::Amd64)));
+        self.tool(Command::new("mcopy").args(["-o", "-i", &disk]).arg(&file).arg(to)).map(drop)
     }
 
     /// Has `cgpt` set the state of a slot.

@@ -1,4 +1,4 @@
-//! The part of containerd's gRPC API that loads images: content, images and leases.
+//! The part of containerd's gRPC API that loads images: content, images, snapshots and leases.
 //!
 //! The messages have only the fields that are used here; names and numbers are those of containerd's `api/services/*/v1/*.proto`.
 
@@ -61,6 +61,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Lists the snapshots of a snapshotter.
+    pub async fn list_snapshots(&mut self, message: ListSnapshots) -> Result<Vec<Snapshot>, Status> {
+        self.ready().await?;
+        let request = self.request(message);
+        let codec = ProstCodec::<ListSnapshots, ListSnapshotsAnswer>::default();
+        let path = PathAndQuery::from_static("/containerd.services.snapshots.v1.Snapshots/List");
+        let mut answers = self.grpc.server_streaming(request, path, codec).await?.into_inner();
+        let mut snapshots = Vec::new();
+        while let Some(answer) = answers.message().await? {
+            snapshots.extend(answer.snapshots);
+        }
+        Ok(snapshots)
+    }
+
     async fn ready(&mut self) -> Result<(), Status> {
         self.grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))
     }
@@ -120,6 +134,52 @@ pub enum WriteAction {
 /// `containerd.services.content.v1.WriteContentResponse`, of which only the coming matters.
 #[derive(Clone, PartialEq, Message)]
 pub struct WriteContentAnswer {}
+
+/// `containerd.services.content.v1.DeleteContentRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct DeleteContent {
+    /// The blob's digest.
+    #[prost(string, tag = "1")]
+    pub digest: String,
+}
+
+/// `containerd.services.snapshots.v1.ListSnapshotsRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListSnapshots {
+    /// The snapshotter's name.
+    #[prost(string, tag = "1")]
+    pub snapshotter: String,
+}
+
+/// `containerd.services.snapshots.v1.ListSnapshotsResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListSnapshotsAnswer {
+    /// Some of the snapshots.
+    #[prost(message, repeated, tag = "1")]
+    pub snapshots: Vec<Snapshot>,
+}
+
+/// `containerd.services.snapshots.v1.Info`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Snapshot {
+    /// Its name: of an unpacked layer, the digest of the chain up to it.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The name of the snapshot that it was made on top of; empty for none.
+    #[prost(string, tag = "2")]
+    pub parent: String,
+}
+
+/// `containerd.services.snapshots.v1.RemoveSnapshotRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub struct RemoveSnapshot {
+    /// The snapshotter's name.
+    #[prost(string, tag = "1")]
+    pub snapshotter: String,
+    /// The snapshot's name.
+    #[prost(string, tag = "2")]
+    pub key: String,
+}
 
 /// `containerd.types.Descriptor`.
 #[derive(Clone, PartialEq, Message)]

@@ -1,4 +1,4 @@
-//! The part of the CRI that looks at pods and ends them.
+//! The part of the CRI that looks at pods and ends them, and that finds images.
 //!
 //! The messages have only the fields that are used here; names and numbers are those of `k8s.io/cri-api`'s `runtime/v1/api.proto`.
 
@@ -101,7 +101,38 @@ struct StopSandbox {
     id: String,
 }
 
+#[derive(Clone, PartialEq, Message)]
+struct ImageSpec {
+    #[prost(string, tag = "1")]
+    image: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct AskImage {
+    #[prost(message, optional, tag = "1")]
+    image: Option<ImageSpec>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct FoundImage {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ImageStatus {
+    #[prost(message, optional, tag = "1")]
+    image: Option<FoundImage>,
+}
+
 impl Connection {
+    /// The image that a pod would get under this name, by the digest of its configuration; empty for none.
+    pub async fn image_id(&mut self, name: &str) -> Result<String, Status> {
+        let ask = AskImage { image: Some(ImageSpec { image: name.to_owned() }) };
+        let answer: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
+        Ok(answer.image.unwrap_or_default().id)
+    }
+
     /// All containers of all pods, also those that have ended.
     pub async fn containers(&mut self) -> Result<Vec<Container>, Status> {
         let answer: Containers = self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 
 use crate::failure::{Explain, Failure, Outcome};
 
@@ -36,6 +37,25 @@ pub struct Image {
     pub config: Blob,
     /// Its layers, lowest first.
     pub layers: Vec<Blob>,
+    /// The names of the snapshots that they become, lowest first (OCI image specification 1.1, config.md: ChainID).
+    pub chain: Vec<String>,
+}
+
+impl Image {
+    /// All that it is made of, its manifest last, as that refers to the others.
+    pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
+        self.layers.iter().chain([&self.config, &self.manifest])
+    }
+}
+
+#[derive(Deserialize)]
+struct Config {
+    rootfs: Unpacked,
+}
+
+#[derive(Deserialize)]
+struct Unpacked {
+    diff_ids: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +79,26 @@ fn image(layout: &Path, manifest: Blob) -> Outcome<Image> {
     let name = manifest.annotations.get(NAME).cloned();
     let name = name.ok_or_else(|| Failure::new(format!("image {} has no annotation `{NAME}`", manifest.digest)))?;
     let Manifest { config, layers } = json(&path(layout, &manifest)?)?;
-    Ok(Image { name, manifest, config, layers })
+    let Config { rootfs } = json(&path(layout, &config)?)?;
+    Ok(Image { name, manifest, config, layers, chain: chain(rootfs.diff_ids) })
+}
+
+/// The name of each layer together with those below it.
+fn chain(layers: Vec<String>) -> Vec<String> {
+    let mut below: Option<String> = None;
+    let named = layers.into_iter().map(|layer| {
+        let name = match &below {
+            Some(below) => format!("sha256:{}", hex(&Sha256::digest(format!("{below} {layer}")))),
+            None => layer,
+        };
+        below = Some(name.clone());
+        name
+    });
+    named.collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The file of a blob.
@@ -82,14 +121,18 @@ mod tests {
 
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
+    const CONFIG: &str = "sha256:fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
+
     fn layout(annotations: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let blobs = folder.path().join("blobs/sha256");
         create_dir_all(&blobs).unwrap();
-        let blob = |kind: &str| format!(r#"{{"mediaType":"{kind}","digest":"{DIGEST}","size":7{annotations}}}"#);
-        write(folder.path().join("index.json"), format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, blob("m"))).unwrap();
-        let manifest = format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c"), blob("l"));
+        let blob = |kind: &str, digest: &str| format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":7{annotations}}}"#);
+        write(folder.path().join("index.json"), format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, blob("m", DIGEST))).unwrap();
+        let manifest = format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c", CONFIG), blob("l", DIGEST));
         write(blobs.join(&DIGEST[7..]), manifest).unwrap();
+        write(blobs.join(&CONFIG[7..]), r#"{"rootfs":{"type":"layers","diff_ids":["sha256:aa","sha256:bb","sha256:cc"]}}"#)
+            .unwrap();
         folder
     }
 
@@ -100,6 +143,19 @@ mod tests {
         assert_eq!(images[0].name, "localhost/pause:1");
         assert_eq!(images[0].config.media_type, "c");
         assert_eq!(images[0].layers[0].size, 7);
+        assert_eq!(images[0].blobs().last(), Some(&images[0].manifest));
+    }
+
+    #[test]
+    fn an_unpacked_layer_is_named_after_all_that_it_stands_on() {
+        let layout = layout(r#","annotations":{"io.containerd.image.name":"localhost/pause:1"}"#);
+        // By sha256sum: of `sha256:aa sha256:bb`, and of the result and `sha256:cc`.
+        let chain = [
+            "sha256:aa",
+            "sha256:b68ad689d6d1ec110ea1c13617437ad6f3766d4b3b309f6a603a222e07a0164f",
+            "sha256:ced946a3b9b1c697ead0fa9bf9ad36e03198566077f3950076f64a4760acde1b",
+        ];
+        assert_eq!(read(layout.path()).unwrap()[0].chain, chain);
     }
 
     #[test]

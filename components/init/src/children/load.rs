@@ -1,10 +1,11 @@
-//! `init images`: loads the pod images that came with the node into containerd.
+//! `init images`: loads the pod images that came with the node into containerd, anew at each boot (see [`crate::images`]).
 //!
 //! Nothing is unpacked here: containerd does that when the first container of an image is made.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use osbuild_abi::paths::IMAGES;
 use tonic::{Code, Status};
@@ -13,8 +14,9 @@ use super::api::{
     Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels, ListImages, ListImagesAnswer,
     PutImage, WriteAction, WriteContent,
 };
+use super::forget;
 use super::layout::{self, Blob};
-use crate::failure::{Explain, Outcome};
+use crate::failure::{Explain, Failure, Outcome};
 
 /// The lease that holds the blobs until their images are there.
 const LEASE: &str = "osbuild-images";
@@ -23,7 +25,12 @@ const OURS: &str = "osbuild.shipped";
 /// How many bytes go into one message. containerd takes 16 MiB at most.
 const PIECE: usize = 1 << 20;
 
-/// Loads all images of the layout, and removes those that an earlier release of the node had. What is there already stays.
+/// How long containerd may take until the kubelet would find the images.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often to ask for that.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Loads all images of the layout, and removes those that an earlier release of the node had. What containerd has kept of them counts for nothing.
 pub async fn images() -> Outcome {
     let layout = Path::new(IMAGES);
     let images = layout::read(layout)?;
@@ -32,13 +39,32 @@ pub async fn images() -> Outcome {
     let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
     unless_there(made.map(drop)).explain("make a lease")?;
     containerd.use_lease(LEASE);
+    forget::images(&mut containerd, &images).await?;
     for image in &images {
         load(&mut containerd, layout, image).await.explain(format_args!("load {}", image.name))?;
     }
     remove_others(&mut containerd, &images).await?;
     let lease = DeleteLease { id: LEASE.to_owned() };
     containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease).await.explain("end the lease")?;
+    for image in &images {
+        found(&mut containerd, image).await?;
+    }
     Ok(())
+}
+
+/// Waits until a pod that asks for the image would get this one, and no other that had its name when containerd started.
+async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
+    let since = Instant::now();
+    loop {
+        let id = containerd.image_id(&image.name).await;
+        if id.as_ref().is_ok_and(|id| *id == image.config.digest) {
+            return Ok(());
+        }
+        if since.elapsed() > PATIENCE {
+            return Err(Failure::new(format!("containerd has {id:?} as {}, not {}", image.name, image.config.digest)));
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
 }
 
 async fn load(containerd: &mut Connection, layout: &Path, image: &layout::Image) -> Outcome {

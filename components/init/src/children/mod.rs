@@ -4,6 +4,7 @@
 mod api;
 mod boot_program;
 mod cri;
+mod forget;
 mod gate;
 mod layout;
 mod load;

@@ -9,11 +9,12 @@ use std::path::Path;
 const SHELLS: [&str; 14] =
     ["ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh", "toybox", "zsh"];
 
-/// `bin NAME`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`, `data BYTES` and `disk NAME BYTES` lines.
+/// `bin NAME`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`, `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
     let mut facts = names(&host.join("bin"))?.into_iter().map(|name| format!("bin {name}")).collect();
     shells(host, host, host.metadata()?.dev(), &mut facts)?;
     facts.extend(fs::read_to_string("/proc/1/mountinfo")?.lines().filter_map(mount));
+    facts.push(format!("command-line {}", fs::read_to_string("/proc/cmdline")?.trim_end()));
     let data = rustix::fs::statvfs(host.join("data"))?;
     facts.push(format!("data {}", data.f_blocks * data.f_frsize));
     for disk in names(Path::new("/sys/block"))? {

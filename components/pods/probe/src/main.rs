@@ -1,10 +1,11 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
-//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever sends a number to its third
-//! one makes it write so many files, each on the disk before the next.
+//! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
+//! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
 mod files;
+mod freeze;
 mod join;
 mod processes;
 mod synced;
@@ -19,7 +20,9 @@ const TELL: u16 = 7070;
 /// The port on which it takes the URL of an API server, in a line, and then the certificate of the CA of its clients, to the end.
 const JOIN: u16 = 7071;
 /// The port on which it takes the number of files to write, to the end.
-const WRITE: u16 = 7072;
+const WRITE: u16 = 7073;
+/// The port on which it freezes PID 1.
+const FREEZE: u16 = 7072;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -29,6 +32,8 @@ fn main() -> io::Result<()> {
     std::thread::spawn(move || serve(&joins, join));
     let writes = TcpListener::bind((Ipv4Addr::UNSPECIFIED, WRITE))?;
     std::thread::spawn(move || serve(&writes, write));
+    let freezes = TcpListener::bind((Ipv4Addr::UNSPECIFIED, FREEZE))?;
+    std::thread::spawn(move || serve(&freezes, freeze));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -54,6 +59,11 @@ fn write(stream: &mut TcpStream) -> io::Result<()> {
     stream.read_to_string(&mut number)?;
     let written = number.trim().parse().map_err(io::Error::other).and_then(|last| synced::write(Path::new(HOST), last));
     stream.write_all(written.map_or_else(|error| format!("error: {error}\n"), |()| "ok\n".to_owned()).as_bytes())
+}
+
+fn freeze(stream: &mut TcpStream) -> io::Result<()> {
+    let answer = freeze::freeze(Path::new(HOST)).map_or_else(|error| format!("error: {error}\n"), |()| "end\n".to_owned());
+    stream.write_all(answer.as_bytes())
 }
 
 /// Writes every fact. The last line is `end`, so that a report that was cut short is not taken for a whole one.

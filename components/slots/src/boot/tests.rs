@@ -1,6 +1,7 @@
 use super::*;
 use crate::State;
 use osbuild_abi::disk::{SLOT_A, SLOT_B, SLOT_TYPE};
+use osbuild_abi::slot::EPOCH_SECTION;
 use osbuild_abi::slot::UPDATE_TRIES;
 use osbuild_formats::gpt::{Partition, Table, guid_from_name};
 use proptest::prelude::*;
@@ -19,6 +20,9 @@ struct Model {
     memory: usize,
     /// Bytes that may still be written before the power is cut.
     power: usize,
+    /// The least security epoch, and whether the firmware lets it be written.
+    floor: u32,
+    keeps_floor: bool,
     said: Vec<String>,
     started: Option<(Booted, Vec<u8>)>,
 }
@@ -36,6 +40,7 @@ impl Source for Model {
 
 impl Machine for Model {
     type Memory = Vec<u8>;
+    type Image = Vec<u8>;
 
     fn memory(&mut self, size: usize) -> Option<Vec<u8>> {
         (size <= self.memory).then(|| vec![0xA5; size])
@@ -64,11 +69,24 @@ impl Machine for Model {
         self.said.push(line.to_string());
     }
 
-    fn start(&mut self, slot: &Slot, header: &Header, mut uki: Vec<u8>, booted: &Booted) -> String {
-        uki.truncate(header.length as usize);
-        if self.refuses.contains(&slot.name) {
-            return "the firmware refuses it".to_string();
+    fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Vec<u8>, String> {
+        if self.refuses.contains(&slot.name) { Err("the firmware refuses it".to_string()) } else { Ok(uki.to_vec()) }
+    }
+
+    fn unload(&mut self, _: Vec<u8>) {}
+
+    fn floor(&mut self) -> u32 {
+        self.floor
+    }
+
+    fn raise_floor(&mut self, epoch: u32) -> Result<(), String> {
+        if self.started.is_none() && self.keeps_floor {
+            self.floor = epoch;
         }
+        if self.keeps_floor { Ok(()) } else { Err("there is no room".to_string()) }
+    }
+
+    fn start(&mut self, _: &Slot, _: &Header, uki: Vec<u8>, booted: &Booted) -> String {
         self.started.get_or_insert((booted.clone(), uki));
         "started".to_string()
     }
@@ -80,8 +98,26 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
     core::array::from_fn(|index| sum[index % 4])
 }
 
-fn uki(name: &str) -> Vec<u8> {
-    format!("the UKI of {name} ").repeat(100).into_bytes()
+/// An image of one section, and text behind it.
+fn uki(name: &str, epoch: u32) -> Vec<u8> {
+    let number = epoch.to_string();
+    let mut bytes = vec![0; 512];
+    let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
+    put(0, b"MZ");
+    put(0x3C, &[0x40]);
+    put(0x40, b"PE\0\0\x64\x86\x01\0");
+    // The size of the optional header, its magic number, and how many directories it has.
+    put(0x54, &[240]);
+    put(0x58, &[0x0B, 2]);
+    put(0x58 + 108, &[16]);
+    let size = (number.len() as u32).to_le_bytes();
+    put(0x148, EPOCH_SECTION.as_bytes());
+    put(0x150, &size);
+    put(0x158, &size);
+    put(0x15C, &[0x80, 1]);
+    put(0x180, number.as_bytes());
+    bytes.extend(format!("the UKI of {name} ").repeat(100).into_bytes());
+    bytes
 }
 
 /// A disk of 5 MiB with both slots whole.
@@ -101,13 +137,17 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
     let mut put = |offset: u64, bytes: &[u8]| disk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
     gpt::create(&table, geometry).unwrap().iter().for_each(|write| put(write.offset, &write.bytes));
     for (name, start) in [(SLOT_A, MIB), (SLOT_B, 2 * MIB)] {
-        let uki = uki(name);
-        let header = Header { length: uki.len() as u64, sha256: digest(&uki), version: "1".to_string() };
-        put(start, &header.encode().unwrap());
-        put(start + HEADER_SIZE, &uki);
+        slot_of(start, &uki(name, 1)).iter().for_each(|(offset, bytes)| put(*offset, bytes));
     }
-    let (said, started) = Default::default();
-    Model { disk, geometry, verifies: false, refuses: Vec::new(), memory: usize::MAX, power: usize::MAX, said, started }
+    let (said, started, refuses, floor) = Default::default();
+    let (memory, power) = (usize::MAX, usize::MAX);
+    Model { disk, geometry, verifies: false, refuses, memory, power, floor, keeps_floor: true, said, started }
+}
+
+/// What stands in a slot that starts there.
+fn slot_of(start: u64, uki: &[u8]) -> [(u64, Vec<u8>); 2] {
+    let header = Header { length: uki.len() as u64, sha256: digest(uki), version: "1".to_string() };
+    [(start, header.encode().unwrap()), (start + HEADER_SIZE, uki.to_vec())]
 }
 
 impl Model {
@@ -117,7 +157,7 @@ impl Model {
         self.power = usize::MAX;
         boot(self);
         let (booted, bytes) = self.started.as_ref()?;
-        assert!(self.verifies || *bytes == uki(booted.slot));
+        assert!(self.verifies || *bytes == uki(booted.slot, 1));
         assert_eq!(booted.disk, guid_from_name("disk"));
         Some(booted.slot)
     }
@@ -133,6 +173,17 @@ impl Model {
 
     fn why(&self) -> &str {
         &self.started.as_ref().unwrap().0.why
+    }
+
+    /// Gives both slots UKIs of these epochs, on a machine that verifies.
+    fn of_epochs(mut self, a: u32, b: u32) -> Model {
+        for (name, start, epoch) in [(SLOT_A, MIB, a), (SLOT_B, 2 * MIB, b)] {
+            for (offset, bytes) in slot_of(start, &uki(name, epoch)) {
+                self.disk[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        self.verifies = true;
+        self
     }
 
     fn flip(&mut self, byte: u64) {
@@ -184,8 +235,47 @@ fn a_flipped_bit_anywhere_in_a_slot_leads_to_the_other_one() {
 fn where_the_firmware_verifies_only_bounds_are_looked_at() {
     let mut machine = model(512, GOOD, State::EMPTY);
     machine.verifies = true;
-    machine.flip(MIB + 4096);
+    machine.flip(MIB + 4096 + 1000);
     assert_eq!(machine.boots(), Some(SLOT_A));
+}
+
+#[test]
+fn an_older_epoch_is_passed_over_once_a_good_slot_of_a_newer_one_was_started() {
+    let mut machine = model(512, State { priority: 2, ..GOOD }, GOOD).of_epochs(1, 2);
+    assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 1));
+    machine = Model { floor: 2, ..machine };
+    assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 2));
+    assert_eq!(machine.why(), "good; passed over SLOT-A: its security epoch is 1, and this machine starts none below 2");
+}
+
+#[test]
+fn a_slot_on_trial_does_not_raise_the_floor_and_the_boot_after_its_success_does() {
+    let mut machine = model(512, GOOD, TRIAL).of_epochs(1, 5);
+    machine.floor = 1;
+    assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 1));
+    let table = mark(machine.label().table(), SLOT_B, Mark::Good).unwrap();
+    let writes = machine.label().change_to(&table).unwrap();
+    machine.started = None;
+    writes.iter().for_each(|write| Machine::write(&mut machine, write).unwrap());
+    assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 5));
+    assert!(machine.said.iter().any(|line| line == "security epochs below 5 are not started any more"));
+}
+
+#[test]
+fn a_floor_that_cannot_be_written_is_said_and_stops_no_boot() {
+    let mut machine = model(512, GOOD, State::EMPTY).of_epochs(3, 1);
+    machine.keeps_floor = false;
+    assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 0));
+    assert_eq!(machine.said[0], "security epochs below 3 cannot be refused from now on: there is no room");
+}
+
+#[test]
+fn where_the_firmware_verifies_nothing_the_floor_neither_counts_nor_rises() {
+    for floor in [0, 9] {
+        let mut machine = model(512, GOOD, State::EMPTY);
+        machine.floor = floor;
+        assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), floor));
+    }
 }
 
 #[test]
@@ -279,6 +369,21 @@ proptest! {
         let (a, b) = (machine.state(SLOT_A), machine.state(SLOT_B));
         prop_assert_eq!(machine.boots().is_some(), a.is_bootable() || b.is_bootable());
         prop_assert_eq!(machine.label().health(), Health::Sound);
+    }
+
+    #[test]
+    fn the_floor_never_falls_and_nothing_below_it_is_started(
+        boots in prop::collection::vec((any_state(), any_state(), 0..4u32, 0..4u32, any::<bool>()), 1..8),
+    ) {
+        let mut floor = 0;
+        for (a, b, epoch_a, epoch_b, keeps_floor) in boots {
+            let mut machine = Model { floor, keeps_floor, ..model(512, a, b) }.of_epochs(epoch_a, epoch_b);
+            let started = machine.boots().map(|name| if name == SLOT_A { (a, epoch_a) } else { (b, epoch_b) });
+            let raised = started.filter(|(state, _)| state.successful && keeps_floor).map_or(0, |(_, epoch)| epoch);
+            prop_assert!(started.is_none_or(|(_, epoch)| epoch >= floor));
+            prop_assert_eq!(machine.floor, floor.max(raised));
+            floor = machine.floor;
+        }
     }
 
     #[test]

@@ -1,0 +1,33 @@
+//! The machine that most checks boot: QEMU's q35 with what a node asks for.
+
+use crate::site::Site;
+use osbuild::plan::{Architecture, Qemu};
+use osbuild::ship::machine::{Bus, Download};
+use osbuild::ship::run::{RunOptions, Until};
+use std::path::PathBuf;
+
+/// A machine that boots from `image`, which stays as it is, until it powers itself off, on firmware that starts everything. Its console goes
+/// to the log of this name.
+pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
+    RunOptions {
+        image,
+        architecture: Architecture::Amd64,
+        qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
+        bus: Bus::VirtioBlk,
+        sector_size: 512,
+        firmware: None,
+        download: Download::Refused,
+        disk_size_mib: None,
+        keep: None,
+        record: None,
+        forwards: Vec::new(),
+        trust: None,
+        watchdog: false,
+        arguments: Vec::new(),
+        until: Until::PowerOff,
+        timeout: None,
+        show_console: false,
+        log: site.log(log),
+        cache: site.machine.clone(),
+    }
+}

@@ -1,0 +1,130 @@
+//! A node whose disk was in somebody else's machine.
+
+use super::kept::Kept;
+use super::node::Node;
+use crate::check::Verdict;
+use crate::image::RECIPE;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use osbuild_abi::paths::CONTAINERD_BLOBS;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where containerd unpacks images on the node, a numbered folder each.
+const SNAPSHOTS: &str = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots";
+
+/// What is put in the place of each program and each blob. Nothing can be started that has a part of it.
+const PLANTED: &str = "planted";
+
+/// DATA in a file of its own, which debugfs changes.
+struct Data<'a> {
+    site: &'a Site<'a>,
+    path: PathBuf,
+}
+
+/// With the power off, all that containerd keeps on DATA of the node's own pods is replaced, what was unpacked and what it was unpacked from. The
+/// next boot gets ready: it runs what is in the signed root. And it does so with another release's leftovers in the way.
+pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
+    let kept = Kept::of(site, RECIPE);
+    drop(Node::boot(site, "before-planting", RECIPE, &["--keep"])?);
+    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    let data = Data { site, path: folder.path().join("data") };
+    kept.copy_data(site, &data.path)?;
+    data.check()?;
+    let planted = data.plant(&folder.path().join(PLANTED))?;
+    kept.replace_data(site, &data.path)?;
+    let said = Node::boot(site, "after-planting", RECIPE, &["--keep"])?.said()?;
+    kept.copy_data(site, &data.path)?;
+    data.check()?;
+    let left = data.files(CONTAINERD_BLOBS)?.iter().filter(|path| data.is_planted(path)).count();
+    if left > 0 {
+        return Err(Error::build(format!("{left} of the blobs on DATA are still those that were planted")).cause(said));
+    }
+    Ok(Verdict::holds(format!("{planted} files replaced")))
+}
+
+impl Data<'_> {
+    /// Replays the journal, without which debugfs sees old folders, and checks all.
+    fn check(&self) -> Result<()> {
+        let checked = self.site.run("e2fsck-planted", Command::new("e2fsck").args(["-f", "-p"]).arg(&self.path))?;
+        // 1: what `-p` may do by itself was done.
+        if matches!(checked.code, Some(0 | 1)) { Ok(()) } else { Err(checked.failure("DATA is damaged")) }
+    }
+
+    /// Replaces every program of every unpacked image, and every blob. Gives how many files that were.
+    fn plant(&self, planted: &Path) -> Result<usize> {
+        let cannot = || "cannot write what is planted".to_owned();
+        fs::write(planted, PLANTED).or_build(cannot)?;
+        fs::set_permissions(planted, fs::Permissions::from_mode(0o755)).or_build(cannot)?;
+        let mut programs = Vec::new();
+        for snapshot in self.list(SNAPSHOTS)? {
+            programs.extend(self.files(&format!("{SNAPSHOTS}/{}/fs", snapshot.name))?);
+        }
+        let blobs = self.files(CONTAINERD_BLOBS)?;
+        // The pause image and at least two pods: a program, and three blobs.
+        if programs.len() < 3 || blobs.len() < 9 {
+            return Err(Error::build(format!("{} programs and {} blobs are on DATA", programs.len(), blobs.len())));
+        }
+        let all = [programs, blobs].concat();
+        let line = |path: &String| format!("rm {path}\nwrite {} {path}\n", planted.display());
+        let commands = planted.with_extension("commands");
+        fs::write(&commands, all.iter().map(line).collect::<String>()).or_build(cannot)?;
+        self.site.finish("plant", Command::new("debugfs").arg("-w").arg("-f").arg(&commands).arg(&self.path))?;
+        match all.iter().all(|path| self.is_planted(path)) {
+            true => Ok(all.len()),
+            false => Err(Error::build("debugfs has not replaced all of them")),
+        }
+    }
+
+    fn is_planted(&self, path: &str) -> bool {
+        let read = self.site.finish("planted", Command::new("debugfs").args(["-R", &format!("cat {path}")]).arg(&self.path));
+        read.is_ok_and(|ran| ran.said.contains(PLANTED))
+    }
+
+    /// The regular files of a folder of the node, by their paths on DATA.
+    fn files(&self, folder: &str) -> Result<Vec<String>> {
+        let entries = self.list(folder)?.into_iter().filter(|entry| entry.mode.starts_with("100"));
+        Ok(entries.map(|entry| format!("{}/{}", on_data(folder), entry.name)).collect())
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<Entry>> {
+        let mut debugfs = Command::new("debugfs");
+        debugfs.args(["-R", &format!("ls -p {}", on_data(folder))]).arg(&self.path);
+        Ok(self.site.finish("list-data", &mut debugfs)?.said.lines().filter_map(Entry::parse).collect())
+    }
+}
+
+/// The path on DATA of what the node knows as `path`.
+fn on_data(path: &str) -> String {
+    path.replacen("/var/lib", "", 1)
+}
+
+/// What debugfs says of a file.
+struct Entry {
+    mode: String,
+    name: String,
+}
+
+impl Entry {
+    /// Reads a line of `ls -p`: `/INODE/MODE/USER/GROUP/NAME/SIZE/`.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.strip_prefix('/')?.split('/').skip(1);
+        let (mode, name) = (fields.next()?.to_owned(), fields.nth(2)?.to_owned());
+        (name != "." && name != "..").then_some(Entry { mode, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_debugfs_is_read() {
+        let entry = Entry::parse("/28/100755/0/0/dhcp/576600/").unwrap();
+        assert_eq!((entry.mode.as_str(), entry.name.as_str()), ("100755", "dhcp"));
+        assert!(Entry::parse("/2/040755/0/0/../").is_none());
+        assert!(Entry::parse("debugfs 1.47.0").is_none());
+    }
+}

@@ -1,0 +1,202 @@
+//! What can be wrong with a slot, on the disk or when it runs, and that the other one is back without anybody there.
+
+use super::change::{Change, Over};
+use super::disk::{A, B, Disk};
+use super::{BACKUP, GOOD, LAST_TRY, PATIENCE, SECOND, SPENT, hears};
+use crate::vm::inside::PROBE;
+use crate::vm::node::{ask, free_port};
+use osbuild::error::{Error, Result};
+use osbuild::ship::machine::Forward;
+use osbuild::ship::node::Node;
+use osbuild_abi::console::{READY, SLOT, SLOT_LATE, SLOTBOOT_STARTS};
+use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS};
+use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_slots::State;
+use std::time::Instant;
+
+/// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
+const PANICS: &str = "rdinit=/nothing panic=1";
+
+/// Where the probe freezes PID 1.
+const FREEZE: u16 = 7072;
+
+/// Words for a slot that has to be good soon, seconds after power-on.
+const SOON: &str = "osbuild.gate-deadline-s=40";
+
+/// A pod whose image is nowhere.
+const NEVER: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: never
+spec:
+  hostNetwork: true
+  containers:
+    - name: never
+      image: localhost/never:1
+      imagePullPolicy: Never
+";
+
+pub fn panic(disk: &Disk) -> Result<String> {
+    let mut trial = Trial::begin(disk, &Change { words: PANICS, ..Change::default() })?;
+    trial.node.hear("Kernel panic", PATIENCE)?;
+    trial.comes_back("a panic")
+}
+
+pub fn deadline(disk: &Disk) -> Result<String> {
+    let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=20";
+    let mut trial = Trial::begin(disk, &Change { words, ..Change::default() })?;
+    hears(&mut trial.node, SLOT, &["SLOT-B", "on trial, tries left: 0"])?;
+    trial.node.hear(SLOT_LATE, PATIENCE)?;
+    trial.comes_back("a deadline of 20 s")
+}
+
+pub fn hang(disk: &Disk) -> Result<String> {
+    let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600 osbuild.watchdog-s=20";
+    let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
+    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: FREEZE }))?;
+    trial.node.hear(READY, PATIENCE)?;
+    ask(port)?;
+    trial.since = Instant::now();
+    trial.comes_back("an `init` that stands still, by a watchdog of 20 s")
+}
+
+pub fn init_crash(disk: &Disk) -> Result<String> {
+    let over = &[(INIT, Over::Link("mount"))];
+    let mut trial = Trial::begin(disk, &Change { over, ..Change::default() })?;
+    trial.node.hear("Attempted to kill init", PATIENCE)?;
+    trial.comes_back("an init that ends")
+}
+
+pub fn kubelet(disk: &Disk) -> Result<String> {
+    let kubelet = format!("{BIN}/kubelet");
+    let over = &[(kubelet.as_str(), Over::Link("mount"))];
+    let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
+    trial.node.hear(SLOT_LATE, PATIENCE)?;
+    trial.comes_back("a kubelet that never runs, by a deadline of 40 s")
+}
+
+pub fn pod(disk: &Disk) -> Result<String> {
+    let manifest = format!("{POD_MANIFESTS}/never.yaml");
+    let over = &[(POD_LIST, Over::Text("never never\n")), (manifest.as_str(), Over::Text(NEVER))];
+    let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
+    trial.node.hear(SLOT_LATE, PATIENCE)?;
+    trial.comes_back("a pod that never runs, by a deadline of 40 s")
+}
+
+pub fn boot_loop(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change { words: PANICS, ..Change::default() })?;
+    disk.set(A, GOOD)?;
+    disk.set(B, State { tries: 3, ..LAST_TRY })?;
+    let mut node = disk.boot()?;
+    let since = Instant::now();
+    for left in ["2", "1", "0"] {
+        hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", &format!("on trial, tries left: {left}")])?;
+        node.hear("Kernel panic", PATIENCE)?;
+    }
+    Trial { disk, node, since }.comes_back("three panics, with the firmware's start")
+}
+
+pub fn truncated(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change::default())?;
+    // What an update leaves that wrote the header too early: the second half is what was there before.
+    disk.write(disk.start(B)? + HEADER_SIZE + (30 << 20), &vec![0; 60 << 20])?;
+    passes_over(disk, "the firmware refuses it")
+}
+
+pub fn flipped_header(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change::default())?;
+    disk.flip(disk.start(B)? + 20)?;
+    passes_over(disk, "the checksum of its header is wrong")
+}
+
+pub fn flipped_uki_header(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change::default())?;
+    let uki = disk.start(B)? + HEADER_SIZE;
+    let pe = disk.read(uki + 60, 4)?;
+    // The image's time, which nothing but the signature looks at.
+    disk.flip(uki + u64::from(u32::from_le_bytes([pe[0], pe[1], pe[2], pe[3]])) + 8)?;
+    passes_over(disk, "the firmware refuses it")
+}
+
+pub fn exchanged(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change { version: "0.0.2", ..Change::default() })?;
+    disk.set(A, GOOD)?;
+    disk.set(B, SECOND)?;
+    let [a, b] = [disk.start(A)?, disk.start(B)?];
+    let [in_a, in_b] = [disk.read(a, b - a)?, disk.read(b, b - a)?];
+    disk.write(a, &in_b)?;
+    disk.write(b, &in_a)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A 0.0.2: good"])?;
+    hears(&mut node, SLOT, &["SLOT-A, version 0.0.2"])?;
+    node.power_off()?;
+    disk.write(a, &in_a).map(|()| String::new())
+}
+
+pub fn damaged_tables(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change::default())?;
+    disk.set(A, GOOD)?;
+    disk.set(B, SECOND)?;
+    let end = disk.size()?;
+    for (part, byte) in
+        [("header", 512 + 60), ("entries", 1024 + 200), ("backup's entries", end - BACKUP + 200), ("backup", end - 500)]
+    {
+        disk.flip(byte)?;
+        let mut node = disk.boot()?;
+        hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A"]).map_err(|error| error.cause(format!("damaged was the {part}")))?;
+        node.power_off()?;
+        disk.is_sound()?;
+    }
+    Ok(String::new())
+}
+
+/// A slot that is damaged leads to the other one, which needs no more than slotboot's word.
+fn passes_over(disk: &Disk, why: &str) -> Result<String> {
+    disk.set(A, GOOD)?;
+    disk.set(B, LAST_TRY)?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A", &format!("passed over SLOT-B: {why}")])?;
+    node.power_off()?;
+    disk.is(B, SPENT)?;
+    disk.is(A, GOOD).map(|()| String::new())
+}
+
+/// A machine that runs a slot with its last try.
+pub struct Trial<'a> {
+    disk: &'a Disk<'a>,
+    pub node: Node<'a>,
+    since: Instant,
+}
+
+impl<'a> Trial<'a> {
+    /// Starts a changed slot, beside a good one.
+    pub fn begin(disk: &'a Disk, change: &Change) -> Result<Self> {
+        Self::begin_on(disk, change, || disk.boot())
+    }
+
+    /// The same on a machine that is powered on otherwise.
+    fn begin_on(disk: &'a Disk, change: &Change, boot: impl FnOnce() -> Result<Node<'a>>) -> Result<Self> {
+        disk.fill(B, change)?;
+        disk.set(A, GOOD)?;
+        disk.set(B, LAST_TRY)?;
+        let mut node = boot()?;
+        hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "on trial, tries left: 0"])?;
+        Ok(Trial { disk, node, since: Instant::now() })
+    }
+
+    /// The machine restarts by itself, from the other slot. Gives the time from one start to the other.
+    pub fn comes_back(mut self, from: &str) -> Result<String> {
+        let line = self.node.hear(SLOTBOOT_STARTS, PATIENCE)?;
+        let took = self.since.elapsed();
+        if !line.contains("SLOT-A") {
+            return Err(Error::build("another slot was started").cause(line));
+        }
+        hears(&mut self.node, SLOT, &["SLOT-A", "passed over SLOT-B: it has no tries left"])?;
+        self.node.power_off()?;
+        self.disk.is(B, SPENT)?;
+        self.disk.is(A, GOOD)?;
+        self.disk.is_sound()?;
+        Ok(format!("back after {:.0} s from {from}", took.as_secs_f64()))
+    }
+}

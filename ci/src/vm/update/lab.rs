@@ -1,0 +1,134 @@
+//! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks at.
+
+use crate::image::RECIPE;
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use osbuild::plan::{Architecture, Lock};
+use osbuild::produce::image::removable_path;
+use osbuild::produce::out::UKI;
+use osbuild::produce::sign::{EfiProgram, Signed};
+use osbuild::ship::keys::{Keys, Role};
+use osbuild_abi::disk::ALIGNMENT;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// The recipe, and the folder of the copy.
+pub const NAME: &str = "update";
+
+/// The keys: those for development sign no release.
+const KEYS: &str = "ours";
+
+/// The copy.
+pub struct Lab<'a> {
+    site: &'a Site<'a>,
+    project: PathBuf,
+}
+
+impl<'a> Lab<'a> {
+    /// A fresh copy with keys of its own.
+    pub fn new(site: &'a Site<'a>) -> Result<Self> {
+        let lab = Lab { site, project: site.root.join("out/ci").join(NAME) };
+        site.copy_to(&lab.project)?;
+        fs::create_dir(lab.repository()).or_build(|| "cannot make a folder".to_owned())?;
+        lab.osbuild(&["keys", "new", KEYS])?;
+        Ok(lab)
+    }
+
+    /// The folder of the repository.
+    pub fn repository(&self) -> PathBuf {
+        self.project.join("repository")
+    }
+
+    /// The keys that sign image and release.
+    pub fn keys(&self) -> Result<Keys> {
+        Keys::named(&self.project, KEYS)
+    }
+
+    /// What the last build left.
+    pub fn out(&self) -> PathBuf {
+        self.project.join("out").join(NAME)
+    }
+
+    /// The image that the last build left.
+    pub fn image(&self) -> PathBuf {
+        self.out().join("image.raw")
+    }
+
+    /// The UKI that the last build left.
+    pub fn uki(&self) -> Result<Vec<u8>> {
+        fs::read(self.out().join(UKI)).or_build(|| "cannot read the UKI".to_owned())
+    }
+
+    /// Writes the recipe as this version, and a lock that pins what the recipe below it pins. Its node looks at this port of this machine.
+    pub fn write_recipe(&self, version: &str, port: u16) -> Result<()> {
+        let recipe = format!(
+            "inherit = \"{RECIPE}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
+             [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 5\n"
+        );
+        let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{NAME}\""));
+        fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)
+            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(RECIPE))))
+            .and_then(|lock| fs::write(self.project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
+            .or_build(|| format!("cannot write recipe `{NAME}`"))?;
+        self.osbuild(&["lock", NAME, "--offline"])
+    }
+
+    /// Builds the image.
+    pub fn build(&self) -> Result<()> {
+        self.osbuild(&["build", NAME, "--yes"])
+    }
+
+    /// Builds it, and publishes it in the channel that the node follows.
+    pub fn release(&self) -> Result<()> {
+        let folder = self.repository().display().to_string();
+        self.osbuild(&["release", NAME, "--channel", "stable", "--to", &folder, "--yes"])
+    }
+
+    /// Gives the image another boot program, which the firmware starts as well: it is signed twice.
+    pub fn wear_another_boot_program(&self) -> Result<()> {
+        let program = EfiProgram(self.boot_program(&self.image())?);
+        let twice = Signed::by(&self.keys()?.signer(Role::Db)?, program)?.into_inner().0;
+        let file = self.project.join("out/boot.efi");
+        fs::write(&file, twice).or_build(|| "cannot write the boot program".to_owned())?;
+        let mut mcopy = self.mcopy(&self.image());
+        self.site.finish("update-mcopy", mcopy.arg(&file).arg(on_system())).map(drop)
+    }
+
+    /// What mtools find on the system partition of a disk as the program that firmware starts.
+    pub fn boot_program(&self, disk: &Path) -> Result<Vec<u8>> {
+        let file = self.project.join("out/boot.efi");
+        self.site.finish("update-mcopy", self.mcopy(disk).arg(on_system()).arg(&file))?;
+        fs::read(&file).or_build(|| "cannot read what mcopy wrote".to_owned())
+    }
+
+    /// How many seconds `dd` takes to put the UKI onto this machine's disk.
+    pub fn plain_copy(&self) -> Result<f64> {
+        let (from, to) = (self.out().join(UKI), self.project.join("out/plain-copy"));
+        let started = Instant::now();
+        let mut dd = Command::new("dd");
+        dd.arg(format!("if={}", from.display())).arg(format!("of={}", to.display()));
+        self.site.finish("update-dd", dd.args(["bs=1M", "conv=fsync", "status=none"]))?;
+        let took = started.elapsed().as_secs_f64();
+        fs::remove_file(&to).or_build(|| "cannot remove a file".to_owned())?;
+        Ok(took)
+    }
+
+    fn mcopy(&self, disk: &Path) -> Command {
+        let mut mcopy = Command::new("mcopy");
+        // The system partition is the first.
+        mcopy.args(["-n", "-o", "-i", &format!("{}@@{ALIGNMENT}", disk.display())]);
+        mcopy
+    }
+
+    fn osbuild(&self, words: &[&str]) -> Result<()> {
+        let mut osbuild = self.site.osbuild()?;
+        self.site.finish(&format!("{NAME}-{}", words[0]), osbuild.current_dir(&self.project).args(words)).map(drop)
+    }
+}
+
+/// The boot program, as mtools call it.
+fn on_system() -> String {
+    format!("::/{}", removable_path(Architecture::Amd64))
+}

@@ -1,0 +1,58 @@
+//! A web server on the loopback that serves the files of a folder, as any web server would.
+
+use osbuild::error::{Context, Result};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::path::{Component, Path, PathBuf};
+use std::thread;
+
+/// A server. It serves as long as this program runs, which does no harm: the folder is all that it has.
+pub struct Server {
+    port: u16,
+}
+
+impl Server {
+    /// Serves what is in the folder at the time of each request.
+    pub fn start(folder: &Path) -> Result<Self> {
+        let cannot = || "cannot serve on the loopback".to_owned();
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+        let port = listener.local_addr().or_build(cannot)?.port();
+        let folder = folder.to_owned();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(io::Result::ok) {
+                let folder = folder.clone();
+                // A client that hangs up early is no matter of ours.
+                thread::spawn(move || drop(serve(&stream, &folder)));
+            }
+        });
+        Ok(Server { port })
+    }
+
+    /// The port, of this machine alone; machines that QEMU runs see it at 10.0.2.2.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// Answers one request.
+fn serve(mut stream: &TcpStream, folder: &Path) -> io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut request, mut header) = (String::new(), String::new());
+    reader.read_line(&mut request)?;
+    while reader.read_line(&mut header)? > 2 {
+        header.clear();
+    }
+    let path: PathBuf = Path::new(request.split(' ').nth(1).unwrap_or_default())
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .collect();
+    match File::open(folder.join(path)).and_then(|file| Ok((file.metadata()?, file))) {
+        Ok((about, mut file)) if about.is_file() => {
+            write!(stream, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", about.len())?;
+            io::copy(&mut file, &mut stream)?;
+        }
+        _ => stream.write_all(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?,
+    }
+    stream.shutdown(Shutdown::Write)
+}

@@ -1,0 +1,97 @@
+//! Makes containerd forget what it has kept of our images on DATA: the records of their blobs, and what was unpacked of them.
+
+use std::collections::BTreeSet;
+
+use tonic::{Code, Status};
+
+use super::api::{Connection, DeleteContent, Ignored, ListSnapshots, RemoveSnapshot, Snapshot};
+use super::layout::Image;
+use crate::failure::{Explain, Outcome};
+
+/// The snapshotter of `containerd.toml`.
+const SNAPSHOTTER: &str = "overlayfs";
+
+/// Forgets these images. Whatever was made on top of them goes too: the containers of earlier boots, none of which runs.
+pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
+    let snapshotter = SNAPSHOTTER.to_owned();
+    let listed = containerd.list_snapshots(ListSnapshots { snapshotter: snapshotter.clone() }).await;
+    let snapshots = listed.map_err(|status| status.to_string()).explain("list the snapshots")?;
+    let unpacked: BTreeSet<&str> = images.iter().flat_map(|image| image.chain.iter().map(String::as_str)).collect();
+    for key in on_top_of(&unpacked, &snapshots) {
+        let remove = RemoveSnapshot { snapshotter: snapshotter.clone(), key: key.to_owned() };
+        let removed = containerd.call::<_, Ignored>("/containerd.services.snapshots.v1.Snapshots/Remove", remove).await;
+        unless_gone(removed).explain(format_args!("remove the snapshot {key}"))?;
+    }
+    for blob in images.iter().flat_map(Image::blobs) {
+        let delete = DeleteContent { digest: blob.digest.clone() };
+        let deleted = containerd.call::<_, Ignored>("/containerd.services.content.v1.Content/Delete", delete).await;
+        unless_gone(deleted).explain(format_args!("forget {}", blob.digest))?;
+    }
+    Ok(())
+}
+
+/// The snapshots with these names and all that were made on top of them, the topmost first.
+fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'a str> {
+    let mut found: BTreeSet<&str> = BTreeSet::new();
+    loop {
+        let is_on_top = |one: &&Snapshot| names.contains(one.name.as_str()) || found.contains(one.parent.as_str());
+        let all: BTreeSet<&str> = snapshots.iter().filter(is_on_top).map(|one| one.name.as_str()).collect();
+        if all.len() == found.len() {
+            break;
+        }
+        found = all;
+    }
+    let mut ordered = Vec::new();
+    while !found.is_empty() {
+        let parents = snapshots.iter().filter(|one| found.contains(one.name.as_str())).map(|one| one.parent.as_str());
+        let parents: BTreeSet<&str> = parents.collect();
+        let (below, top): (BTreeSet<&str>, BTreeSet<&str>) = found.iter().partition(|name| parents.contains(**name));
+        // What stands on itself has no top. containerd refuses to remove it, which is a failure.
+        found = if top.is_empty() { BTreeSet::new() } else { below.clone() };
+        ordered.extend(if top.is_empty() { below } else { top });
+    }
+    ordered
+}
+
+fn unless_gone(result: Result<Ignored, Status>) -> Result<(), String> {
+    match result {
+        Err(status) if status.code() == Code::NotFound => Ok(()),
+        other => other.map(|Ignored {}| ()).map_err(|status| format!("{:?}: {}", status.code(), status.message())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn snapshots(rows: &[(&str, &str)]) -> Vec<Snapshot> {
+        rows.iter().map(|(name, parent)| Snapshot { name: (*name).to_owned(), parent: (*parent).to_owned() }).collect()
+    }
+
+    #[test]
+    fn what_stands_on_an_image_goes_before_it_and_everything_else_stays() {
+        let all = snapshots(&[("ours", ""), ("container", "ours"), ("other", ""), ("users", "other"), ("planted", "container")]);
+        assert_eq!(on_top_of(&["ours"].into(), &all), ["planted", "container", "ours"]);
+        assert_eq!(on_top_of(&["gone"].into(), &all), [""; 0]);
+    }
+
+    #[test]
+    fn an_image_of_two_layers_goes_from_the_top() {
+        let all = snapshots(&[("container", "upper"), ("lower", ""), ("upper", "lower")]);
+        assert_eq!(on_top_of(&["lower", "upper"].into(), &all), ["container", "upper", "lower"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_records_come_to_an_end_each_once(rows in prop::collection::vec(("[a-f]", "[a-f]?"), 0..12)) {
+            let all: Vec<Snapshot> = rows.into_iter().map(|(name, parent)| Snapshot { name, parent }).collect();
+            let found = on_top_of(&["a", "b"].into(), &all);
+            prop_assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
+            for one in &all {
+                let goes = ["a", "b"].contains(&one.name.as_str()) || found.contains(&one.parent.as_str());
+                prop_assert!(!goes || found.contains(&one.name.as_str()));
+            }
+        }
+    }
+}

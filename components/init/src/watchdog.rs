@@ -1,0 +1,125 @@
+//! The machine's hardware watchdogs: started at boot, and held off for as long as the loop of PID 1 goes round. Nothing else does that, so
+//! they end a node whose kernel or whose `init` hangs.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use osbuild_abi::cmdline::{WATCHDOG, value};
+
+use crate::failure::{Failure, Outcome};
+use crate::node::Node;
+use crate::sys;
+
+/// The name of the phase.
+pub const NAME: &str = "watchdog";
+
+/// Where the kernel shows them.
+const DEVICES: &str = "/dev";
+
+/// The watchdogs that were started.
+#[derive(Default)]
+pub struct Watchdog {
+    timers: Vec<File>,
+    /// How often they are held off.
+    every: Duration,
+    /// When they are held off next, since boot.
+    due: Duration,
+}
+
+/// Starts every watchdog of the machine, if its board names one. Otherwise it says what stays uncovered.
+pub fn start(node: &mut Node) -> Outcome {
+    let seconds = value(&node.command_line, WATCHDOG).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    if seconds == 0 {
+        let uncovered = "the board names none: a hang that the kernel does not notice lasts until somebody resets the machine";
+        node.console.say(NAME, uncovered);
+        return Ok(());
+    }
+    for path in devices(Path::new(DEVICES)) {
+        match open(&path, seconds) {
+            Ok(timer) => {
+                node.console.say(NAME, format_args!("{} resets the machine after {seconds} s without `init`", path.display()));
+                node.watchdog.timers.push(timer);
+            }
+            Err(error) => node.console.say(NAME, format_args!("{} cannot be used: {error}", path.display())),
+        }
+    }
+    if node.watchdog.timers.is_empty() {
+        return Err(Failure::new(
+            "the board names one, and the kernel finds none: a hang lasts until somebody resets the machine",
+        ));
+    }
+    node.watchdog.every = Duration::from_secs(seconds.into()) / 4;
+    Ok(())
+}
+
+impl Watchdog {
+    /// Holds them off, if it is time for that.
+    pub fn hold_off(&mut self, now: Duration) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + self.every;
+        for timer in &mut self.timers {
+            // One that cannot be held off ends the node, which is what it is for.
+            let _ = timer.write(b"\0");
+        }
+    }
+
+    /// How long the loop may wait.
+    pub fn patience(&self, now: Duration) -> Option<Duration> {
+        (!self.timers.is_empty()).then(|| self.due.saturating_sub(now))
+    }
+
+    /// The word for it in `status`.
+    pub fn word(&self) -> &'static str {
+        if self.timers.is_empty() { "none" } else { "on" }
+    }
+}
+
+/// `watchdog0` and so on; the one without a number is the first of them.
+fn devices(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix(NAME)?.parse::<u32>().ok();
+    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// Opens a watchdog, which starts it.
+fn open(path: &Path, seconds: u32) -> std::io::Result<File> {
+    let mut timer = OpenOptions::new().write(true).open(path)?;
+    sys::set_watchdog(&timer, seconds)?;
+    timer.write_all(b"\0")?;
+    Ok(timer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_a_number_is_a_watchdog_and_each_is_found_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["watchdog", "watchdog10", "watchdog2", "watchdogs", "watch0"] {
+            File::create(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(devices(folder.path()), ["watchdog2", "watchdog10"].map(|name| folder.path().join(name)));
+        assert!(devices(&folder.path().join("none")).is_empty());
+    }
+
+    #[test]
+    fn it_is_held_off_four_times_before_it_would_end_the_node() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watchdog0");
+        let (every, due) = (Duration::from_secs(15), Duration::ZERO);
+        let mut watchdog = Watchdog { timers: vec![File::create(&path).unwrap()], every, due };
+        for second in 0..60 {
+            watchdog.hold_off(Duration::from_secs(second));
+        }
+        assert_eq!(fs::read(&path).unwrap(), [0; 4]);
+        assert_eq!(watchdog.patience(Duration::from_secs(59)), Some(Duration::from_secs(1)));
+        assert_eq!(Watchdog::default().patience(Duration::ZERO), None);
+    }
+}
