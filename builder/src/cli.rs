@@ -379,6 +379,10 @@ pub struct Release {
     /// For how many days nodes believe that there is nothing newer; sign again before, by `--promote`
     #[arg(long, value_name = "N", default_value = "90", value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub days: u32,
+    /// Take signatures that were made elsewhere from this folder, and leave what else has to be signed in out/RECIPE/release-to-sign;
+    /// begin with `osbuild build --unsigned`, and name the same day by `--as-of` in each round
+    #[arg(long, value_name = "DIR")]
+    pub attach: Option<PathBuf>,
     /// Build nothing, and publish what was released before as this version, from another channel or once more
     #[arg(long, value_name = "VERSION", conflicts_with = "sources")]
     pub promote: Option<String>,

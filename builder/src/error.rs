@@ -148,6 +148,15 @@ impl Error {
     }
 }
 
+/// Both, or what is wrong with both.
+pub fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
+    match (one, other) {
+        (Ok(one), Ok(other)) => Ok((one, other)),
+        (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
+        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
 /// Turns any library's error into ours, with a line that says what was being done.
 pub trait Context<T> {
     /// `message` is the line; the library's error and its sources become the causes.

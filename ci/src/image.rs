@@ -2,7 +2,7 @@
 
 use crate::check::Verdict;
 use crate::site::Site;
-use osbuild::error::{Error, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild::ship::diff::diff;
 use osbuild::ship::inspect::inspect;
 use osbuild::ship::keys::DEV;
@@ -116,6 +116,22 @@ pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Verdict> {
         }
     }
     Ok(Verdict { passed: files.len(), ..Verdict::default() })
+}
+
+/// Whoever has the root of trust and the certificate verifies a release, without the project: all that it says of itself is so.
+pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Verdict> {
+    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+    let mut osbuild = site.osbuild()?;
+    osbuild.args(["release", RECIPE, "--allow-dev-key", "--to"]).arg(folder.path());
+    site.finish("release", &mut osbuild)?;
+    let (certificate, mut osbuild) = (certificate(site), site.osbuild()?);
+    osbuild.current_dir("/").arg("verify").arg(folder.path()).arg("--cert").arg(&certificate);
+    let ran = site.finish("verify", osbuild.arg("--root").arg(certificate.with_file_name("root.json")))?;
+    let papers = ["lock", "contents", "sources", "provenance", "sbom"];
+    match papers.iter().find(|name| !ran.said.contains(&format!("ok     {name} "))) {
+        Some(name) => Err(ran.failure(&format!("`osbuild verify` does not say what it found in the {name} of a release"))),
+        None => Ok(Verdict::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
+    }
 }
 
 /// The certificate of the keys that the recipe names.

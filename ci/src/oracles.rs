@@ -52,15 +52,20 @@ pub fn all() -> Vec<Tool> {
         found: Found::AnyFile(vec![file.into()]),
         remedy: Remedy::Package((*package).to_owned()),
     });
-    let variables = Tool {
-        name: "virt-fw-vars".to_owned(),
-        why: "reads the firmware's variables that we write".to_owned(),
-        found: Found::Program("virt-fw-vars".to_owned()),
-        remedy: Remedy::Pip("virt-firmware==26.10".to_owned()),
-    };
+    let program = |name: &str| Found::Program(name.to_owned());
+    let python = [
+        Tool::pip(
+            "virt-fw-vars",
+            program("virt-fw-vars"),
+            "virt-firmware==26.10",
+            "reads the firmware's variables that we write",
+        ),
+        Tool::pip("pyspdxtools", program("pyspdxtools"), "spdx-tools==0.8.5", "validates the SBOM of our releases"),
+        Tool::pip("python-tuf", Found::PythonModule("tuf".to_owned()), "tuf==7.0.1", "reads our releases as any TUF client does"),
+    ];
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
     let uefi = Architecture::ALL.map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
     let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true)].concat();
-    ours.into_iter().chain(oracles).chain(files).chain([variables, cross]).chain(uefi).collect()
+    ours.into_iter().chain(oracles).chain(files).chain(python).chain([cross]).chain(uefi).collect()
 }

@@ -26,6 +26,8 @@ pub enum Found {
     AnyFile(Vec<PathBuf>),
     /// The standard library for this Rust target, beside the compiler's own.
     RustTarget(String),
+    /// A module of Python, beside a `python3` in `PATH`.
+    PythonModule(String),
 }
 
 /// Where a tool comes from.
@@ -60,12 +62,18 @@ impl Tool {
         Tool { name: target.to_owned(), why: why.to_owned(), found, remedy: Remedy::RustTarget(target.to_owned()) }
     }
 
+    /// What pip installs, of this version.
+    pub fn pip(name: &str, found: Found, module: &str, why: &str) -> Self {
+        Tool { name: name.to_owned(), why: why.to_owned(), found, remedy: Remedy::Pip(module.to_owned()) }
+    }
+
     /// Whether it is there.
     pub fn is_there(&self) -> bool {
         match &self.found {
             Found::Program(name) => find_program(name).is_some(),
             Found::AnyFile(files) => files.iter().any(|file| file.exists()),
             Found::RustTarget(target) => has_rust_target(target),
+            Found::PythonModule(name) => has_python_module(name),
         }
     }
 
@@ -104,6 +112,20 @@ fn has_rust_target(target: &str) -> bool {
     sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
 }
 
+/// Whether a Python of `PATH` has a module: Debian's own or pip's, or one that pyenv keeps beside others.
+fn has_python_module(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let prefixes = std::env::split_paths(&path).filter_map(|folder| folder.parent().map(Path::to_owned));
+    let prefixes = prefixes.flat_map(|prefix| entries(&prefix.join("versions")).chain([prefix]));
+    let libraries = prefixes.flat_map(|prefix| entries(&prefix.join("lib")));
+    let mut homes = libraries.flat_map(|library| [library.join("site-packages"), library.join("dist-packages")]);
+    homes.any(|home| home.join(name).is_dir())
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,6 +144,12 @@ mod tests {
     fn the_systems_own_programs_are_found_by_an_ordinary_user_too() {
         assert!(find_program("ldconfig").is_some());
         assert!(find_program("no-such-program").is_none());
+    }
+
+    #[test]
+    fn a_python_module_is_there_only_with_its_folder() {
+        assert!(has_python_module("pip") || has_python_module("jsonschema"));
+        assert!(!has_python_module("no_such_module"));
     }
 
     #[test]

@@ -26,9 +26,8 @@ impl Updates {
     /// What the root holds for it.
     pub(super) fn files(&self) -> [RootFile; 2] {
         let Updates { recipe, url, channel, root, interval_s, security_epoch } = self;
-        let settings =
-            Settings { url, channel: channel.name(), recipe, interval_s: *interval_s, security_epoch: *security_epoch }
-                .to_string();
+        let (interval_s, security_epoch) = (*interval_s, *security_epoch);
+        let settings = Settings { url, channel: channel.name(), recipe, interval_s, security_epoch }.to_string();
         [(paths::UPDATE_ROOT, Content::File(root.clone())), (paths::UPDATE_SETTINGS, Content::Text(settings))]
             .map(|(path, content)| RootFile { path: path.to_owned(), mode: 0o644, content })
     }

@@ -9,7 +9,7 @@ use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI}
 use super::sign::{Beside, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, both};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report, bytes};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -225,15 +225,6 @@ impl Assembly<'_> {
         parts.retain(|(_, size)| *size >= 1 << 20);
         parts.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
         parts.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size))).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// Both, or what is wrong with both.
-fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
-    match (one, other) {
-        (Ok(one), Ok(other)) => Ok((one, other)),
-        (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
-        (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
     }
 }
 

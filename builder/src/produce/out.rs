@@ -23,6 +23,8 @@ pub const INITRAMFS: &str = "initramfs.cpio";
 pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
 /// The folder with what has to be signed, when nobody did.
 pub const TO_SIGN: &str = "to-sign";
+/// The folder with what has to be signed of a release.
+pub const RELEASE_TO_SIGN: &str = "release-to-sign";
 /// The folder with what was built again to be compared.
 pub const REBUILT: &str = "rebuilt";
 /// The plan, as `osbuild plan` prints it.

@@ -86,7 +86,14 @@ impl Layer {
                 return Ok(());
             }
             Content::Symlink(target) => return self.tree.add_symlink(&path, target),
-            Content::File(name) => std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`"))?,
+            Content::File(name) => {
+                std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`")).map_err(|error| {
+                    match file.path.as_str() {
+                        paths::UPDATE_ROOT => error.hint("`cargo osbuild keys new NAME` makes keys with a `root.json`"),
+                        _ => error,
+                    }
+                })?
+            }
             Content::Text(text) => text.clone().into_bytes(),
             Content::Debian { package, path } => {
                 let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == *package);

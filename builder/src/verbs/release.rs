@@ -5,12 +5,15 @@ use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{Locked, Plan, Strictness};
 use crate::produce::executor::Rebuild;
+use crate::produce::out::{Out, RELEASE_TO_SIGN};
+use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
 use crate::report::Outcome;
 use crate::ship::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{Parts, Place, Published, promote, publish};
 use crate::ship::tuf::Repository;
 use serde_json::json;
+use std::sync::Arc;
 
 /// `osbuild release`
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
@@ -20,7 +23,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let name = plan.signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe)).hint("name the keys by `--key NAME`")
     })?;
-    let signer = keys::signer(&session, name)?;
+    let signer = image_signer(&session, flags, name)?;
     let keys = Keys::named(session.root(), name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
         return Err(Error::usage(format!("the keys `{name}` are for development only, and sign no release"))
@@ -28,20 +31,36 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     }
     let folder = flags.to.clone().unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
     let repository = Repository::at(&folder);
+    let release_signer = release_signer(&session, flags, &keys)?;
     let until = session.today.plus_days(flags.days);
-    let place = Place { repository: &repository, channel: flags.channel, keys: &keys, until };
+    let place = Place { repository: &repository, channel: flags.channel, keys: &keys, signer: &release_signer, until };
     let published = match &flags.promote {
         Some(version) => promote(&place, &flags.recipe, version)?,
         None => {
             let from = session.from(flags.sources.clone());
             session.need(&make::for_build(&from))?;
-            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&signer))?;
+            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
             release(&session, &place, &plan, Parts { plan: &plan, node, boot, date: session.today })?
         }
     };
     say(&session, flags, &published, &folder);
     Ok(())
+}
+
+/// Who signs the image: the keys here, or signatures from elsewhere.
+fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<Box<dyn Signer>> {
+    Ok(match &flags.attach {
+        Some(folder) => Box::new(Elsewhere::open(folder, keys::certificate(session, name)?)?),
+        None => Box::new(keys::signer(session, name)?),
+    })
+}
+
+/// Who signs the release, in the same way.
+fn release_signer(session: &Session, flags: &cli::Release, keys: &Keys) -> Result<Arc<dyn ReleaseSigner>> {
+    let Some(folder) = &flags.attach else { return keys.release_key() };
+    let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
+    Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
 }
 
 fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) -> Result<Published> {

@@ -295,3 +295,46 @@ fn what_was_released_is_promoted_as_it_is_and_never_replaced() {
     assert!(ran.data.contains("version 1.35.8-2 of small") && !ran.data.contains("version 1.35.8 of small"), "{}", ran.data);
     assert_eq!(wrong(&ran), [""; 0]);
 }
+
+/// Has openssl sign what is left to be signed, as it is done on a machine without a network, and gives how much that was.
+fn sign_elsewhere(safe: &Path, to_sign: &Path, signatures: &Path) -> usize {
+    let Ok(left) = fs::read_dir(to_sign) else { return 0 };
+    let left: Vec<PathBuf> = left.map(|entry| entry.unwrap().path()).collect();
+    for path in &left {
+        let (name, message) = (path.file_name().unwrap().to_str().unwrap(), path.display().to_string());
+        let out = signatures.join(format!("{name}.sig")).display().to_string();
+        let (key, how): (_, &[&str]) = match path.extension().unwrap().to_str() {
+            Some("sha256") => ("db.key", &["-pkeyopt", "digest:sha256"]),
+            _ => ("release.key", &["-rawin"]),
+        };
+        let words = [&["openssl", "pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &out], how].concat();
+        tool(safe, "openssl", &words);
+    }
+    left.len()
+}
+
+#[test]
+fn a_release_is_signed_in_rounds_where_the_keys_are() {
+    let scratch = released();
+    let with_keys = files(&folder(&scratch));
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    let (safe, signatures) = (scratch.path("safe"), scratch.path("signatures"));
+    [&safe, &signatures].into_iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    for name in ["db.key", "release.key", "root.key"] {
+        fs::rename(keys(&scratch, "mine").join(name), safe.join(name)).unwrap();
+    }
+    let absent = release(&scratch, &[]);
+    assert!(absent.code == Some(1) && absent.said.contains("--unsigned"), "{}", absent.said);
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    let out = scratch.project().join("out").join(RECIPE);
+    assert_eq!(sign_elsewhere(&safe, &out.join("to-sign"), &signatures), 3);
+    let attach = ["--attach", signatures.to_str().unwrap()];
+    for left in [1, 3] {
+        let ran = release(&scratch, &attach);
+        assert!(ran.code == Some(4) && ran.said.contains("error: another round is needed: `"), "{}", ran.said);
+        assert!(!folder(&scratch).join("metadata").exists());
+        assert_eq!(sign_elsewhere(&safe, &out.join("release-to-sign"), &signatures), left, "{}", ran.said);
+    }
+    done(&release(&scratch, &attach));
+    assert!(files(&folder(&scratch)) == with_keys);
+}

@@ -126,14 +126,14 @@ impl<'p> Resolver<'p> {
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
-        let updates = self.updates(name, &recipe);
+        let security_epoch = self.security_epoch(&recipe);
+        let updates = self.updates(name, &recipe, security_epoch);
         let files = self.files(&recipe, updates.as_ref());
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
         let signing = self.signing(&recipe);
         let version = self.version(&recipe, &kubernetes);
-        let security_epoch = self.security_epoch(&recipe);
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);

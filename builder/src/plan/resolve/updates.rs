@@ -11,7 +11,7 @@ use osbuild_release::Channel;
 const INTERVAL_S: u64 = 3600;
 
 impl Resolver<'_> {
-    pub(super) fn updates(&mut self, name: &str, recipe: &Node) -> Option<Updates> {
+    pub(super) fn updates(&mut self, name: &str, recipe: &Node, security_epoch: u32) -> Option<Updates> {
         let is_updater = |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
         let pod = recipe.entries_of("pods").find(is_updater).map(|(_, entry)| entry.key.place());
         let section = match (recipe.get("updates"), pod) {
@@ -40,7 +40,7 @@ impl Resolver<'_> {
             channel: section.text_of("channel").map_or(Some(Channel::Stable), |name| name.parse().ok())?,
             root: section.text_of("root")?.to_owned(),
             interval_s: interval.unwrap_or(INTERVAL_S),
-            security_epoch: self.security_epoch(recipe),
+            security_epoch,
         })
     }
 }

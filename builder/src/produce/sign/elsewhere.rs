@@ -23,18 +23,23 @@ pub struct Elsewhere {
 impl Elsewhere {
     /// Reads the files in `folder` that are short enough for a signature by the key of `certificate`.
     pub fn open(folder: &Path, certificate: Certificate) -> Result<Self> {
-        let mut signatures = Vec::new();
-        for entry in fs::read_dir(folder).at("read", folder)? {
-            let path = entry.at("read", folder)?.path();
-            if path.is_file() {
-                let mut bytes = Vec::new();
-                File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)).at("read", &path)?;
-                signatures.push(bytes);
-            }
-        }
-        signatures.retain(|bytes| bytes.len() as u64 <= LONGEST);
-        Ok(Elsewhere { certificate, folder: folder.to_owned(), signatures })
+        Ok(Elsewhere { certificate, folder: folder.to_owned(), signatures: signatures(folder)? })
     }
+}
+
+/// The files in `folder` that are short enough for a signature.
+pub(super) fn signatures(folder: &Path) -> Result<Vec<Vec<u8>>> {
+    let mut signatures = Vec::new();
+    for entry in fs::read_dir(folder).at("read", folder)? {
+        let path = entry.at("read", folder)?.path();
+        if path.is_file() {
+            let mut bytes = Vec::new();
+            File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)).at("read", &path)?;
+            signatures.push(bytes);
+        }
+    }
+    signatures.retain(|bytes| bytes.len() as u64 <= LONGEST);
+    Ok(signatures)
 }
 
 impl Signer for Elsewhere {

@@ -8,6 +8,7 @@ mod certified;
 mod efi_program;
 mod elsewhere;
 mod private_key;
+mod release_elsewhere;
 mod release_key;
 pub mod to_sign;
 mod token;
@@ -18,6 +19,7 @@ pub use certified::Certified;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
 pub use private_key::PrivateKey;
+pub use release_elsewhere::ReleaseElsewhere;
 pub use release_key::{ReleaseKey, ReleasePublicKey};
 pub use token::TokenKey;
 pub use token_uri::TokenUri;
@@ -43,6 +45,15 @@ pub trait RsaKey: fmt::Debug + Send + Sync {
 
     /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256.
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
+}
+
+/// Whoever can sign releases, by Ed25519: a file, or somebody at another machine.
+pub trait ReleaseSigner: fmt::Debug + Send + Sync {
+    /// The public half of the key.
+    fn public(&self) -> ReleasePublicKey;
+
+    /// The signature of a message, 64 bytes. People call the message `name`. The same message always has the same signature.
+    fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// What can have a signature.

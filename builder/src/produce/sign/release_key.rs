@@ -1,5 +1,6 @@
 //! An Ed25519 key in this process: it signs releases, or says whose keys do. Its bytes are wiped when it goes.
 
+use super::ReleaseSigner;
 use super::private_key::{read_secret, write_secret};
 use crate::error::{Context, Error, Result};
 use crate::produce::disk::OnDisk;
@@ -43,21 +44,21 @@ impl ReleaseKey {
         write_secret(path, der.as_ref())
     }
 
-    /// Its public half.
-    pub fn public(&self) -> ReleasePublicKey {
-        let bytes = self.pair.public_key().as_ref().try_into();
-        ReleasePublicKey(bytes.expect("a public key of Ed25519 has 32 bytes"))
-    }
-
     /// The public half in PEM, as `openssl pkey -pubin` reads it.
     pub fn public_pem(&self) -> String {
         let der = self.pair.public_key().as_der().expect("a public key that is there always encodes");
         pem::encode_string("PUBLIC KEY", LineEnding::LF, der.as_ref()).expect("a key is shorter than PEM can hold")
     }
+}
 
-    /// The signature of a message: 64 bytes. The same message always has the same one.
-    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
-        self.pair.sign(message).as_ref().to_vec()
+impl ReleaseSigner for ReleaseKey {
+    fn public(&self) -> ReleasePublicKey {
+        let bytes = self.pair.public_key().as_ref().try_into();
+        ReleasePublicKey(bytes.expect("a public key of Ed25519 has 32 bytes"))
+    }
+
+    fn sign(&self, _name: &str, message: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.pair.sign(message).as_ref().to_vec())
     }
 }
 
@@ -97,9 +98,9 @@ mod tests {
         key.write(&path).unwrap();
         std::fs::write(&public, key.public_pem()).unwrap();
         let (read, public) = (ReleaseKey::read(&path).unwrap(), ReleasePublicKey::read(&public).unwrap());
-        assert_eq!((read.public(), read.sign(b"x")), (public, key.sign(b"x")));
-        assert!(public.verifies(b"x", &key.sign(b"x")));
-        assert!(!public.verifies(b"y", &key.sign(b"x")));
-        assert!(!ReleaseKey::generate().unwrap().public().verifies(b"x", &key.sign(b"x")));
+        assert_eq!((read.public(), read.sign("", b"x")), (public, key.sign("", b"x")));
+        assert!(public.verifies(b"x", &key.sign("", b"x").unwrap()));
+        assert!(!public.verifies(b"y", &key.sign("", b"x").unwrap()));
+        assert!(!ReleaseKey::generate().unwrap().public().verifies(b"x", &key.sign("", b"x").unwrap()));
     }
 }

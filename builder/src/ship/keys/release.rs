@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use crate::produce::sign::{ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,17 @@ use std::sync::Arc;
 
 impl Keys {
     /// The key that signs releases.
-    pub fn release_key(&self) -> Result<Arc<ReleaseKey>> {
-        self.secret(RELEASE[0])
+    ///
+    /// # Errors
+    /// It is not here.
+    pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
+        let hint = "`--attach DIR` says what has to be signed where the key is, and takes the signatures";
+        self.secret(RELEASE[0]).map_err(|error| error.hint(hint))
+    }
+
+    /// Its public half.
+    pub fn release_public(&self) -> Result<ReleasePublicKey> {
+        ReleasePublicKey::read(&self.folder.join(RELEASE[1]))
     }
 
     /// Every root of trust that there has been, the oldest first: a client that knows any of them is led to the newest.
@@ -37,12 +46,12 @@ impl Keys {
         retired.chain([self.folder.join(ROOT[1])].into_iter().filter(|path| path.exists())).collect()
     }
 
-    fn secret(&self, name: &str) -> Result<Arc<ReleaseKey>> {
+    fn secret(&self, name: &str) -> Result<Arc<dyn ReleaseSigner>> {
         let path = self.folder.join(name);
         if !path.exists() {
             return Err(Error::build(format!("the key `{}` is not here", path.display())));
         }
-        ReleaseKey::read(&path).map(Arc::new)
+        Ok(Arc::new(ReleaseKey::read(&path)?))
     }
 }
 
@@ -55,9 +64,9 @@ pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
 }
 
 fn write_root(folder: &Path, release: ReleasePublicKey, until: Date) -> Result<()> {
-    let key = Arc::new(ReleaseKey::generate()?);
+    let key = ReleaseKey::generate()?;
     key.write(&folder.join(ROOT[0]))?;
-    let root = sign_root(until, &key, release, None)?;
+    let root = sign_root(until, &(Arc::new(key) as _), release, None)?;
     write_public(&folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
 }
 
@@ -66,7 +75,7 @@ pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
     if keys.folder.join(ROOT[1]).exists() {
         return Ok(());
     }
-    write_root(&keys.folder, ReleasePublicKey::read(&keys.folder.join(RELEASE[1]))?, last_day(terms))
+    write_root(&keys.folder, keys.release_public()?, last_day(terms))
 }
 
 /// Makes a new key for releases, and a root of trust that names it. The old key signs nothing any more.
@@ -91,17 +100,23 @@ pub fn rotate_release(keys: &Keys, terms: Terms) -> Result<()> {
 /// # Errors
 /// The old key is not here.
 pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
-    let (old, new) = (keys.secret(ROOT[0])?, Arc::new(ReleaseKey::generate()?));
-    let root = next(keys, terms, &new, &old, ReleasePublicKey::read(&keys.folder.join(RELEASE[1]))?)?;
+    let (old, new) = (keys.secret(ROOT[0])?, ReleaseKey::generate()?);
     let unfinished = keys.folder.join(".root.unfinished");
     remove(&unfinished)?;
     new.write(&unfinished)?;
+    let root = next(keys, terms, &(Arc::new(new) as _), &old, keys.release_public()?)?;
     retire(keys, ROOT[0], "root", "key")?;
     fs::rename(&unfinished, keys.folder.join(ROOT[0])).at("write", &unfinished)?;
     write_next(keys, &root)
 }
 
-fn next(keys: &Keys, terms: Terms, by: &Arc<ReleaseKey>, old: &Arc<ReleaseKey>, release: ReleasePublicKey) -> Result<Root> {
+fn next(
+    keys: &Keys,
+    terms: Terms,
+    by: &Arc<dyn ReleaseSigner>,
+    old: &Arc<dyn ReleaseSigner>,
+    release: ReleasePublicKey,
+) -> Result<Root> {
     let roots = keys.roots()?;
     let last = roots.last().ok_or_else(|| Error::build(format!("the keys `{}` have no `{}`", keys.name, ROOT[1])))?;
     sign_root(last_day(terms), by, release, Some((last, old)))

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::produce::digest::Digest;
-use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,14 @@ struct Signature {
     sig: String,
 }
 
-/// Puts what is of the type `kind` into an envelope.
-pub(super) fn seal(kind: &str, payload: &[u8], key: &ReleaseKey) -> Vec<u8> {
-    let sig = STANDARD.encode(key.sign(&to_be_signed(kind, payload)));
+/// Puts what is of the type `kind` and the name `name` into an envelope.
+pub(super) fn seal(name: &str, kind: &str, payload: &[u8], key: &dyn ReleaseSigner) -> Result<Vec<u8>> {
+    let sig = STANDARD.encode(key.sign(name, &to_be_signed(kind, payload))?);
     let signatures = vec![Signature { keyid: Digest::of(&key.public().0).hex(), sig }];
     let envelope = Envelope { payload_type: kind.to_owned(), payload: STANDARD.encode(payload), signatures };
     let mut text = serde_json::to_vec_pretty(&envelope).expect("strings always serialize");
     text.push(b'\n');
-    text
+    Ok(text)
 }
 
 /// Takes what is of the type `kind` out of an envelope that one of these keys has signed.
@@ -59,6 +59,7 @@ fn to_be_signed(kind: &str, payload: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::produce::sign::ReleaseKey;
 
     #[test]
     fn what_is_signed_is_what_the_specification_says() {
@@ -69,7 +70,7 @@ mod tests {
     #[test]
     fn an_envelope_opens_for_its_key_and_its_type_alone() {
         let (key, other) = (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap().public());
-        let sealed = seal("text/plain", b"hello", &key);
+        let sealed = seal("x", "text/plain", b"hello", &key).unwrap();
         assert_eq!(open(&sealed, "text/plain", &[other, key.public()]).unwrap(), b"hello");
         assert!(open(&sealed, "text/html", &[key.public()]).is_err());
         assert!(open(&sealed, "text/plain", &[other]).is_err());

@@ -5,10 +5,12 @@ use super::{dsse, provenance, sbom, sources};
 use crate::error::{Context, Error, Result};
 use crate::plan::{self, Date};
 use crate::produce::digest::Digest;
+use crate::produce::sign::ReleaseSigner;
 use crate::ship::keys::Keys;
 use crate::ship::tuf::{Client, Repository, Times};
 use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What was published.
 #[derive(Clone, Debug)]
@@ -27,6 +29,8 @@ pub struct Place<'a> {
     pub channel: Channel,
     /// Whose release it is.
     pub keys: &'a Keys,
+    /// Who signs it.
+    pub signer: &'a Arc<dyn ReleaseSigner>,
     /// The last day on which clients believe the metadata.
     pub until: Date,
 }
@@ -90,7 +94,7 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
         (target::SBOM, sbom::document(parts)),
     ]);
     let statement = provenance::statement(parts, &files, &place.keys.name);
-    let sealed = dsse::seal(provenance::STATEMENT, &statement, &*place.keys.release_key()?);
+    let sealed = dsse::seal(target::PROVENANCE, provenance::STATEMENT, &statement, &**place.signer)?;
     files.insert(target::PROVENANCE, sealed);
     Ok(files)
 }
@@ -101,7 +105,7 @@ impl Place<'_> {
         if roots.is_empty() {
             return Err(self.rootless());
         }
-        self.repository.publish(&roots, &self.keys.release_key()?, self.until, targets)
+        self.repository.publish(&roots, self.signer, self.until, targets)
     }
 
     fn rootless(&self) -> Error {

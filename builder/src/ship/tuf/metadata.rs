@@ -1,10 +1,9 @@
 //! Signed metadata of a TUF repository (<https://theupdateframework.github.io/specification/latest/>).
 
 use super::wait::wait;
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
-use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,11 +34,6 @@ pub(super) struct Metadata {
 }
 
 impl Metadata {
-    /// What another file says of this one.
-    pub fn mention(&self) -> Value {
-        json!({ "version": self.version, "length": self.bytes.len(), "hashes": { "sha256": Digest::of(&self.bytes).hex() } })
-    }
-
     /// What it is called in a repository with consistent snapshots.
     pub fn file_name(&self) -> String {
         format!("{}.{}", self.version, self.name)
@@ -61,20 +55,20 @@ pub(super) fn last_day(expires: i64) -> Date {
 }
 
 /// Signs metadata with those of `keys` that one of the roots `by` names for it, and gives the file's bytes, the same each time.
-pub(super) fn sign<T>(name: &'static str, role: Value, by: &[&Root], keys: &[Arc<ReleaseKey>]) -> Result<Metadata>
+pub(super) fn sign<T>(name: &'static str, role: Value, by: &[&Root], keys: &[Arc<dyn ReleaseSigner>]) -> Result<Metadata>
 where
     T: Role + Serialize + DeserializeOwned + Clone,
 {
     let cannot = || format!("cannot sign `{name}`");
     let role: T = serde_json::from_value(role).or_build(cannot)?;
     let version = role.version().get();
-    let sources: Vec<Box<dyn KeySource>> = keys.iter().map(|key| Box::new(Source(key.clone())) as _).collect();
+    let sources: Vec<Box<dyn KeySource>> = keys.iter().map(|key| Box::new(Source { name, signer: key.clone() }) as _).collect();
     let mut signatures = Vec::new();
     for root in by {
         let holder = KeyHolder::Root((*root).clone());
         let random = SystemRandom::new();
-        let signed = SignedRole::new(role.clone(), &holder, &sources, &random);
-        let signed = wait(async { signed.await.or_build(cannot) })?;
+        let signed = wait(async { Ok(SignedRole::new(role.clone(), &holder, &sources, &random).await) })?;
+        let signed = signed.map_err(|error| own_error(&error).unwrap_or_else(|| Error::build(cannot()).cause(error)))?;
         signatures
             .extend(signed.signed().signatures.iter().map(|one| serde_json::to_value(one).expect("a signature serializes")));
     }
@@ -85,6 +79,18 @@ where
     let mut bytes = serde_json::to_vec_pretty(&json!({ "signatures": signatures, "signed": signed })).or_build(cannot)?;
     bytes.push(b'\n');
     Ok(Metadata { name, version, bytes })
+}
+
+/// The error of a signer of ours, which the crate for TUF hands on.
+fn own_error(error: &(dyn StdError + 'static)) -> Option<Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(ours) = error.downcast_ref::<Error>() {
+            return Some(ours.clone());
+        }
+        next = error.source();
+    }
+    None
 }
 
 /// The identifier that TUF gives a key, in hexadecimal.
@@ -103,7 +109,10 @@ pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
 
 /// A key as the crate for TUF wants to see it.
 #[derive(Clone, Debug)]
-struct Source(Arc<ReleaseKey>);
+struct Source {
+    name: &'static str,
+    signer: Arc<dyn ReleaseSigner>,
+}
 
 #[async_trait]
 impl KeySource for Source {
@@ -119,10 +128,10 @@ impl KeySource for Source {
 #[async_trait]
 impl Sign for Source {
     fn tuf_key(&self) -> Key {
-        serde_json::from_value(tuf_key(self.0.public())).expect("an Ed25519 key always has this form")
+        serde_json::from_value(tuf_key(self.signer.public())).expect("an Ed25519 key always has this form")
     }
 
     async fn sign(&self, message: &[u8], _random: &(dyn SecureRandom + Sync)) -> std::result::Result<Vec<u8>, AnyError> {
-        Ok(self.0.sign(message))
+        Ok(self.signer.sign(self.name, message)?)
     }
 }

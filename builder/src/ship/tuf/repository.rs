@@ -3,11 +3,11 @@
 use super::metadata::{Metadata, last_day, role, sign};
 use super::root::Root;
 use super::wait::wait;
-use crate::error::{Context, Error, Kind, Result};
+use crate::error::{Context, Error, Kind, Result, both};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::ReleaseKey;
+use crate::produce::sign::ReleaseSigner;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,13 @@ impl Repository {
 
     /// Adds files, changes what the metadata says, and signs it. `roots` are all there ever were, the oldest first. A client sees the
     /// repository as it was until the last file is written, and as it is from then on.
-    pub fn publish(&self, roots: &[Root], key: &Arc<ReleaseKey>, until: Date, files: &BTreeMap<String, &[u8]>) -> Result<Times> {
+    pub fn publish(
+        &self,
+        roots: &[Root],
+        key: &Arc<dyn ReleaseSigner>,
+        until: Date,
+        files: &BTreeMap<String, &[u8]>,
+    ) -> Result<Times> {
         let newest = roots.last().ok_or_else(|| Error::build("there is no root of trust"))?;
         let before = self.exists().then(|| self.read(&roots[0], None)).transpose()?;
         let mut targets = before.as_ref().map(Client::targets).unwrap_or_default();
@@ -98,14 +104,16 @@ impl Repository {
         }
         let next = |role: RoleType| before.as_ref().map_or(1, |client| client.version(role) + 1);
         let (by, keys) = (&[&newest.signed][..], &[key.clone()][..]);
-        let listed =
-            json!({ "targets": targets.iter().map(|(name, target)| (name.clone(), target.value())).collect::<Map<_, _>>() });
-        let listed = sign::<Targets>("targets.json", role("targets", next(RoleType::Targets), until, listed), by, keys)?;
-        let meta = json!({ "meta": { listed.name: listed.mention() } });
-        let snapshot = sign::<Snapshot>("snapshot.json", role("snapshot", next(RoleType::Snapshot), until, meta), by, keys)?;
-        let meta = json!({ "meta": { snapshot.name: snapshot.mention() } });
-        let version = next(RoleType::Timestamp);
-        let timestamp = sign::<Timestamp>(TIMESTAMP, role("timestamp", version, until, meta), by, keys)?;
+        let listed = targets.iter().map(|(name, target)| (name.clone(), target.value())).collect::<Map<_, _>>();
+        let listed = role("targets", next(RoleType::Targets), until, json!({ "targets": listed }));
+        // Metadata names what it speaks of by its version alone, so that all three can be signed in one round.
+        let meta = |name: &str, of: RoleType| json!({ "meta": { name: { "version": next(of) } } });
+        let snapshot = role("snapshot", next(RoleType::Snapshot), until, meta("targets.json", RoleType::Targets));
+        let timestamp = role("timestamp", next(RoleType::Timestamp), until, meta("snapshot.json", RoleType::Snapshot));
+        let listed = sign::<Targets>("targets.json", listed, by, keys);
+        let snapshot = sign::<Snapshot>("snapshot.json", snapshot, by, keys);
+        let timestamp = sign::<Timestamp>(TIMESTAMP, timestamp, by, keys);
+        let ((listed, snapshot), timestamp) = both(both(listed, snapshot), timestamp)?;
         self.write(roots, &[listed, snapshot], &timestamp)?;
         self.read(&roots[0], None)?.times()
     }

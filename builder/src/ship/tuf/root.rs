@@ -3,7 +3,7 @@
 use super::metadata::{Metadata, key_id, last_day, role, sign, tuf_key};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
-use crate::produce::sign::{ReleaseKey, ReleasePublicKey};
+use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
 use serde_json::json;
 use std::sync::Arc;
 use tough::schema::{self, RoleType, Signed};
@@ -53,9 +53,9 @@ impl Root {
 /// the end of the day `until`. A root that follows another one needs the signature of that one's key too.
 pub fn sign_root(
     until: Date,
-    by: &Arc<ReleaseKey>,
+    by: &Arc<dyn ReleaseSigner>,
     release: ReleasePublicKey,
-    before: Option<(&Root, &Arc<ReleaseKey>)>,
+    before: Option<(&Root, &Arc<dyn ReleaseSigner>)>,
 ) -> Result<Root> {
     let [own, other] = [tuf_key(by.public()), tuf_key(release)];
     let [own_id, other_id] = [key_id(&own)?, key_id(&other)?];
@@ -79,10 +79,11 @@ pub fn sign_root(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::produce::sign::ReleaseKey;
 
     const UNTIL: Date = Date { year: 2036, month: 11, day: 21 };
 
-    fn key() -> Arc<ReleaseKey> {
+    fn key() -> Arc<dyn ReleaseSigner> {
         Arc::new(ReleaseKey::generate().unwrap())
     }
 

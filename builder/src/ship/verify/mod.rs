@@ -55,7 +55,6 @@ pub struct Check {
 }
 
 /// The names of the checks of one thing that is signed.
-#[derive(Clone, Copy)]
 struct Names {
     signature: &'static str,
     dates: &'static str,

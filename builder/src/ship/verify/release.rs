@@ -1,15 +1,15 @@
 //! Whether the folder of a release is what a node would believe, and whether all that the release says of itself is so.
 
-use super::{BOOT, CONTENTS, Check, Judge, revoked};
+use super::contents::contents;
+use super::{BOOT, CONTENTS, Check, Judge};
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Lock, Source};
 use crate::produce::digest::Digest;
 use crate::produce::sign::ReleasePublicKey;
-use crate::ship::inspect::open;
+use crate::ship::inspect::{Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};
 use crate::ship::tuf::{Client, Repository, Root};
 use osbuild_release::{Channel, Document, target};
-use osbuild_signatures::authenticode;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -104,18 +104,27 @@ fn files(client: &Client, document: &Document) -> Result<BTreeMap<String, Vec<u8
 fn programs(client: &Client, document: &Document, files: &BTreeMap<String, Vec<u8>>, judge: &Judge) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (names, file) in [(BOOT, target::BOOT), (CONTENTS, target::NODE)] {
-        checks.extend(judge.signature(names, authenticode::verify(&files[file], &judge.db)));
-        checks.push(revoked(&names, &files[file], &judge.dbx));
+        checks.extend(judge.program(names, &files[file]));
     }
     let name = target::file(&document.recipe, &document.version, target::NODE);
     let path = client.targets().get(&name).map(|target| client.path(&name, target)).unwrap_or_default();
     let lock = files.get(target::LOCK).map(|bytes| Digest::of(bytes).hex()).unwrap_or_default();
-    checks.push(match open(&path)?.inspect() {
-        Ok(found) if found.root.lock == lock => Check::holds("contents", format!("built from the lock sha256:{lock}")),
-        Ok(found) => Check::fails("contents", format!("the UKI was built from another lock, sha256:{}", found.root.lock)),
-        Err(error) => Check::fails("contents", error.problems[0].message.clone()),
-    });
+    let found = open(&path)?.inspect();
+    checks.extend(found.as_ref().ok().map(|found| origin(found, document, &lock)));
+    checks.extend(contents(found));
     Ok(checks)
+}
+
+/// The UKI says of itself what the document and the lock beside it say.
+fn origin(found: &Inspection, document: &Document, lock: &str) -> Check {
+    let epoch = document.security_epoch;
+    if found.root.lock != lock {
+        return Check::fails("lock", format!("the UKI was built from another lock, sha256:{}", found.root.lock));
+    }
+    match found.uki.as_ref().is_some_and(|uki| uki.security_epoch == epoch) {
+        true => Check::holds("lock", format!("the UKI was built from it, sha256:{lock}")),
+        false => Check::fails("lock", format!("the UKI is not of the security epoch {epoch}")),
+    }
 }
 
 /// What is said of the release: by its provenance, its SBOM and its list of sources.

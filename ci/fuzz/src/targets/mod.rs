@@ -19,6 +19,7 @@ mod oci;
 mod package;
 mod pe;
 mod recipe;
+mod release;
 mod signature;
 mod slot;
 mod sources;
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     cargo_lock::TARGET,
     lock::TARGET,
     recipe::TARGET,
+    release::TARGET,
     console::TARGET,
     inspect::TARGET,
 ];
