@@ -104,7 +104,7 @@ fn lines(told: &str) -> impl Iterator<Item = &str> {
 fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, trust: Option<Trust>) -> Result<String> {
     let removable = removable_path(Architecture::Amd64);
     let mut files = vec![
-        laid_file(&removable, program),
+        laid_file(removable, program),
         laid_file(BESIDE, &laid.uki),
         laid_file("loader/loader.conf", b"timeout 0\ndefault chosen.conf\n"),
         laid_file("loader/entries/chosen.conf", entry("osbuild.by-loader-conf").as_bytes()),
@@ -112,7 +112,7 @@ fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, trust: Option<Trust
         laid_file("loader/credentials/osbuild.by-global-cred.cred", b"1"),
         laid_file("loader/addons/osbuild.by-global-addon.addon.efi", &laid.addon),
     ];
-    for uki in [&removable, BESIDE] {
+    for uki in [removable, BESIDE] {
         let file = |name: &str, bytes| laid_file(&format!("{uki}.extra.d/osbuild.{name}"), bytes);
         files.push(file("by-cred.cred", b"1"));
         files.push(file("by-sysext.raw", b"1"));
