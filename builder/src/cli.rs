@@ -196,14 +196,15 @@ pub enum Verb {
         /// The file
         file: PathBuf,
     },
-    /// Show what differs between two images, UKIs or initramfs
+    /// Show what differs between two images, UKIs, initramfs or releases
     ///
-    /// Versions, kernel options, the command line, pods, files, parts by size, partitions and slots. DATA is not looked into. Exit code 0
-    /// if nothing differs, 1 if something does, 2 or 4 if a file cannot be read or is not what it says of itself.
+    /// Versions, kernel options, the command line, pods, files, parts by size, partitions and slots; of releases the entries of the SBOM too.
+    /// DATA is not looked into. Exit code 0 if nothing differs, 1 if something does, 2 or 4 if a file cannot be read or is not what it says of
+    /// itself.
     Diff {
-        /// The first file
+        /// The first: a file, the folder of a release, or FOLDER@VERSION if that has more than one
         a: PathBuf,
-        /// The second file
+        /// The second
         b: PathBuf,
     },
     /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk, the folder of a release

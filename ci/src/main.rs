@@ -57,7 +57,7 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
-    Check { name: "vm: power cuts", run: vm::power::a_first_boot_survives_any_power_cut },
+    Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
 ];
@@ -67,7 +67,7 @@ const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
     Check { name: "vm: secure boot, at length", run: vm::secure::the_firmware_is_not_fooled_by_halves },
-    Check { name: "vm: more power cuts", run: vm::power::a_first_boot_survives_any_power_cut_at_length },
+    Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },

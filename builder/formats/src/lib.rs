@@ -12,7 +12,7 @@ pub mod cpio;
 pub mod disk;
 #[cfg(feature = "pe")]
 pub mod epoch;
-#[cfg(feature = "images")]
+#[cfg(feature = "erofs")]
 pub mod erofs;
 #[cfg(feature = "fat-replace")]
 pub mod fat;

@@ -18,13 +18,17 @@ pub struct Updates {
     pub root: String,
     /// How many seconds the node waits between two looks.
     pub interval_s: u64,
+    /// The recipe's security epoch: no release of a lower one is taken.
+    pub security_epoch: u32,
 }
 
 impl Updates {
     /// What the root holds for it.
     pub(super) fn files(&self) -> [RootFile; 2] {
-        let Updates { recipe, url, channel, root, interval_s } = self;
-        let settings = Settings { url, channel: channel.name(), recipe, interval_s: *interval_s }.to_string();
+        let Updates { recipe, url, channel, root, interval_s, security_epoch } = self;
+        let settings =
+            Settings { url, channel: channel.name(), recipe, interval_s: *interval_s, security_epoch: *security_epoch }
+                .to_string();
         [(paths::UPDATE_ROOT, Content::File(root.clone())), (paths::UPDATE_SETTINGS, Content::Text(settings))]
             .map(|(path, content)| RootFile { path: path.to_owned(), mode: 0o644, content })
     }

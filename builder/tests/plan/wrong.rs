@@ -190,7 +190,7 @@ fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
 
 #[test]
 fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
-    assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.contains("update")));
+    assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.starts_with(paths::UPDATE)));
     let plan = resolve(&changed(&[
         (SMALL, "[files]", UPDATES),
         (SMALL, "inherit", "version = \"7-rc.1\"\ninherit"),
@@ -198,7 +198,7 @@ fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
     ]));
     let content = |path: &str| plan.files.iter().find(|file| file.path == path && file.mode == 0o644).map(|file| &file.content);
     assert_eq!(content(paths::UPDATE_ROOT), Some(&Content::File("keys/own/root.json".to_owned())));
-    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\ninterval-s 3600\n";
+    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\ninterval-s 3600\nsecurity-epoch 1\n";
     assert_eq!(content(paths::UPDATE_SETTINGS), Some(&Content::Text(settings.to_owned())));
     assert_eq!((plan.version.as_str(), resolve(&crate::project()).version.as_str()), ("7-rc.1", "1.35.8"));
     let printed = plan.print();

@@ -171,6 +171,51 @@ fn a_slot_that_was_tried_differs_from_one_that_was_not() {
     assert!(!ran.data.contains("\nfiles\n") && ran.code == Some(1), "{}", ran.data);
 }
 
+/// A release: its version, its node, and names and versions in its SBOM.
+type Release<'a> = (&'a str, &'a Node, &'a [(&'a str, &'a str)]);
+
+/// Makes the folder of a TUF repository with these releases in its newest list, which has this number.
+fn publish(folder: &Path, number: u32, releases: &[Release]) {
+    let [metadata, targets] = ["metadata", "targets"].map(|name| folder.join(name));
+    [&metadata, &targets].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    let mut listed = serde_json::Map::new();
+    for (version, node, packages) in releases {
+        let package = |(name, version): &(&str, &str)| {
+            let url = format!("pkg:cargo/{name}@{version}");
+            serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [{ "referenceLocator": url }] })
+        };
+        let sbom = serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });
+        for (name, bytes) in [("node.efi", uki(node)), ("sbom.spdx.json", sbom.to_string().into_bytes())] {
+            let name = format!("qemu-amd64_{version}_{name}");
+            let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            fs::write(targets.join(format!("{sha256}.{name}")), bytes).unwrap();
+            listed.insert(name, serde_json::json!({ "length": 1, "hashes": { "sha256": sha256 } }));
+        }
+    }
+    let text = serde_json::json!({ "signed": { "targets": listed } }).to_string();
+    fs::write(metadata.join(format!("{number}.targets.json")), text).unwrap();
+}
+
+#[test]
+fn releases_differ_in_the_entries_of_their_sboms_too() {
+    let folder = Folder::with([("node.efi", uki(&OLD)), ("other.efi", uki(&NEW))]);
+    let releases: [Release; 2] =
+        [("1.0", &OLD, &[("serde", "1.0"), ("syn", "1"), ("syn", "2")]), ("2.0", &NEW, &[("serde", "1.1"), ("syn", "2")])];
+    publish(&folder.0.path().join("old"), 1, &releases[..1]);
+    // The tenth list is newer than the ninth, whatever their names are sorted like.
+    publish(&folder.0.path().join("both"), 9, &releases[..1]);
+    publish(&folder.0.path().join("both"), 10, &releases);
+    let ran = folder.diff(&["old", "both@2.0"]);
+    let packages = "\n\npackages\n  ~ pkg:cargo/serde  1.0 -> 1.1\n  ~ pkg:cargo/syn    1, 2 -> 2\n\nfiles\n";
+    assert!(ran.data.contains(packages) && ran.code == Some(1), "{}{}", ran.data, ran.said);
+    for same in [["old", "both@1.0"], ["old", "node.efi"], ["both@2.0", "other.efi"]] {
+        let ran = folder.diff(&same);
+        assert_eq!((ran.data.as_str(), ran.code), ("no difference\n", Some(0)), "{same:?} {}", ran.said);
+    }
+    let ran = folder.diff(&["old", "both"]);
+    assert!(ran.code == Some(2) && ran.said.contains("hint: name the version: `both@VERSION`"), "{}", ran.said);
+}
+
 #[test]
 fn what_cannot_be_read_is_never_exit_code_1() {
     let mut damaged = uki(&OLD);

@@ -16,12 +16,14 @@ pub struct Settings<'a> {
     pub recipe: &'a str,
     /// How many seconds it waits between two looks.
     pub interval_s: u64,
+    /// The security epoch of the image: no release of a lower one is taken.
+    pub security_epoch: u32,
 }
 
 impl<'a> Settings<'a> {
     /// Reads them; nothing if a line is missing, unknown, there twice or not to be understood.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let (mut url, mut channel, mut recipe, mut interval) = (None, None, None, None);
+        let (mut url, mut channel, mut recipe, mut interval, mut epoch) = (None, None, None, None, None);
         for line in text.lines() {
             let (key, value) = line.split_once(' ')?;
             let place = match key {
@@ -29,20 +31,22 @@ impl<'a> Settings<'a> {
                 "channel" => &mut channel,
                 "recipe" => &mut recipe,
                 "interval-s" => &mut interval,
+                "security-epoch" => &mut epoch,
                 _ => return None,
             };
             if place.replace(value).is_some() {
                 return None;
             }
         }
-        Some(Settings { url: url?, channel: channel?, recipe: recipe?, interval_s: interval?.parse().ok()? })
+        let (interval_s, security_epoch) = (interval?.parse().ok()?, epoch?.parse().ok()?);
+        Some(Settings { url: url?, channel: channel?, recipe: recipe?, interval_s, security_epoch })
     }
 }
 
 impl fmt::Display for Settings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { url, channel, recipe, interval_s } = self;
-        write!(f, "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\n")
+        let Settings { url, channel, recipe, interval_s, security_epoch } = self;
+        write!(f, "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\nsecurity-epoch {security_epoch}\n")
     }
 }
 
@@ -52,19 +56,20 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\n";
+    const TEXT: &str =
+        "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 2\n";
 
     #[test]
     fn settings_read_back() {
         let settings = Settings::parse(TEXT).unwrap();
-        assert_eq!((settings.url, settings.interval_s), ("https://updates.example/nodes", 3600));
+        assert_eq!((settings.url, settings.interval_s, settings.security_epoch), ("https://updates.example/nodes", 3600, 2));
         assert_eq!(settings.to_string(), TEXT);
     }
 
     #[test]
     fn a_line_that_is_missing_unknown_or_twice_is_refused() {
         let lines = || TEXT.split_inclusive('\n');
-        for left in 0..4 {
+        for left in 0..5 {
             let some = lines().enumerate().filter(|(index, _)| *index != left).map(|(_, line)| line);
             assert_eq!(Settings::parse(&some.collect::<std::string::String>()), None);
         }

@@ -40,6 +40,7 @@ impl Resolver<'_> {
             channel: section.text_of("channel").map_or(Some(Channel::Stable), |name| name.parse().ok())?,
             root: section.text_of("root")?.to_owned(),
             interval_s: interval.unwrap_or(INTERVAL_S),
+            security_epoch: self.security_epoch(recipe),
         })
     }
 }

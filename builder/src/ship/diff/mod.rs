@@ -1,15 +1,17 @@
-//! `osbuild diff`: what differs between two images, UKIs or initramfs, read from their bytes alone, as `osbuild inspect` reads them.
+//! `osbuild diff`: what differs between two images, UKIs, initramfs or releases, read from their bytes alone, as `osbuild inspect` reads them.
 //!
 //! What only one of both has because of its kind, such as the partitions of an image beside a UKI, is not compared. DATA is not looked into.
 
 mod change;
+mod release;
 mod text;
 
 pub use change::{Change, Words};
 
-use super::inspect::{Disk, File, Inspection, Kind, Partition, Signature, Slot, Uki, inspect};
+use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::error::{self, Result};
 use change::changes;
+use release::Release;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,8 @@ pub struct Difference {
     pub command_line: Words,
     /// The static pods and the images that they run.
     pub pods: Vec<Change<Vec<String>>>,
+    /// The entries of the SBOM, with their versions; between two releases.
+    pub packages: Vec<Change<String>>,
     /// The files of the root.
     pub files: Vec<Change<File>>,
     /// What the files are made of: the program that starts a slot, the sections of the UKI, the layers of the root.
@@ -50,8 +54,22 @@ pub struct Side {
     pub file: PathBuf,
     /// What it is.
     pub kind: Kind,
-    /// Its size in bytes.
+    /// Its size in bytes, of a release that of its UKI.
     pub size: u64,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A whole disk.
+    Image,
+    /// A unified kernel image.
+    Uki,
+    /// What the kernel unpacks first.
+    Initramfs,
+    /// What nodes update themselves to.
+    Release,
 }
 
 /// A part of a file.
@@ -69,23 +87,45 @@ pub struct Part {
 /// # Errors
 /// One of both cannot be read: never exit code 1, which says that they differ.
 pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
-    let [left, right] = [read(a)?, read(b)?];
-    let side = |path: &Path, found: &Inspection| Side { file: path.to_owned(), kind: found.kind, size: found.size };
-    let sides = (side(a, &left), side(b, &right));
-    Ok(Difference::between(sides, left, right))
+    Ok(Difference::between(Input::read(a)?, Input::read(b)?))
 }
 
-fn read(path: &Path) -> Result<Inspection> {
-    inspect(path).map_err(|mut error| {
-        if error.kind == error::Kind::Build {
-            error.kind = error::Kind::Usage;
-        }
-        error.cause(format!("it is about `{}`", path.display()))
-    })
+/// What was read of a file.
+struct Input {
+    side: Side,
+    found: Inspection,
+    /// The SBOM, of a release.
+    packages: Option<Named<String>>,
+}
+
+impl Input {
+    fn read(path: &Path) -> Result<Self> {
+        Input::open(path).map_err(|mut error| {
+            if error.kind == error::Kind::Build {
+                error.kind = error::Kind::Usage;
+            }
+            error.cause(format!("it is about `{}`", path.display()))
+        })
+    }
+
+    fn open(path: &Path) -> Result<Self> {
+        let release = Release::find(path)?;
+        let found = inspect::inspect(release.as_ref().map_or(path, |release| &release.uki))?;
+        let kind = match found.kind {
+            _ if release.is_some() => Kind::Release,
+            inspect::Kind::Image => Kind::Image,
+            inspect::Kind::Uki => Kind::Uki,
+            inspect::Kind::Initramfs => Kind::Initramfs,
+        };
+        let packages = release.map(|release| release.packages()).transpose()?;
+        Ok(Input { side: Side { file: path.to_owned(), kind, size: found.size }, found, packages })
+    }
 }
 
 impl Difference {
-    fn between((a, b): (Side, Side), left: Inspection, right: Inspection) -> Self {
+    fn between(a: Input, b: Input) -> Self {
+        let packages = a.packages.zip(b.packages).map(|(one, other)| changes(one, other)).unwrap_or_default();
+        let (left, right) = (a.found, b.found);
         let ukis = left.uki.as_ref().zip(right.uki.as_ref());
         let disks = left.disk.as_ref().zip(right.disk.as_ref());
         let line = |uki: &Uki| uki.command_line.clone();
@@ -99,17 +139,18 @@ impl Difference {
             parts: changes(parts(&left, ukis.is_some(), disks.is_some()), parts(&right, ukis.is_some(), disks.is_some())),
             partitions: disks.map(|(one, other)| changes(partitions(one), partitions(other))).unwrap_or_default(),
             slots: disks.map(|(one, other)| changes(slots(one), slots(other))).unwrap_or_default(),
+            packages,
             files: changes(files(left), files(right)),
-            a,
-            b,
+            a: a.side,
+            b: b.side,
         }
     }
 
     /// Whether nothing differs but the names of the files.
     pub fn is_empty(&self) -> bool {
-        let Difference { a: _, b: _, facts, versions, kernel_options, command_line, pods, files, parts, partitions, slots } =
-            self;
-        [facts, versions, kernel_options].into_iter().all(Vec::is_empty)
+        let Difference { facts, versions, kernel_options, command_line, packages, pods, .. } = self;
+        let Difference { files, parts, partitions, slots, .. } = self;
+        [facts, versions, kernel_options, packages].into_iter().all(Vec::is_empty)
             && command_line.is_empty()
             && pods.is_empty()
             && files.is_empty()

@@ -20,6 +20,7 @@ impl Display for Difference {
         block(f, "kernel options", &self.kernel_options, text, arrow)?;
         words(f, "command line", &self.command_line)?;
         block(f, "pods", &self.pods, |images| images.join(" "), arrow)?;
+        block(f, "packages", &self.packages, text, arrow)?;
         block(f, "files", &self.files, file, |_, one, other| file_change(one, other))?;
         block(f, "parts", &self.parts, |part| bytes(part.size), |_, one, other| part_change(one, other))?;
         block(f, "partitions", &self.partitions, partition, arrow)?;
@@ -33,6 +34,7 @@ impl Display for Side {
             Kind::Image => "image",
             Kind::Uki => "UKI",
             Kind::Initramfs => "initramfs",
+            Kind::Release => "release",
         };
         write!(f, "{}, {kind}, {}", self.file.display(), bytes(self.size))
     }

@@ -44,7 +44,8 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
         plan::Architecture::Amd64 => Architecture::Amd64,
         plan::Architecture::Arm64 => Architecture::Arm64,
     };
-    let document = Document::new(recipe, version, architecture, 1, &parts.date.to_string(), listed);
+    let (epoch, date) = (parts.plan.security_epoch, parts.date.to_string());
+    let document = Document::new(recipe, version, architecture, epoch, &date, listed);
     let document = document.or_build(|| "cannot make the document of the release".to_owned())?;
     let text = document.encode();
     let own = target::file(recipe, version, target::DOCUMENT);

@@ -25,23 +25,20 @@ pub struct Judge<'a> {
     path: PathBuf,
     /// A folder for what is copied out of it.
     folder: PathBuf,
-    /// The boot program that the disk has at first, and that it has to have ever after.
-    program: Digest,
+    /// The boot programs of which it has to have one.
+    programs: Vec<Digest>,
     data_start: u64,
     ends: [u64; 2],
 }
 
 impl<'a> Judge<'a> {
     /// The judge of the disk `path`, which is as it was before the recording, and whose end was at `before` before it grew.
-    pub fn new(site: &'a Site<'a>, path: &Path, folder: &Path, before: u64) -> Result<Self> {
+    pub fn new(site: &'a Site<'a>, path: &Path, folder: &Path, before: u64, programs: Vec<Digest>) -> Result<Self> {
         let disk = File::open(path).or_build(cannot)?;
         let table = table(&disk)?;
         let data_start = partition(&table, DATA)?.first * SECTOR;
         let ends = [before, disk.metadata().or_build(cannot)?.len()];
-        let (path, folder, program) = (path.to_owned(), folder.to_owned(), Digest::of(b""));
-        let judge = Judge { site, path, folder, program, data_start, ends };
-        let program = judge.program(&table)?;
-        Ok(Judge { program, ..judge })
+        Ok(Judge { site, path: path.to_owned(), folder: folder.to_owned(), programs, data_start, ends })
     }
 
     /// Whether an entry can be in DATA, which grows up to the end of the disk.
@@ -71,9 +68,9 @@ impl<'a> Judge<'a> {
         if !verified.contains("No problems found") {
             return Err(Error::build("`sgdisk` finds fault with the partition table that slotboot leaves").cause(verified));
         }
-        match self.program(&table(undo.disk())?)? == self.program {
+        match self.programs.contains(&self.program(&table(undo.disk())?)?) {
             true => Ok(()),
-            false => Err(Error::build("the boot program is another one")),
+            false => Err(Error::build("the boot program is neither the old nor the new one")),
         }
     }
 

@@ -3,24 +3,22 @@
 
 mod cut;
 mod judge;
-mod machine;
 mod progress;
 mod recording;
+mod session;
 
 use crate::check::Verdict;
 use crate::site::Site;
+use crate::vm::update::Played;
 use cut::{Cut, Extract, Medium};
 use judge::Judge;
-use machine::Session;
 use osbuild::error::{Context, Problem, Result};
 use progress::Progress;
 use recording::{Entry, Recording};
+use session::Session;
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::PathBuf;
-
-/// How many of the probe's files are written, each flushed before the next.
-const SYNCED: u32 = 40;
 
 /// With so many problems a check has shown enough.
 const MOST_PROBLEMS: usize = 20;
@@ -35,24 +33,27 @@ struct Effort {
     judged: usize,
     /// How many are booted.
     booted: usize,
+    /// Of these every how many-th has to go on until the update is complete; the others have to get ready.
+    completed: usize,
 }
 
-const SHORT: Effort = Effort { judged: 500, booted: 4 };
-const LONG: Effort = Effort { judged: 10_000, booted: 60 };
+const SHORT: Effort = Effort { judged: 400, booted: 4, completed: 2 };
+const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1 };
 
-/// The first boot of a node, which grows DATA and writes a pod's files, may lose its power anywhere.
-pub fn a_first_boot_survives_any_power_cut(site: &Site) -> Result<Verdict> {
-    first_boot(site, &SHORT)
+/// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
+/// boot of the other slot: the power may go anywhere.
+pub fn a_node_survives_any_power_cut(site: &Site) -> Result<Verdict> {
+    try_all(site, &SHORT)
 }
 
 /// The same, with as many cuts as give rare ones a chance. If it is interrupted it goes on from there.
-pub fn a_first_boot_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
-    first_boot(site, &LONG)
+pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
+    try_all(site, &LONG)
 }
 
-fn first_boot(site: &Site, effort: &Effort) -> Result<Verdict> {
-    let session = Session::record(site, effort.judged)?;
-    let recording = Recording::open(&session.log())?;
+fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
+    let session = Session::new(site, Played::any(site)?, effort.judged)?;
+    let recording = Recording::open(&session.recording())?;
     let mut progress = Progress::open(&session.done())?;
     let mut court = Court::new(site, &session, &recording)?;
     let every = (effort.judged / effort.booted).max(1);
@@ -62,7 +63,8 @@ fn first_boot(site: &Site, effort: &Effort) -> Result<Verdict> {
             continue;
         }
         let cut = cut(&recording, index, effort.judged);
-        match court.judge(&cut, index % every == every / 2) {
+        let boots = (index % every == every / 2).then_some(index / every);
+        match court.judge(&cut, boots.map(|number| number % effort.completed == 0)) {
             Ok(()) => progress.add(index)?,
             Err(error) => {
                 let about = format!("cut {index} of {}, after {} writes", effort.judged, cut.sent);
@@ -89,7 +91,7 @@ fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Resu
     for index in 0..LIES {
         let sent = (index + 1) * recording.entries.len() / LIES;
         let cut = Cut::of_a_liar(LOST, recording, sent, &mut fastrand::Rng::with_seed(index as u64));
-        if court.judge(&cut, false).is_err() {
+        if court.judge(&cut, None).is_err() {
             return Ok(None);
         }
     }
@@ -113,7 +115,7 @@ impl<'a> Court<'a> {
         let disk = session.before()?;
         let open = File::options().read(true).write(true).open(&disk).or_build(|| format!("cannot open `{}`", disk.display()))?;
         Ok(Court {
-            judge: Judge::new(site, &disk, session.folder(), session.size()?)?,
+            judge: Judge::new(site, &disk, session.folder(), session.size()?, session.programs()?)?,
             medium: Medium::new(recording, open),
             synced: synced(recording)?,
             good: HashSet::new(),
@@ -123,8 +125,8 @@ impl<'a> Court<'a> {
         })
     }
 
-    /// Judges what the cut leaves, as far as it was not judged before, and boots from it if it is to.
-    fn judge(&mut self, cut: &Cut, boots: bool) -> Result<()> {
+    /// Judges what the cut leaves, as far as it was not judged before. `boots` is whether to boot from it, and to wait for the update then.
+    fn judge(&mut self, cut: &Cut, boots: Option<bool>) -> Result<()> {
         // Who wrote a file had flushed the one before.
         let files = self.synced[..cut.sent].iter().flatten().last().map_or(0, |file| file - 1);
         let (judge, good) = (&self.judge, &self.good);
@@ -137,7 +139,7 @@ impl<'a> Court<'a> {
             if !good.contains(&rest) {
                 judge.starts(undo)?;
             }
-            if boots { self.session.boot(&self.disk) } else { Ok(()) }
+            boots.map_or(Ok(()), |completes| self.session.boot(&self.disk, completes))
         })?;
         self.good.extend([rest, data]);
         Ok(())

@@ -63,28 +63,28 @@ impl<'a> Disk<'a> {
 
     /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
     pub fn boot(&self) -> Result<Node<'_>> {
-        self.boot_trusting(self.keys.trust()?)
+        self.boot_with(|options| options)
     }
 
     /// The same on firmware that trusts somebody else.
     pub fn boot_trusting(&self, trust: Trust) -> Result<Node<'_>> {
-        self.power_on(trust, Vec::new())
+        self.boot_with(|options| RunOptions { trust: Some(trust), ..options })
     }
 
     /// The same with a port that leads to the node.
     pub fn boot_forwarding(&self, forward: Forward) -> Result<Node<'_>> {
-        self.power_on(self.keys.trust()?, vec![forward])
+        self.boot_with(|options| RunOptions { forwards: vec![forward], ..options })
     }
 
-    fn power_on(&self, trust: Trust, forwards: Vec<Forward>) -> Result<Node<'_>> {
+    /// The same with whatever else is wanted of the machine.
+    pub fn boot_with(&self, change: impl FnOnce(RunOptions) -> RunOptions) -> Result<Node<'_>> {
         let options = RunOptions {
             keep: Some(self.path()),
-            forwards,
-            trust: Some(trust),
+            trust: Some(self.keys.trust()?),
             watchdog: true,
             ..machine::options(self.site, self.out("image.raw"), self.log)
         };
-        start(self.site.report, &options)
+        start(self.site.report, &change(options))
     }
 
     /// Fills a slot with the UKI of the image, changed and signed again.

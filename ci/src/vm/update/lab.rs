@@ -1,7 +1,7 @@
 //! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks at.
 
-use crate::image::RECIPE;
 use crate::site::Site;
+use crate::vm::inside::PROBE;
 use osbuild::error::{Context, Result};
 use osbuild::plan::{Architecture, Lock};
 use osbuild::produce::image::removable_path;
@@ -27,13 +27,23 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
+    /// The copy that a check made before.
+    pub fn existing(site: &'a Site<'a>) -> Self {
+        Lab { site, project: site.root.join("out/ci").join(NAME) }
+    }
+
     /// A fresh copy with keys of its own.
     pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab { site, project: site.root.join("out/ci").join(NAME) };
+        let lab = Lab::existing(site);
         site.copy_to(&lab.project)?;
         fs::create_dir(lab.repository()).or_build(|| "cannot make a folder".to_owned())?;
         lab.osbuild(&["keys", "new", KEYS])?;
         Ok(lab)
+    }
+
+    /// A file of a check.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.project.join("out").join(name)
     }
 
     /// The folder of the repository.
@@ -64,12 +74,12 @@ impl<'a> Lab<'a> {
     /// Writes the recipe as this version, and a lock that pins what the recipe below it pins. Its node looks at this port of this machine.
     pub fn write_recipe(&self, version: &str, port: u16) -> Result<()> {
         let recipe = format!(
-            "inherit = \"{RECIPE}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
+            "inherit = \"{PROBE}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
              [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n"
         );
-        let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{NAME}\""));
+        let (was, is) = (format!("recipe = \"{PROBE}\""), format!("recipe = \"{NAME}\""));
         fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)
-            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(RECIPE))))
+            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(PROBE))))
             .and_then(|lock| fs::write(self.project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
             .or_build(|| format!("cannot write recipe `{NAME}`"))?;
         self.osbuild(&["lock", NAME, "--offline"])
@@ -86,11 +96,25 @@ impl<'a> Lab<'a> {
         self.osbuild(&["release", NAME, "--channel", "stable", "--to", &folder, "--yes"])
     }
 
+    /// Keeps the image as the one that the node is updated from.
+    pub fn keep_old(&self) -> Result<()> {
+        let old = self.old();
+        fs::create_dir_all(&old).or_build(|| format!("cannot make `{}`", old.display()))?;
+        let mut copy = Command::new("cp");
+        copy.arg("--sparse=always").arg(self.image()).arg(&old);
+        self.site.finish("update-copy", &mut copy).map(drop)
+    }
+
+    /// The folder of that image.
+    pub fn old(&self) -> PathBuf {
+        self.file("old")
+    }
+
     /// Gives the image another boot program, which the firmware starts as well: it is signed twice.
     pub fn wear_another_boot_program(&self) -> Result<()> {
         let program = EfiProgram(self.boot_program(&self.image())?);
         let twice = Signed::by(&self.keys()?.signer(Role::Db)?, program)?.into_inner().0;
-        let file = self.project.join("out/boot.efi");
+        let file = self.file("boot.efi");
         fs::write(&file, twice).or_build(|| "cannot write the boot program".to_owned())?;
         let mut mcopy = self.mcopy(&self.image());
         self.site.finish("update-mcopy", mcopy.arg(&file).arg(on_system())).map(drop)
@@ -98,14 +122,14 @@ impl<'a> Lab<'a> {
 
     /// What mtools find on the system partition of a disk as the program that firmware starts.
     pub fn boot_program(&self, disk: &Path) -> Result<Vec<u8>> {
-        let file = self.project.join("out/boot.efi");
+        let file = self.file("boot.efi");
         self.site.finish("update-mcopy", self.mcopy(disk).arg(on_system()).arg(&file))?;
         fs::read(&file).or_build(|| "cannot read what mcopy wrote".to_owned())
     }
 
     /// How many seconds `dd` takes to put the UKI onto this machine's disk.
     pub fn plain_copy(&self) -> Result<f64> {
-        let (from, to) = (self.out().join(UKI), self.project.join("out/plain-copy"));
+        let (from, to) = (self.out().join(UKI), self.file("plain-copy"));
         let started = Instant::now();
         let mut dd = Command::new("dd");
         dd.arg(format!("if={}", from.display())).arg(format!("of={}", to.display()));

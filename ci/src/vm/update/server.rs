@@ -13,10 +13,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves what is in the folder at the time of each request.
-    pub fn start(folder: &Path) -> Result<Self> {
+    /// Serves what is in the folder at the time of each request, at this port, or at a free one if it is 0.
+    pub fn start(folder: &Path, port: u16) -> Result<Self> {
         let cannot = || "cannot serve on the loopback".to_owned();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
         let port = listener.local_addr().or_build(cannot)?.port();
         let folder = folder.to_owned();
         thread::spawn(move || {

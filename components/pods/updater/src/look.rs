@@ -5,6 +5,7 @@ use std::io::{Seek, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use osbuild_abi::slot::EPOCH_SECTION;
 use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
 use osbuild_formats::pe::Image;
 use osbuild_release::{Architecture, Document, target};
@@ -18,9 +19,6 @@ use crate::pace::Pace;
 use crate::repository::{Repository, each};
 use crate::settings::Settings;
 use crate::slot::Slot;
-
-/// The section of a UKI with its security epoch, in decimal digits.
-const EPOCH: &str = ".epoch";
 
 /// The architecture that this program was compiled for.
 const HERE: Architecture = if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
@@ -155,7 +153,7 @@ fn verify(slot: &Slot, document: &Document, trust: Option<&Trust>) -> Outcome {
         trust.check(target::NODE, uki.bytes(), now())?;
     }
     let image = Image::parse(uki.bytes()).explain(format_args!("read {}", target::NODE))?;
-    match image.section(EPOCH) {
+    match image.section(EPOCH_SECTION) {
         Some(section) if section.data() != document.security_epoch.to_string().as_bytes() => {
             Err(Failure::new("the UKI is of another security epoch than its release"))
         }

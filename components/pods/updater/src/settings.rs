@@ -36,7 +36,7 @@ impl Settings {
             channel: lines.channel.parse().explain("read the settings")?,
             recipe: lines.recipe.to_owned(),
             interval_s: lines.interval_s,
-            security_epoch: 1,
+            security_epoch: lines.security_epoch,
             root: fs::read(root).explain(format_args!("read {}", root.display()))?,
         })
     }
