@@ -2,9 +2,13 @@
 
 use crate::check::Verdict;
 use crate::site::{Ran, Site};
-use crate::workspace::members;
-use osbuild::error::{Error, Problem, Result};
-use osbuild::plan::Architecture;
+use crate::workspace::{Member, members};
+use osbuild::error::{Context, Error, Problem, Result};
+use osbuild::plan::{Architecture, closure};
+use std::collections::BTreeSet;
+
+/// The crate by which build scripts call a C compiler.
+const C_COMPILER: &str = "cc";
 
 /// The whole workspace is formatted.
 pub fn format(site: &Site) -> Result<Verdict> {
@@ -69,7 +73,8 @@ fn count(said: &str) -> Counted {
     counted
 }
 
-/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker.
+/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with C in them are built by `osbuild` alone,
+/// whose sandbox has a compiler for that.
 pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
@@ -94,11 +99,18 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
     Ok(Verdict::holds(""))
 }
 
-/// The workspace's packages in `components/` that have a program.
+/// The workspace's packages in `components/` that have a program, and are Rust from end to end.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let components = site.root.join("components");
     let on_the_node = members(site)?.into_iter().filter(|member| member.has_program && member.folder.starts_with(&components));
-    let names: Vec<String> = on_the_node.map(|member| member.name).collect();
+    let path = site.root.join("Cargo.lock");
+    let lock = std::fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let mut names = Vec::new();
+    for Member { name, .. } in on_the_node {
+        if !closure(&lock, &BTreeSet::from([name.as_str()]))?.has(C_COMPILER) {
+            names.push(name);
+        }
+    }
     if names.is_empty() { Err(Error::build("the node has no crates")) } else { Ok(names) }
 }
 

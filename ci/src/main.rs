@@ -72,6 +72,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];
 

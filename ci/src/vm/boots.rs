@@ -3,7 +3,9 @@
 use crate::check::Verdict;
 use crate::image::{ARM64, RECIPE};
 use crate::site::Site;
+use crate::vm::update::lab::{self as update, Lab};
 use osbuild::error::{Error, Result};
+use std::path::Path;
 
 /// What the kernel says when the firmware verified it.
 const SECURE: &str = "UEFI Secure Boot is enabled";
@@ -18,9 +20,21 @@ pub fn arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
     boots(site, ARM64)
 }
 
+/// So does one for arm64 that updates itself, with the C in its updater compiled for arm64.
+pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
+    let lab = Lab::new(site)?;
+    lab.write_recipe_of(ARM64, "1.0.0", 1)?;
+    boots_in(site, lab.project(), update::NAME)
+}
+
 fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
+    boots_in(site, &site.project(), recipe)
+}
+
+fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
     let log = format!("boots-{recipe}");
-    let ran = site.run(&log, site.osbuild()?.args(["run", recipe, "--until", "ready", "--timeout", "300", "--yes"]))?;
+    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--yes"];
+    let ran = site.run(&log, site.osbuild()?.current_dir(project).args(words))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));
     }

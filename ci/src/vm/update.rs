@@ -1,7 +1,7 @@
 //! A node that finds a release on a web server and installs it by itself, with Secure Boot enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` look at
 //! the disk that it leaves.
 
-mod lab;
+pub mod lab;
 mod server;
 
 use super::node::free_port;

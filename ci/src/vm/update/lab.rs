@@ -41,6 +41,11 @@ impl<'a> Lab<'a> {
         Ok(lab)
     }
 
+    /// The folder of the copy.
+    pub fn project(&self) -> &Path {
+        &self.project
+    }
+
     /// A file of a check.
     pub fn file(&self, name: &str) -> PathBuf {
         self.project.join("out").join(name)
@@ -73,13 +78,18 @@ impl<'a> Lab<'a> {
 
     /// Writes the recipe as this version, and a lock that pins what the recipe below it pins. Its node looks at this port of this machine.
     pub fn write_recipe(&self, version: &str, port: u16) -> Result<()> {
+        self.write_recipe_of(PROBE, version, port)
+    }
+
+    /// The same over any recipe.
+    pub fn write_recipe_of(&self, base: &str, version: &str, port: u16) -> Result<()> {
         let recipe = format!(
-            "inherit = \"{PROBE}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
+            "inherit = \"{base}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
              [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n"
         );
-        let (was, is) = (format!("recipe = \"{PROBE}\""), format!("recipe = \"{NAME}\""));
+        let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{NAME}\""));
         fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)
-            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(PROBE))))
+            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(base))))
             .and_then(|lock| fs::write(self.project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
             .or_build(|| format!("cannot write recipe `{NAME}`"))?;
         self.osbuild(&["lock", NAME, "--offline"])
