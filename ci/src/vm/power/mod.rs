@@ -136,10 +136,12 @@ impl<'a> Court<'a> {
             if !good.contains(&data) {
                 judge.keeps(undo.disk(), files)?;
             }
+            // The judge spends a try, as slotboot does.
+            boots.map_or(Ok(()), |completes| self.session.boot(&self.disk, completes))?;
             if !good.contains(&rest) {
                 judge.starts(undo)?;
             }
-            boots.map_or(Ok(()), |completes| self.session.boot(&self.disk, completes))
+            Ok(())
         })?;
         self.good.extend([rest, data]);
         Ok(())

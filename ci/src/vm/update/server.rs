@@ -5,11 +5,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::{Component, Path, PathBuf};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
-/// A server. It serves as long as this program runs, which does no harm: the folder is all that it has.
+/// A server, until it is dropped.
 pub struct Server {
     port: u16,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -19,19 +23,31 @@ impl Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
         let port = listener.local_addr().or_build(cannot)?.port();
         let folder = folder.to_owned();
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(io::Result::ok) {
+        let ends = Arc::new(AtomicBool::new(false));
+        let ended = ends.clone();
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming().map_while(io::Result::ok).take_while(|_| !ended.load(Ordering::SeqCst)) {
                 let folder = folder.clone();
                 // A client that hangs up early is no matter of ours.
                 thread::spawn(move || drop(serve(&stream, &folder)));
             }
         });
-        Ok(Server { port })
+        Ok(Server { port, ends, thread: Some(thread) })
     }
 
     /// The port, of this machine alone; machines that QEMU runs see it at 10.0.2.2.
     pub fn port(&self) -> u16 {
         self.port
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::SeqCst);
+        // One more client wakes the thread up, which then gives the port back.
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok() {
+            drop(self.thread.take().map(JoinHandle::join));
+        }
     }
 }
 
