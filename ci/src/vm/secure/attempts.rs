@@ -4,6 +4,7 @@ use super::lab::{Lab, signed};
 use osbuild::error::{Context, Result};
 use osbuild::plan::Date;
 use osbuild::ship::keys::{Role, Terms, Trust, revoke, rotate};
+use osbuild_formats::pe;
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 
@@ -19,6 +20,7 @@ pub const REFUSED: &[Named] = &[
     ("uki_signed_by_another_key_is_refused", by_another_key),
     ("uki_by_a_revoked_certificate_is_refused", by_a_revoked_certificate),
     ("uki_with_a_revoked_hash_is_refused", with_a_revoked_hash),
+    ("slotboot_with_a_flipped_bit_is_refused", slotboot_with_a_flipped_bit),
 ];
 
 /// What must not start though one of two keys is trusted.
@@ -68,6 +70,16 @@ fn with_a_revoked_hash(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let digest = authenticode::digest(&lab.unsigned).or_build(|| "cannot digest the UKI".to_owned())?;
     revoke(&keys, Listed::Image(digest))?;
     Ok((signed(&lab.unsigned, &keys)?, keys.trust()?))
+}
+
+fn slotboot_with_a_flipped_bit(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
+    let keys = lab.keys("ours", lab.terms())?;
+    let mut program = lab.slotboot()?;
+    pe::detach(&mut program).or_build(|| "cannot remove the signature of slotboot".to_owned())?;
+    let mut program = signed(&program, &keys)?;
+    let middle = program.len() / 2;
+    program[middle] ^= 1;
+    Ok((program, keys.trust()?))
 }
 
 fn by_an_expired_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {

@@ -3,21 +3,16 @@
 
 use super::lab::{Lab, PATIENCE, signed};
 use crate::check::Verdict;
-use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::teller::{self, COMMAND_LINE, END, EXTRA, SMBIOS, STUB};
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
-use osbuild::produce::out::IMAGE;
-use osbuild::ship::inspect::inspect;
 use osbuild::ship::keys::{Keys, Trust};
-use osbuild_formats::fat::{self, File};
+use osbuild_formats::fat::File;
 use osbuild_formats::pe::{self, NewSection};
 use osbuild_formats::uki;
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// systemd's boot loader, which reads all that ours must not, of the package with the stub.
 const LOADER: &str = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
@@ -62,7 +57,7 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Verdict> {
     let lab = Lab::open(site)?;
     let keys = lab.keys("ours", lab.terms())?;
     let laid = Laid { uki: signed(&teller::uki(&lab.unsigned)?, &keys)?, addon: addon(&keys)? };
-    let ours = signed(&slotboot(&site.project().join("out").join(RECIPE).join(IMAGE))?, &keys)?;
+    let ours = signed(&lab.slotboot()?, &keys)?;
     let theirs = fs::read(LOADER).or_build(|| format!("cannot read `{LOADER}`"))?;
     let attacked = tells(&lab, "beside", &ours, &laid, Some(keys.trust()?))?;
     let control = tells(&lab, "beside-control", &theirs, &laid, None)?;
@@ -141,15 +136,4 @@ fn addon(keys: &Keys) -> Result<Vec<u8>> {
     let data = b"osbuild.by-addon osbuild.by-global-addon";
     let words = NewSection { name: ".cmdline", data, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
     signed(&pe::append(&stub, &[words]).or_build(cannot)?, keys)
-}
-
-/// The boot program of an image.
-fn slotboot(image: &Path) -> Result<Vec<u8>> {
-    let cannot = || format!("cannot read `{}`", image.display());
-    let partition = inspect(image)?.disk.map(|disk| disk.partitions[0].clone());
-    let partition = partition.ok_or_else(|| Error::build("the image is no disk"))?;
-    let mut bytes = vec![0; partition.size as usize];
-    fs::File::open(image).and_then(|file| file.read_exact_at(&mut bytes, partition.start)).or_build(cannot)?;
-    let program = fat::read(&bytes).or_build(cannot)?.pop();
-    Ok(program.ok_or_else(|| Error::build("the image has no boot program"))?.bytes)
 }

@@ -6,14 +6,16 @@ use crate::site::Site;
 use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Date, Qemu};
-use osbuild::produce::out::UKI;
+use osbuild::produce::out::{IMAGE, UKI};
 use osbuild::produce::sign::{EfiProgram, Signed};
+use osbuild::ship::inspect::inspect;
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
-use osbuild_formats::fat::File;
+use osbuild_formats::fat::{self, File};
 use osbuild_formats::pe::{self, Image};
 use std::fmt;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -79,6 +81,18 @@ impl<'a> Lab<'a> {
     /// Terms of certificates that are valid today.
     pub fn terms(&self) -> Terms {
         Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 30 }
+    }
+
+    /// The boot program of the image, with its signature.
+    pub fn slotboot(&self) -> Result<Vec<u8>> {
+        let image = self.site.project().join("out").join(RECIPE).join(IMAGE);
+        let cannot = || format!("cannot read `{}`", image.display());
+        let partition = inspect(&image)?.disk.map(|disk| disk.partitions[0].clone());
+        let partition = partition.ok_or_else(|| Error::build("the image is no disk"))?;
+        let mut bytes = vec![0; partition.size as usize];
+        std::fs::File::open(&image).and_then(|file| file.read_exact_at(&mut bytes, partition.start)).or_build(cannot)?;
+        let program = fat::read(&bytes).or_build(cannot)?.pop();
+        Ok(program.ok_or_else(|| Error::build("the image has no boot program"))?.bytes)
     }
 
     /// The parts of the signed UKI: its headers, its sections, its signature.

@@ -52,6 +52,9 @@ impl Change<'_> {
     pub fn make(&self, site: &Site, keys: &Keys) -> Result<(Vec<u8>, Vec<u8>)> {
         let cannot = || "cannot make a UKI".to_owned();
         let stub = fs::read(STUB).or_build(cannot)?;
+        if self.recipe != RECIPE {
+            site.finish("slots-build", site.osbuild()?.args(["build", self.recipe, "--yes"]))?;
+        }
         let built = fs::read(site.project().join("out").join(self.recipe).join(UKI)).or_build(cannot)?;
         let parts = uki::read(&built).or_build(cannot)?;
         let line = format!("{} {}", parts.command_line, self.words);
