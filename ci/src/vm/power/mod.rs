@@ -76,8 +76,8 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
             return Ok(verdict);
         }
     }
-    verdict.passed = 1;
     verdict.problems.extend(lies_are_found(site, &session, &recording)?);
+    verdict.passed = usize::from(verdict.problems.is_empty());
     verdict.said = format!("{} writes, {} cuts, {} booted", recording.entries.len(), effort.judged, effort.booted);
     if verdict.problems.is_empty() {
         session.end()?;
