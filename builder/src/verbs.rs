@@ -166,8 +166,8 @@ impl<'a> Session<'a> {
     fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
         let mut plan = self.locked(recipe)?;
         if signing.unsigned || signing.key.is_some() {
-            plan.signing = signing.key.clone();
-            plan.origins.remove("signing.key");
+            plan.resolved.signing = signing.key.clone();
+            plan.resolved.origins.remove("signing.key");
         }
         Ok(plan)
     }

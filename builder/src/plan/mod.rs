@@ -65,9 +65,29 @@ pub use upstream::{GoUpstream, Peg, Upstream, upstream};
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted, crates_digest};
 
-/// Everything that a recipe resolves to. `L` says whether it is pinned: [`Unlocked`] or [`Locked`].
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or [`Locked`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<L = Unlocked> {
+    /// All of it. The plan stands for it: `plan.recipe` is `plan.resolved.recipe`.
+    pub resolved: Resolved,
+    /// [`Unlocked`], or the lock that pins all that is wanted.
+    pub lock: L,
+}
+
+impl<L> Deref for Plan<L> {
+    type Target = Resolved;
+
+    fn deref(&self) -> &Resolved {
+        &self.resolved
+    }
+}
+
+/// Everything that a recipe resolves to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
     /// The recipe's name: `qemu-amd64`.
     pub recipe: String,
     /// The version of the node: the recipe's own, or that of its kubelet.
@@ -102,15 +122,13 @@ pub struct Plan<L = Unlocked> {
     pub origins: Origins,
     /// What the user should know of, or act on some day. It never changes what is built.
     pub warnings: Vec<String>,
-    /// [`Unlocked`], or the lock that pins all that is wanted.
-    pub lock: L,
 }
 
-impl<L> Plan<L> {
+impl Resolved {
     /// Every image that the node carries, each once: those of pods, and that of their sandboxes.
     pub fn images(&self) -> impl Iterator<Item = &PodImage> {
         let images = self.pods.iter().flat_map(|pod| &pod.images).chain([&self.pause]);
-        images.map(|image| (&image.name, image)).collect::<std::collections::BTreeMap<_, _>>().into_values()
+        images.map(|image| (&image.name, image)).collect::<BTreeMap<_, _>>().into_values()
     }
 }
 

@@ -1,8 +1,8 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
-use super::{Binary, Compile, Content, ImageFrom, KernelOption, OptionValue, Origins, Plan, Pod, PodImage, RootFile};
+use super::{Binary, Compile, Content, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage, Resolved, RootFile};
 
-impl<L> Plan<L> {
+impl Resolved {
     /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans print equally.
     pub fn print(&self) -> String {
         let mut page = Page { text: String::new(), origins: &self.origins };

@@ -20,50 +20,7 @@ impl Plan<Unlocked> {
             let error = moved.into_iter().fold(error, Error::cause);
             return Err(error.hint(relock(&self.recipe)));
         }
-        Ok(self.with(Locked(lock)))
-    }
-
-    fn with(self, lock: Locked) -> Plan<Locked> {
-        let Plan {
-            recipe,
-            version,
-            architecture,
-            board,
-            security_epoch,
-            kernel,
-            boot,
-            binaries,
-            files,
-            pods,
-            pause,
-            kubernetes,
-            signing,
-            updates,
-            wanted,
-            origins,
-            warnings,
-            lock: Unlocked,
-        } = self;
-        Plan {
-            recipe,
-            version,
-            architecture,
-            board,
-            security_epoch,
-            kernel,
-            boot,
-            binaries,
-            files,
-            pods,
-            pause,
-            kubernetes,
-            signing,
-            updates,
-            wanted,
-            origins,
-            warnings,
-            lock,
-        }
+        Ok(Plan { resolved: self.resolved, lock: Locked(lock) })
     }
 }
 

@@ -8,8 +8,6 @@ use osbuild_release::Channel;
 /// The section `[updates]` of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updates {
-    /// The recipe whose releases the node takes: its own.
-    pub recipe: String,
     /// The TUF repository.
     pub url: String,
     /// The channel that the node follows.
@@ -18,16 +16,13 @@ pub struct Updates {
     pub root: String,
     /// How many seconds the node waits between two looks.
     pub interval_s: u64,
-    /// The recipe's security epoch: no release of a lower one is taken.
-    pub security_epoch: u32,
 }
 
 impl Updates {
-    /// What the root holds for it.
-    pub(super) fn files(&self) -> [RootFile; 2] {
-        let Updates { recipe, url, channel, root, interval_s, security_epoch } = self;
-        let (interval_s, security_epoch) = (*interval_s, *security_epoch);
-        let settings = Settings { url, channel: channel.name(), recipe, interval_s, security_epoch }.to_string();
+    /// What the root of a node of this recipe and security epoch holds for it.
+    pub(super) fn files(&self, recipe: &str, security_epoch: u32) -> [RootFile; 2] {
+        let Updates { url, channel, root, interval_s } = self;
+        let settings = Settings { url, channel: channel.name(), recipe, interval_s: *interval_s, security_epoch }.to_string();
         [(paths::UPDATE_ROOT, Content::File(root.clone())), (paths::UPDATE_SETTINGS, Content::Text(settings))]
             .map(|(path, content)| RootFile { path: path.to_owned(), mode: 0o644, content })
     }

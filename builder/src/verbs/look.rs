@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// `osbuild check`
 pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
     let (problems, warnings) = match recipe {
-        Some(recipe) => (Vec::new(), resolve(&session.project, recipe, session.today, Strictness::Build)?.warnings),
+        Some(recipe) => (Vec::new(), resolve(&session.project, recipe, session.today, Strictness::Build)?.resolved.warnings),
         None => (plan::check(&session.project, session.today), Vec::new()),
     };
     warnings.iter().for_each(|warning| session.report.warning(warning));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
     let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    plan.signing = flags.key.clone().or(plan.signing);
+    plan.resolved.signing = flags.key.clone().or(plan.resolved.signing);
     let name = plan.signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe)).hint("name the keys by `--key NAME`")
     })?;

@@ -177,7 +177,7 @@ impl<'a> Update<'a> {
     fn all_crates(&self) -> Result<Vec<Crate>> {
         let mut all = BTreeSet::new();
         for Recipe { name, .. } in &self.recipes {
-            all.extend(resolve(&self.project, name, self.session.today, Strictness::Build)?.wanted.crates);
+            all.extend(resolve(&self.project, name, self.session.today, Strictness::Build)?.resolved.wanted.crates);
         }
         Ok(all.into_iter().collect())
     }

@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::error::Problem;
 use crate::plan::document::{Entry, Node, Value};
 use crate::plan::nearest::nearest;
-use crate::plan::{Content, RootFile, Updates};
+use crate::plan::{Content, RootFile};
 use osbuild_abi::paths;
 use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
@@ -24,8 +24,9 @@ const TAKEN: [(&str, &str); 7] = [
 const MOUNT_POINTS: [&str; 4] = ["/dev", "/proc", "/sys", paths::DATA];
 
 impl Resolver<'_> {
-    pub(super) fn files(&mut self, recipe: &Node, updates: Option<&Updates>) -> Vec<RootFile> {
-        let own = mount_points().chain(updates.into_iter().flat_map(Updates::files));
+    /// What the recipe lists, the builder's `own` files, and what is mounted on.
+    pub(super) fn files(&mut self, recipe: &Node, own: impl IntoIterator<Item = RootFile>) -> Vec<RootFile> {
+        let own = mount_points().chain(own);
         let mut files: BTreeMap<String, RootFile> = own.map(|file| (file.path.clone(), file)).collect();
         let asked = recipe.get("files").and_then(Node::table);
         for (path, entry) in asked.into_iter().flatten() {

@@ -17,7 +17,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
-use super::{Architecture, Board, Date, Kubernetes, Plan, Qemu, Unlocked, keys};
+use super::{Architecture, Board, Date, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use wanted::cargo_packages;
 
@@ -127,8 +127,9 @@ impl<'p> Resolver<'p> {
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
         let security_epoch = self.security_epoch(&recipe);
-        let updates = self.updates(name, &recipe, security_epoch);
-        let files = self.files(&recipe, updates.as_ref());
+        let updates = self.updates(&recipe);
+        let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
+        let files = self.files(&recipe, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
@@ -138,7 +139,7 @@ impl<'p> Resolver<'p> {
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
         let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &packages)?;
-        Some(Plan {
+        let resolved = Resolved {
             recipe: name.to_owned(),
             version,
             architecture,
@@ -156,8 +157,8 @@ impl<'p> Resolver<'p> {
             wanted,
             origins: std::mem::take(&mut self.origins),
             warnings: std::mem::take(&mut self.warnings),
-            lock: Unlocked,
-        })
+        };
+        Some(Plan { resolved, lock: Unlocked })
     }
 
     fn signing(&mut self, recipe: &Node) -> Option<String> {

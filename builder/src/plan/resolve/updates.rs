@@ -11,7 +11,7 @@ use osbuild_release::Channel;
 const INTERVAL_S: u64 = 3600;
 
 impl Resolver<'_> {
-    pub(super) fn updates(&mut self, name: &str, recipe: &Node, security_epoch: u32) -> Option<Updates> {
+    pub(super) fn updates(&mut self, recipe: &Node) -> Option<Updates> {
         let is_updater = |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
         let pod = recipe.entries_of("pods").find(is_updater).map(|(_, entry)| entry.key.place());
         let section = match (recipe.get("updates"), pod) {
@@ -35,12 +35,10 @@ impl Resolver<'_> {
         }
         let interval = section.get("interval-s").and_then(Node::integer).and_then(|seconds| u64::try_from(seconds).ok());
         Some(Updates {
-            recipe: name.to_owned(),
             url: section.text_of("url")?.to_owned(),
             channel: section.text_of("channel").map_or(Some(Channel::Stable), |name| name.parse().ok())?,
             root: section.text_of("root")?.to_owned(),
             interval_s: interval.unwrap_or(INTERVAL_S),
-            security_epoch,
         })
     }
 }
