@@ -18,7 +18,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("g++", "g++", "compiles the fuzzer"),
     ("git", "git", "lists the files of the checkout"),
     ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
-    ("losetup", "mount", "lends the block devices that `mount` is tested on"),
+    ("losetup", "mount", "lends the block devices that `mount` and `osbuild verify` are tested on"),
     ("mkfs.erofs", "erofs-utils", "makes images that our reader has to understand"),
     ("mtype", "mtools", "reads files from our EFI system partition"),
     ("nsenter", "util-linux", "looks into the namespaces of our tests"),

@@ -20,6 +20,7 @@
 mod archive;
 mod builds;
 mod cleaning;
+mod devices;
 mod diff;
 mod downloads;
 mod exports;

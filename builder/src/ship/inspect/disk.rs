@@ -4,9 +4,10 @@ use super::signature::Signature;
 use super::slot::Slot;
 use crate::error::{Context, Error, Result};
 use crate::produce::digest::Digest;
+use crate::report::bytes;
 use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
 use osbuild_formats::fat;
-use osbuild_formats::gpt::{Geometry, Health, Label};
+use osbuild_formats::gpt::{self, Geometry, Health, Label};
 use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -90,13 +91,12 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
 
 /// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A damaged UKI is given when there is no other.
 pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found> {
-    let broken = || "the partition table is damaged".to_owned();
-    let geometry = Geometry::new(sector_size, size).or_build(broken)?;
-    let label = Label::read(file, geometry).or_build(broken)?;
+    let label =
+        Geometry::new(sector_size, size).and_then(|geometry| Label::read(file, geometry)).map_err(|error| broken(size, error))?;
     let table = label.table();
     let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
-    let esp = esp.ok_or_else(|| Error::build("the disk has no EFI system partition"))?;
+    let esp = esp.ok_or_else(|| Error::digest("the disk has no EFI system partition"))?;
     let files = esp_files(file, esp, size)?;
     let esp = files.iter().map(|file| file.path.clone()).collect();
     let program = boot_file(files)?;
@@ -107,7 +107,7 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
         place.extend(uki.filter(|_| found.is_bootable()).map(|uki| (found.name.clone(), uki)));
         slots.push(found);
     }
-    let nothing = || slots.iter().fold(Error::build("no slot of the disk can be booted"), |error, slot| error.cause(slot));
+    let nothing = || slots.iter().fold(Error::digest("no slot of the disk can be booted"), |error, slot| error.cause(slot));
     let mut ukis = whole.into_iter().chain(damaged);
     let (slot, uki) = ukis.next().ok_or_else(nothing)?;
     let others = ukis.collect();
@@ -116,6 +116,18 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
     let (table_is_sound, disk_guid) = (label.health() == Health::Sound, table.disk_guid.to_string());
     let disk = Disk { sector_size, disk_guid, table_is_sound, partitions, boot, slots };
     Ok(Found { disk, boot: program.bytes, esp, slot, uki, others })
+}
+
+/// Why a disk of this many bytes has no good partition table.
+fn broken(size: u64, error: gpt::Error) -> Error {
+    match error {
+        gpt::Error::BeyondDisk(_) | gpt::Error::OutOfRange(_) | gpt::Error::DiskTooSmall(_) => {
+            let error = Error::digest(format!("the disk has {}, and its partition table is that of a larger one", bytes(size)))
+                .cause(error);
+            error.hint("write the image to a disk that is at least as large as it is")
+        }
+        error => Error::digest("the partition table is damaged").cause(error),
+    }
 }
 
 fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
@@ -136,11 +148,11 @@ fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partit
 
 fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::File<Vec<u8>>>> {
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
-        return Err(Error::build("the EFI system partition ends behind the disk"));
+        return Err(Error::digest("the EFI system partition ends behind the disk"));
     }
-    let mut bytes = vec![0; esp.size as usize];
-    file.read_exact_at(&mut bytes, esp.start).or_build(|| "cannot read the EFI system partition".to_owned())?;
-    fat::read(&bytes).or_build(|| "the EFI system partition is damaged".to_owned())
+    let mut volume = vec![0; esp.size as usize];
+    file.read_exact_at(&mut volume, esp.start).or_build(|| "cannot read the EFI system partition".to_owned())?;
+    fat::read(&volume).map_err(|error| Error::digest("the EFI system partition is damaged").cause(error))
 }
 
 /// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).
@@ -149,5 +161,5 @@ fn boot_file(files: Vec<fat::File<Vec<u8>>>) -> Result<fat::File<Vec<u8>>> {
         let path = file.path.trim_start_matches('/').to_ascii_uppercase();
         path.starts_with("EFI/BOOT/BOOT") && path.ends_with(".EFI")
     });
-    boot.ok_or_else(|| Error::build("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))
+    boot.ok_or_else(|| Error::digest("the EFI system partition has no `EFI/BOOT/BOOT….EFI`"))
 }

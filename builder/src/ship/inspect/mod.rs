@@ -20,8 +20,10 @@ pub use slot::Slot;
 pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};
+use crate::report;
 use serde::Serialize;
 use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
 /// What was found in a file.
@@ -100,13 +102,29 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         let (disk, boot, slot) = (Some(disk), Some(boot), Some(slot));
         return Ok(Opened { kind: Kind::Image, size, disk, boot, esp, slot, bytes: uki, others });
     }
+    let kind = kind(&file).ok_or_else(|| no_file_of_ours(path, &file, size))?;
     let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
-    let kind = match bytes.get(..4) {
-        Some([b'M', b'Z', ..]) => Kind::Uki,
-        Some(b"0707" | [0x28, 0xb5, 0x2f, 0xfd]) => Kind::Initramfs,
-        _ => return Err(Error::usage(format!("`{}` is no image, no UKI and no initramfs", path.display()))),
-    };
     Ok(Opened { kind, size, disk: None, boot: None, esp: Vec::new(), slot: None, bytes, others: Vec::new() })
+}
+
+/// What a file without a partition table is. The rest of it is not read for that: it may be a disk of any size.
+fn kind(file: &std::fs::File) -> Option<Kind> {
+    let mut magic = [0; 4];
+    file.read_exact_at(&mut magic, 0).ok()?;
+    match magic {
+        [b'M', b'Z', ..] => Some(Kind::Uki),
+        [b'0', b'7', b'0', b'7'] | [0x28, 0xb5, 0x2f, 0xfd] => Some(Kind::Initramfs),
+        _ => None,
+    }
+}
+
+fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
+    let path = path.display();
+    if file.metadata().is_ok_and(|about| about.file_type().is_block_device()) {
+        let error = Error::usage(format!("`{path}` is a disk of {} without a partition table", report::bytes(size)));
+        return error.hint("`lsblk` lists the disks of this machine");
+    }
+    Error::usage(format!("`{path}` is no image, no UKI and no initramfs"))
 }
 
 impl Opened {

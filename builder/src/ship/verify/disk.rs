@@ -7,7 +7,10 @@ use crate::ship::inspect::{Disk, Slot};
 pub(super) fn table(disk: &Disk) -> Check {
     match disk.table_is_sound {
         true => Check::holds("partition table", "both copies are good and say the same".to_owned()),
-        false => Check::fails("partition table", "the copies differ, or one is damaged".to_owned()),
+        false => {
+            let found = "the copies differ or one is damaged; on a disk that is larger than its image, the first boot mends that";
+            Check::fails("partition table", found.to_owned())
+        }
     }
 }
 
