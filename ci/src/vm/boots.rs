@@ -3,7 +3,7 @@
 use crate::check::Verdict;
 use crate::image::{ARM64, RECIPE};
 use crate::site::Site;
-use crate::vm::update::lab::{self as update, Lab};
+use crate::vm::update::lab::{self as update, Lab, Releases};
 use osbuild::error::{Error, Result};
 use std::path::Path;
 
@@ -22,8 +22,8 @@ pub fn arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
 
 /// So does one for arm64 that updates itself, with the C in its updater compiled for arm64.
 pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
-    let lab = Lab::new(site)?;
-    lab.write_recipe_of(ARM64, "1.0.0", 1)?;
+    let lab = Lab::new(site, update::NAME)?;
+    lab.write_recipe_of(ARM64, "1.0.0", Releases::Folder)?;
     boots_in(site, lab.project(), update::NAME)
 }
 

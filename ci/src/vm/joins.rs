@@ -4,15 +4,16 @@ mod administrator;
 
 use super::inside::PROBE;
 use super::kept::Kept;
-use super::node::{Node, free_port};
+use super::machine::HOST;
+use super::node::{Node, free_port, tell};
 use crate::check::Verdict;
 use crate::site::Site;
 use administrator::Administrator;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Lock;
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,6 @@ const PORT: u16 = 7071;
 
 /// The kubelet's port.
 const KUBELET: u16 = 10250;
-
-/// What the machine running QEMU is called inside QEMU's user network.
-const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 /// How long the kubelet may take to ask the API server for something, and then to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -43,7 +41,8 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
     let flags = ["--keep", "--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
     let _kept = Kept::of(site, PROBE);
     let node = Node::boot(site, "joins", PROBE, &flags)?;
-    join(port, &format!("http://{HOST}:{server}\n{}", administrator.authority()?))?;
+    let authority = administrator.authority()?;
+    tell(port, |stream| write!(stream, "http://{HOST}:{server}\n{authority}"))?;
     let found = come(&agents, &agent)?;
     for log in ["containerd.log", "init.log", "kubelet.log"] {
         administrator.sees(kubelet, "logs/", log, PATIENCE)?;
@@ -78,16 +77,6 @@ fn come(agents: &Receiver<String>, agent: &str) -> Result<String> {
     }
     let error = Error::build(format!("`{agent}` did not come to the API server"));
     Err(others.into_iter().fold(error, |error, other| error.cause(format!("`{other}` did"))))
-}
-
-/// Tells the probe to make the node join this cluster.
-fn join(port: u16, cluster: &str) -> Result<()> {
-    let cannot = || "cannot speak with the probe".to_owned();
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
-    stream.write_all(cluster.as_bytes()).and_then(|()| stream.shutdown(Shutdown::Write)).or_build(cannot)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).or_build(cannot)?;
-    if answer == "ok\n" { Ok(()) } else { Err(Error::build("the node does not join").cause(answer.trim())) }
 }
 
 /// Passes on who asked.

@@ -4,7 +4,11 @@ use crate::site::Site;
 use osbuild::plan::{Architecture, Qemu};
 use osbuild::ship::machine::{Bus, Download};
 use osbuild::ship::run::{RunOptions, Until};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
+
+/// This machine, as one that QEMU runs sees it.
+pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 
 /// A machine that boots from `image`, which stays as it is, until it powers itself off, on firmware that starts everything. Its console goes
 /// to the log of this name.

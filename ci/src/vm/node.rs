@@ -5,7 +5,7 @@ use osbuild::error::{Context, Error, LogTail, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -99,6 +99,23 @@ pub fn free_port() -> Result<u16> {
     let cannot = || "cannot find a free port".to_owned();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
     Ok(listener.local_addr().or_build(cannot)?.port())
+}
+
+/// Tells a server on the loopback something, to the end, and comes back when it has answered `ok`.
+pub fn tell(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<()> {
+    let speak = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        say(&mut stream)?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    match speak().or_build(|| "cannot speak with the probe".to_owned())?.as_str() {
+        "ok\n" => Ok(()),
+        answer => Err(Error::build("the probe cannot do what it was told").cause(answer.trim())),
+    }
 }
 
 /// All that a server on the loopback says until it closes, which ends with the line `end`.

@@ -1,19 +1,22 @@
-//! A node that finds a release on a web server and installs it by itself, with Secure Boot enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` look at
-//! the disk that it leaves.
+//! A node that finds a release on a web server, or in a folder, and installs it by itself, with Secure Boot enforced. `cgpt`, `sgdisk`, mtools and
+//! `fsck.fat` look at the disk that it leaves.
 
+mod folder;
 pub mod lab;
 mod server;
 
-use super::node::free_port;
+use super::node::{free_port, tell};
 use super::slots::disk::{A, B, Disk};
 use super::slots::hears;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
-use lab::{Lab, NAME};
+pub use folder::a_node_updates_itself_from_a_folder;
+use lab::{Lab, NAME, Releases};
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
 use osbuild::ship::machine::Forward;
+use osbuild::ship::node::Node;
 use osbuild::ship::run::RunOptions;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
@@ -21,8 +24,7 @@ use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::{Header, State};
 use server::Server;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -71,11 +73,11 @@ pub struct Played<'a> {
 impl<'a> Played<'a> {
     /// What a check of this very image has left, or else a new one.
     pub fn any(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab::existing(site);
+        let lab = Lab::existing(site, NAME);
         let left = fs::read_to_string(lab.file(PLAYED)).unwrap_or_default();
         match left.split_once(' ').and_then(|(of, port)| Some((of, port.parse().ok()?))) {
             Some((of, port)) if of == image(site)? => {
-                let server = Server::start(&lab.repository(), port)?;
+                let server = Server::start(site, &lab, port)?;
                 Ok(Played { lab, _server: server, took: 0.0 })
             }
             _ => Self::now(site),
@@ -87,9 +89,9 @@ impl<'a> Played<'a> {
     /// # Errors
     /// The node does not update itself.
     pub fn now(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab::new(site)?;
-        let server = Server::start(&lab.repository(), 0)?;
-        lab.write_recipe(OLD, server.port())?;
+        let lab = Lab::new(site, NAME)?;
+        let server = Server::start(site, &lab, 0)?;
+        lab.write_recipe(OLD, Releases::Web(server.port()))?;
         lab.build()?;
         lab.wear_another_boot_program()?;
         lab.keep_old()?;
@@ -122,35 +124,24 @@ fn play(lab: &Lab, server: &Server, disk: &Disk) -> Result<f64> {
         ..options
     })?;
     hears(&mut node, SLOT_GOOD, &["SLOT-A"])?;
-    write_files(port)?;
-    lab.write_recipe(NEW, server.port())?;
+    tell(port, |stream| write!(stream, "{SYNCED}"))?;
+    lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.release()?;
-    node.hear(OPENED, PATIENCE)?;
-    let opened = Instant::now();
-    node.hear(NEXT, PATIENCE)?;
-    let took = opened.elapsed().as_secs_f64();
-    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
-    hears(&mut node, SLOT, &["SLOT-B", NEW])?;
-    hears(&mut node, SLOT_GOOD, &["SLOT-B"])?;
+    let took = installs(&mut node)?;
     node.power_off()?;
     Ok(took)
 }
 
-/// Has the probe write its files, and comes back when they are on the disk.
-fn write_files(port: u16) -> Result<()> {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        write!(stream, "{SYNCED}")?;
-        stream.shutdown(Shutdown::Write)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    match ask().or_build(|| "cannot ask the probe".to_owned())?.as_str() {
-        "ok\n" => Ok(()),
-        answer => Err(Error::build("the probe cannot write its files").cause(answer.trim())),
-    }
+/// Waits until the node has put the release into its other slot, booted it, and found it good. Gives the seconds that writing it took.
+fn installs(node: &mut Node) -> Result<f64> {
+    node.hear(OPENED, PATIENCE)?;
+    let opened = Instant::now();
+    node.hear(NEXT, PATIENCE)?;
+    let took = opened.elapsed().as_secs_f64();
+    hears(node, SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
+    hears(node, SLOT, &["SLOT-B", NEW])?;
+    hears(node, SLOT_GOOD, &["SLOT-B"])?;
+    Ok(took)
 }
 
 /// Others find on the disk what the release has, and both slots good, the new one first.

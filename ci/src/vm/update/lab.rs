@@ -2,6 +2,7 @@
 
 use crate::site::Site;
 use crate::vm::inside::PROBE;
+use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
 use osbuild::plan::{Architecture, Lock};
 use osbuild::produce::image::removable_path;
@@ -9,6 +10,7 @@ use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role};
 use osbuild_abi::disk::ALIGNMENT;
+use osbuild_abi::paths::UPDATE_SEEN;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +22,18 @@ pub const NAME: &str = "update";
 /// The keys: those for development sign no release.
 const KEYS: &str = "ours";
 
+/// What the recipe calls the certificate of whom the node believes that a server is who it says.
+const AUTHORITY: &str = "recipes/web-ca.crt";
+
+/// Where the node looks for releases.
+#[derive(Clone, Copy)]
+pub enum Releases {
+    /// At this port of this machine, by HTTPS.
+    Web(u16),
+    /// In a folder of its own, which an administrator's pod fills.
+    Folder,
+}
+
 /// The copy.
 pub struct Lab<'a> {
     site: &'a Site<'a>,
@@ -27,14 +41,14 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// The copy that a check made before.
-    pub fn existing(site: &'a Site<'a>) -> Self {
-        Lab { site, project: site.root.join("out/ci").join(NAME) }
+    /// The copy in the folder `name` that a check made before.
+    pub fn existing(site: &'a Site<'a>, name: &str) -> Self {
+        Lab { site, project: site.root.join("out/ci").join(name) }
     }
 
     /// A fresh copy with keys of its own.
-    pub fn new(site: &'a Site<'a>) -> Result<Self> {
-        let lab = Lab::existing(site);
+    pub fn new(site: &'a Site<'a>, name: &str) -> Result<Self> {
+        let lab = Lab::existing(site, name);
         site.copy_to(&lab.project)?;
         fs::create_dir(lab.repository()).or_build(|| "cannot make a folder".to_owned())?;
         lab.osbuild(&["keys", "new", KEYS])?;
@@ -76,16 +90,25 @@ impl<'a> Lab<'a> {
         fs::read(self.out().join(UKI)).or_build(|| "cannot read the UKI".to_owned())
     }
 
-    /// Writes the recipe as this version, and a lock that pins what the recipe below it pins. Its node looks at this port of this machine.
-    pub fn write_recipe(&self, version: &str, port: u16) -> Result<()> {
-        self.write_recipe_of(PROBE, version, port)
+    /// The folder with the keys and certificates of the web server.
+    pub fn web(&self) -> PathBuf {
+        self.file("web")
+    }
+
+    /// Writes the recipe as this version, and a lock that pins what the recipe below it pins.
+    pub fn write_recipe(&self, version: &str, releases: Releases) -> Result<()> {
+        self.write_recipe_of(PROBE, version, releases)
     }
 
     /// The same over any recipe.
-    pub fn write_recipe_of(&self, base: &str, version: &str, port: u16) -> Result<()> {
+    pub fn write_recipe_of(&self, base: &str, version: &str, releases: Releases) -> Result<()> {
+        let (url, files) = match releases {
+            Releases::Web(port) => (format!("https://{HOST}:{port}"), self.trust_the_server()?),
+            Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
+        };
         let recipe = format!(
             "inherit = \"{base}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
-             [updates]\nurl = \"http://10.0.2.2:{port}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n"
+             [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
         let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{NAME}\""));
         fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)
@@ -93,6 +116,12 @@ impl<'a> Lab<'a> {
             .and_then(|lock| fs::write(self.project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
             .or_build(|| format!("cannot write recipe `{NAME}`"))?;
         self.osbuild(&["lock", NAME, "--offline"])
+    }
+
+    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image, beside those that the web trusts.
+    fn trust_the_server(&self) -> Result<String> {
+        fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY)).or_build(|| format!("cannot write `{AUTHORITY}`"))?;
+        Ok(format!("\n[files]\n\"/etc/ssl/certs/ours.crt\" = {{ source = \"{AUTHORITY}\", mode = 0o644 }}\n"))
     }
 
     /// Builds the image.

@@ -1,6 +1,7 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
 //! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
-//! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next.
+//! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next; whoever sends a
+//! tar archive to its fifth one has it unpacked where the node without a network looks for releases.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
@@ -23,9 +24,14 @@ const JOIN: u16 = 7071;
 const WRITE: u16 = 7073;
 /// The port on which it freezes PID 1.
 const FREEZE: u16 = 7072;
+/// The port on which it takes a tar archive, to the end.
+const UNPACK: u16 = 7074;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
+
+/// Where the host's folder for releases is mounted.
+const RELEASES: &str = "/releases";
 
 fn main() -> io::Result<()> {
     let joins = TcpListener::bind((Ipv4Addr::UNSPECIFIED, JOIN))?;
@@ -34,6 +40,8 @@ fn main() -> io::Result<()> {
     std::thread::spawn(move || serve(&writes, write));
     let freezes = TcpListener::bind((Ipv4Addr::UNSPECIFIED, FREEZE))?;
     std::thread::spawn(move || serve(&freezes, freeze));
+    let unpacks = TcpListener::bind((Ipv4Addr::UNSPECIFIED, UNPACK))?;
+    std::thread::spawn(move || serve(&unpacks, unpack));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -64,6 +72,11 @@ fn write(stream: &mut TcpStream) -> io::Result<()> {
 fn freeze(stream: &mut TcpStream) -> io::Result<()> {
     let answer = freeze::freeze(Path::new(HOST)).map_or_else(|error| format!("error: {error}\n"), |()| "end\n".to_owned());
     stream.write_all(answer.as_bytes())
+}
+
+fn unpack(stream: &mut TcpStream) -> io::Result<()> {
+    let unpacked = tar::Archive::new(&mut *stream).unpack(RELEASES);
+    stream.write_all(unpacked.map_or_else(|error| format!("error: {error}\n"), |()| "ok\n".to_owned()).as_bytes())
 }
 
 /// Writes every fact. The last line is `end`, so that a report that was cut short is not taken for a whole one.

@@ -5,7 +5,7 @@ mod world;
 use jiff::SignedDuration;
 use osbuild_slots::Header;
 use updater::look::Look;
-use world::{Certified, Keys, Manner, Release, Repository, World};
+use world::{Certified, Keys, Manner, Release, Repository, Web, World};
 
 /// The look must fail with this word, and nothing may have been asked of `init`.
 #[track_caller]
@@ -49,6 +49,28 @@ fn a_release_in_a_folder_is_as_good_as_one_on_a_server() {
     let release = Release::new(2);
     let folder = world.publish(&release);
     installs(&world, &release, world.look(&format!("file://{}/", folder.display())).unwrap());
+}
+
+#[test]
+fn by_https_a_server_is_believed_that_a_certificate_of_the_folder_speaks_for_and_no_other() {
+    let world = World::new();
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    let web = |name: &str, address: &str| Web::start(&folder, world.folder(name), address);
+    let (ours, elsewhere, others) = (web("ours", "127.0.0.1"), web("elsewhere", "127.0.0.2"), web("others", "127.0.0.1"));
+    let trusted = world.folder("certificates");
+    std::fs::create_dir(&trusted).unwrap();
+    for (name, web) in [("ours.crt", &ours), ("elsewhere.crt", &elsewhere)] {
+        std::fs::copy(web.authority(), trusted.join(name)).unwrap();
+    }
+    // The CA of the others has the same name as ours.
+    for (web, word) in [(&others, "BadSignature"), (&elsewhere, "not valid for")] {
+        let said = world.run(&web.url(), &trusted);
+        assert!(said.contains("invalid peer certificate") && said.contains(word), "{said}");
+        assert!(world.init.verbs().is_empty(), "{:?}", world.init.verbs());
+    }
+    assert_eq!(world.run(&ours.url(), &trusted), "2 is installed: the node reboots into it");
+    installs(&world, &release, Look::Reboots("2".to_owned()));
 }
 
 #[test]

@@ -4,15 +4,21 @@ mod init;
 mod keys;
 mod repository;
 mod server;
+mod web;
 
 pub use init::Init;
 pub use keys::{Certified, Keys};
 pub use repository::{Release, Repository};
 pub use server::{Manner, Server};
+pub use web::Web;
 
+use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use osbuild_abi::update::Settings as Lines;
 use osbuild_release::Channel;
 use tempfile::TempDir;
 use updater::failure::Outcome;
@@ -68,6 +74,28 @@ impl World {
     pub fn look_at(&self, folder: &Path, manner: Manner) -> Outcome<Look> {
         let server = Server::start(folder, manner);
         self.look(&server.url())
+    }
+
+    /// Has the program itself look at a repository at this address, trusting the certificates of a folder. Gives what it says first of that.
+    pub fn run(&self, url: &str, certificates: &Path) -> String {
+        let settings = Lines { url, channel: "stable", recipe: RECIPE, interval_s: 3600, security_epoch: 2 };
+        fs::write(self.folder("settings"), settings.to_string()).unwrap();
+        fs::write(self.folder("root.json"), &self.root).unwrap();
+        let mut updater = Command::new(env!("CARGO_BIN_EXE_updater"));
+        for (flag, name) in [
+            ("--settings", "settings"),
+            ("--root", "root.json"),
+            ("--socket", "socket"),
+            ("--seen", "seen"),
+            ("--firmware", "firmware"),
+        ] {
+            updater.arg(flag).arg(self.folder(name));
+        }
+        let mut updater = updater.env("SSL_CERT_DIR", certificates).stderr(Stdio::piped()).spawn().unwrap();
+        // The first line is what it follows.
+        let said = BufReader::new(updater.stderr.take().unwrap()).lines().nth(1);
+        updater.kill().and_then(|()| updater.wait()).unwrap();
+        said.unwrap().unwrap()
     }
 
     /// Has the node look at a repository at this address.

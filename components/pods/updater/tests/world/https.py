@@ -1,0 +1,43 @@
+"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS ADDRESS serves a folder on the loopback.
+
+Its certificate is for that address. It and the CA that signed it are made in KEYS if they are not there yet: `ca.crt` is whom a client has to
+trust. What it prints is its port, a free one if PORT is 0.
+"""
+
+import functools
+import http.server
+import pathlib
+import ssl
+import subprocess
+import sys
+import threading
+
+KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650"]
+
+
+def certify(keys, address):
+    """Has openssl make a CA and a certificate by it."""
+    make = functools.partial(subprocess.run, check=True, cwd=keys, stderr=subprocess.DEVNULL)
+    make(["openssl", "req", "-x509", *KEY, "-subj", "/CN=web CA", "-keyout", "ca.key", "-out", "ca.crt"])
+    leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName=IP:{address}"]
+    by = ["-CA", "ca.crt", "-CAkey", "ca.key"]
+    make(["openssl", "req", "-x509", *by, *KEY, *leaf, "-subj", "/CN=web", "-keyout", "web.key", "-out", "web.crt"])
+
+
+def main(folder, port, keys, address):
+    keys = pathlib.Path(keys)
+    if not (keys / "web.crt").exists():
+        certify(keys, address)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(keys / "web.crt", keys / "web.key")
+    # The handshake belongs to the thread of a connection: a client that is slow with it keeps no other one waiting.
+    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_port, flush=True)
+    # It ends with whoever has started it.
+    sys.stdin.read()
+
+
+main(*sys.argv[1:])
