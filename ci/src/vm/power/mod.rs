@@ -37,7 +37,7 @@ struct Effort {
     completed: usize,
 }
 
-const SHORT: Effort = Effort { judged: 400, booted: 4, completed: 2 };
+const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 3 };
 const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1 };
 
 /// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
