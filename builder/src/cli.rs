@@ -13,6 +13,7 @@ Examples:
   cargo osbuild lock edge                        pin what `recipes/edge.toml` needs, in `recipes/edge.lock`
   cargo osbuild build edge --json                build it, for a script
   cargo osbuild sources export edge ../sources   keep every input, before Debian drops one
+  cargo osbuild flash edge --device /dev/sdb     put it onto a stick, which loses all that was on it
   cargo osbuild update kubelet                   move every recipe's kubelet, and show what moved
 
 Files:
@@ -191,6 +192,12 @@ pub enum Verb {
     Release(Release),
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
+    /// Build a recipe's image and put it onto a disk of this machine: a stick, a card, a drive in a bay
+    ///
+    /// Without `--device` it builds nothing, and lists the disks that fit. Writes only what is not zero, reads all of it back and compares,
+    /// fits the partition table to the disk, and gives the disk identifiers of its own. All that was on the disk is lost. If the power
+    /// fails meanwhile, nothing boots from it, and flashing again works.
+    Flash(Flash),
     /// Show what is in an image, a UKI or an initramfs
     Inspect {
         /// The file
@@ -420,6 +427,24 @@ pub struct Verify {
     /// Build it from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR", requires = "against")]
     pub sources: Option<PathBuf>,
+}
+
+/// Flags of `osbuild flash`.
+#[derive(Debug, Args)]
+pub struct Flash {
+    /// The recipe
+    #[arg(value_parser = recipe_name)]
+    pub recipe: String,
+    /// The disk, a whole one: `/dev/sdb`, `/dev/disk/by-id/usb-…`. One that is fixed, mounted or has this machine's system has to be named
+    /// twice
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<PathBuf>,
+    /// Build from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR")]
+    pub sources: Option<PathBuf>,
+    /// Who signs the image
+    #[command(flatten)]
+    pub signing: Signing,
 }
 
 /// Flags of `osbuild run`.

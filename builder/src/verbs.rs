@@ -1,6 +1,7 @@
 //! What each verb of the command line does.
 
 mod clean;
+mod flash;
 mod keys;
 mod lock;
 mod look;
@@ -60,6 +61,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Release(flags) => release::run(session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
+        Verb::Flash(flags) => flash::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Diff { a, b } => return diff(&cli.common, report, &a, &b),
         Verb::Verify(flags) => verify::run(&cli.common, report, &flags),

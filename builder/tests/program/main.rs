@@ -14,6 +14,7 @@
 //! | a step that fails, or is killed for memory | `wrong::a_failed_step_…`, `wrong::a_step_that_is_killed_…` |
 //! | a corrupted store entry | `wrong::a_damaged_product_…`, `wrong::a_damaged_source_…` |
 //! | an image too big for its partition | `wrong::a_uki_that_is_too_big_…` |
+//! | a disk that is in use, too small, of other sectors, or does not keep what is written; the power fails while it is written | `flash` |
 //! | too little RAM | `ci/src/vm/refusals.rs` |
 //! | Ctrl-C, kill -9, two builds at once, other compilers on the host | `interrupted`, `downloads::a_stop_…`, `builds` |
 
@@ -23,6 +24,7 @@ mod cleaning;
 mod diff;
 mod downloads;
 mod exports;
+mod flash;
 mod gone;
 mod goproxy;
 mod http;
@@ -30,6 +32,7 @@ mod interrupted;
 mod keys;
 mod lacking;
 mod locks;
+mod loops;
 mod offline;
 mod plans;
 mod releases;
