@@ -1,6 +1,7 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
 use crate::plan::{Date, FileKind};
+use crate::produce::copy::Format;
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use osbuild_release::Channel;
@@ -162,6 +163,9 @@ pub enum Verb {
         /// begin with one of these words, such as `kernel,layer`
         #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
         rebuild: Option<Vec<String>>,
+        /// Leave a copy of the image in this format too, for another host; its path is what stdout gets
+        #[arg(long, value_name = "FORMAT", default_value = "raw")]
+        format: ImageFormat,
         /// Who signs it
         #[command(flatten)]
         signing: Signing,
@@ -213,6 +217,17 @@ pub enum Verb {
         a: PathBuf,
         /// The second
         b: PathBuf,
+    },
+    /// Write a report on what a recipe's last build has left, in Markdown, for a pull request
+    ///
+    /// Sizes, versions that moved, each component's size against the last release, and the API servers that the node can join. Builds nothing.
+    Summary {
+        /// The recipe
+        #[arg(value_parser = recipe_name)]
+        recipe: String,
+        /// What to compare with: the folder of a release, FOLDER@VERSION, an image, a UKI [default: out/RECIPE/release, if it is there]
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
     },
     /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk, the folder of a release
     ///
@@ -320,6 +335,30 @@ pub enum Keys {
         #[arg(long, value_name = "FILE")]
         vars: Option<PathBuf>,
     },
+}
+
+/// Formats of disk images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImageFormat {
+    /// The disk's bytes, out/RECIPE/image.raw
+    #[value(name = "raw")]
+    Raw,
+    /// The same, compressed by zstd
+    #[value(name = "raw.zst")]
+    RawZst,
+    /// QEMU's own, without the zeros
+    #[value(name = "qcow2")]
+    Qcow2,
+}
+
+impl From<ImageFormat> for Format {
+    fn from(format: ImageFormat) -> Self {
+        match format {
+            ImageFormat::Raw => Format::Raw,
+            ImageFormat::RawZst => Format::RawZst,
+            ImageFormat::Qcow2 => Format::Qcow2,
+        }
+    }
 }
 
 /// What can be rotated.

@@ -1,4 +1,4 @@
-//! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`verify`] judges it, [`run`] boots it,
+//! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`summary`] reports on it, [`verify`] judges it, [`run`] boots it,
 //! [`mod@flash`] puts it onto a disk, [`release`] publishes it in a [`tuf`] repository. And [`keys`], by which machines know whose it is.
 
 pub mod boot;
@@ -11,5 +11,6 @@ pub mod machine;
 pub mod node;
 pub mod release;
 pub mod run;
+pub mod summary;
 pub mod tuf;
 pub mod verify;

@@ -237,7 +237,7 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
     let scratch = project(512, MUCH_DATA);
     let disk = Loop::new(400 * MIB, 512);
     done(&scratch.osbuild(&["build", RECIPE]));
-    run(tool("sgdisk").args(["--zap-all", "--new=1:0:0", &disk.device]));
+    run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
     let mut cut_short = 0;
     for delay in [0, 10, 30, 60, 90] {
         let mut command = scratch.command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
@@ -254,7 +254,8 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
             identifiers(&disk.device);
         } else {
             cut_short += 1;
-            run(tool("sgdisk").args(["--zap-all", "--new=1:0:0", &disk.device]));
+            run(tool("wipefs").args(["--all", "--quiet", &disk.device]));
+            run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
         }
     }
     assert!(cut_short > 0, "no cut was in the midst");
@@ -267,7 +268,7 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
 fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
     let scratch = project(512, DATA);
     let disk = Loop::new(400 * MIB, 512);
-    let (is_over, place) = (AtomicBool::new(false), 300 * MIB + 4096);
+    let (is_over, place) = (AtomicBool::new(false), (193 + 50) * MIB + 4096);
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {
             let file = File::options().write(true).open(&disk.file).unwrap();

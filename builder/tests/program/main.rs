@@ -21,6 +21,7 @@
 mod archive;
 mod builds;
 mod cleaning;
+mod copies;
 mod diff;
 mod downloads;
 mod exports;
@@ -39,6 +40,7 @@ mod releases;
 mod rotation;
 mod scratch;
 mod signing;
+mod summary;
 mod terminal;
 mod tokens;
 mod updates;

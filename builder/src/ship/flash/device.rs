@@ -31,6 +31,15 @@ pub struct Device {
     can_zero: bool,
 }
 
+/// How a place became zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zeroed {
+    /// The device did it, asked by one command.
+    ByDevice,
+    /// It was read, and written unless it was zero already.
+    ByHand,
+}
+
 impl Device {
     /// Opens the disk. Nobody else may use it, unless it is known by whom it is used: only a user who named it twice gets so far.
     ///
@@ -59,26 +68,26 @@ impl Device {
         Ok(bytes)
     }
 
-    /// Makes `range`, at most [`CHUNK`] bytes, read as zeros.
+    /// Makes `range`, at most [`CHUNK`] bytes, read as zeros, and says who did it.
     ///
     /// Most devices do so by themselves, which takes no time (`REQ_OP_WRITE_ZEROES`). Many sticks and cards do not, and reading is what they
     /// are fast at: of those, only what is not zero yet is written.
-    pub fn zero(&mut self, range: &Range<u64>) -> Result<()> {
+    pub fn zero(&mut self, range: &Range<u64>) -> Result<Zeroed> {
         if self.can_zero {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             match fallocate(&self.file, flags, range.start, range.end - range.start) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok(Zeroed::ByDevice),
                 Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => self.can_zero = false,
                 Err(error) => return Err(error).at("write zeros to", &self.path),
             }
         }
-        if is_zero(self.read(range)?) {
-            return Ok(());
+        if !is_zero(self.read(range)?) {
+            self.write(range, |bytes| {
+                bytes.fill(0);
+                Ok(())
+            })?;
         }
-        self.write(range, |bytes| {
-            bytes.fill(0);
-            Ok(())
-        })
+        Ok(Zeroed::ByHand)
     }
 
     /// Makes writes in their order, each on the medium before the next begins.
@@ -99,10 +108,12 @@ impl Device {
         self.file.sync_all().at("write", &self.path)
     }
 
-    /// Has the kernel show the partitions that are there now. While old ones are in use it cannot.
-    pub fn show_partitions(&self) -> bool {
+    /// Has the kernel show the partitions that are there now, and says whether it still shows old ones, because they are in use. Of some
+    /// devices it shows none.
+    pub fn shows_old_partitions(&self) -> bool {
         // SAFETY: this call takes no argument, and `file` is open.
-        unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new()) }.is_ok()
+        let shown = unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new()) };
+        shown == Err(Errno::BUSY)
     }
 }
 
