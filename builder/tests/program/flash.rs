@@ -3,6 +3,7 @@
 use crate::builds::done;
 use crate::loops::{Loop, MIB, litter, part, run, tool};
 use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::terminal::on_a_terminal;
 use crate::workshop::open_with;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -262,6 +263,17 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
     done(&flash(&scratch, &disk.device));
     holds_image(&disk, &scratch);
     identifiers(&disk.device);
+}
+
+#[test]
+fn a_bar_shows_the_rate_and_the_time_that_is_left() {
+    let scratch = project(512, MUCH_DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    let shown = on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
+    for step in ["write", "read back"] {
+        let mut bars = shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
+        assert!(bars.any(|bar| bar.contains("MB/") && bar.contains("/s ") && bar.contains(" left ")), "{step}: {shown:?}");
+    }
 }
 
 #[test]
