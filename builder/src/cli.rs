@@ -1,6 +1,7 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
 use crate::plan::{Date, FileKind};
+use crate::produce::copy::Format;
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use osbuild_release::Channel;
@@ -13,6 +14,7 @@ Examples:
   cargo osbuild lock edge                        pin what `recipes/edge.toml` needs, in `recipes/edge.lock`
   cargo osbuild build edge --json                build it, for a script
   cargo osbuild sources export edge ../sources   keep every input, before Debian drops one
+  cargo osbuild flash edge --device /dev/sdb     put it onto a stick, which loses all that was on it
   cargo osbuild update kubelet                   move every recipe's kubelet, and show what moved
 
 Files:
@@ -161,6 +163,9 @@ pub enum Verb {
         /// begin with one of these words, such as `kernel,layer`
         #[arg(long, value_name = "STEP,…", value_delimiter = ',', num_args = 0.., require_equals = true)]
         rebuild: Option<Vec<String>>,
+        /// Leave a copy of the image in this format too, for another host; its path is what stdout gets
+        #[arg(long, value_name = "FORMAT", default_value = "raw")]
+        format: ImageFormat,
         /// Who signs it
         #[command(flatten)]
         signing: Signing,
@@ -191,6 +196,12 @@ pub enum Verb {
     Release(Release),
     /// Build a recipe's image, boot it under QEMU and show its console
     Run(Run),
+    /// Build a recipe's image and put it onto a disk of this machine: a stick, a card, a drive in a bay
+    ///
+    /// Without `--device` it builds nothing, and lists the disks that fit. Writes only what is not zero, reads all of it back and compares,
+    /// fits the partition table to the disk, and gives the disk identifiers of its own. All that was on the disk is lost. If the power
+    /// fails meanwhile, nothing boots from it, and flashing again works.
+    Flash(Flash),
     /// Show what is in an image, a UKI or an initramfs
     Inspect {
         /// The file
@@ -206,6 +217,17 @@ pub enum Verb {
         a: PathBuf,
         /// The second
         b: PathBuf,
+    },
+    /// Write a report on what a recipe's last build has left, in Markdown, for a pull request
+    ///
+    /// Sizes, versions that moved, each component's size against the last release, and the API servers that the node can join. Builds nothing.
+    Summary {
+        /// The recipe
+        #[arg(value_parser = recipe_name)]
+        recipe: String,
+        /// What to compare with: the folder of a release, FOLDER@VERSION, an image, a UKI [default: out/RECIPE/release, if it is there]
+        #[arg(long, value_name = "FILE")]
+        against: Option<PathBuf>,
     },
     /// Verify what somebody signed: an image, a UKI, an initramfs with its `.sig` beside it, a disk, the folder of a release
     ///
@@ -315,6 +337,30 @@ pub enum Keys {
     },
 }
 
+/// Formats of disk images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImageFormat {
+    /// The disk's bytes, out/RECIPE/image.raw
+    #[value(name = "raw")]
+    Raw,
+    /// The same, compressed by zstd
+    #[value(name = "raw.zst")]
+    RawZst,
+    /// QEMU's own, without the zeros
+    #[value(name = "qcow2")]
+    Qcow2,
+}
+
+impl From<ImageFormat> for Format {
+    fn from(format: ImageFormat) -> Self {
+        match format {
+            ImageFormat::Raw => Format::Raw,
+            ImageFormat::RawZst => Format::RawZst,
+            ImageFormat::Qcow2 => Format::Qcow2,
+        }
+    }
+}
+
 /// What can be rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rotated {
@@ -420,6 +466,24 @@ pub struct Verify {
     /// Build it from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR", requires = "against")]
     pub sources: Option<PathBuf>,
+}
+
+/// Flags of `osbuild flash`.
+#[derive(Debug, Args)]
+pub struct Flash {
+    /// The recipe
+    #[arg(value_parser = recipe_name)]
+    pub recipe: String,
+    /// The disk, a whole one: `/dev/sdb`, `/dev/disk/by-id/usb-…`. One that is fixed, mounted or has this machine's system has to be named
+    /// twice
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<PathBuf>,
+    /// Build from a folder that `osbuild sources export` wrote
+    #[arg(long, value_name = "DIR")]
+    pub sources: Option<PathBuf>,
+    /// Who signs the image
+    #[command(flatten)]
+    pub signing: Signing,
 }
 
 /// Flags of `osbuild run`.

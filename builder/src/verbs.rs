@@ -1,12 +1,14 @@
 //! What each verb of the command line does.
 
 mod clean;
+mod flash;
 mod keys;
 mod lock;
 mod look;
 mod make;
 mod release;
 mod sources;
+mod summary;
 mod update;
 mod verify;
 
@@ -14,7 +16,7 @@ use crate::checkout::Checkout;
 use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
-use crate::plan::{Architecture, Date, Locked, Plan, Project, Strictness, resolve};
+use crate::plan::{Architecture, Date, Locked, Plan, Project, Releases, Strictness, resolve, skew};
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
 use crate::produce::store::Store;
@@ -56,12 +58,16 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Update { names } => update::update(&session()?, &names),
         Verb::Sources(what) => sources::run(&session()?, what),
         Verb::Keys(what) => keys::run(&session()?, what),
-        Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
+        Verb::Build { recipe, sources, rebuild, format, signing } => {
+            make::build(&session()?, &recipe, sources, rebuild, format.into(), &signing)
+        }
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Release(flags) => release::run(session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
+        Verb::Flash(flags) => flash::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Diff { a, b } => return diff(&cli.common, report, &a, &b),
+        Verb::Summary { recipe, against } => summary::run(&session()?, &recipe, against),
         Verb::Verify(flags) => verify::run(&cli.common, report, &flags),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
@@ -170,6 +176,13 @@ impl<'a> Session<'a> {
             plan.resolved.origins.remove("signing.key");
         }
         Ok(plan)
+    }
+
+    /// The API servers that a plan's node can join.
+    fn skew(&self, plan: &Plan) -> Result<Vec<skew::Row>> {
+        let releases = self.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice);
+        let releases = Releases::parse(&String::from_utf8_lossy(releases))?;
+        Ok(skew::table(&plan.kubernetes, &releases, self.today))
     }
 
     /// Sees to it that this machine has what the verb needs.

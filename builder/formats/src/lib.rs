@@ -21,4 +21,6 @@ mod le;
 #[cfg(feature = "pe")]
 pub mod pe;
 #[cfg(feature = "images")]
+pub mod qcow2;
+#[cfg(feature = "images")]
 pub mod uki;

@@ -3,6 +3,7 @@
 pub mod action;
 pub mod assemble;
 pub mod compile;
+pub mod copy;
 pub mod deb;
 pub mod digest;
 pub mod disk;

@@ -45,6 +45,11 @@ struct Stamp {
     files: BTreeMap<String, Seen>,
 }
 
+/// The note of a copy of the image.
+fn stamp_of(name: &str) -> String {
+    format!(".stamp-{name}.json")
+}
+
 /// What a file looked like when it was written: a change to it changes one of these.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
@@ -85,7 +90,21 @@ impl Out {
 
     /// Whether the last build had the same `key` and all it left is untouched.
     pub fn is_current(&self, key: &Digest) -> bool {
-        let stamp = fs::read(self.path(STAMP)).ok().and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
+        self.is_untouched(STAMP, key)
+    }
+
+    /// Whether a copy of the image is one of the image that is there now, made by the program that `key` names.
+    pub fn copy_is_current(&self, name: &str, key: &Digest) -> bool {
+        self.is_untouched(&stamp_of(name), key)
+    }
+
+    /// Notes that `name` is a copy of the image.
+    pub fn finish_copy(&self, name: &str, key: &Digest) -> Result<()> {
+        self.note(&stamp_of(name), key, &[self.path(IMAGE), self.path(name)])
+    }
+
+    fn is_untouched(&self, stamp: &str, key: &Digest) -> bool {
+        let stamp = fs::read(self.path(stamp)).ok().and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
         stamp.is_some_and(|stamp| {
             let untouched = |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
             stamp.key == key.hex() && stamp.files.iter().all(untouched)
@@ -102,10 +121,14 @@ impl Out {
 
     /// Notes what this build left: these files, all of them in here.
     pub fn finish(&self, key: &Digest, files: &[PathBuf]) -> Result<()> {
+        self.note(STAMP, key, files)
+    }
+
+    fn note(&self, stamp: &str, key: &Digest, files: &[PathBuf]) -> Result<()> {
         let name = |path: &PathBuf| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
         let files = files.iter().map(|path| Ok((name(path), self.seen(&name(path))?))).collect::<Result<_>>()?;
         let text = serde_json::to_vec(&Stamp { key: key.hex(), files }).expect("a stamp always serializes");
-        fs::write(self.path(STAMP), text).at("write to", &self.folder)
+        fs::write(self.path(stamp), text).at("write to", &self.folder)
     }
 
     fn seen(&self, name: &str) -> Result<Seen> {

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Plan, Releases, Strictness, resolve};
+use crate::plan::{self, Plan, Strictness, resolve};
 use serde_json::{Value, json};
 
 /// `osbuild check`
@@ -58,9 +58,7 @@ fn origins(plan: &Plan) -> Value {
 /// `osbuild skew`
 pub fn skew(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
-    let releases =
-        Releases::parse(&String::from_utf8_lossy(session.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice)))?;
-    let rows = plan::skew::table(&plan.kubernetes, &releases, session.today);
+    let rows = session.skew(&plan)?;
     let json = || {
         let row = |row: &plan::skew::Row| {
             json!({

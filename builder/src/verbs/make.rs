@@ -7,6 +7,7 @@ use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
 use crate::plan::{Date, Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
+use crate::produce::copy::Format;
 use crate::produce::disk::OnDisk;
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
@@ -26,6 +27,7 @@ pub fn build(
     recipe: &str,
     sources: Option<PathBuf>,
     rebuild: Option<Vec<String>>,
+    format: Format,
     signing: &cli::Signing,
 ) -> Result<()> {
     let started = Instant::now();
@@ -39,19 +41,20 @@ pub fn build(
     };
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     let built = image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
-    say(session, recipe, &built, started);
+    let file = format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
+    say(session, recipe, &built, &file, started);
     Ok(())
 }
 
-/// Says what a build has left.
-fn say(session: &Session, recipe: &str, built: &Built, started: Instant) {
+/// Says what a build has left, and that `file` is what was asked for.
+fn say(session: &Session, recipe: &str, built: &Built, file: &Path, started: Instant) {
     let state = if built.was_current { "was up to date" } else { "is built" };
     session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
     let json = || {
-        json!({ "recipe": recipe, "image": built.image, "uki": built.uki, "initramfs": built.initramfs,
+        json!({ "recipe": recipe, "file": file, "image": built.image, "uki": built.uki, "initramfs": built.initramfs,
         "initramfs-signature": built.initramfs_signature, "to-sign": built.to_sign, "was-current": built.was_current })
     };
-    session.data(json, || built.image.display().to_string());
+    session.data(json, || file.display().to_string());
 }
 
 /// `osbuild sign`: builds once more, which takes no longer than to assemble, with a signer who is elsewhere.
@@ -69,7 +72,7 @@ pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>,
         _ => error,
     })?;
     session.report.note("every signature that is needed was there: no other round is needed");
-    say(session, recipe, &built, started);
+    say(session, recipe, &built, &built.image, started);
     Ok(())
 }
 

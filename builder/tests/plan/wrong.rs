@@ -44,6 +44,11 @@ fn a_component_of_the_wrong_kind_says_what_it_lacks() {
 }
 
 #[test]
+fn an_esp_that_is_too_small_for_large_sectors_says_how_large_it_has_to_be() {
+    refused("small-esp", &[(BENCH, "sector-size = 512", "sector-size = 4096")]);
+}
+
+#[test]
 fn an_inheritance_cycle_shows_its_way() {
     refused("inheritance-cycle", &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")]);
 }

@@ -11,6 +11,7 @@ kernel() {
     echo 6.12.1 >release
 }
 program() { sound "$1"; }
+data() { truncate -s "${SIZE_MIB}M" data.ext4; }
 sound() {
     case "$1" in
     *.efi) cp /usr/lib/image.efi "$1" ;;
@@ -33,5 +34,5 @@ elif [ -e dependencies.tar ]; then
 elif [ -e workspace ]; then
     echo dependencies >dependencies.tar
 else
-    truncate -s "${SIZE_MIB}M" data.ext4
+    data
 fi

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const MIB: u64 = 1 << 20;
 
 /// A node, as far as it matters here.
-struct Node {
+pub struct Node {
     version: &'static str,
     init: &'static str,
     command_line: &'static str,
@@ -29,7 +29,7 @@ struct Node {
     files: &'static [(&'static str, u32, &'static str)],
 }
 
-const OLD: Node = Node {
+pub const OLD: Node = Node {
     version: "0.1.0",
     init: "old init",
     command_line: "quiet panic=10",
@@ -37,7 +37,7 @@ const OLD: Node = Node {
     files: &[("etc/hosts", 0o644, "127.0.0.1"), ("etc/gone", 0o600, "gone"), ("etc/mode", 0o644, ""), ("etc/same", 0o644, "")],
 };
 
-const NEW: Node = Node {
+pub const NEW: Node = Node {
     version: "0.2.0",
     init: "the new init",
     command_line: "quiet panic=11 ro",
@@ -76,7 +76,7 @@ fn initramfs(node: &Node) -> Vec<u8> {
 }
 
 /// The UKI of a node.
-fn uki(node: &Node) -> Vec<u8> {
+pub fn uki(node: &Node) -> Vec<u8> {
     let (initramfs, program) = (initramfs(node), workshop::image());
     let parts = Parts {
         os_release: "ID=osbuild\n",
@@ -90,7 +90,7 @@ fn uki(node: &Node) -> Vec<u8> {
 }
 
 /// A disk with the node in its first slot.
-fn disk(node: &Node, state: State) -> Vec<u8> {
+pub fn disk(node: &Node, state: State) -> Vec<u8> {
     let uki = uki(node);
     let header = Header { length: uki.len() as u64, sha256: Sha256::digest(&uki).into(), version: node.version.to_owned() };
     let slot = [header.encode().unwrap(), uki].concat();
@@ -129,7 +129,7 @@ impl Folder {
     }
 }
 
-fn expected(name: &str) -> PathBuf {
+pub fn expected(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/expected").join(name)
 }
 

@@ -14,16 +14,19 @@
 //! | a step that fails, or is killed for memory | `wrong::a_failed_step_…`, `wrong::a_step_that_is_killed_…` |
 //! | a corrupted store entry | `wrong::a_damaged_product_…`, `wrong::a_damaged_source_…` |
 //! | an image too big for its partition | `wrong::a_uki_that_is_too_big_…` |
+//! | a disk that is in use, too small, of other sectors, or does not keep what is written; the power fails while it is written | `flash` |
 //! | too little RAM | `ci/src/vm/refusals.rs` |
 //! | Ctrl-C, kill -9, two builds at once, other compilers on the host | `interrupted`, `downloads::a_stop_…`, `builds` |
 
 mod archive;
 mod builds;
 mod cleaning;
+mod copies;
 mod devices;
 mod diff;
 mod downloads;
 mod exports;
+mod flash;
 mod gone;
 mod goproxy;
 mod http;
@@ -31,12 +34,14 @@ mod interrupted;
 mod keys;
 mod lacking;
 mod locks;
+mod loops;
 mod offline;
 mod plans;
 mod releases;
 mod rotation;
 mod scratch;
 mod signing;
+mod summary;
 mod terminal;
 mod tokens;
 mod updates;

@@ -5,7 +5,7 @@ use crate::workshop::{open, open_with};
 use std::process::Command;
 
 /// What the program writes to a terminal; util-linux' `script` makes one.
-fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
+pub fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
     let inner = scratch.command(&[], &[]);
     let mut command = Command::new("script");
     command.args(["-qec", &format!("{} {args}", inner.get_program().display()), "/dev/null"]);

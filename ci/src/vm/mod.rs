@@ -12,6 +12,7 @@ pub mod own;
 pub mod planted;
 pub mod power;
 pub mod refusals;
+pub mod sectors;
 pub mod secure;
 pub mod slots;
 mod teller;

@@ -19,6 +19,7 @@ use super::project::Project;
 use super::skew::Strictness;
 use super::{Architecture, Board, Date, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
+use osbuild_formats::fat;
 use wanted::cargo_packages;
 
 /// Recipes: `recipes/<name>.toml`.
@@ -220,7 +221,20 @@ impl<'p> Resolver<'p> {
                 _ => self.note(format!("board.{key}"), &entry.key),
             }
         }
+        self.check_esp(&board, node.get("esp-size-mib")?);
         Some((architecture, board, node))
+    }
+
+    /// FAT32 has a least number of clusters, of which none is smaller than a sector.
+    fn check_esp(&mut self, board: &Board, size: &Node) {
+        let least = fat::least_size(board.sector_size.into()) >> 20;
+        if board.esp_size_mib < least {
+            let problem = Problem::new(format!(
+                "an EFI system partition of {} MiB is too small for sectors of {} bytes",
+                board.esp_size_mib, board.sector_size
+            ));
+            self.problems.push(problem.at(size.spot.place()).hint(format!("`esp-size-mib = {least}` or more")));
+        }
     }
 }
 

@@ -90,6 +90,14 @@ pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
     Ok(Difference::between(Input::read(a)?, Input::read(b)?))
 }
 
+/// Looks into whatever [`diff`] takes.
+///
+/// # Errors
+/// As [`diff`].
+pub fn inspect(path: &Path) -> Result<Inspection> {
+    Ok(Input::read(path)?.found)
+}
+
 /// What was read of a file.
 struct Input {
     side: Side,

@@ -1,0 +1,130 @@
+//! The image as it goes onto a disk: what of it is zero, and which partition table fits the disk.
+
+use super::device::{CHUNK, is_zero};
+use crate::error::{Context, Error, Result};
+use crate::produce::disk::OnDisk;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use osbuild_abi::disk::ALIGNMENT;
+use osbuild_formats::gpt::{Geometry, Label, Table, Write, create};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use uuid::{Builder, Uuid};
+
+/// Bytes that are looked at together: if all are zero they are not written.
+const BLOCK: u64 = 64 << 10;
+
+/// An image that is read.
+pub struct Image {
+    file: File,
+    path: PathBuf,
+    geometry: Geometry,
+    table: Table,
+}
+
+/// Some bytes of a disk, at most [`CHUNK`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where, in bytes from the start of the disk.
+    pub range: Range<u64>,
+    /// Whether they are all zero.
+    pub is_zero: bool,
+}
+
+impl Image {
+    /// Opens an image whose sectors have so many bytes.
+    ///
+    /// # Errors
+    /// It cannot be read, or has no good partition table.
+    pub fn open(path: &Path, sector_size: u32) -> Result<Self> {
+        let mut file = File::open(path).at("open", path)?;
+        let size = file.metadata().at("read", path)?.len();
+        let broken = || format!("the image `{}` has no good partition table", path.display());
+        let geometry = Geometry::new(sector_size.into(), size).or_build(broken)?;
+        let table = Label::read(&mut file, geometry).or_build(broken)?.table().clone();
+        Ok(Image { file, path: path.to_owned(), geometry, table })
+    }
+
+    /// What stands between the two copies of the partition table, in order.
+    pub fn pieces(&self) -> Result<Vec<Piece>> {
+        let end = self.geometry.sectors() * self.geometry.sector_size() - ALIGNMENT;
+        let mut pieces = Vec::<Piece>::new();
+        let mut block = vec![0; BLOCK as usize];
+        for start in (ALIGNMENT..end).step_by(BLOCK as usize) {
+            let range = start..end.min(start + BLOCK);
+            let bytes = &mut block[..(range.end - range.start) as usize];
+            self.read(&range, bytes)?;
+            let is_zero = is_zero(bytes);
+            match pieces.last_mut() {
+                Some(last) if last.is_zero == is_zero && last.range.end - last.range.start < CHUNK => last.range.end = range.end,
+                _ => pieces.push(Piece { range, is_zero }),
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Reads `range` of the image into `bytes`, which are as many.
+    pub fn read(&self, range: &Range<u64>, bytes: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(bytes, range.start).at("read", &self.path)
+    }
+
+    /// The image's table for a disk: the last partition, DATA, takes the rest of it, and all identifiers are new, so that two disks from one
+    /// image never get mixed up. Nothing looks for the old ones: slotboot and `init` take a disk's identifiers from its table.
+    ///
+    /// # Errors
+    /// The image does not fit.
+    pub fn table_for(&self, disk: Geometry) -> Result<Table> {
+        let mut table = self.table.clone();
+        table.disk_guid = fresh()?;
+        for partition in &mut table.partitions {
+            partition.guid = fresh()?;
+        }
+        let unit = ALIGNMENT / disk.sector_size();
+        let end = (disk.last_usable() + 1) / unit * unit;
+        if let Some(last) = table.partitions.iter_mut().max_by_key(|partition| partition.last) {
+            last.last = last.last.max(end.saturating_sub(1));
+        }
+        Ok(table)
+    }
+}
+
+/// The first and the last bytes of a disk, in which its partition table stands, as they have to be: no trace of an older table in them, nor
+/// of file systems and RAID arrays, which have their marks there too.
+pub struct Ends {
+    /// The writes that put the table there, in their order.
+    pub writes: Vec<Write>,
+    /// The two places, of which all that is not written has to be zero.
+    pub ranges: [Range<u64>; 2],
+}
+
+impl Ends {
+    /// Those of a disk of this table.
+    pub fn new(table: &Table, disk: Geometry) -> Result<Self> {
+        let writes = create(table, disk).or_build(|| "cannot make the partition table".into())?;
+        let size = disk.sectors() * disk.sector_size();
+        // The last partition ends on a multiple of the alignment, and the table needs some of what is behind it.
+        let end = table.last().map_or(size, |partition| (partition.last + 1) * disk.sector_size());
+        if end > size {
+            return Err(Error::build("the partitions end behind the disk"));
+        }
+        Ok(Ends { writes, ranges: [0..ALIGNMENT, end.min(size - ALIGNMENT)..size] })
+    }
+
+    /// What has to stand in one of the ranges.
+    pub fn bytes(&self, range: &Range<u64>) -> Vec<u8> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        for write in self.writes.iter().filter(|write| range.contains(&write.offset)) {
+            let at = (write.offset - range.start) as usize;
+            bytes[at..at + write.bytes.len()].copy_from_slice(&write.bytes);
+        }
+        bytes
+    }
+}
+
+/// An identifier that nothing else has: a UUID of version 4 (RFC 9562).
+fn fresh() -> Result<Uuid> {
+    let mut random = [0; 16];
+    SystemRandom::new().fill(&mut random).or_build(|| "the system has no random numbers".into())?;
+    Ok(Builder::from_random_bytes(random).into_uuid())
+}

@@ -1,0 +1,152 @@
+//! `osbuild flash`: puts an image onto a disk of this machine, and proves that it is there.
+//!
+//! 1. The old partition table goes, in both copies. From here until the end nothing boots from the disk: if the power is pulled, it is
+//!    a disk without a table, and flashing again works.
+//! 2. What is zero in the image is made zero, and what is not is written. It is not enough to write the latter: the free parts of a FAT, of
+//!    ext4's inode tables and of its journal mean something when they hold what an older disk had there, and its journal would
+//!    even be played back, as the journals of two disks from one image know each other's identifier.
+//! 3. All that was written is read back, past the page cache, and compared; of what the device has made zero by itself, where each place
+//!    begins and ends.
+//! 4. The partition table is written, fitted to the disk and with fresh identifiers: backup first, each write on the medium before the next.
+
+mod choice;
+mod contents;
+mod device;
+mod disk;
+mod image;
+mod text;
+mod uses;
+
+pub use choice::Wish;
+pub use disk::{Disk, all};
+pub use text::list;
+pub use uses::Use;
+
+use crate::error::{Context, Error, Result};
+use crate::produce::stop;
+use crate::report::{Outcome, Report, bytes};
+use device::{CHUNK, Device, Zeroed};
+use image::{Ends, Image, Piece};
+use osbuild_formats::gpt::Geometry;
+use serde::Serialize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How many bytes are looked at where a place that the device has made zero begins and ends: a sector of the largest size.
+const SAMPLE: u64 = 4096;
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Flashed {
+    /// The disk's device file.
+    pub device: PathBuf,
+    /// The disk's new GUID.
+    pub disk_guid: String,
+    /// How many bytes of the image are not zero and were written.
+    pub written: u64,
+    /// How many bytes were read back.
+    pub compared: u64,
+    /// How many seconds it took until all was on the medium, before it was read back.
+    pub write_s: f64,
+}
+
+/// Puts the image at `path` onto a disk that was chosen by [`Wish::choose`].
+///
+/// # Errors
+/// The disk is in use, or cannot be written; what is read back is not what was written; the user wants to stop.
+pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
+    let image = Image::open(path, disk.sector_size)?;
+    let geometry = Geometry::new(disk.sector_size.into(), disk.size).or_build(|| "the disk is too small".into())?;
+    let table = image.table_for(geometry)?;
+    let ends = Ends::new(&table, geometry)?;
+    let pieces = image.pieces()?;
+    let mut device = Device::open(disk)?;
+    let unfinished =
+        |error: Error| error.cause(format!("`{}` has no partition table now, and can be flashed again", disk.device.display()));
+    for range in &ends.ranges {
+        device.zero(range)?;
+    }
+    device.flush().map_err(unfinished)?;
+    let started = Instant::now();
+    let to_compare = write(report, &image, &pieces, &mut device, disk).map_err(unfinished)?;
+    let write_s = started.elapsed().as_secs_f64();
+    compare(report, &image, &to_compare, &mut device, disk).map_err(unfinished)?;
+    device.write_in_order(&ends.writes)?;
+    for range in &ends.ranges {
+        let expected = ends.bytes(range);
+        equal(&expected, device.read(range)?, range.start, disk)?;
+    }
+    if device.shows_old_partitions() {
+        report.note(format!("the kernel still shows the old partitions of `{}`, which are in use", disk.device.display()));
+    }
+    let (written, compared) = (length(pieces.iter().filter(|piece| !piece.is_zero)), length(&to_compare));
+    Ok(Flashed { device: disk.device.clone(), disk_guid: table.disk_guid.to_string(), written, compared, write_s })
+}
+
+/// Writes the image without its partition table, and gives what has to be compared.
+fn write(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<Vec<Piece>> {
+    let total = length(pieces.iter().filter(|piece| !piece.is_zero));
+    let (step, started) = (report.sized_step("write", total), Instant::now());
+    step.doing(disk.device.display().to_string());
+    let mut to_compare = Vec::new();
+    for piece in pieces {
+        stop::check()?;
+        let Range { start, end } = piece.range;
+        match piece.is_zero.then(|| device.zero(&piece.range)).transpose()? {
+            Some(Zeroed::ByDevice) => {
+                to_compare.extend([start..start + SAMPLE, end - SAMPLE..end].map(|range| Piece { range, is_zero: true }));
+                continue;
+            }
+            Some(Zeroed::ByHand) => {}
+            None => {
+                device.write(&piece.range, |bytes| image.read(&piece.range, bytes))?;
+                step.advance(end - start);
+            }
+        }
+        to_compare.push(piece.clone());
+    }
+    device.flush()?;
+    step.done(&rate(disk, total, started), Some(total), Outcome::Ran);
+    Ok(to_compare)
+}
+
+/// Reads pieces of the disk back, and compares them with the image.
+fn compare(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<()> {
+    let total = length(pieces);
+    let (step, started) = (report.sized_step("read back", total), Instant::now());
+    step.doing(disk.device.display().to_string());
+    let mut expected = vec![0; CHUNK as usize];
+    for Piece { range, is_zero } in pieces {
+        stop::check()?;
+        let expected = &mut expected[..(range.end - range.start) as usize];
+        match is_zero {
+            true => expected.fill(0),
+            false => image.read(range, expected)?,
+        }
+        equal(expected, device.read(range)?, range.start, disk)?;
+        step.advance(range.end - range.start);
+    }
+    step.done(&rate(disk, total, started), Some(total), Outcome::Ran);
+    Ok(())
+}
+
+fn length<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
+    pieces.into_iter().map(|piece| piece.range.end - piece.range.start).sum()
+}
+
+fn rate(disk: &Disk, total: u64, started: Instant) -> String {
+    let rate = total as f64 / started.elapsed().as_secs_f64().max(0.001);
+    format!("{}, {}/s", disk.device.display(), bytes(rate as u64))
+}
+
+fn equal(expected: &[u8], found: &[u8], start: u64, disk: &Disk) -> Result<()> {
+    if expected == found {
+        return Ok(());
+    }
+    let at = expected.iter().zip(found).take_while(|(one, other)| one == other).count();
+    let path = disk.device.display();
+    Err(Error::digest(format!("`{path}` does not keep what is written to it: it differs at byte {}", start + at as u64))
+        .hint("take another stick or disk: this one is worn out, or smaller than it says"))
+}

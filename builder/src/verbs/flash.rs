@@ -1,0 +1,57 @@
+//! `osbuild flash`.
+
+use super::{Session, keys, make};
+use crate::cli;
+use crate::error::Result;
+use crate::plan::{Locked, Plan};
+use crate::produce::executor::Rebuild;
+use crate::produce::sign::Signer;
+use crate::ship::flash::{self, Wish};
+use serde_json::json;
+
+/// Lists the disks that fit, or builds the image and puts it onto the disk that was named.
+pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
+    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
+    let wish = wish(&plan);
+    if flags.device.is_empty() {
+        list(session, &wish);
+        return Ok(());
+    }
+    // What cannot be is said before hours are spent on the image.
+    wish.choose(&flags.device)?;
+    let from = session.from(flags.sources.clone());
+    session.need(&make::for_build(&from))?;
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let built = make::image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
+    let disk = wish.choose(&flags.device)?;
+    session.report.note(format!("this overwrites all that is on `{}`: {}", disk.device.display(), disk.contents));
+    let flashed = flash::flash(session.report, &built.image, &disk)?;
+    session.report.note(format!("`{}` holds the node, and can be unplugged", disk.device.display()));
+    session.data(|| json!(flashed), || flashed.device.display().to_string());
+    Ok(())
+}
+
+fn wish(plan: &Plan<Locked>) -> Wish {
+    let board = &plan.board;
+    Wish {
+        recipe: plan.recipe.clone(),
+        board: board.name.clone(),
+        size: board.image_size_mib() << 20,
+        sector_size: board.sector_size,
+    }
+}
+
+/// The disks that fit go to stdout; about the others, people are told why.
+fn list(session: &Session, wish: &Wish) {
+    let disks = flash::all();
+    wish.others(&disks).iter().for_each(|line| session.report.note(line));
+    let fit: Vec<_> = disks.into_iter().filter(|disk| wish.fits(disk)).collect();
+    let name = &wish.recipe;
+    session.report.note(match fit.first() {
+        Some(disk) => format!("write to one of these: `cargo osbuild flash {name} --device {}`", disk.device.display()),
+        None => "there is no disk to write to: plug one in, or name another one twice".to_owned(),
+    });
+    if session.common.json || !fit.is_empty() {
+        session.data(|| json!(fit), || flash::list(&fit));
+    }
+}

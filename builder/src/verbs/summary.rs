@@ -1,0 +1,34 @@
+//! `osbuild summary`.
+
+use super::Session;
+use crate::error::{Error, Result};
+use crate::plan::{Strictness, resolve};
+use crate::produce::out::{IMAGE, Out};
+use crate::ship::summary::Summary;
+use std::path::PathBuf;
+
+/// The folder of releases beside an image.
+const RELEASE: &str = "release";
+
+/// Reads what the last build has left, and what it is compared with, and writes the report to stdout.
+pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<()> {
+    let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
+    let out = Out::open(session.root(), recipe)?;
+    let image = out.path(IMAGE);
+    if !image.is_file() {
+        let error = Error::usage(format!("there is no image of `{recipe}` to report on"));
+        return Err(error.hint(format!("build it: `cargo osbuild build {recipe}`")));
+    }
+    let release = Some(out.path(RELEASE)).filter(|folder| folder.is_dir());
+    let before = against.or(release);
+    if before.is_none() {
+        session.report.note("there is nothing to compare with: name a release by `--against FOLDER`");
+    }
+    let summary = Summary::new(&image, before.as_deref(), session.skew(&plan)?)?;
+    session.report.data(if session.common.json {
+        serde_json::to_string_pretty(&summary).expect("a summary always serializes")
+    } else {
+        summary.to_string().trim_end().to_owned()
+    });
+    Ok(())
+}

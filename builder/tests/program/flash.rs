@@ -1,0 +1,299 @@
+//! `osbuild flash` on loop devices. None of these tests names a disk that it has not made.
+
+use crate::builds::done;
+use crate::loops::{Loop, MIB, litter, part, run, tool};
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::terminal::on_a_terminal;
+use crate::workshop::open_with;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Makes DATA of which something is not zero, at places far from each other.
+const DATA: &str = r#"data() {
+    truncate -s "${SIZE_MIB}M" data.ext4
+    for at in 0 1 2 3 50 51 100 158; do dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null; done
+}"#;
+
+/// Makes DATA that takes a while to write.
+const MUCH_DATA: &str = r#"data() {
+    truncate -s "${SIZE_MIB}M" data.ext4
+    at=0
+    while [ $at -lt 150 ]; do
+        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null
+        at=$((at + 1))
+    done
+}"#;
+
+/// A project whose image is for sectors of so many bytes.
+fn project(sector_size: u32, data: &str) -> Scratch {
+    let scratch = open_with(&format!("{data}\n"));
+    if sector_size == 4096 {
+        scratch.edit("boards/bench.toml", "sector-size = 512", "sector-size = 4096");
+        scratch.edit("boards/bench.toml", "esp-size-mib = 64", "esp-size-mib = 260");
+        scratch.relock();
+    }
+    scratch
+}
+
+fn image(scratch: &Scratch) -> PathBuf {
+    scratch.project().join("out").join(RECIPE).join("image.raw")
+}
+
+/// Flashes the disk, which is named as often as it must be.
+fn flash(scratch: &Scratch, device: &str) -> Ran {
+    scratch.osbuild(&["flash", RECIPE, "--device", device, "--device", device])
+}
+
+/// The disk's GUID and each partition's, as sgdisk reads them, who must find no fault with the table.
+fn identifiers(device: &str) -> Vec<String> {
+    let verified = run(tool("sgdisk").args(["--verify", device]));
+    assert!(verified.contains("No problems found") && !verified.contains("Caution"), "{verified}");
+    let guid = |listing: &str, key: &str| {
+        let line = listing.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {listing}"));
+        line.trim().to_owned()
+    };
+    let disk = guid(&run(tool("sgdisk").args(["--print", device])), "Disk identifier (GUID):");
+    let partition = |number| guid(&run(tool("sgdisk").args([&format!("--info={number}"), device])), "Partition unique GUID:");
+    [disk].into_iter().chain((1..=4).map(partition)).collect()
+}
+
+/// First and last byte of each partition, as sfdisk reads them.
+fn places(device: &str, sector_size: u64) -> Vec<(u64, u64)> {
+    let dump = run(tool("sfdisk").args(["--dump", device]));
+    let number = |line: &str, key: &str| -> Option<u64> { line.split(key).nth(1)?.split(',').next()?.trim().parse().ok() };
+    let place = |line: &str| {
+        let start = number(line, "start=")? * sector_size;
+        Some((start, start + number(line, "size=")? * sector_size))
+    };
+    dump.lines().filter_map(place).collect()
+}
+
+/// Everything between the two copies of the table is on the disk as it is in the image.
+#[track_caller]
+fn holds_image(disk: &Loop, scratch: &Scratch) {
+    let size = image(scratch).metadata().unwrap().len();
+    for start in (MIB..size - MIB).step_by(MIB as usize) {
+        assert!(disk.read(start, MIB) == part(&image(scratch), start, MIB), "{} differs behind byte {start}", disk.device);
+    }
+}
+
+#[test]
+fn a_flashed_disk_of_either_sector_size_holds_the_image_and_a_table_of_its_own() {
+    for sector_size in [512, 4096] {
+        let scratch = project(sector_size, DATA);
+        // Its size is no multiple of the alignment.
+        let disk = Loop::new(1000 * MIB + 12 * 4096, sector_size);
+        let ran = flash(&scratch, &disk.device);
+        done(&ran);
+        assert_eq!(ran.data, format!("{}\n", disk.device));
+        holds_image(&disk, &scratch);
+        let own = identifiers(&disk.device);
+        let of_image = Loop::of(image(&scratch), sector_size);
+        let given = identifiers(&of_image.device);
+        assert!(own.iter().zip(&given).all(|(own, given)| own != given), "{own:?} {given:?}");
+        let (ours, theirs) = (places(&disk.device, sector_size.into()), places(&of_image.device, sector_size.into()));
+        assert_eq!(ours[..3], theirs[..3]);
+        assert_eq!((ours[3].0, ours[3].1), (theirs[3].0, 1000 * MIB), "DATA ends where the disk does");
+        // Nothing of the older owner's is beside the table.
+        let end = disk.read(999 * MIB + 12 * 4096, MIB);
+        assert!(!end.contains(&0xA5) && !disk.read(0, MIB).contains(&0xA5));
+        done(&flash(&scratch, &disk.device));
+        let again = identifiers(&disk.device);
+        assert!(again.iter().zip(&own).all(|(again, own)| again != own), "two disks from one image have the same identifiers");
+    }
+}
+
+#[test]
+fn a_disk_that_cannot_make_zeros_by_itself_holds_them_nevertheless() {
+    let scratch = project(512, DATA);
+    let folder = tempfile::tempdir().unwrap();
+    // A file on ramfs cannot have holes, so the device over it can be read and written and nothing else. The mount lives as long as the
+    // device does, and nobody else sees it.
+    let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find --show \"$1/disk\"";
+    let device = run(tool("unshare").args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path())).trim().to_owned();
+    let disk = Loop::adopted(device);
+    let most = format!("/sys/block/{}/queue/write_zeroes_max_bytes", disk.device.trim_start_matches("/dev/"));
+    assert_eq!(fs::read_to_string(most).unwrap().trim(), "0");
+    let file = File::options().write(true).open(&disk.device).unwrap();
+    litter(&file, 400 * MIB);
+    file.sync_all().unwrap();
+    drop(file);
+    done(&flash(&scratch, &disk.device));
+    holds_image(&disk, &scratch);
+    identifiers(&disk.device);
+}
+
+#[test]
+fn a_fixed_disk_is_refused_with_what_is_on_it_unless_it_is_named_twice() {
+    let scratch = project(512, DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", "-L", "photos", &disk.device]));
+    let before = disk.read(0, 400 * MIB);
+    let ran = scratch.osbuild(&["flash", RECIPE, "--device", &disk.device]);
+    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    let device = &disk.device;
+    let expected = format!(
+        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it may be lost, name it twice: `--device {device} \
+         --device {device}`\n"
+    );
+    assert_eq!(ran.said, expected);
+    assert!(!image(&scratch).exists(), "it is refused before hours are spent on the image");
+    assert!(disk.read(0, 400 * MIB) == before);
+}
+
+#[test]
+fn a_mounted_disk_and_the_systems_are_refused() {
+    let scratch = project(512, DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", &disk.device]));
+    let before = disk.read(0, 400 * MIB);
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    for (place, says) in
+        [(place.as_str(), format!("is mounted: `{place}`")), ("/boot", "has this machine's own system: `/boot`".into())]
+    {
+        // The mount is seen by nobody but the program.
+        let script = "mount -o ro,noload \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+        let before = ["unshare", "--mount", "sh", "-c", script, "sh", &disk.device, place];
+        let ran = Ran::of(&mut scratch.command(&before, &["flash", RECIPE, "--device", &disk.device]));
+        assert_eq!(ran.code, Some(2), "{}", ran.said);
+        assert!(ran.said.contains(&format!("`{}` {says}", disk.device)), "{}", ran.said);
+    }
+    assert!(disk.read(0, 400 * MIB) == before);
+}
+
+#[test]
+fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
+    let scratch = project(512, DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    let before = disk.read(0, 400 * MIB);
+    let held = rustix::fs::open(&*disk.device, rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
+    let ran = flash(&scratch, &disk.device);
+    drop(held.unwrap());
+    assert!(ran.code == Some(2) && ran.said.contains(&format!("error: `{}` is in use\n", disk.device)), "{}", ran.said);
+    assert!(disk.read(0, 400 * MIB) == before);
+}
+
+#[test]
+fn a_disk_that_is_too_small_or_has_other_sectors_is_refused_however_often_it_is_named() {
+    let scratch = project(512, DATA);
+    let small = Loop::new(353 * MIB, 512);
+    let ran = flash(&scratch, &small.device);
+    assert_eq!(ran.code, Some(2));
+    let expected = format!(
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 370.1 MB, and the image 371.2 MB\n",
+        small.device
+    );
+    assert_eq!(ran.said, expected);
+    let large = Loop::new(400 * MIB, 4096);
+    let ran = flash(&scratch, &large.device);
+    assert_eq!(ran.code, Some(2));
+    let expected = format!(
+        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: set `sector-size = 4096` in \
+         `boards/bench.toml`, or in a board that inherits it, with `esp-size-mib` of 257 or more\n",
+        large.device
+    );
+    assert_eq!(ran.said, expected);
+}
+
+#[test]
+fn what_is_no_disk_or_two_of_them_is_refused() {
+    let scratch = project(512, DATA);
+    let [one, other] = [512, 512].map(|sector_size| Loop::new(400 * MIB, sector_size));
+    run(tool("sgdisk").args(["--clear", "--new=1:0:0", &one.device]));
+    run(tool("partx").args(["--add", &one.device]));
+    let partition = format!("{}p1", one.device);
+    let says = |devices: &[&str]| {
+        let named: Vec<&str> = devices.iter().flat_map(|device| ["--device", device]).collect();
+        let ran = scratch.osbuild(&[&["flash", RECIPE], &named[..]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.said);
+        ran.said
+    };
+    let said = says(&[&partition, &partition]);
+    run(tool("partx").args(["--delete", &one.device]));
+    assert!(said.contains("is a partition") && said.contains(&format!("`--device {}`", one.device)), "{said}");
+    assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is no disk\n"));
+    assert!(says(&[&one.device, &other.device]).contains("are two disks"));
+}
+
+#[test]
+fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
+    let scratch = project(512, DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    let ran = scratch.osbuild(&["flash", RECIPE]);
+    done(&ran);
+    assert!(!ran.data.contains(&disk.device), "a fixed disk is not offered: {}", ran.data);
+    assert!(ran.said.contains(&format!("not offered: `{}` is a fixed disk (", disk.device)), "{}", ran.said);
+    let json = scratch.osbuild(&["flash", RECIPE, "--json"]);
+    let disks: serde_json::Value = serde_json::from_str(&json.data).unwrap();
+    assert!(disks.as_array().unwrap().iter().all(|disk| disk["is-removable"] == true), "{disks}");
+}
+
+#[test]
+fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_flashed_again() {
+    let scratch = project(512, MUCH_DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    done(&scratch.osbuild(&["build", RECIPE]));
+    run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
+    let mut cut_short = 0;
+    for delay in [0, 10, 30, 60, 90] {
+        let mut command = scratch.command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // What is written first is that there is no table.
+        while disk.read(512, 8) == *b"EFI PART" && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(delay));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type: gpt") {
+            // It was quicker than this test. The next round needs a table that can go.
+            identifiers(&disk.device);
+        } else {
+            cut_short += 1;
+            run(tool("wipefs").args(["--all", "--quiet", &disk.device]));
+            run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
+        }
+    }
+    assert!(cut_short > 0, "no cut was in the midst");
+    done(&flash(&scratch, &disk.device));
+    holds_image(&disk, &scratch);
+    identifiers(&disk.device);
+}
+
+#[test]
+fn a_bar_shows_the_rate_and_the_time_that_is_left() {
+    let scratch = project(512, MUCH_DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    let shown = on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
+    for step in ["write", "read back"] {
+        let mut bars = shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
+        assert!(bars.any(|bar| bar.contains("MB/") && bar.contains("/s ") && bar.contains(" left ")), "{step}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
+    let scratch = project(512, DATA);
+    let disk = Loop::new(400 * MIB, 512);
+    let (is_over, place) = (AtomicBool::new(false), (193 + 50) * MIB + 4096);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = File::options().write(true).open(&disk.file).unwrap();
+            while !is_over.load(Ordering::Relaxed) {
+                file.write_all_at(b"another place of a stick that says it is larger than it is", place).unwrap();
+            }
+        });
+        let ran = flash(&scratch, &disk.device);
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    });
+    assert_eq!(ran.code, Some(4), "{}", ran.said);
+    assert!(ran.said.contains(&format!("it differs at byte {place}\n")), "{}", ran.said);
+    assert!(ran.said.contains("has no partition table now, and can be flashed again"), "{}", ran.said);
+    assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
+}

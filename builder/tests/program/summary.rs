@@ -1,0 +1,54 @@
+//! `osbuild summary`: the whole report, its JSON, and what it says when there is nothing to report on. cmark-gfm reads it as the sites that
+//! show pull requests do.
+
+use crate::builds::done;
+use crate::diff::{NEW, OLD, disk, expected, uki};
+use crate::scratch::{RECIPE, Scratch};
+use osbuild_slots::State;
+use std::fs;
+use std::process::Command;
+
+/// A project whose last build has left the newer node, with the older one beside it.
+fn project() -> Scratch {
+    let scratch = Scratch::new();
+    let out = scratch.project().join("out").join(RECIPE);
+    fs::create_dir_all(&out).unwrap();
+    fs::write(out.join("image.raw"), disk(&NEW, State { priority: 1, tries: 15, successful: false })).unwrap();
+    fs::write(scratch.project().join("old.efi"), uki(&OLD)).unwrap();
+    scratch
+}
+
+#[test]
+fn the_report_says_what_moved_and_how_much_each_component_has_grown() {
+    let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi"]);
+    done(&ran);
+    assert_eq!(ran.data, fs::read_to_string(expected("summary.md")).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("summary.md");
+    fs::write(&file, &ran.data).unwrap();
+    let html = Command::new("cmark-gfm").args(["--extension", "table"]).arg(&file).output();
+    let html = String::from_utf8(html.expect("Debian's package cmark-gfm is installed").stdout).unwrap();
+    assert_eq!(html.matches("<table>").count(), 4, "{html}");
+    assert!(html.contains("<tr>\n<td>init</td>\n<td>0.1.0</td>\n<td>0.2.0</td>\n</tr>"), "{html}");
+}
+
+#[test]
+fn the_same_report_is_there_as_json() {
+    let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    let change = serde_json::json!([{ "name": "init", "a": "0.1.0", "b": "0.2.0" }]);
+    assert_eq!((&json["moved"], &json["others"]["files"]), (&change, &5.into()));
+}
+
+#[test]
+fn without_a_release_it_reports_all_the_same_and_without_a_build_it_says_what_to_do() {
+    let scratch = project();
+    let ran = scratch.osbuild(&["summary", RECIPE]);
+    done(&ran);
+    assert!(ran.data.contains("There was no release to compare it with.") && !ran.data.contains("change"), "{}", ran.data);
+    assert!(ran.said.contains("name a release by `--against FOLDER`"), "{}", ran.said);
+    fs::remove_file(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap();
+    let ran = scratch.osbuild(&["summary", RECIPE]);
+    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""));
+    assert!(ran.said.ends_with("hint: build it: `cargo osbuild build small`\n"), "{}", ran.said);
+}

@@ -1,0 +1,82 @@
+//! How long `osbuild flash` takes, against `dd` of the same bytes onto the same disk.
+
+use super::Row;
+use crate::image::RECIPE;
+use crate::loops::Loop;
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How often each is measured, in turn; the fastest counts.
+const ROUNDS: usize = 5;
+
+const SECTOR_SIZE: u32 = 512;
+const DISK_SIZE: u64 = 2 << 30;
+
+/// Bytes that are looked at together: if all are zero, nobody writes them.
+const BLOCK: usize = 64 << 10;
+
+pub fn rows(site: &Site) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(site.root.join("out/ci")).or_build(|| "cannot make a folder".to_owned())?;
+    let [disk, bytes] = ["disk", "bytes"].map(|name| folder.path().join(name));
+    File::create(&disk).and_then(|file| file.set_len(DISK_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
+    not_zero(&site.project().join("out").join(RECIPE).join("image.raw"), &bytes)?;
+    let disk = Loop::over(site, &disk, SECTOR_SIZE)?;
+    let (mut plain, mut written, mut whole) = (Duration::MAX, Duration::MAX, Duration::MAX);
+    for _ in 0..ROUNDS {
+        empty(site, &disk)?;
+        plain = plain.min(copy(site, &bytes, &disk)?);
+        empty(site, &disk)?;
+        let (until_written, until_done) = flash(site, &disk)?;
+        written = written.min(until_written);
+        whole = whole.min(until_done);
+    }
+    Ok(vec![
+        Row::time("flash: dd conv=fsync of the same bytes", plain),
+        Row::time("flash: until all is on the medium", written).below(plain * 11 / 10),
+        Row::time("flash: the whole command, which reads it back", whole),
+    ])
+}
+
+/// Both begin with a disk without anything on it, and with nothing of it in memory.
+fn empty(site: &Site, disk: &Loop) -> Result<()> {
+    site.finish("bench-discard", Command::new("blkdiscard").args(["--force", disk.device()]))?;
+    site.finish("bench-sync", &mut Command::new("sync")).map(drop)
+}
+
+fn copy(site: &Site, bytes: &Path, disk: &Loop) -> Result<Duration> {
+    let mut dd = Command::new("dd");
+    dd.arg(format!("if={}", bytes.display())).arg(format!("of={}", disk.device()));
+    let started = Instant::now();
+    site.finish("bench-dd", dd.args(["bs=4M", "conv=fsync", "status=none"]))?;
+    Ok(started.elapsed())
+}
+
+/// How long it takes until the image is on the medium, as it says itself, and until it has ended.
+fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
+    let mut osbuild = site.osbuild()?;
+    osbuild.args(["flash", RECIPE, "--device", disk.device(), "--device", disk.device(), "--json", "--quiet", "--yes"]);
+    let started = Instant::now();
+    let ran = site.finish("bench-flash", &mut osbuild)?;
+    let whole = started.elapsed();
+    let flashed: Value =
+        serde_json::from_str(ran.said.trim()).or_build(|| "cannot read what `osbuild flash --json` says".to_owned())?;
+    Ok((Duration::from_secs_f64(flashed["write-s"].as_f64().unwrap_or_default()), whole))
+}
+
+/// Writes the blocks of an image that are not zero, one behind the other.
+fn not_zero(image: &Path, to: &Path) -> Result<()> {
+    let bytes = fs::read(image).or_build(|| format!("cannot read `{}`", image.display()))?;
+    let file = File::create(to).or_build(|| "cannot make a file".to_owned())?;
+    let mut end = 0;
+    for block in bytes.chunks(BLOCK).filter(|block| block.iter().any(|byte| *byte != 0)) {
+        file.write_all_at(block, end).or_build(|| "cannot write a file".to_owned())?;
+        end += block.len() as u64;
+    }
+    file.sync_all().or_build(|| "cannot write a file".to_owned())
+}

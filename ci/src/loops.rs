@@ -1,0 +1,32 @@
+//! A loop device: a disk that a check may destroy.
+
+use crate::site::Site;
+use osbuild::error::Result;
+use std::path::Path;
+use std::process::Command;
+
+/// A disk over a file. It is gone when this is dropped.
+pub struct Loop {
+    device: String,
+}
+
+impl Loop {
+    /// A disk over `file` with sectors of so many bytes.
+    pub fn over(site: &Site, file: &Path, sector_size: u32) -> Result<Self> {
+        let mut losetup = Command::new("losetup");
+        losetup.args(["--find", "--show", "--sector-size", &sector_size.to_string()]).arg(file);
+        Ok(Loop { device: site.finish("losetup", &mut losetup)?.said.trim().to_owned() })
+    }
+
+    /// Its device file.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        // It fails only for a device that is gone already.
+        let _ = Command::new("losetup").args(["--detach", &self.device]).status();
+    }
+}
