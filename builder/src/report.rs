@@ -79,6 +79,16 @@ impl Report {
         Step { report: self.clone(), bar, name, started: Instant::now() }
     }
 
+    /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time that is left.
+    pub fn sized_step(&self, name: impl Into<String>, bytes: u64) -> Step {
+        let step = self.step(name);
+        let template =
+            "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {wide_msg}";
+        step.bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
+        step.bar.set_length(bytes);
+        step
+    }
+
     /// Says something that the user should know but need not act on.
     pub fn note(&self, text: impl AsRef<str>) {
         if self.verbosity >= Verbosity::Normal {
@@ -170,6 +180,11 @@ impl Step {
     /// Says what the step is doing now, shown behind its bar.
     pub fn doing(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
+    }
+
+    /// Says that the step has moved so many bytes more.
+    pub fn advance(&self, bytes: u64) {
+        self.bar.inc(bytes);
     }
 
     /// Ends the step with its line: name, product, size, time.

@@ -5,6 +5,7 @@ mod keys;
 mod lock;
 mod look;
 mod make;
+mod publish;
 mod release;
 mod sources;
 mod update;
@@ -59,6 +60,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Build { recipe, sources, rebuild, signing } => make::build(&session()?, &recipe, sources, rebuild, &signing),
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Release(flags) => release::run(session()?, &flags),
+        Verb::Publish(cli::Publish::Aws(flags)) => publish::aws(&session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),
         Verb::Diff { a, b } => return diff(&cli.common, report, &a, &b),

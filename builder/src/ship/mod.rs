@@ -1,7 +1,8 @@
 //! What is done with an image once it is there: [`inspect`] looks into it, [`diff`] compares two, [`verify`] judges it, [`run`] boots it,
-//! [`release`] publishes it in a [`tuf`] repository. And [`keys`], by which
+//! [`release`] publishes it in a [`tuf`] repository, [`aws`] as an AMI. And [`keys`], by which
 //! machines know whose it is.
 
+pub mod aws;
 pub mod boot;
 pub mod console;
 pub mod diff;
