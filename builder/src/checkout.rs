@@ -89,6 +89,21 @@ impl Checkout {
         Ok(path)
     }
 
+    /// The commit of git that is checked out; nothing outside a repository, or before its first commit.
+    pub fn commit(&self) -> Option<String> {
+        let dot = self.root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
+        // In a worktree, `.git` is a file that names the folder, and that one names the folder of all worktrees.
+        let text = |path: PathBuf| Some(fs::read_to_string(path).ok()?.trim().to_owned());
+        let folder = if dot.is_dir() { dot } else { self.root.join(text(dot)?.strip_prefix("gitdir: ")?) };
+        let common = text(folder.join("commondir")).map_or_else(|| folder.clone(), |path| folder.join(path));
+        let head = text(folder.join("HEAD"))?;
+        let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };
+        text(folder.join(name)).or_else(|| text(common.join(name))).or_else(|| {
+            let packed = text(common.join("packed-refs"))?;
+            packed.lines().find_map(|line| Some(line.strip_suffix(name)?.strip_suffix(' ')?.to_owned()))
+        })
+    }
+
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
         let entries = fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
         for entry in entries {

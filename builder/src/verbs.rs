@@ -6,6 +6,7 @@ mod keys;
 mod lock;
 mod look;
 mod make;
+mod publish;
 mod release;
 mod sources;
 mod summary;
@@ -63,6 +64,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         }
         Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
         Verb::Release(flags) => release::run(session()?, &flags),
+        Verb::Publish(cli::Publish::Aws(flags)) => publish::aws(&session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
         Verb::Flash(flags) => flash::run(&session()?, &flags),
         Verb::Inspect { file } => inspect(&cli.common, report, &file),

@@ -63,6 +63,14 @@ pub fn all() -> Vec<Tool> {
             "reads the firmware's variables that we write",
         ),
         Tool::pip("pyspdxtools", program("pyspdxtools"), "spdx-tools==0.8.5", "validates the SBOM of our releases"),
+        Tool::pip("moto", program("moto_server"), "moto[server]==5.2.1", "is the cloud to which images are published"),
+        Tool::pip(
+            "botocore",
+            Found::PythonModule("botocore".to_owned()),
+            "botocore==1.43.11",
+            "signs our calls to AWS once more, and knows each word of them",
+        ),
+        Tool::pip("boto3", Found::PythonModule("boto3".to_owned()), "boto3==1.43.11", "reads what was published"),
         Tool::pip("python-tuf", Found::PythonModule("tuf".to_owned()), "tuf==7.0.1", "reads our releases as any TUF client does"),
     ];
     let target = Architecture::Arm64.rust_musl();

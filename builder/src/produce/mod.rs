@@ -2,6 +2,7 @@
 
 pub mod action;
 pub mod assemble;
+pub mod aws;
 pub mod compile;
 pub mod copy;
 pub mod deb;

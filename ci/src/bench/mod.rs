@@ -5,6 +5,7 @@ mod build;
 mod flash;
 mod handmade;
 mod node;
+mod upload;
 
 use crate::site::Site;
 use osbuild::error::Result;
@@ -66,6 +67,7 @@ pub fn bench(site: &Site, cold: bool, as_json: bool) -> Result<()> {
     let mut rows = build::rows(site, cold)?;
     rows.extend(node::rows(site)?);
     rows.extend(flash::rows(site)?);
+    rows.extend(upload::rows(site)?);
     if as_json {
         let row = |row: &Row| json!({ "name": row.name, "value": row.value.json(), "aim": row.aim.map(Measure::json) });
         site.report.data(Value::from_iter(rows.iter().map(row)).to_string());

@@ -3,11 +3,13 @@
 
 mod error;
 mod list;
+mod nitro;
 mod store;
 mod update;
 
 pub use error::Error;
 pub use list::{Listed, read_list, write_list};
+pub use nitro::uefi_data;
 pub use store::Store;
 pub use update::{Update, UpdateTime};
 

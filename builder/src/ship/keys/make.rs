@@ -1,12 +1,12 @@
 //! New keys.
 
 use super::release::write_release;
-use super::{DEV, DEV_UNIT, Keys, Role, TOKEN};
+use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN, distant};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{PrivateKey, RsaKey, TokenKey};
+use crate::produce::sign::{PrivateKey, RsaKey};
 use osbuild_signatures::certificate::Certificate;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
 use std::fs::{self, Permissions};
@@ -26,7 +26,7 @@ pub struct Terms {
 /// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
 /// vouches for another.
 ///
-/// The key for db may be in a token already, at this PKCS#11 URI. The whole folder appears at once, or not at all.
+/// The key for db may be in a token already, at this PKCS#11 URI, or in AWS KMS, with this ARN. The whole folder appears at once, or not at all.
 ///
 /// # Errors
 /// There are keys of this name: they are never replaced.
@@ -59,7 +59,7 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     }
 }
 
-/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI, or in AWS KMS with this ARN. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
 ///
 /// # Errors
 /// The certificate would begin before the one that it follows.
@@ -74,7 +74,7 @@ pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     remove(&unfinished)?;
     fs::create_dir(&unfinished).at("make", &unfinished)?;
     write(&unfinished, keys, Role::Db, &format!("{} db {}", keys.name, number + 1), terms, token)?;
-    let kinds = ["key", TOKEN, "crt"];
+    let kinds = ["key", TOKEN, KMS, "crt"];
     // The old ones have two names until the new ones take the first: nothing is lost at any moment.
     for kind in kinds {
         let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
@@ -95,9 +95,10 @@ pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
 fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, token: Option<&str>) -> Result<()> {
     let path = |kind| folder.join(format!("{}.{kind}", role.name()));
     let key: Box<dyn RsaKey> = match token {
-        Some(uri) => {
-            write_public(&path(TOKEN), &format!("{uri}\n"))?;
-            Box::new(TokenKey::open(&uri.parse()?)?)
+        Some(name) => {
+            let (kind, key) = distant(name)?;
+            write_public(&path(kind), &format!("{name}\n"))?;
+            key
         }
         None => {
             let key = PrivateKey::generate()?;

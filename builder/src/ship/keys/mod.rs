@@ -16,7 +16,7 @@ pub use trust::Trust;
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::{Certified, PrivateKey, TokenKey, TokenUri};
+use crate::produce::sign::{Certified, KmsArn, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,9 @@ const ROOT: [&str; 2] = ["root.key", "root.json"];
 
 /// What the file is called that says in which token a key is.
 const TOKEN: &str = "pkcs11";
+
+/// What the file is called that says which key in AWS KMS it is.
+const KMS: &str = "kms";
 
 /// What a certificate is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,25 +116,25 @@ impl Keys {
         Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
-    /// Who signs for one purpose: the key in `ROLE.key`, or the one in a token that `ROLE.pkcs11` names.
+    /// Who signs for one purpose: the key in `ROLE.key`, the one in a token that `ROLE.pkcs11` names, or the one in AWS KMS of `ROLE.kms`.
     ///
     /// # Errors
     /// Neither is here, or the key is not that of the certificate.
     pub fn signer(&self, role: Role) -> Result<Certified> {
         let certificate = self.certificate(role)?;
-        let (key, token) = (self.file(role, "key"), self.file(role, TOKEN));
+        let key = self.file(role, "key");
+        let named = [TOKEN, KMS].map(|kind| self.file(role, kind)).into_iter().find(|path| path.exists());
         let of = |path: &Path| {
             let shown = path.display().to_string();
             move |error: Error| error.cause(format!("the key is `{shown}`"))
         };
-        match (key.exists(), token.exists()) {
+        match (key.exists(), named) {
             (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
-            (false, true) => {
-                let uri = std::fs::read_to_string(&token).at("read", &token)?.parse::<TokenUri>();
-                let found = uri.and_then(|uri| TokenKey::open(&uri));
-                found.and_then(|key| Certified::new(Box::new(key), certificate)).map_err(of(&token))
+            (false, Some(named)) => {
+                let name = std::fs::read_to_string(&named).at("read", &named)?;
+                distant(&name).and_then(|(_, key)| Certified::new(key, certificate)).map_err(of(&named))
             }
-            (false, false) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+            (false, None) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
                 .cause(format!("`{}` is missing", key.display()))
                 .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
         }
@@ -149,6 +152,14 @@ impl Keys {
             _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),
         }
     }
+}
+
+/// A key that is in a token or in AWS KMS, and what the file is called that says which.
+fn distant(name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
+    Ok(match KmsArn::is_meant_by(name) {
+        true => (KMS, Box::new(KmsKey::open(&name.parse()?)?)),
+        false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
+    })
 }
 
 /// Whether a certificate says that its key is for development alone.

@@ -1,0 +1,102 @@
+//! What is asked of AWS, in the three manners in which its services want to be asked.
+
+use super::{Action, Service};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+
+/// The version of EC2's interface in which its calls are written here.
+const EC2_VERSION: &str = "2016-11-15";
+
+/// The name of KMS in its calls.
+const KMS_TARGET: &str = "TrentService";
+
+/// What HTTP does with a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `POST`
+    Post,
+    /// `PUT`
+    Put,
+}
+
+/// One call with all that it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// The call.
+    pub action: Action,
+    /// What HTTP does.
+    pub method: Method,
+    /// With which path.
+    pub path: String,
+    /// Headers besides those that every call has.
+    pub headers: Vec<(&'static str, String)>,
+    /// What is sent.
+    pub body: Cow<'a, [u8]>,
+    /// The SHA-256 of `body`, where somebody has it already.
+    pub body_sha256: Option<[u8; 32]>,
+    /// What the call says, for people.
+    pub shown: Vec<(String, String)>,
+}
+
+impl<'a> Request<'a> {
+    /// A call of EC2: names and values.
+    pub fn query(action: Action, parameters: Vec<(String, String)>) -> Self {
+        let own = [("Action", action.name()), ("Version", EC2_VERSION.to_owned())];
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.extend_pairs(own.iter().map(|(name, value)| (*name, value.as_str())));
+        form.extend_pairs(&parameters);
+        Request {
+            headers: vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8".to_owned())],
+            body: Cow::Owned(form.finish().into_bytes()),
+            shown: parameters,
+            ..Request::new(action, Method::Post, "/".to_owned())
+        }
+    }
+
+    /// A call of KMS or of EBS that says it in JSON.
+    pub fn json(action: Action, path: &str, content: &Value) -> Self {
+        let headers = match action.service() {
+            Service::Kms => vec![
+                ("content-type", "application/x-amz-json-1.1".to_owned()),
+                ("x-amz-target", format!("{KMS_TARGET}.{}", action.name())),
+            ],
+            _ => vec![("content-type", "application/json".to_owned())],
+        };
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let members = content.as_object().into_iter().flatten();
+        Request {
+            headers,
+            body: Cow::Owned(content.to_string().into_bytes()),
+            shown: members.map(|(name, value)| (name.clone(), plain(value))).collect(),
+            ..Request::new(action, Method::Post, path.to_owned())
+        }
+    }
+
+    /// A call of EBS that says it in headers.
+    pub fn with_headers(action: Action, method: Method, path: String, headers: Vec<(&'static str, String)>) -> Self {
+        let named = |name: &str| name.trim_start_matches("x-amz-").to_owned();
+        let shown = [("path".to_owned(), path.clone())].into_iter();
+        Request {
+            shown: shown.chain(headers.iter().map(|(name, value)| (named(name), value.clone()))).collect(),
+            headers,
+            ..Request::new(action, method, path)
+        }
+    }
+
+    /// The same with bytes to send, whose SHA-256 is known.
+    pub fn sending(self, body: &'a [u8], sha256: [u8; 32]) -> Self {
+        Request { body: Cow::Borrowed(body), body_sha256: Some(sha256), ..self }
+    }
+
+    /// What it says, for `--dry-run`.
+    pub fn to_json(&self, region: &str) -> Value {
+        let parameters: serde_json::Map<_, _> =
+            self.shown.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+        json!({ "call": self.action.permission(), "region": region, "parameters": parameters })
+    }
+
+    fn new(action: Action, method: Method, path: String) -> Self {
+        let body = Cow::Borrowed(&[][..]);
+        Request { action, method, path, headers: Vec::new(), body, body_sha256: None, shown: Vec::new() }
+    }
+}

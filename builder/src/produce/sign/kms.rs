@@ -1,0 +1,129 @@
+//! A key in AWS KMS. It signs there and never leaves.
+
+use super::RsaKey;
+use crate::error::{Context, Error, Result};
+use crate::produce::aws::{Action, Answer, Cloud, Live, Region, Request};
+use crate::produce::digest::Digest;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use der::asn1::{AnyRef, BitStringRef};
+use der::{Reader, SliceReader};
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+
+/// RSASSA-PKCS1-v1_5 with SHA-256, as KMS calls it.
+const ALGORITHM: &str = "RSASSA_PKCS1_V1_5_SHA_256";
+
+/// Where a key is: `arn:aws:kms:REGION:ACCOUNT:key/ID`, or `…:alias/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KmsArn {
+    region: Region,
+    text: String,
+}
+
+impl KmsArn {
+    /// Whether a text is meant to be one.
+    pub fn is_meant_by(text: &str) -> bool {
+        text.trim_start().starts_with("arn:")
+    }
+}
+
+impl FromStr for KmsArn {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let text = text.trim();
+        let wrong = || {
+            Error::usage(format!("`{text}` names no key in AWS KMS"))
+                .hint("for example arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab")
+        };
+        let [_, partition, service, region, _, key] =
+            <[&str; 6]>::try_from(text.splitn(6, ':').collect::<Vec<_>>()).map_err(|_| wrong())?;
+        let names_one = ["key/", "alias/"].iter().any(|kind| key.strip_prefix(kind).is_some_and(|name| !name.is_empty()));
+        match partition.starts_with("aws") && service == "kms" && names_one {
+            true => Ok(KmsArn { region: region.parse()?, text: text.to_owned() }),
+            false => Err(wrong()),
+        }
+    }
+}
+
+/// An RSA key in KMS, for whose use this process has credentials.
+pub struct KmsKey {
+    cloud: Live,
+    arn: KmsArn,
+    public: Vec<u8>,
+}
+
+impl KmsKey {
+    /// Asks KMS for the public half of the key.
+    ///
+    /// # Errors
+    /// KMS does not answer, does not allow it, or the key is none that signs by RSA.
+    pub fn open(arn: &KmsArn) -> Result<Self> {
+        let mut key = KmsKey { cloud: Live::usual(), arn: arn.clone(), public: Vec::new() };
+        let found = key.call(Action::GetPublicKey, &json!({ "KeyId": arn.text }))?;
+        let json = key.said(Action::GetPublicKey, found.json())?;
+        let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let cannot = || Error::build(format!("`{}` is no RSA key that signs", arn.text));
+        if text("KeyUsage") != "SIGN_VERIFY" || !text("KeySpec").starts_with("RSA_") {
+            return Err(cannot().cause(format!("it is `{}` for `{}`", text("KeySpec"), text("KeyUsage"))));
+        }
+        key.public = STANDARD.decode(text("PublicKey")).ok().and_then(|der| rsa_public_key(&der)).ok_or_else(cannot)?;
+        Ok(key)
+    }
+
+    fn call(&self, action: Action, content: &Value) -> Result<Answer> {
+        self.said(action, self.cloud.call(&self.arn.region, &Request::json(action, "/", content)))
+    }
+
+    fn said<T>(&self, action: Action, done: std::result::Result<T, crate::produce::aws::Failure>) -> Result<T> {
+        done.map_err(|failure| failure.error(action, &self.arn.region).cause(format!("the key is `{}`", self.arn.text)))
+    }
+}
+
+impl RsaKey for KmsKey {
+    fn public(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
+        let content = json!({ "KeyId": self.arn.text, "Message": STANDARD.encode(digest.hash()), "MessageType": "DIGEST",
+            "SigningAlgorithm": ALGORITHM });
+        let answer = self.call(Action::Sign, &content)?;
+        let signature = self.said(Action::Sign, answer.member("Signature"))?;
+        STANDARD.decode(signature).or_build(|| "KMS gave no signature".to_owned())
+    }
+}
+
+/// The `RSAPublicKey` in a `SubjectPublicKeyInfo` (RFC 5280, 4.1).
+fn rsa_public_key(spki: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = SliceReader::new(spki).ok()?;
+    let key = reader.sequence(|reader| {
+        let _algorithm: AnyRef = reader.decode()?;
+        reader.decode::<BitStringRef>()
+    });
+    Some(key.ok()?.as_bytes()?.to_vec())
+}
+
+impl fmt::Debug for KmsKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("KmsKey").field(&self.arn.text).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arn_names_a_key_and_its_region() {
+        let text = "arn:aws:kms:eu-central-1:111122223333:alias/osbuild\n";
+        assert_eq!(text.parse::<KmsArn>().unwrap().region.name(), "eu-central-1");
+        for wrong in
+            ["", "arn:aws:kms", "arn:aws:s3:eu-central-1:1:key/x", "arn:aws:kms:eu:1:key/x", "arn:aws:kms:eu-central-1:1:key/"]
+        {
+            assert!(wrong.parse::<KmsArn>().is_err(), "{wrong}");
+        }
+    }
+}

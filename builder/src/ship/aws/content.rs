@@ -1,0 +1,105 @@
+//! What of a disk is uploaded: the blocks that are not zero, each with its digest.
+
+use crate::error::{Context, Result};
+use crate::produce::digest::{Digest, Hasher};
+use crate::produce::disk::OnDisk;
+use crate::produce::stop;
+use sha2::{Digest as _, Sha256};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The size of a block of EBS.
+pub const BLOCK: usize = 512 << 10;
+
+/// The unit in which EBS has volumes.
+const GIB: u64 = 1 << 30;
+
+/// A disk that was read once.
+pub struct Content {
+    /// The file.
+    pub path: PathBuf,
+    /// The digest of all of it.
+    pub digest: Digest,
+    /// The blocks that are not zero, in their order: each one's number and SHA-256. The last one of the disk is filled up with zeros.
+    pub blocks: Vec<(u32, [u8; 32])>,
+    file: File,
+}
+
+impl Content {
+    /// Reads the file, once and in order.
+    pub fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).at("read", path)?;
+        let mut whole = Hasher::new(io::sink());
+        let (mut blocks, mut block) = (Vec::new(), vec![0; BLOCK]);
+        for index in 0.. {
+            stop::check()?;
+            block.clear();
+            let length = (&file).take(BLOCK as u64).read_to_end(&mut block).at("read", path)?;
+            if length == 0 {
+                break;
+            }
+            whole.write_all(&block).at("read", path)?;
+            if !is_zero(&block) {
+                block.resize(BLOCK, 0);
+                blocks.push((index, Sha256::digest(&block).into()));
+            }
+        }
+        Ok(Content { path: path.to_owned(), digest: whole.digest(), blocks, file })
+    }
+
+    /// Fills `block` with the block of this number.
+    pub(super) fn fill(&self, index: u32, block: &mut [u8]) -> Result<()> {
+        let start = u64::from(index) * BLOCK as u64;
+        let length = (self.digest.size() - start).min(BLOCK as u64) as usize;
+        block[length..].fill(0);
+        self.file.read_exact_at(&mut block[..length], start).or_build(|| format!("cannot read `{}`", self.path.display()))
+    }
+
+    /// The size of the volume that it needs.
+    pub fn gibibytes(&self) -> u64 {
+        self.digest.size().div_ceil(GIB).max(1)
+    }
+
+    /// How many bytes are uploaded.
+    pub fn bytes(&self) -> u64 {
+        self.blocks.len() as u64 * BLOCK as u64
+    }
+
+    /// The checksum of the whole as EBS has it, `LINEAR`: the SHA-256 of the blocks' SHA-256s in their order.
+    pub(super) fn checksum(&self) -> [u8; 32] {
+        self.blocks.iter().fold(Sha256::new(), |sum, (_, sha256)| sum.chain_update(sha256)).finalize().into()
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (many, rest) = bytes.as_chunks::<64>();
+    many.iter().all(|many| *many == [0; 64]) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_blocks_that_are_not_zero_count_and_the_last_one_is_filled_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        let mut bytes = vec![0; 3 * BLOCK + 100];
+        (bytes[BLOCK + 7], bytes[3 * BLOCK + 99]) = (1, 2);
+        std::fs::write(&path, &bytes).unwrap();
+        let content = Content::read(&path).unwrap();
+        assert_eq!(content.digest, Digest::of(&bytes));
+        assert_eq!((content.gibibytes(), content.bytes()), (1, 2 * BLOCK as u64));
+        assert_eq!(content.blocks.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 3]);
+        bytes.resize(4 * BLOCK, 0);
+        let mut block = vec![9; BLOCK];
+        for (index, sha256) in content.blocks {
+            let content = Content::read(&path).unwrap();
+            content.fill(index, &mut block).unwrap();
+            assert_eq!(block, bytes[index as usize * BLOCK..][..BLOCK]);
+            assert_eq!(Digest::of(&block).hash(), &sha256);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The snapshot of a disk: found, begun, gone on with, completed.
+
+use super::regional::{Regional, ours, parameters};
+use super::tags::{IMAGE, SENT};
+use super::{Content, Subject, done, upload};
+use crate::error::{Error, Result};
+use crate::produce::aws::{Action, Element, Failure, Method, Request};
+use crate::produce::digest::Digest;
+use crate::report::Report;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// For how many minutes AWS keeps a snapshot to which nothing is added, before it fails: a publish that broke can be gone on with as long.
+const KEPT_MINUTES: u64 = 24 * 60;
+
+/// How many snapshots are begun before it is given up: one, and one for each that turns out to be of no use.
+const BEGINNINGS: usize = 3;
+
+/// A snapshot at AWS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    pub id: String,
+    /// `pending`, `completed`, `error`.
+    pub state: String,
+    /// How many of its blocks it has for certain.
+    pub sent: usize,
+    /// When it was begun: `2026-11-21T12:00:00.000Z`.
+    pub started: String,
+}
+
+/// The snapshots that are ours and fit these filters.
+pub(super) fn find(here: &Regional, filters: &[(&str, &str)]) -> Result<Vec<Snapshot>> {
+    let mut asked = ours(filters);
+    asked.extend(parameters([("Owner.1", "self")]));
+    let request = Request::query(Action::DescribeSnapshots, asked);
+    here.said(request.action, here.attempt(&request).and_then(|answer| answer.xml()).map(|root| read(&root)))
+}
+
+fn read(root: &Element) -> Vec<Snapshot> {
+    let one = |item: &Element| {
+        let tag = |tag: &&Element| tag.get("key") == Some(SENT);
+        let sent = item.items("tagSet").iter().find(tag).and_then(|tag| tag.get("value")?.parse().ok());
+        let text = |name| item.get(name).unwrap_or_default().to_owned();
+        Snapshot { id: text("snapshotId"), state: text("status"), sent: sent.unwrap_or(0), started: text("startTime") }
+    };
+    root.items("snapshotSet").iter().map(one).collect()
+}
+
+/// Removes a snapshot; one that is gone already is none.
+pub(super) fn remove(here: &Regional, id: &str) -> Result<()> {
+    let request = Request::query(Action::DeleteSnapshot, parameters([("SnapshotId", id)]));
+    match here.attempt(&request) {
+        Err(failure) if failure.code() == Some("InvalidSnapshot.NotFound") => Ok(()),
+        done => here.said(request.action, done).map(drop),
+    }
+}
+
+/// Sees to it that AWS has a complete snapshot of the disk, and gives its identifier.
+pub(super) fn complete(here: &Regional, report: &Report, subject: &Subject) -> Result<String> {
+    let mut useless: Vec<String> = Vec::new();
+    for _ in 0..BEGINNINGS {
+        let digest = subject.content.digest.hex();
+        let found = find(here, &[(&format!("tag:{IMAGE}"), &digest)])?;
+        let found: Vec<_> = found.into_iter().filter(|snapshot| !useless.contains(&snapshot.id)).collect();
+        if let Some(whole) = found.iter().find(|snapshot| snapshot.state == "completed") {
+            return Ok(whole.id.clone());
+        }
+        for failed in found.iter().filter(|snapshot| snapshot.state == "error") {
+            remove(here, &failed.id)?;
+            useless.push(failed.id.clone());
+        }
+        let snapshot = match found.into_iter().find(|snapshot| snapshot.state == "pending") {
+            Some(half) => half,
+            None => start(here, subject, &useless)?,
+        };
+        match fill(here, report, &subject.content, &snapshot) {
+            Ok(()) if wait(here, report, &snapshot.id)? => return Ok(snapshot.id),
+            // What somebody else has begun may have other bytes in it, be gone, or be completed and not be shown as such: not ours to mend.
+            Err(Failure::Refused { code, .. }) if UNUSABLE.contains(&code.as_str()) => {}
+            Ok(()) => {}
+            Err(failure) => return Err(failure.error(Action::CompleteSnapshot, &here.region)),
+        }
+        if whole(here, &snapshot.id)? {
+            return Ok(snapshot.id);
+        }
+        report.note(format!("snapshot {} cannot be gone on with: another one is begun", snapshot.id));
+        remove(here, &snapshot.id)?;
+        useless.push(snapshot.id);
+    }
+    Err(Error::build(format!("no snapshot in {} takes the image", here.region))
+        .cause(format!("these were begun and removed: {}", useless.join(", "))))
+}
+
+/// Codes by which AWS refuses blocks, or the end, of a snapshot that is not as we believe.
+const UNUSABLE: [&str; 3] = ["ResourceNotFoundException", "ValidationException", "ConflictException"];
+
+/// Begins a snapshot. Whoever asks for the same disk again, and knows of the same useless snapshots, is given the same one.
+fn start(here: &Regional, subject: &Subject, useless: &[String]) -> Result<Snapshot> {
+    let content = &subject.content;
+    let token = [&content.digest.hex(), here.region.name(), &useless.join("\n")].join("\n");
+    let tags: Vec<Value> = subject.tags.iter().map(|(key, value)| json!({ "Key": key, "Value": value })).collect();
+    let request = Request::json(
+        Action::StartSnapshot,
+        "/snapshots",
+        &json!({ "VolumeSize": content.gibibytes(), "Description": subject.name(), "Timeout": KEPT_MINUTES, "Tags": tags,
+            "ClientToken": Digest::of(token.as_bytes()).hex() }),
+    );
+    let answer = here.call(&request)?;
+    let text = |name| here.said(request.action, answer.member(name));
+    Ok(Snapshot { id: text("SnapshotId")?, state: text("Status")?, sent: 0, started: String::new() })
+}
+
+/// Puts what a snapshot lacks into it, and says that this is all.
+fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot) -> std::result::Result<(), Failure> {
+    let step = report.sized_step("upload", content.bytes());
+    if snapshot.sent > 0 {
+        report.note(format!("snapshot {} has {} of {} blocks already", snapshot.id, snapshot.sent, content.blocks.len()));
+    }
+    let note = |sent: usize| here.attempt(&note(&snapshot.id, sent)).map(drop);
+    if snapshot.sent < content.blocks.len() {
+        upload::send(here.cloud, &here.region, &snapshot.id, content, snapshot.sent, &step, &note)?;
+    }
+    let headers = vec![
+        ("x-amz-changedblockscount", content.blocks.len().to_string()),
+        ("x-amz-checksum", STANDARD.encode(content.checksum())),
+        ("x-amz-checksum-algorithm", "SHA256".to_owned()),
+        ("x-amz-checksum-aggregation-method", "LINEAR".to_owned()),
+    ];
+    let path = format!("/snapshots/completion/{}", snapshot.id);
+    here.attempt(&Request::with_headers(Action::CompleteSnapshot, Method::Post, path, headers))?;
+    done(step, &snapshot.id, Some(content.bytes()));
+    Ok(())
+}
+
+/// Notes at the snapshot how many of its blocks it has.
+fn note(id: &str, sent: usize) -> Request<'static> {
+    Request::query(
+        Action::CreateTags,
+        parameters([("ResourceId.1", id), ("Tag.1.Key", SENT), ("Tag.1.Value", &sent.to_string())]),
+    )
+}
+
+/// The state of a snapshot; nothing if AWS knows of none.
+fn state(here: &Regional, id: &str) -> Result<Option<String>> {
+    let request = Request::query(Action::DescribeSnapshots, parameters([("SnapshotId.1", id)]));
+    match here.attempt(&request) {
+        Err(failure) if failure.code() == Some("InvalidSnapshot.NotFound") => Ok(None),
+        answer => {
+            let root = here.said(request.action, answer.and_then(|answer| answer.xml()))?;
+            Ok(read(&root).into_iter().next().map(|snapshot| snapshot.state))
+        }
+    }
+}
+
+fn whole(here: &Regional, id: &str) -> Result<bool> {
+    Ok(state(here, id)?.as_deref() == Some("completed"))
+}
+
+/// Waits until AWS has put the blocks together. Gives whether it could.
+fn wait(here: &Regional, report: &Report, id: &str) -> Result<bool> {
+    let step = report.step("snapshot");
+    let ended = here.cloud.patience().until(|| {
+        let state = state(here, id)?;
+        step.doing(state.clone().unwrap_or_default());
+        Ok(state.filter(|state| state != "pending"))
+    })?;
+    match ended.as_deref() {
+        Some("completed") => done(step, id, None),
+        Some(_) => return Ok(false),
+        None => return Err(super::late(here, id)),
+    }
+    Ok(true)
+}

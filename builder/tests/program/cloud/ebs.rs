@@ -1,0 +1,95 @@
+//! EBS direct.
+
+use super::wire::{Call, refusal};
+use super::{Answer, Snapshot, State};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use osbuild::produce::digest::Digest;
+use serde_json::{Value, json};
+
+const BLOCK: usize = 512 << 10;
+
+pub fn answer(state: &mut State, call: &Call) -> Answer {
+    match call.action.as_str() {
+        "StartSnapshot" => start(state, call),
+        "PutSnapshotBlock" => put(state, call),
+        _ => complete(state, call),
+    }
+}
+
+fn start(state: &mut State, call: &Call) -> Answer {
+    let said: Value = serde_json::from_slice(&call.body).unwrap();
+    let token = said["ClientToken"].as_str().unwrap().to_owned();
+    assert!((1..=255).contains(&token.len()) && (10..=4320).contains(&said["Timeout"].as_u64().unwrap()));
+    let same = state.snapshots.iter().find(|((region, _), snapshot)| *region == call.region && snapshot.token == token);
+    let (id, status) = match same {
+        Some(((_, id), snapshot)) => (id.clone(), snapshot.state.clone()),
+        None => {
+            let id = state.name("snap");
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let tags = said["Tags"].as_array().unwrap().iter().map(|tag| (text(&tag["Key"]), text(&tag["Value"]))).collect();
+            let gibibytes = said["VolumeSize"].as_u64().unwrap();
+            let (state_, started) = ("pending".to_owned(), state.time());
+            let snapshot = Snapshot { state: state_, token, started, gibibytes, tags, ..Snapshot::default() };
+            state.snapshots.insert((call.region.clone(), id.clone()), snapshot);
+            (id, "pending".to_owned())
+        }
+    };
+    (201, json!({ "SnapshotId": id, "Status": status, "BlockSize": BLOCK }).to_string())
+}
+
+/// The snapshot that a call speaks of, if blocks can still be put into it.
+fn open<'s>(state: &'s mut State, call: &Call, id: &str) -> Result<&'s mut Snapshot, Answer> {
+    match state.snapshots.get_mut(&(call.region.clone(), id.to_owned())) {
+        None => Err(refusal(call, 404, "ResourceNotFoundException", "there is no such snapshot")),
+        Some(snapshot) if snapshot.state != "pending" => {
+            Err(refusal(call, 400, "ValidationException", "the snapshot is not pending"))
+        }
+        Some(snapshot) => Ok(snapshot),
+    }
+}
+
+fn header<'c>(call: &'c Call, name: &str) -> &'c str {
+    call.headers.get(name).map(String::as_str).unwrap_or_default()
+}
+
+fn put(state: &mut State, call: &Call) -> Answer {
+    let parts: Vec<&str> = call.path.split('/').collect();
+    let ["", "snapshots", id, "blocks", index] = parts[..] else { panic!("{}", call.path) };
+    let checksum = STANDARD.encode(Digest::of(&call.body).hash());
+    let is_whole = header(call, "x-amz-checksum") == checksum
+        && header(call, "x-amz-checksum-algorithm") == "SHA256"
+        && header(call, "x-amz-data-length") == BLOCK.to_string()
+        && call.body.len() == BLOCK;
+    if !is_whole {
+        state.wrong.push(format!("block {index} is not what its checksum says"));
+        return refusal(call, 400, "ValidationException", "the checksum is another one");
+    }
+    if call.body.iter().all(|byte| *byte == 0) {
+        state.wrong.push(format!("block {index} is zero"));
+    }
+    match open(state, call, id) {
+        Err(refused) => refused,
+        Ok(snapshot) => {
+            snapshot.blocks.insert(index.parse().unwrap(), call.body.clone());
+            (201, "{}".to_owned())
+        }
+    }
+}
+
+fn complete(state: &mut State, call: &Call) -> Answer {
+    let id = call.path.strip_prefix("/snapshots/completion/").unwrap().to_owned();
+    let said = ["changedblockscount", "checksum", "checksum-algorithm", "checksum-aggregation-method"]
+        .map(|name| header(call, &format!("x-amz-{name}")).to_owned());
+    let snapshot = match open(state, call, &id) {
+        Err(refused) => return refused,
+        Ok(snapshot) => snapshot,
+    };
+    let linear: Vec<u8> = snapshot.blocks.values().flat_map(|block| *Digest::of(block).hash()).collect();
+    let checksum = STANDARD.encode(Digest::of(&linear).hash());
+    if said != [snapshot.blocks.len().to_string(), checksum, "SHA256".to_owned(), "LINEAR".to_owned()] {
+        return refusal(call, 400, "ValidationException", "the whole is not what its checksum says");
+    }
+    snapshot.state = "completed".to_owned();
+    (202, r#"{"Status":"completed"}"#.to_owned())
+}

@@ -1,0 +1,172 @@
+//! EC2: images and snapshots.
+
+use super::wire::{Call, refusal};
+use super::{Answer, Image, Snapshot, State};
+use std::collections::BTreeMap;
+
+type Said = BTreeMap<String, String>;
+
+pub fn answer(state: &mut State, call: &Call) -> Answer {
+    let said = call.parameters();
+    if said["Version"] != "2016-11-15" {
+        return refusal(call, 400, "InvalidParameterValue", "no such version");
+    }
+    match call.action.as_str() {
+        "DescribeSnapshots" => snapshots(state, call, &said),
+        "DescribeImages" => images(state, call, &said),
+        "CreateTags" => tag(state, call, &said),
+        "DeleteSnapshot" => delete_snapshot(state, call, &said),
+        "RegisterImage" => register(state, call, said),
+        "CopyImage" => copy(state, call, said),
+        "ModifyImageAttribute" => share(state, call, &said),
+        "EnableImageDeprecation" => deprecate(state, call, &said),
+        "DeregisterImage" => deregister(state, call, &said),
+        other => panic!("nobody asks for `{other}`"),
+    }
+}
+
+fn good() -> Answer {
+    (200, "<R><return>true</return></R>".to_owned())
+}
+
+fn key(call: &Call, id: &str) -> (String, String) {
+    (call.region.clone(), id.to_owned())
+}
+
+/// Values of parameters `NAME.1`, `NAME.2`, ….
+fn list<'s>(said: &'s Said, name: &'s str) -> impl Iterator<Item = &'s str> {
+    (1..).map_while(move |number| said.get(&format!("{name}.{number}")).map(String::as_str))
+}
+
+/// The tags that a call gives to what it makes of this kind.
+fn tags(said: &Said, kind: &str) -> BTreeMap<String, String> {
+    let of_kind =
+        (1..9).find(|number| said.get(&format!("TagSpecification.{number}.ResourceType")).is_some_and(|found| found == kind));
+    let Some(number) = of_kind else { return BTreeMap::new() };
+    let part = |tag: u32, part: &str| said.get(&format!("TagSpecification.{number}.Tag.{tag}.{part}")).cloned();
+    (1..).map_while(|tag| Some((part(tag, "Key")?, part(tag, "Value")?))).collect()
+}
+
+/// Whether something with this name and these tags is what the filters want.
+fn fits(said: &Said, name: &str, tags: &BTreeMap<String, String>) -> bool {
+    let filter =
+        |number: u32| Some((said.get(&format!("Filter.{number}.Name"))?, said.get(&format!("Filter.{number}.Value.1"))?));
+    (1..).map_while(filter).all(|(filter, value)| match filter.strip_prefix("tag:") {
+        Some(tag) => tags.get(tag) == Some(value),
+        None => filter == "name" && name == value,
+    })
+}
+
+fn tag_set(tags: &BTreeMap<String, String>) -> String {
+    let one = |(key, value): (&String, &String)| format!("<item><key>{key}</key><value>{value}</value></item>");
+    format!("<tagSet>{}</tagSet>", tags.iter().map(one).collect::<String>())
+}
+
+fn snapshots(state: &State, call: &Call, said: &Said) -> Answer {
+    let asked: Vec<&str> = list(said, "SnapshotId").collect();
+    if let Some(gone) = asked.iter().find(|id| !state.snapshots.contains_key(&key(call, id))) {
+        return refusal(call, 400, "InvalidSnapshot.NotFound", gone);
+    }
+    let here = state.snapshots.iter().filter(|((region, id), snapshot)| {
+        *region == call.region && (asked.is_empty() || asked.contains(&id.as_str())) && fits(said, "", &snapshot.tags)
+    });
+    let one = |((_, id), snapshot): (&(String, String), &Snapshot)| {
+        let (state, started, tags) = (&snapshot.state, &snapshot.started, tag_set(&snapshot.tags));
+        format!("<item><snapshotId>{id}</snapshotId><status>{state}</status><startTime>{started}</startTime>{tags}</item>")
+    };
+    (200, format!("<R><snapshotSet>{}</snapshotSet></R>", here.map(one).collect::<String>()))
+}
+
+fn images(state: &State, call: &Call, said: &Said) -> Answer {
+    let asked: Vec<&str> = list(said, "ImageId").collect();
+    let here = state.images.iter().filter(|((region, id), image)| {
+        *region == call.region
+            && (asked.is_empty() || asked.contains(&id.as_str()))
+            && fits(said, &image.said["Name"], &image.tags)
+    });
+    let one = |((_, id), image): (&(String, String), &Image)| {
+        let (name, created, snapshot, tags) = (&image.said["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
+        format!(
+            "<item><imageId>{id}</imageId><imageState>available</imageState><name>{name}</name><creationDate>{created}</creationDate>\
+             <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item></blockDeviceMapping>{tags}</item>"
+        )
+    };
+    (200, format!("<R><imagesSet>{}</imagesSet></R>", here.map(one).collect::<String>()))
+}
+
+fn tag(state: &mut State, call: &Call, said: &Said) -> Answer {
+    let Some(snapshot) = state.snapshots.get_mut(&key(call, &said["ResourceId.1"])) else {
+        return refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot");
+    };
+    snapshot.tags.insert(said["Tag.1.Key"].clone(), said["Tag.1.Value"].clone());
+    good()
+}
+
+fn delete_snapshot(state: &mut State, call: &Call, said: &Said) -> Answer {
+    let id = &said["SnapshotId"];
+    if state.images.iter().any(|((region, _), image)| *region == call.region && image.snapshot == *id) {
+        return refusal(call, 400, "InvalidSnapshot.InUse", "an image is made of it");
+    }
+    match state.snapshots.remove(&key(call, id)) {
+        Some(_) => good(),
+        None => refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot"),
+    }
+}
+
+fn is_taken(state: &State, call: &Call, name: &str) -> bool {
+    state.images.iter().any(|((region, _), image)| *region == call.region && image.said["Name"] == name)
+}
+
+fn register(state: &mut State, call: &Call, said: Said) -> Answer {
+    let snapshot = said["BlockDeviceMapping.1.Ebs.SnapshotId"].clone();
+    if is_taken(state, call, &said["Name"]) {
+        return refusal(call, 400, "InvalidAMIName.Duplicate", "the name is taken");
+    }
+    if state.snapshots.get(&key(call, &snapshot)).is_none_or(|found| found.state != "completed") {
+        return refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot, or not complete");
+    }
+    let id = state.name("ami");
+    let image = Image { created: state.time(), tags: tags(&said, "image"), said, snapshot, ..Image::default() };
+    state.images.insert(key(call, &id), image);
+    (200, format!("<R><imageId>{id}</imageId></R>"))
+}
+
+fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
+    let (region, source) = (said["SourceRegion"].clone(), said["SourceImageId"].clone());
+    let Some(original) = state.images.get(&(region.clone(), source)).cloned() else {
+        return refusal(call, 400, "InvalidAMIID.NotFound", "no such image");
+    };
+    let token = |image: &Image| image.said.get("ClientToken") == said.get("ClientToken");
+    if let Some(((_, id), _)) = state.images.iter().find(|((found, _), image)| *found == call.region && token(image)) {
+        return (200, format!("<R><imageId>{id}</imageId></R>"));
+    }
+    if is_taken(state, call, &said["Name"]) {
+        return refusal(call, 400, "InvalidAMIName.Duplicate", "the name is taken");
+    }
+    let (id, snapshot) = (state.name("ami"), state.name("snap"));
+    let copied = state.snapshots[&(region, original.snapshot)].clone();
+    let copied = Snapshot { tags: tags(&said, "snapshot"), token: String::new(), started: state.time(), ..copied };
+    state.snapshots.insert(key(call, &snapshot), copied);
+    let image = Image { created: state.time(), tags: tags(&said, "image"), said, snapshot, ..Image::default() };
+    state.images.insert(key(call, &id), image);
+    (200, format!("<R><imageId>{id}</imageId></R>"))
+}
+
+fn share(state: &mut State, call: &Call, said: &Said) -> Answer {
+    let image = state.images.get_mut(&key(call, &said["ImageId"])).unwrap();
+    let part = |number: u32, who: &str| said.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned();
+    image.shared = (1..).map_while(|number| part(number, "UserId").or_else(|| part(number, "Group"))).collect();
+    good()
+}
+
+fn deprecate(state: &mut State, call: &Call, said: &Said) -> Answer {
+    state.images.get_mut(&key(call, &said["ImageId"])).unwrap().deprecated = Some(said["DeprecateAt"].clone());
+    good()
+}
+
+fn deregister(state: &mut State, call: &Call, said: &Said) -> Answer {
+    match state.images.remove(&key(call, &said["ImageId"])) {
+        Some(_) => good(),
+        None => refusal(call, 400, "InvalidAMIID.Unavailable", "no such image"),
+    }
+}

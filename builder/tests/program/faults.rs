@@ -1,0 +1,279 @@
+//! What goes wrong on the way to AWS, and what is left of it there.
+
+use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY, SESSION_TOKEN};
+use osbuild::error::{Error, Result};
+use osbuild::plan::{Architecture, Date};
+use osbuild::produce::aws::{Credentials, Live, Patience, Service};
+use osbuild::report::{Color, Report, Verbosity};
+use osbuild::ship::aws::{BLOCK, Content, Published, Share, Subject, Tags, Wish, publish};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const HOME: &str = "eu-central-1";
+const OTHER: &str = "us-east-1";
+
+/// A disk with 150 blocks that are not zero, so that its upload is noted twice on the way.
+fn disk() -> (TempDir, PathBuf) {
+    disk_of(150)
+}
+
+/// A disk with so many blocks that are not zero, and a third as many that are.
+fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let mut bytes = vec![0; blocks * 4 / 3 * BLOCK + 12_345];
+    for index in (0..blocks).map(|number| number + number / 3) {
+        bytes[index * BLOCK + 77] = 1 + (index % 255) as u8;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
+
+fn subject(path: &Path) -> Subject {
+    let content = Content::read(path).unwrap();
+    Subject {
+        tags: Tags::new("small", &content.digest.hex(), &[]),
+        content,
+        recipe: "small".into(),
+        version: "1.2.3".into(),
+        architecture: Architecture::Amd64,
+        uefi_data: Some("QU1aTg==".into()),
+    }
+}
+
+fn patience(tries: u32) -> Patience {
+    let soon = Duration::from_millis(3);
+    let silence = Duration::from_secs(20);
+    Patience {
+        connect: silence,
+        silence,
+        tries,
+        first_pause: soon,
+        longest_pause: soon,
+        look: soon,
+        end: Duration::from_secs(20),
+    }
+}
+
+fn credentials(patience: &Patience, more: &[(&str, &str)]) -> Credentials {
+    let own = [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)];
+    let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    Credentials::of_variables(patience, own.iter().chain(more).map(text).collect::<HashMap<_, _>>())
+}
+
+fn live(cloud: &Cloud, credentials: Credentials, patience: Patience) -> Live {
+    let addresses = [Service::Ebs, Service::Ec2, Service::Kms].map(|service| (service, cloud.address.clone()));
+    Live::new(credentials, patience, addresses.into())
+}
+
+fn wish() -> Wish {
+    Wish {
+        region: HOME.parse().unwrap(),
+        copies: vec![OTHER.parse().unwrap()],
+        share: Share { accounts: vec!["111122223333".into()], public: false },
+        deprecate: Some(Date { year: 2999, month: 1, day: 1 }),
+        prune: Some(2),
+        today: Date { year: 2026, month: 11, day: 22 },
+    }
+}
+
+fn publish_with(cloud: &Cloud, path: &Path, tries: u32) -> Result<Published> {
+    publish_within(cloud, path, patience(tries))
+}
+
+fn publish_within(cloud: &Cloud, path: &Path, patience: Patience) -> Result<Published> {
+    let credentials = credentials(&patience, &[]);
+    publish(&live(cloud, credentials, patience), &Report::new(Verbosity::Quiet, Color::Never), &subject(path), &wish())
+}
+
+/// One image and one snapshot in each region, with the whole disk in it, and no mistakes.
+#[track_caller]
+fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
+    cloud.is_content();
+    let state = cloud.state.lock().unwrap();
+    let content = Content::read(path).unwrap();
+    let images: BTreeMap<_, _> =
+        published.images.iter().map(|(region, id)| ((region.name().to_owned(), id.clone()), ())).collect();
+    assert_eq!(state.images.keys().collect::<Vec<_>>(), images.keys().collect::<Vec<_>>());
+    let used: BTreeSet<_> = state.images.iter().map(|((region, _), image)| (region.clone(), image.snapshot.clone())).collect();
+    assert_eq!(state.snapshots.keys().cloned().collect::<BTreeSet<_>>(), used);
+    for snapshot in state.snapshots.values() {
+        assert_eq!(snapshot.state, "completed");
+        assert_eq!(snapshot.blocks.len(), content.blocks.len());
+        let same = |(index, _): &(u32, [u8; 32])| snapshot.blocks.contains_key(index);
+        assert!(content.blocks.iter().all(same));
+    }
+}
+
+#[test]
+fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
+    // Noted once on the way.
+    let (_folder, path) = disk_of(66);
+    let cloud = Cloud::start();
+    publish_with(&cloud, &path, 1).unwrap();
+    let all = cloud.names();
+    // Blocks are alike: the first, one between and the last stand for all of them.
+    let puts: Vec<usize> = (0..all.len()).filter(|number| all[*number] == "PutSnapshotBlock").collect();
+    let worth = |number: &usize| !puts.contains(number) || [puts[0], puts[33], puts[65]].contains(number);
+    let moments: Vec<usize> = (0..all.len()).filter(worth).collect();
+    assert!(moments.len() > 20, "{all:?}");
+    for moment in moments {
+        for last in [Fate::Lost, Fate::DoneUnheard] {
+            let cloud = Cloud::start();
+            // Whoever has crashed makes no call any more: nothing of this machine is left for the next publish.
+            let fate = last.clone();
+            cloud.fates(move |_, count| match count {
+                before if before < moment => Fate::Done,
+                now if now == moment => fate.clone(),
+                _ => Fate::Lost,
+            });
+            let broken = publish_with(&cloud, &path, 1);
+            assert!(broken.is_err(), "{moment} {last:?}");
+            cloud.fates(|_, _| Fate::Done);
+            let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{} {last:?}: {error}", all[moment]));
+            is_whole(&cloud, &path, &published);
+        }
+    }
+}
+
+#[test]
+fn an_upload_that_broke_goes_on_behind_what_has_arrived() {
+    let (_folder, path) = disk();
+    let cloud = Cloud::start();
+    let mut puts = 0;
+    cloud.fates(move |call, _| {
+        puts += u32::from(call.action == "PutSnapshotBlock");
+        if puts > 140 { Fate::Lost } else { Fate::Done }
+    });
+    assert!(publish_with(&cloud, &path, 1).is_err());
+    cloud.fates(|_, _| Fate::Done);
+    let published = publish_with(&cloud, &path, 1).unwrap();
+    is_whole(&cloud, &path, &published);
+    assert_eq!(cloud.calls("StartSnapshot").len(), 0);
+    let again = cloud.calls("PutSnapshotBlock").len();
+    assert!(again <= 150 - 64, "{again} blocks were sent again");
+}
+
+#[test]
+fn what_may_pass_is_tried_again_and_what_may_not_is_told_at_once() {
+    let (_folder, path) = disk();
+    let passing = [
+        Fate::Refused(503, "RequestLimitExceeded"),
+        Fate::Refused(400, "ThrottlingException"),
+        Fate::Refused(500, "InternalError"),
+        Fate::Lost,
+        Fate::DoneUnheard,
+    ];
+    for fate in passing {
+        let cloud = Cloud::start();
+        let kept = fate.clone();
+        cloud.fates(move |_, count| if count % 3 == 1 { kept.clone() } else { Fate::Done });
+        let published = publish_with(&cloud, &path, 30).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        is_whole(&cloud, &path, &published);
+    }
+    let cloud = Cloud::start();
+    cloud.fates(|call, _| if call.action == "RegisterImage" { Fate::Refused(403, "UnauthorizedOperation") } else { Fate::Done });
+    let error = publish_with(&cloud, &path, 30).err().unwrap().to_string();
+    assert!(error.starts_with("error: ec2:RegisterImage failed in eu-central-1\n"), "{error}");
+    assert!(
+        error.contains("caused by: UnauthorizedOperation: as the test wants it")
+            && error.contains("hint: allow `ec2:RegisterImage`"),
+        "{error}"
+    );
+    assert_eq!(cloud.calls("RegisterImage").len(), 1);
+}
+
+#[test]
+fn a_connection_that_hangs_is_given_up_and_another_one_is_tried() {
+    let (_folder, path) = disk();
+    let cloud = Cloud::start();
+    let hangs = |call: &Call| call.path.ends_with("/blocks/0") || call.action == "RegisterImage";
+    let mut hung = BTreeSet::new();
+    cloud.fates(move |call, _| if hangs(call) && hung.insert(call.action.clone()) { Fate::Hung } else { Fate::Done });
+    let published = publish_within(&cloud, &path, Patience { silence: Duration::from_secs(2), ..patience(5) }).unwrap();
+    is_whole(&cloud, &path, &published);
+}
+
+#[test]
+fn a_snapshot_with_other_bytes_is_removed_and_another_one_is_made() {
+    let (_folder, path) = disk();
+    let cloud = Cloud::start();
+    cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Lost } else { Fate::Done });
+    assert!(publish_with(&cloud, &path, 1).is_err());
+    let other =
+        cloud.state.lock().unwrap().snapshots.values_mut().next().map(|snapshot| snapshot.blocks.insert(0, vec![7; BLOCK]));
+    assert!(other.is_some());
+    cloud.fates(|_, _| Fate::Done);
+    let published = publish_with(&cloud, &path, 1).unwrap();
+    is_whole(&cloud, &path, &published);
+    assert_eq!((cloud.calls("DeleteSnapshot").len(), cloud.calls("StartSnapshot").len()), (1, 1));
+}
+
+#[test]
+fn a_snapshot_that_failed_at_aws_is_removed_and_another_one_is_made() {
+    let (_folder, path) = disk();
+    let cloud = Cloud::start();
+    cloud.fates(|call, _| if call.path.ends_with("/blocks/4") { Fate::Lost } else { Fate::Done });
+    assert!(publish_with(&cloud, &path, 1).is_err());
+    cloud.state.lock().unwrap().snapshots.values_mut().for_each(|snapshot| snapshot.state = "error".into());
+    cloud.fates(|_, _| Fate::Done);
+    let published = publish_with(&cloud, &path, 1).unwrap();
+    is_whole(&cloud, &path, &published);
+}
+
+#[test]
+fn a_block_that_changes_on_its_way_is_refused() {
+    let (_folder, path) = disk();
+    let cloud = Cloud::start();
+    let subject = subject(&path);
+    // The file is another one than that which was read first: its blocks have other digests.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[5] = 9;
+    std::fs::write(&path, bytes).unwrap();
+    let patience = patience(2);
+    let live = live(&cloud, credentials(&patience, &[]), patience);
+    let error = publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject, &wish()).err().unwrap().to_string();
+    assert!(error.contains("no snapshot in eu-central-1 takes the image"), "{error}");
+    let state = cloud.state.lock().unwrap();
+    assert!(state.images.is_empty() && state.snapshots.is_empty());
+    assert!(state.wrong.iter().any(|wrong| wrong == "block 0 is not what its checksum says"), "{:?}", state.wrong);
+}
+
+#[test]
+fn expired_credentials_are_read_anew_or_told_and_never_shown() {
+    let (folder, path) = disk();
+    let cloud = Cloud::start();
+    cloud.state.lock().unwrap().expired = true;
+    let file = folder.path().join("credentials");
+    let write = |token: &str| {
+        let text =
+            format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\naws_session_token={token}\n");
+        std::fs::write(&file, text).unwrap();
+    };
+    write(SESSION_TOKEN);
+    let patience = patience(3);
+    let variables = HashMap::from([("AWS_SHARED_CREDENTIALS_FILE".to_owned(), file.display().to_string())]);
+    let run = || -> std::result::Result<Published, Error> {
+        let live = live(&cloud, Credentials::of_variables(&patience, variables.clone()), patience.clone());
+        publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish())
+    };
+    let error = run().err().unwrap();
+    let said = format!("{error}{error:?}");
+    assert!(said.contains("caused by: ExpiredToken: the token is over") && said.contains("hint: get new credentials"), "{said}");
+    assert!([ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !said.contains(secret)), "{said}");
+    // Somebody writes new ones while it runs.
+    let (fresh, mut count) = (file.clone(), 0);
+    cloud.state.lock().unwrap().expired = false;
+    cloud.fates(move |call, _| {
+        count += 1;
+        if count == 40 {
+            let text = std::fs::read_to_string(&fresh).unwrap().replace(SESSION_TOKEN, "another");
+            std::fs::write(&fresh, text).unwrap();
+        }
+        let old = call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN);
+        if count >= 40 && old { Fate::Refused(400, "ExpiredTokenException") } else { Fate::Done }
+    });
+    is_whole(&cloud, &path, &run().unwrap());
+}

@@ -1,0 +1,363 @@
+//! `osbuild publish aws`, against a cloud of ours that verifies signatures and checksums, botocore, virt-firmware, and moto.
+
+use crate::builds::done;
+use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY};
+use crate::keys::{keys, tool};
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::open;
+use osbuild::produce::aws::Action;
+use osbuild::produce::digest::Digest;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const REGION: &str = "eu-central-1";
+
+/// Signs each call as botocore does, and looks up each name and each of the words in Amazon's own description of its services.
+const BOTOCORE: &str = include_str!("botocore_reads.py");
+
+/// Rebuilds the disk from moto's snapshot, as boto3 sees it, and prints its SHA-256, the images' names and the snapshot's tags.
+const BOTO3: &str = include_str!("boto3_reads.py");
+
+/// A project that can sign, and that finds the cloud where this address is.
+fn project(address: &str) -> Scratch {
+    let mut scratch = open();
+    scratch.set("AWS_ENDPOINT_URL", address);
+    scratch.set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
+    scratch.set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    scratch
+}
+
+fn publish(scratch: &Scratch, flags: &[&str]) -> Ran {
+    publish_as("mine", scratch, flags)
+}
+
+fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
+    scratch.osbuild(&[&["publish", "aws", RECIPE, "--region", REGION, "--key", keys], flags].concat())
+}
+
+fn result(ran: &Ran) -> Value {
+    done(ran);
+    serde_json::from_str(&ran.data).unwrap_or_else(|error| panic!("{error}: {}", ran.data))
+}
+
+fn disk(scratch: &Scratch) -> Vec<u8> {
+    fs::read(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap()
+}
+
+/// What python says to a script that gets this.
+fn python(script: &str, words: &[&str]) -> String {
+    let output = Command::new("python3").arg("-c").arg(script).args(words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Calls as a file for python.
+fn written(scratch: &Scratch, calls: &[Call]) -> String {
+    let one = |call: &Call| {
+        json!({ "service": call.service, "region": call.region, "action": call.action, "method": call.method, "path": call.path,
+            "headers": call.headers, "sha256": Digest::of(&call.body).hex(),
+            "body": if call.action == "PutSnapshotBlock" { String::new() } else { String::from_utf8(call.body.clone()).unwrap() } })
+    };
+    let path = scratch.path("calls.json");
+    fs::write(&path, Value::from_iter(calls.iter().map(one)).to_string()).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let ran = publish(
+        &scratch,
+        &["--copy-to", "us-east-1,eu-west-1", "--share", "111122223333", "--public", "--deprecate", "2999-01-02"],
+    );
+    let said = result(&ran);
+    cloud.is_content();
+    let (disk, state) = (disk(&scratch), cloud.state.lock().unwrap());
+    assert_eq!(said["image-sha256"], Digest::of(&disk).hex());
+    let id = said["images"][REGION].as_str().unwrap();
+    let image = &state.images[&(REGION.to_owned(), id.to_owned())];
+    let snapshot = &state.snapshots[&(REGION.to_owned(), image.snapshot.clone())];
+    let mut rebuilt = vec![0; snapshot.gibibytes as usize * (1 << 30)];
+    for (index, block) in &snapshot.blocks {
+        rebuilt[*index as usize * block.len()..][..block.len()].copy_from_slice(block);
+    }
+    assert!(rebuilt[..disk.len()] == disk && rebuilt[disk.len()..].iter().all(|byte| *byte == 0));
+    registered_as_a_node(&image.said, &image.snapshot, &said);
+    let lock = Digest::of(scratch.read(&format!("recipes/{RECIPE}.lock")).as_bytes()).hex();
+    for tags in [&image.tags, &snapshot.tags] {
+        assert_eq!((tags["osbuild:recipe"].as_str(), &tags["osbuild:lock"]), (RECIPE, &lock));
+        assert!(
+            ["version", "linux", "kubelet", "containerd", "runc"]
+                .iter()
+                .all(|name| tags.contains_key(&format!("osbuild:{name}")))
+        );
+    }
+    assert_eq!(state.images.len(), 3);
+    for ((region, id), image) in &state.images {
+        assert_eq!(said["images"][region], *id);
+        assert_eq!(image.shared, ["111122223333", "all"]);
+        assert_eq!(image.deprecated.as_deref(), Some("2999-01-02T00:00:00Z"));
+        assert_eq!(image.tags["osbuild:image"], Digest::of(&disk).hex());
+    }
+}
+
+/// Every parameter of `RegisterImage` but tags and what the firmware trusts, which others read.
+fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, said: &Value) {
+    let mut rest = image.clone();
+    rest.retain(|name, _| !name.starts_with("TagSpecification.") && name != "UefiData");
+    let wanted = [
+        ("Action", "RegisterImage"),
+        ("Version", "2016-11-15"),
+        ("Architecture", "arm64"),
+        ("BlockDeviceMapping.1.DeviceName", "/dev/xvda"),
+        ("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"),
+        ("BlockDeviceMapping.1.Ebs.SnapshotId", snapshot),
+        ("BlockDeviceMapping.1.Ebs.VolumeType", "gp3"),
+        ("BootMode", "uefi"),
+        ("Description", &format!("{RECIPE} {}", said["version"].as_str().unwrap())),
+        ("EnaSupport", "true"),
+        ("ImdsSupport", "v2.0"),
+        ("Name", said["name"].as_str().unwrap()),
+        ("RootDeviceName", "/dev/xvda"),
+        ("TpmSupport", "v2.0"),
+        ("VirtualizationType", "hvm"),
+    ];
+    assert_eq!(rest, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+}
+
+#[test]
+fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
+    let cloud = Cloud::start();
+    let mut scratch = project(&cloud.address);
+    scratch.set("AWS_SESSION_TOKEN", "a+session/token==");
+    let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02", "--prune", "1"];
+    done(&publish(&scratch, &flags));
+    cloud.is_content();
+    let calls = cloud.state.lock().unwrap().calls.clone();
+    let said = python(BOTOCORE, &[&written(&scratch, &calls), SECRET_KEY]);
+    assert_eq!(said.trim(), format!("{} calls", calls.len()));
+    // And it would say so.
+    let mut other = calls.clone();
+    other[3].headers.insert("x-amz-date".into(), "20200101T000000Z".into());
+    let wrong = Command::new("python3").args(["-c", BOTOCORE, &written(&scratch, &other), SECRET_KEY]).output().unwrap();
+    assert!(!wrong.status.success());
+}
+
+#[test]
+fn virt_firmware_reads_our_keys_from_the_uefi_data() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    done(&publish(&scratch, &[]));
+    let call = cloud.calls("RegisterImage").remove(0);
+    let folder = scratch.path("vars");
+    fs::create_dir(&folder).unwrap();
+    let data = call.parameters()["UefiData"].clone();
+    assert!(data.len() <= 64 << 10);
+    fs::write(folder.join("vars.aws"), &data).unwrap();
+    tool(&folder, "virt-firmware", &["virt-fw-vars", "-i", "vars.aws", "--output-json", "vars.json"]);
+    let read: Value = serde_json::from_str(&fs::read_to_string(folder.join("vars.json")).unwrap()).unwrap();
+    done(&scratch.osbuild(&["keys", "enroll", "mine", "--to", &folder.display().to_string()]));
+    let variables = read["variables"].as_array().unwrap();
+    assert_eq!(variables.len(), 3);
+    for variable in variables {
+        let list = fs::read(folder.join(format!("{}.esl", variable["name"].as_str().unwrap()))).unwrap();
+        let hex: String = list.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(variable["data"], hex);
+        assert_eq!(variable["attr"], 0x27);
+    }
+}
+
+#[test]
+fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let first = result(&publish(&scratch, &[]));
+    let calls = cloud.names().len();
+    let again = result(&publish(&scratch, &[]));
+    assert_eq!((&first["images"], &first["was-there"], &again["was-there"]), (&again["images"], &json!(false), &json!(true)));
+    let made = ["StartSnapshot", "PutSnapshotBlock", "RegisterImage"].map(str::to_owned);
+    assert!(!cloud.names()[calls..].iter().any(|name| made.contains(name)));
+    let mut others = Vec::new();
+    for keys in ["two", "three"] {
+        done(&scratch.osbuild(&["keys", "new", keys]));
+        others.push(result(&publish_as(keys, &scratch, &[])));
+    }
+    // An orphan of an earlier day goes, one of today may be somebody else's, and other recipes' are not ours.
+    cloud.state.lock().unwrap().orphan("snap-old", "2020-01-01", RECIPE);
+    cloud.state.lock().unwrap().orphan("snap-today", "2999-01-01", RECIPE);
+    cloud.state.lock().unwrap().orphan("snap-other", "2020-01-01", "another");
+    let last = result(&publish_as("three", &scratch, &["--prune", "2"]));
+    let state = cloud.state.lock().unwrap();
+    let left: BTreeSet<&str> = state.images.keys().map(|(_, id)| id.as_str()).collect();
+    assert_eq!(left, others.iter().map(|other| other["images"][REGION].as_str().unwrap()).collect());
+    let used = state.images.values().map(|image| image.snapshot.as_str()).chain(["snap-today", "snap-other"]);
+    assert_eq!(state.snapshots.keys().map(|(_, id)| id.as_str()).collect::<BTreeSet<_>>(), used.collect());
+    let removed = last["removed"].as_array().unwrap();
+    assert!(removed.len() == 3 && removed.iter().any(|gone| gone["id"] == first["images"][REGION]), "{last}");
+}
+
+#[test]
+fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02", "--prune", "3"];
+    let ran = publish(&scratch, &[&flags[..], &["--dry-run"]].concat());
+    done(&ran);
+    assert_eq!(cloud.names(), Vec::<String>::new());
+    let lines: Vec<Value> = ran.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    done(&publish(&scratch, &flags));
+    let shown: Vec<_> = lines.iter().map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone())).collect();
+    let mut made: Vec<_> = cloud.state.lock().unwrap().calls.iter().map(|call| (call.permission(), json!(call.region))).collect();
+    let mut sorted = shown.clone();
+    (sorted.sort_by_key(|call| format!("{call:?}")), made.sort_by_key(|call| format!("{call:?}")));
+    assert_eq!(sorted, made);
+    let register = lines.iter().find(|line| line["call"] == "ec2:RegisterImage").unwrap();
+    assert_eq!((&register["parameters"]["BootMode"], &register["parameters"]["TpmSupport"]), (&json!("uefi"), &json!("v2.0")));
+}
+
+#[test]
+fn the_policy_in_the_docs_has_exactly_what_the_calls_need() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    done(&scratch.osbuild(&["keys", "new", "far", "--token", crate::cloud::ARN]));
+    let flags = ["--copy-to", "us-east-1", "--public", "--deprecate", "2999-01-02", "--prune", "1"];
+    done(&publish(&scratch, &flags));
+    done(&publish_as("far", &scratch, &flags));
+    let made: BTreeSet<String> = cloud.state.lock().unwrap().calls.iter().map(Call::permission).collect();
+    assert_eq!(made, Action::ALL.into_iter().map(Action::permission).collect());
+    let text = include_str!("../../docs/publish-aws.md");
+    let policies = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut allowed = BTreeSet::new();
+    for policy in policies {
+        let policy: Value = serde_json::from_str(policy).unwrap();
+        for statement in policy["Statement"].as_array().unwrap() {
+            let actions = statement["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned());
+            allowed.extend(actions);
+        }
+    }
+    assert_eq!(allowed, made);
+}
+
+#[test]
+fn a_key_in_kms_signs_images_that_sbverify_accepts() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    done(&scratch.osbuild(&["keys", "new", "far", "--token", crate::cloud::ARN]));
+    let folder = keys(&scratch, "far");
+    assert_eq!(fs::read_to_string(folder.join("db.kms")).unwrap().trim(), crate::cloud::ARN);
+    assert!(!folder.join("db.key").exists());
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "far"]));
+    let uki = scratch.project().join("out").join(RECIPE).join("node.efi").display().to_string();
+    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &uki]);
+    cloud.is_content();
+    cloud.fates(|_, _| Fate::Refused(400, "AccessDeniedException"));
+    let ran = scratch.osbuild(&["build", RECIPE, "--key", "far"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.said.contains("error: kms:GetPublicKey failed in eu-central-1\n"), "{}", ran.said);
+    assert!(ran.said.contains("hint: allow `kms:GetPublicKey`"), "{}", ran.said);
+}
+
+#[test]
+fn mistakes_of_the_user_are_told_before_anything_is_built() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let aws = |flags: &[&str]| scratch.osbuild(&[&["publish", "aws", RECIPE], flags].concat());
+    let cases: [(&[&str], &str); 6] = [
+        (&["--region", "mars"], "`mars` is no region of AWS"),
+        (&["--region", REGION, "--share", "12"], "an account of AWS has 12 digits"),
+        (&["--region", REGION, "--key", "dev"], "error: the keys `dev` are for development only, and publish nothing\n"),
+        (
+            &["--region", REGION, "--key", "mine", "--deprecate", "2020-01-01"],
+            "error: `--deprecate 2020-01-01` is no day to come\n",
+        ),
+        (&["--region", REGION, "--key", "mine", "--offline"], "error: nothing can be published with `--offline`\n"),
+        (&["--region", REGION, "--prune", "0"], "--prune"),
+    ];
+    for (flags, why) in cases {
+        let ran = aws(flags);
+        assert!(ran.code == Some(2) && ran.said.contains(why), "{why}: {}", ran.said);
+    }
+    assert!(!scratch.project().join("out").join(RECIPE).join("image.raw").exists());
+}
+
+#[test]
+fn without_credentials_nothing_is_sent_and_the_error_says_where_they_are_looked_for() {
+    let cloud = Cloud::start();
+    let mut scratch = project(&cloud.address);
+    for (name, value) in [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), ("AWS_EC2_METADATA_DISABLED", "true")] {
+        scratch.set(name, value);
+    }
+    let ran = publish(&scratch, &[]);
+    assert_eq!(ran.code, Some(2));
+    assert!(
+        ran.said.contains("error: there are no credentials for AWS\n") && ran.said.contains("hint: set AWS_ACCESS_KEY_ID"),
+        "{}",
+        ran.said
+    );
+    assert_eq!(cloud.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Hung } else { Fate::Done });
+    let mut command = scratch.command(&[], &["publish", "aws", RECIPE, "--region", REGION, "--key", "mine", "-v"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let began = Instant::now();
+    while !cloud.names().iter().any(|name| name == "CompleteSnapshot") {
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", cloud.names());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    cloud.fates(|_, _| Fate::Done);
+    let ran = publish(&scratch, &["-v"]);
+    done(&ran);
+    assert_eq!((cloud.calls("StartSnapshot").len(), cloud.calls("PutSnapshotBlock").len()), (0, 0));
+    assert_eq!(cloud.state.lock().unwrap().snapshots.len(), 1);
+    for secret in [ACCESS_KEY, SECRET_KEY] {
+        assert!(!ran.said.contains(secret) && !ran.data.contains(secret), "{}{}", ran.said, ran.data);
+        let found = tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
+        assert_eq!(found, "");
+    }
+}
+
+/// A server of moto's, which ends with the test.
+struct Moto(Child);
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn moto_has_the_disk_the_tags_and_one_image_after_two_publishes() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("http://127.0.0.1:{port}");
+    let server = Command::new("moto_server").args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _moto = Moto(server.unwrap_or_else(|error| panic!("moto_server: {error}: pip3 install moto[server]")));
+    let began = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "moto does not start");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let scratch = project(&address);
+    let first = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
+    let again = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
+    assert_eq!(first["images"], again["images"]);
+    let seen: Value = serde_json::from_str(&python(BOTO3, &[&address, REGION])).unwrap();
+    let mut disk = disk(&scratch);
+    disk.resize(1 << 30, 0);
+    assert_eq!(seen["disk"], Digest::of(&disk).hex());
+    assert_eq!(seen["images"], json!([first["name"]]));
+    assert_eq!((&seen["tags"]["osbuild:recipe"], &seen["tags"]["osbuild:image"]), (&json!(RECIPE), &first["image-sha256"]));
+}

@@ -1,0 +1,142 @@
+//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server on this machine in the same run.
+
+use super::Row;
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use osbuild::produce::aws::{Credentials, Live, Patience, Service};
+use osbuild::produce::digest::Digest;
+use osbuild::report::{Color, Report, Verbosity};
+use osbuild::ship::aws::{BLOCK, Content, send};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is sent: as much as two nodes.
+const BLOCKS: usize = 512;
+
+/// How many blocks are under way at a time, with either client.
+const WORKERS: usize = 16;
+
+/// How often each is measured; the fastest counts, as whatever else the machine does only makes it slower.
+const ROUNDS: usize = 5;
+
+/// What uploading may need of memory.
+const MEMORY: u64 = 200 << 20;
+
+/// An upload is to have more than 80 % of the rate of the other client.
+const SHARE: f64 = 0.8;
+
+pub fn rows(site: &Site) -> Result<Vec<Row>> {
+    let path = site.root.join("out/ci/upload.raw");
+    write(&path)?;
+    let content = Content::read(&path)?;
+    let address = serve()?;
+    let (mut ours, mut least) = (Duration::MAX, Duration::MAX);
+    // A 5 makes the kernel forget the most memory that this process ever had (proc(5)).
+    fs::write("/proc/self/clear_refs", "5").or_build(|| "cannot reset the count of memory".into())?;
+    for _ in 0..ROUNDS {
+        least = least.min(minimal(&address, &path, &content)?);
+        ours = ours.min(upload(&address, &content)?);
+    }
+    let memory = most_memory()?;
+    fs::remove_file(&path).or_build(|| "cannot remove what was uploaded".into())?;
+    Ok(vec![
+        Row::time(format!("{} MiB sent by a minimal client", BLOCKS * BLOCK >> 20), least),
+        Row::time("the same by `osbuild publish aws`", ours).below(least.div_f64(SHARE)),
+        Row::size("the most memory of both", memory).less_than(MEMORY),
+    ])
+}
+
+/// A disk without a zero in it.
+fn write(path: &Path) -> Result<()> {
+    let mut block = vec![1; BLOCK];
+    let file = fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
+    for index in 0..BLOCKS {
+        block[..8].copy_from_slice(&index.to_le_bytes());
+        file.write_all_at(&block, (index * BLOCK) as u64).or_build(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Takes blocks, looks at none, and says that they are there.
+fn serve() -> Result<SocketAddr> {
+    let listener = TcpListener::bind("127.0.0.1:0").or_build(|| "cannot listen".into())?;
+    let address = listener.local_addr().or_build(|| "cannot listen".into())?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer(stream));
+        }
+    });
+    Ok(address)
+}
+
+/// Answers until the caller has gone.
+fn answer(mut stream: TcpStream) -> Option<()> {
+    let mut reader = BufReader::with_capacity(64 << 10, stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            match line.trim_end().split_once(": ") {
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
+                None if line.trim_end().is_empty() => break,
+                _ => {}
+            }
+        }
+        std::io::copy(&mut (&mut reader).take(length), &mut std::io::sink()).ok()?;
+        stream.write_all(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}").ok()?;
+    }
+}
+
+fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
+    let patience = Patience::default();
+    let secrets = [("AWS_ACCESS_KEY_ID", "bench"), ("AWS_SECRET_ACCESS_KEY", "bench")];
+    let secrets: HashMap<_, _> = secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let credentials = Credentials::of_variables(&patience, secrets);
+    let live = Live::new(credentials, patience, vec![(Service::Ebs, format!("http://{address}"))]);
+    let region = "eu-central-1".parse()?;
+    let step = Report::new(Verbosity::Quiet, Color::Never).step("upload");
+    let began = Instant::now();
+    let sent = send(&live, &region, "snap-1", content, 0, &step, &|_| Ok(()));
+    sent.map_err(|failure| failure.error(osbuild::produce::aws::Action::PutSnapshotBlock, &region))?;
+    Ok(began.elapsed())
+}
+
+/// The same blocks from the same file by the fewest steps that there are: read, hash, write, wait for the answer.
+fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Duration> {
+    let began = Instant::now();
+    let next = AtomicUsize::new(0);
+    let work = || -> std::io::Result<()> {
+        let (mut stream, file, mut block) = (TcpStream::connect(address)?, fs::File::open(path)?, vec![0; BLOCK]);
+        stream.set_nodelay(true)?;
+        while let Some((index, _)) = content.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            file.read_exact_at(&mut block, u64::from(*index) * BLOCK as u64)?;
+            let checksum = Digest::of(&block);
+            let path = format!("/snapshots/snap-1/blocks/{index}");
+            write!(stream, "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\nContent-Length: {BLOCK}\r\n\r\n")?;
+            stream.write_all(&block)?;
+            let mut answer = [0; 45];
+            stream.read_exact(&mut answer)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))
+    })
+    .or_build(|| "cannot send blocks".into())?;
+    Ok(began.elapsed())
+}
+
+/// The most memory that this process had since it was reset, in bytes.
+fn most_memory() -> Result<u64> {
+    let text = fs::read_to_string("/proc/self/status").or_build(|| "cannot read the count of memory".into())?;
+    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kibibytes.unwrap_or(0) << 10)
+}
