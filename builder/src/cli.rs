@@ -1,7 +1,12 @@
 //! Verbs and flags, in the order of the pipeline. What they do is in [`crate::verbs`].
 
+mod keys;
+mod publish;
+
+pub use keys::{Keys, Rotated, Terms};
+pub use publish::{Publish, PublishAws};
+
 use crate::plan::{Date, FileKind};
-use crate::produce::aws::Region;
 use crate::produce::copy::Format;
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -290,57 +295,6 @@ pub enum Sources {
     },
 }
 
-/// What `osbuild keys` can do.
-#[derive(Debug, Subcommand)]
-pub enum Keys {
-    /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
-    New {
-        /// Their name: small letters, digits and hyphens
-        name: String,
-        /// What the certificates say
-        #[command(flatten)]
-        terms: Terms,
-    },
-    /// Show keys: certificates, fingerprints, last days
-    Show {
-        /// Their name; without one, all keys of the project
-        name: Option<String>,
-    },
-    /// Make a new key, by default that for db, by which images are signed from now on; the old one is trusted too, until it is revoked
-    Rotate {
-        /// Their name
-        name: String,
-        /// Which key: `db`, `release`, by which releases are signed, or `root`, which says in root.json whose releases are believed
-        #[arg(long, value_name = "ROLE", default_value = "db")]
-        role: Rotated,
-        /// What the certificate says
-        #[command(flatten)]
-        terms: Terms,
-    },
-    /// Trust an image or an old certificate no longer: it goes to dbx, which stands over db
-    Revoke {
-        /// Their name
-        name: String,
-        /// A UKI that is signed well and must not start any more: `node.efi`
-        #[arg(long, value_name = "FILE", required_unless_present = "certificate")]
-        uki: Option<PathBuf>,
-        /// A certificate: all that its key signed starts no more, even if another key signed it too
-        #[arg(long, value_name = "FILE", conflicts_with = "uki")]
-        certificate: Option<PathBuf>,
-    },
-    /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates (`.auth`)
-    Enroll {
-        /// Their name
-        name: String,
-        /// The folder to write into [default: `keys/NAME/enroll`]
-        #[arg(long, value_name = "DIR")]
-        to: Option<PathBuf>,
-        /// Write a copy of this file of UEFI variables too, with the keys in it and Secure Boot on: `OVMF_VARS_4M.fd`
-        #[arg(long, value_name = "FILE")]
-        vars: Option<PathBuf>,
-    },
-}
-
 /// Formats of disk images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImageFormat {
@@ -363,31 +317,6 @@ impl From<ImageFormat> for Format {
             ImageFormat::Qcow2 => Format::Qcow2,
         }
     }
-}
-
-/// What can be rotated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Rotated {
-    /// The key that signs images
-    Db,
-    /// The key that signs releases
-    Release,
-    /// The key of the root of trust of releases
-    Root,
-}
-
-/// What new certificates say, and where the key for db is.
-#[derive(Clone, Debug, Args)]
-pub struct Terms {
-    /// The first day of the certificates [default: today]
-    #[arg(long, value_name = "DAY", value_parser = day)]
-    pub as_of: Option<Date>,
-    /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
-    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
-    pub years: u16,
-    /// Make no key for db, but use this RSA key that is in a token, a PKCS#11 URI with `module-path` and `pin-source`, or in AWS KMS, an ARN
-    #[arg(long, value_name = "URI")]
-    pub token: Option<String>,
 }
 
 fn day(text: &str) -> Result<Date, String> {
@@ -439,61 +368,6 @@ pub struct Release {
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,
-}
-
-/// Where an image can be published.
-#[derive(Debug, Subcommand)]
-pub enum Publish {
-    /// As an AMI of AWS
-    ///
-    /// Uploads what of the disk is not zero and registers it, with Secure Boot by the keys that signed it. The same image always becomes the
-    /// same AMI: run it again after anything went wrong, and it goes on where it was. The result is JSON. Credentials come from the
-    /// environment, the files in ~/.aws, a web identity, the container or the instance. builder/docs/publish-aws.md has the permissions.
-    Aws(PublishAws),
-}
-
-/// Flags of `osbuild publish aws`.
-#[derive(Debug, Args)]
-pub struct PublishAws {
-    /// The recipe
-    #[arg(value_parser = recipe_name)]
-    pub recipe: String,
-    /// Where it is uploaded
-    #[arg(long, value_name = "REGION")]
-    pub region: Region,
-    /// Where it is copied to
-    #[arg(long, value_name = "REGION,…", value_delimiter = ',')]
-    pub copy_to: Vec<Region>,
-    /// Let these accounts start it
-    #[arg(long, value_name = "ACCOUNT,…", value_delimiter = ',', value_parser = account)]
-    pub share: Vec<String>,
-    /// Let everybody start it
-    #[arg(long)]
-    pub public: bool,
-    /// The day from which on AWS calls it deprecated, and shows it to others no more
-    #[arg(long, value_name = "DAY", value_parser = day)]
-    pub deprecate: Option<Date>,
-    /// Remove all AMIs of the recipe but the newest N, in each of the regions, with their snapshots
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub prune: Option<u16>,
-    /// Ask AWS nothing, and print each call that would be made if nothing were there yet, a line of JSON each
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Publish it although the keys are for development only
-    #[arg(long)]
-    pub allow_dev_key: bool,
-    /// Build from a folder that `osbuild sources export` wrote
-    #[arg(long, value_name = "DIR")]
-    pub sources: Option<PathBuf>,
-    /// Who signs it
-    #[command(flatten)]
-    pub signing: Signing,
-}
-
-/// The number of an AWS account.
-fn account(text: &str) -> Result<String, String> {
-    let is_one = text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if is_one { Ok(text.to_owned()) } else { Err("an account of AWS has 12 digits".to_owned()) }
 }
 
 /// Flags of `osbuild verify`.
