@@ -26,8 +26,9 @@ fn every_recipe_that_names_a_board_is_a_plan() {
 fn boards_of_one_architecture_share_a_kernel() {
     let project = shipped();
     for architecture in ["amd64", "arm64"] {
-        let kernel =
-            |board: &str| plan::resolve(&project, &format!("{board}-{architecture}"), TODAY, Strictness::Build).unwrap().kernel;
+        let kernel = |board: &str| {
+            plan::resolve(&project, &format!("{board}-{architecture}"), TODAY, Strictness::Build).unwrap().resolved.kernel
+        };
         assert_eq!(kernel("qemu").fragment(), kernel("aws").fragment());
     }
 }

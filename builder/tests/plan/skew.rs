@@ -118,8 +118,8 @@ fn the_table_says_what_the_node_joins_and_until_when() {
 fn a_kubelet_before_1_25_reaches_two_minors_and_later_ones_three() {
     let old = |api: &str| {
         let mut plan = on(crate::TODAY, Strictness::Build, &[]).unwrap();
-        plan.kubernetes.kubelet = "1.24.17".parse().unwrap();
-        plan.kubernetes.api_servers = vec![api.parse().unwrap()];
+        plan.resolved.kubernetes.kubelet = "1.24.17".parse().unwrap();
+        plan.resolved.kubernetes.api_servers = vec![api.parse().unwrap()];
         let releases = Releases::parse(
             "checked = 2026-01-01\n[minors]\n\"1.24\" = { newest = \"1.24.17\", released = 2022-05-03, end-of-life = 2023-07-28 }\n",
         );

@@ -29,7 +29,7 @@ pub fn open_with(fault: &str) -> Scratch {
     let pod = scratch.read("recipes/small.toml");
     let (pod, _) = pod[pod.find("[pods.hello]").unwrap()..].split_once("\n\n").unwrap();
     scratch.edit("recipes/small.toml", pod, "");
-    for package in scratch.plan().wanted.sandbox {
+    for package in scratch.plan().resolved.wanted.sandbox {
         scratch.supply(&package.package, deb(Files::new()));
     }
     scratch.supply("bash", deb(sandbox(fault)));
