@@ -215,7 +215,8 @@ fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
     let shown: Vec<_> = lines.iter().map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone())).collect();
     let mut made: Vec<_> = cloud.state.lock().unwrap().calls.iter().map(|call| (call.permission(), json!(call.region))).collect();
     let mut sorted = shown.clone();
-    (sorted.sort_by_key(|call| format!("{call:?}")), made.sort_by_key(|call| format!("{call:?}")));
+    sorted.sort_by_key(|call| format!("{call:?}"));
+    made.sort_by_key(|call| format!("{call:?}"));
     assert_eq!(sorted, made);
     let register = lines.iter().find(|line| line["call"] == "ec2:RegisterImage").unwrap();
     assert_eq!((&register["parameters"]["BootMode"], &register["parameters"]["TpmSupport"]), (&json!("uefi"), &json!("v2.0")));
