@@ -5,12 +5,14 @@ use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY};
 use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
+use osbuild::checkout::Checkout;
 use osbuild::produce::aws::Action;
 use osbuild::produce::digest::Digest;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -327,6 +329,30 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
         let found = tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
         assert_eq!(found, "");
     }
+}
+
+#[test]
+fn the_commit_in_the_tags_is_the_one_that_git_has_checked_out() {
+    let scratch = Scratch::new();
+    let git = |folder: &Path, words: &[&str]| {
+        let who = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
+        tool(folder, "git", &[&who[..], words].concat()).trim().to_owned()
+    };
+    let (project, other) = (scratch.project(), scratch.path("other"));
+    let commit = |root: &Path| Checkout { root: root.to_owned() }.commit();
+    assert_eq!(commit(&project), None);
+    git(&project, &["init", "--quiet"]);
+    assert_eq!(commit(&project), None);
+    git(&project, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    let one = git(&project, &["rev-parse", "HEAD"]);
+    assert_eq!(commit(&project), Some(one.clone()));
+    git(&project, &["pack-refs", "--all"]);
+    assert_eq!(commit(&project), Some(one.clone()));
+    git(&project, &["worktree", "add", "--quiet", "-b", "side", &other.display().to_string()]);
+    git(&other, &["commit", "--quiet", "--allow-empty", "-m", "two"]);
+    assert_eq!((commit(&project), commit(&other)), (Some(one), Some(git(&other, &["rev-parse", "HEAD"]))));
+    git(&other, &["checkout", "--quiet", "--detach"]);
+    assert_eq!(commit(&other), Some(git(&other, &["rev-parse", "HEAD"])));
 }
 
 /// A server of moto's, which ends with the test.
