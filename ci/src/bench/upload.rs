@@ -1,4 +1,4 @@
-//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server in the same run.
+//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server, in the same run.
 
 use super::Row;
 use crate::site::Site;
@@ -46,7 +46,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let memory = most_memory()?;
     fs::remove_file(&path).or_build(|| "cannot remove what was uploaded".into())?;
     Ok(vec![
-        Row::time(format!("{} MiB sent by a minimal client", BLOCKS * BLOCK >> 20), least),
+        Row::time(format!("{} MiB sent by a minimal client", (BLOCKS * BLOCK) >> 20), least),
         Row::time("the same by `osbuild publish aws`", ours).below(least.div_f64(SHARE)),
         Row::size("the most memory of both", memory).less_than(MEMORY),
     ])
