@@ -1,6 +1,7 @@
 //! What goes wrong on the way to AWS, and what is left of it there.
 
 use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY, SESSION_TOKEN};
+use crate::http::Server;
 use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Date};
 use osbuild::produce::aws::{Credentials, Live, Patience, Service};
@@ -183,6 +184,12 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_told_at_once() {
         "{error}"
     );
     assert_eq!(cloud.calls("RegisterImage").len(), 1);
+    for action in ["PutSnapshotBlock", "CreateTags", "CompleteSnapshot"] {
+        let cloud = Cloud::start();
+        cloud.fates(move |call, _| if call.action == action { Fate::Refused(403, "AccessDeniedException") } else { Fate::Done });
+        let error = publish_with(&cloud, &path, 30).err().unwrap().to_string();
+        assert!(error.contains(&format!(":{action} failed")) && error.contains(&format!(":{action}`")), "{error}");
+    }
 }
 
 #[test]
@@ -276,4 +283,28 @@ fn expired_credentials_are_read_anew_or_told_and_never_shown() {
         if count >= 40 && old { Fate::Refused(400, "ExpiredTokenException") } else { Fate::Done }
     });
     is_whole(&cloud, &path, &run().unwrap());
+}
+
+#[test]
+fn containers_and_instances_are_asked_for_credentials() {
+    let (_folder, path) = disk_of(3);
+    let server = Server::start();
+    let json = format!(
+        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}","Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
+    );
+    let roles = "/latest/meta-data/iam/security-credentials/";
+    server.put("/container".into(), 200, json.as_bytes());
+    server.put("/latest/api/token".into(), 200, b"instance-token");
+    server.put(roles.into(), 200, b"builder");
+    server.put(format!("{roles}builder"), 200, json.as_bytes());
+    let container = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/container", server.address()));
+    let instance = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.address().to_owned());
+    for (name, value) in [container, instance] {
+        let (cloud, patience) = (Cloud::start(), patience(1));
+        let found = Credentials::of_variables(&patience, HashMap::from([(name.to_owned(), value)]));
+        let published =
+            publish(&live(&cloud, found, patience), &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish());
+        is_whole(&cloud, &path, &published.unwrap_or_else(|error| panic!("{name}: {error}")));
+        assert!(cloud.calls("StartSnapshot")[0].headers.get("x-amz-security-token").is_some_and(|token| token == "t"));
+    }
 }

@@ -5,12 +5,14 @@ use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY};
 use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
+use osbuild::checkout::Checkout;
 use osbuild::produce::aws::Action;
 use osbuild::produce::digest::Digest;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -212,12 +214,14 @@ fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
     assert_eq!(cloud.names(), Vec::<String>::new());
     let lines: Vec<Value> = ran.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     done(&publish(&scratch, &flags));
-    let shown: Vec<_> = lines.iter().map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone())).collect();
+    let mut shown: Vec<_> =
+        lines.iter().map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone())).collect();
     let mut made: Vec<_> = cloud.state.lock().unwrap().calls.iter().map(|call| (call.permission(), json!(call.region))).collect();
-    let mut sorted = shown.clone();
-    sorted.sort_by_key(|call| format!("{call:?}"));
-    made.sort_by_key(|call| format!("{call:?}"));
-    assert_eq!(sorted, made);
+    // Blocks arrive in any order.
+    let by_text = |call: &(String, Value)| format!("{call:?}");
+    shown.sort_by_key(by_text);
+    made.sort_by_key(by_text);
+    assert_eq!(shown, made);
     let register = lines.iter().find(|line| line["call"] == "ec2:RegisterImage").unwrap();
     assert_eq!((&register["parameters"]["BootMode"], &register["parameters"]["TpmSupport"]), (&json!("uefi"), &json!("v2.0")));
 }
@@ -328,6 +332,30 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
         let found = tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
         assert_eq!(found, "");
     }
+}
+
+#[test]
+fn the_commit_in_the_tags_is_the_one_that_git_has_checked_out() {
+    let scratch = Scratch::new();
+    let git = |folder: &Path, words: &[&str]| {
+        let who = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
+        tool(folder, "git", &[&who[..], words].concat()).trim().to_owned()
+    };
+    let (project, other) = (scratch.project(), scratch.path("other"));
+    let commit = |root: &Path| Checkout { root: root.to_owned() }.commit();
+    assert_eq!(commit(&project), None);
+    git(&project, &["init", "--quiet"]);
+    assert_eq!(commit(&project), None);
+    git(&project, &["commit", "--quiet", "--allow-empty", "-m", "one"]);
+    let one = git(&project, &["rev-parse", "HEAD"]);
+    assert_eq!(commit(&project), Some(one.clone()));
+    git(&project, &["pack-refs", "--all"]);
+    assert_eq!(commit(&project), Some(one.clone()));
+    git(&project, &["worktree", "add", "--quiet", "-b", "side", &other.display().to_string()]);
+    git(&other, &["commit", "--quiet", "--allow-empty", "-m", "two"]);
+    assert_eq!((commit(&project), commit(&other)), (Some(one), Some(git(&other, &["rev-parse", "HEAD"]))));
+    git(&other, &["checkout", "--quiet", "--detach"]);
+    assert_eq!(commit(&other), Some(git(&other, &["rev-parse", "HEAD"])));
 }
 
 /// A server of moto's, which ends with the test.

@@ -1,4 +1,4 @@
-//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server on this machine in the same run.
+//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server, in the same run.
 
 use super::Row;
 use crate::site::Site;
@@ -104,7 +104,7 @@ fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
     let step = Report::new(Verbosity::Quiet, Color::Never).step("upload");
     let began = Instant::now();
     let sent = send(&live, &region, "snap-1", content, 0, &step, &|_| Ok(()));
-    sent.map_err(|failure| failure.error(osbuild::produce::aws::Action::PutSnapshotBlock, &region))?;
+    sent.map_err(|(action, failure)| failure.error(action, &region))?;
     Ok(began.elapsed())
 }
 

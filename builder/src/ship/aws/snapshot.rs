@@ -2,7 +2,8 @@
 
 use super::regional::{Regional, ours, parameters};
 use super::tags::{IMAGE, SENT};
-use super::{Content, Subject, done, upload};
+use super::upload::{self, Broken};
+use super::{Content, Subject, done};
 use crate::error::{Error, Result};
 use crate::produce::aws::{Action, Element, Failure, Method, Request};
 use crate::produce::digest::Digest;
@@ -74,14 +75,15 @@ pub(super) fn complete(here: &Regional, report: &Report, subject: &Subject) -> R
             Some(half) => half,
             None => start(here, subject, &useless)?,
         };
-        match fill(here, report, &subject.content, &snapshot) {
-            Ok(()) if wait(here, report, &snapshot.id)? => return Ok(snapshot.id),
+        let is_whole = match fill(here, report, &subject.content, &snapshot) {
+            Ok(()) => wait(here, report, &snapshot.id)?,
             // What somebody else has begun may have other bytes in it, be gone, or be completed and not be shown as such: not ours to mend.
-            Err(Failure::Refused { code, .. }) if UNUSABLE.contains(&code.as_str()) => {}
-            Ok(()) => {}
-            Err(failure) => return Err(failure.error(Action::CompleteSnapshot, &here.region)),
-        }
-        if whole(here, &snapshot.id)? {
+            Err((_, Failure::Refused { code, .. })) if UNUSABLE.contains(&code.as_str()) => {
+                state(here, &snapshot.id)?.as_deref() == Some("completed")
+            }
+            Err((action, failure)) => return Err(failure.error(action, &here.region)),
+        };
+        if is_whole {
             return Ok(snapshot.id);
         }
         report.note(format!("snapshot {} cannot be gone on with: another one is begun", snapshot.id));
@@ -112,12 +114,12 @@ fn start(here: &Regional, subject: &Subject, useless: &[String]) -> Result<Snaps
 }
 
 /// Puts what a snapshot lacks into it, and says that this is all.
-fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot) -> std::result::Result<(), Failure> {
+fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot) -> std::result::Result<(), Broken> {
     let step = report.sized_step("upload", content.bytes());
     if snapshot.sent > 0 {
         report.note(format!("snapshot {} has {} of {} blocks already", snapshot.id, snapshot.sent, content.blocks.len()));
     }
-    let note = |sent: usize| here.attempt(&note(&snapshot.id, sent)).map(drop);
+    let note = |sent| note(here, &snapshot.id, sent);
     if snapshot.sent < content.blocks.len() {
         upload::send(here.cloud, &here.region, &snapshot.id, content, snapshot.sent, &step, &note)?;
     }
@@ -128,17 +130,20 @@ fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot
         ("x-amz-checksum-aggregation-method", "LINEAR".to_owned()),
     ];
     let path = format!("/snapshots/completion/{}", snapshot.id);
-    here.attempt(&Request::with_headers(Action::CompleteSnapshot, Method::Post, path, headers))?;
+    let complete = Request::with_headers(Action::CompleteSnapshot, Method::Post, path, headers);
+    here.attempt(&complete).map_err(|failure| (complete.action, failure))?;
     done(step, &snapshot.id, Some(content.bytes()));
     Ok(())
 }
 
-/// Notes at the snapshot how many of its blocks it has.
-fn note(id: &str, sent: usize) -> Request<'static> {
-    Request::query(
-        Action::CreateTags,
-        parameters([("ResourceId.1", id), ("Tag.1.Key", SENT), ("Tag.1.Value", &sent.to_string())]),
-    )
+/// Notes at the snapshot how many of its blocks it has. One that EC2 does not know yet goes without: then more is sent again if it breaks.
+fn note(here: &Regional, id: &str, sent: usize) -> std::result::Result<(), Broken> {
+    let said = parameters([("ResourceId.1", id), ("Tag.1.Key", SENT), ("Tag.1.Value", &sent.to_string())]);
+    let request = Request::query(Action::CreateTags, said);
+    match here.attempt(&request) {
+        Err(failure) if failure.code() != Some("InvalidSnapshot.NotFound") => Err((request.action, failure)),
+        _ => Ok(()),
+    }
 }
 
 /// The state of a snapshot; nothing if AWS knows of none.
@@ -151,10 +156,6 @@ fn state(here: &Regional, id: &str) -> Result<Option<String>> {
             Ok(read(&root).into_iter().next().map(|snapshot| snapshot.state))
         }
     }
-}
-
-fn whole(here: &Regional, id: &str) -> Result<bool> {
-    Ok(state(here, id)?.as_deref() == Some("completed"))
 }
 
 /// Waits until AWS has put the blocks together. Gives whether it could.

@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// After how many more blocks the snapshot's tag is moved on: 32 MiB are sent again at most when an upload breaks.
 const NOTED_EVERY: usize = 64;
 
+/// The call that failed, and why.
+pub type Broken = (Action, Failure);
+
 /// What has arrived.
 struct Arrived {
     each: Vec<bool>,
@@ -32,8 +35,8 @@ pub fn send(
     content: &Content,
     first: usize,
     step: &Step,
-    note: &(dyn Fn(usize) -> Result<(), Failure> + Sync),
-) -> Result<(), Failure> {
+    note: &(dyn Fn(usize) -> Result<(), Broken> + Sync),
+) -> Result<(), Broken> {
     let all = content.blocks.len();
     let first = first.min(all);
     step.advance((first * BLOCK) as u64);
@@ -44,8 +47,9 @@ pub fn send(
         while !broken.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some((index, sha256)) = content.blocks.get(number) else { break };
-            stop::check().and_then(|()| content.fill(*index, &mut block)).map_err(Failure::Unsent)?;
-            cloud.call(region, &put(snapshot, *index, &block, *sha256))?;
+            let filled = stop::check().and_then(|()| content.fill(*index, &mut block)).map_err(Failure::Unsent);
+            let put = filled.and_then(|()| cloud.call(region, &put(snapshot, *index, &block, *sha256)));
+            put.map_err(|failure| (Action::PutSnapshotBlock, failure))?;
             step.advance(BLOCK as u64);
             if let Some(before) = arrived.lock().expect("nobody panics while it counts").count(number - first, first) {
                 note(before)?;
@@ -53,11 +57,11 @@ pub fn send(
         }
         Ok(())
     };
-    let work = || work().inspect_err(|_: &Failure| broken.store(true, Ordering::Relaxed));
+    let work = || work().inspect_err(|_: &Broken| broken.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cloud.workers().min(all - first)).map(|_| scope.spawn(work)).collect();
         let ends = workers.into_iter().map(|worker| worker.join().expect("a worker does not panic"));
-        ends.collect::<Vec<_>>().into_iter().collect::<Result<(), Failure>>()
+        ends.collect::<Vec<_>>().into_iter().collect::<Result<(), Broken>>()
     })?;
     note(all)
 }
