@@ -15,9 +15,8 @@ const UNREACHABLE: &str = "failed to fetch advisory database";
 /// Where the advisories cannot be reached the check's line says so: it is not a fault of the checkout.
 pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     let root = site.tools();
-    let mut install = site.cargo()?;
-    install.args(["install", "--quiet", "--locked", "--version", CARGO_DENY, "--root"]).arg(&root).arg("cargo-deny");
-    site.finish("cargo-deny", &mut install)?;
+    let install = ["install", "--quiet", "--locked", "--version", CARGO_DENY, "cargo-deny", "--root"];
+    site.finish("cargo-deny", site.cargo()?.args(install).arg(&root))?;
     let check = |log: &str, what: &[&str]| {
         let mut cargo = site.cargo()?;
         cargo.args(["deny", "--workspace", "--locked", "--config", "ci/deny.toml", "check", "--hide-inclusion-graph"]).args(what);

@@ -5,7 +5,6 @@
 mod bench;
 mod cargo;
 mod check;
-mod compiled;
 mod dependencies;
 mod fuzz;
 mod image;
@@ -18,14 +17,14 @@ mod vm;
 mod workspace;
 
 use bench::Wish;
-use check::Check;
+use check::{Check, Lane, Tally};
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent};
 use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
 
-/// Everything that `cargo ci` checks, in the order in which it does: what fails soonest comes first.
+/// What `cargo ci` checks first, in the order in which it does: what fails soonest comes first.
 const CHECKS: &[Check] = &[
     Check { name: "format", run: cargo::format },
     Check { name: "shape: size", run: shape::size },
@@ -45,26 +44,34 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
-    Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
-    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
-    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",
         run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
     },
     Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+];
+
+/// Then these two rows, beside each other: a machine alone leaves half of the processors idle.
+const NODES: &[Check] = &[
+    Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
+    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
+    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
-    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
-    Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
 ];
 
-/// What `cargo ci full` checks besides, because it takes longer than people wait.
+/// The second plays again what the first one's machine wrote.
+const UPDATES: &[Check] = &[
+    Check { name: "vm: update", run: vm::update::a_node_updates_itself },
+    Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
+];
+
+/// What `cargo ci full` checks at last, because it takes longer than people wait.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
@@ -98,8 +105,9 @@ fn main() -> ExitCode {
 
 /// Checks, and says whether all of it holds.
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    let checks = chosen(words)?;
-    let tally = check::run(&site(report, yes)?, &checks);
+    let parts = chosen(words)?;
+    let site = site(report, yes)?;
+    let tally = parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     report.data(tally.to_string());
     Ok(tally.failed == 0)
 }
@@ -121,17 +129,24 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     Site::new(report)
 }
 
-/// The names of all checks.
-fn names() -> impl Iterator<Item = &'static str> {
-    CHECKS.iter().chain(FULL).map(|check| check.name)
+/// All checks there are.
+fn all() -> impl Iterator<Item = &'static Check> {
+    [CHECKS, NODES, UPDATES, FULL].into_iter().flatten()
 }
 
-/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
-fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
-    let all = || CHECKS.iter().chain(FULL);
+/// Their names.
+fn names() -> impl Iterator<Item = &'static str> {
+    all().map(|check| check.name)
+}
+
+/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them: parts that follow each
+/// other, each of lanes that run beside each other.
+fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
+    let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
+    let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => return Ok(CHECKS.iter().collect()),
-        ["full"] => return Ok(all().collect()),
+        [] => return Ok(usual),
+        ["full"] => return Ok([usual, vec![vec![lane(FULL)]]].concat()),
         _ => {}
     }
     let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
@@ -141,7 +156,7 @@ fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
+    Ok(vec![vec![all().filter(|check| words.iter().any(|word| begins(check, word))).collect()]])
 }
 
 #[cfg(test)]
@@ -152,18 +167,20 @@ mod tests {
         chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
             .unwrap()
             .into_iter()
+            .flatten()
+            .flatten()
             .map(|check| check.name)
             .collect()
     }
 
     #[test]
     fn without_a_word_every_check_runs() {
-        assert_eq!(names_of(&[]).len(), CHECKS.len());
+        assert_eq!(names_of(&[]).len(), all().count() - FULL.len());
     }
 
     #[test]
     fn full_is_all_there_is() {
-        assert_eq!(names_of(&["full"]).len(), CHECKS.len() + FULL.len());
+        assert_eq!(names_of(&["full"]).len(), all().count());
     }
 
     #[test]

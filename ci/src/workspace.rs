@@ -17,7 +17,7 @@ pub struct Member {
 
 /// All of them.
 pub fn members(site: &Site) -> Result<Vec<Member>> {
-    let mut cargo = site.release_cargo();
+    let mut cargo = site.cargo()?;
     cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
     let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
         .or_build(|| "cannot read cargo's metadata".to_owned())?;

@@ -1,0 +1,172 @@
+//! The folder of what cargo compiles for the checks. All checkouts of a user share it, so that crates are compiled once.
+//!
+//! Cargo tells by a file's time whether it has to be compiled again, so what it made of one checkout can pass for what another one holds.
+//! The folder is therefore one checkout's at a time, and a new one's own packages are compiled anew. Programs go to the checkout's own
+//! folder, where no other one replaces them.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Error};
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder, in `osbuild`'s of the user's caches.
+const FOLDER: &str = "osbuild/clients/ci-target";
+
+/// The file that names the checkout whose packages the folder holds; and the one that is locked while cargo works in it.
+const WHOSE: &str = "checkout";
+const LOCK: &str = "lock";
+
+/// Where cargo keeps what it knows of each package: `PACKAGE-HASH`.
+const KNOWN: &str = ".fingerprint";
+
+/// The folder.
+pub struct Compiled {
+    folder: PathBuf,
+}
+
+/// A call of cargo that works in the folder. Until it is dropped nobody else's does, in this process neither.
+pub struct Cargo {
+    command: Command,
+    _lock: File,
+}
+
+impl Compiled {
+    /// This user's folder.
+    ///
+    /// # Errors
+    /// The environment names no folder for caches, or it cannot be made.
+    pub fn usual() -> io::Result<Self> {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        let folder = caches.ok_or_else(|| Error::other("neither `XDG_CACHE_HOME` nor `HOME` is set"))?.join(FOLDER);
+        fs::create_dir_all(&folder)?;
+        Ok(Compiled { folder })
+    }
+
+    /// Where `cargo install` puts what the checks use.
+    pub fn tools(&self) -> PathBuf {
+        self.folder.join("tools")
+    }
+
+    /// cargo at work on the checkout `root`. While it works on another one this waits, and says so by `waiting`.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn cargo(&self, root: &Path, waiting: impl FnOnce(&str)) -> io::Result<Cargo> {
+        let lock = File::options().create(true).truncate(false).write(true).open(self.folder.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                waiting("another `cargo ci` compiles: this one waits for it");
+                lock.lock()?;
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        take(&self.folder, root)?;
+        let mut command = Command::new("cargo");
+        // What is compiled in small pieces is compiled sooner the next time, but takes three times the space.
+        command.current_dir(root).env("CARGO_BUILD_BUILD_DIR", &self.folder).env("CARGO_INCREMENTAL", "0");
+        Ok(Cargo { command, _lock: lock })
+    }
+}
+
+impl Deref for Cargo {
+    type Target = Command;
+
+    fn deref(&self) -> &Command {
+        &self.command
+    }
+}
+
+impl DerefMut for Cargo {
+    fn deref_mut(&mut self) -> &mut Command {
+        &mut self.command
+    }
+}
+
+/// Makes `folder` that of `root`.
+fn take(folder: &Path, root: &Path) -> io::Result<()> {
+    let (whose, name) = (folder.join(WHOSE), root.as_os_str().as_encoded_bytes());
+    if fs::read(&whose).is_ok_and(|bytes| bytes == name) {
+        return Ok(());
+    }
+    forget(folder, &own(&fs::read_to_string(root.join("Cargo.lock"))?), 3)?;
+    fs::write(&whose, name)
+}
+
+/// The packages that `Cargo.lock` has from no other place than the checkout.
+fn own(lock: &str) -> Vec<&str> {
+    let packages = lock.split("[[package]]").skip(1).filter(|package| !package.contains("\nsource = "));
+    packages.filter_map(|package| package.split('"').nth(1)).collect()
+}
+
+/// Removes what cargo knows of `packages`: in the folder of each profile, and in those of each target.
+fn forget(folder: &Path, packages: &[&str], depth: usize) -> io::Result<()> {
+    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_ours = || name.rsplit_once('-').is_some_and(|(package, _)| packages.contains(&package));
+        if folder.ends_with(KNOWN) {
+            if is_ours() {
+                fs::remove_dir_all(&path)?;
+            }
+        } else if depth > 0 && entry.file_type()?.is_dir() {
+            forget(&path, packages, depth - 1)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACKAGES: &str = "version = 4\n\n[[package]]\nname = \"osbuild\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"osbuild-abi\"\n\
+                        version = \"0.1.0\"\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n";
+
+    /// What there is after a checkout has taken a folder that was of `other`, or its own.
+    fn left(is_own: bool) -> Vec<&'static str> {
+        let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let known = [
+            "debug/.fingerprint/osbuild-00d1",
+            "debug/.fingerprint/osbuild-abi-00d1",
+            "debug/.fingerprint/osbuild-other-00d1",
+            "debug/.fingerprint/serde-00d1",
+            "aarch64-unknown-linux-musl/node/.fingerprint/osbuild-abi-00d1",
+            "debug/deps/osbuild-00d1",
+        ];
+        for path in known {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        fs::write(root.path().join("Cargo.lock"), PACKAGES).unwrap();
+        let whose = if is_own { root.path() } else { Path::new("/other") };
+        fs::write(folder.path().join(WHOSE), whose.as_os_str().as_encoded_bytes()).unwrap();
+        take(folder.path(), root.path()).unwrap();
+        known.into_iter().filter(|path| folder.path().join(path).exists()).collect()
+    }
+
+    #[test]
+    fn another_checkouts_packages_are_compiled_anew_and_nothing_else_is() {
+        assert_eq!(left(true).len(), 6);
+        assert_eq!(
+            left(false),
+            ["debug/.fingerprint/osbuild-other-00d1", "debug/.fingerprint/serde-00d1", "debug/deps/osbuild-00d1"]
+        );
+    }
+
+    #[test]
+    fn one_cargo_at_a_time_works_in_the_folder() {
+        let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(root.path().join("Cargo.lock"), PACKAGES).unwrap();
+        let compiled = Compiled { folder: folder.path().to_owned() };
+        let first = compiled.cargo(root.path(), |_| panic!("nobody else works")).unwrap();
+        let (said, hears) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| compiled.cargo(root.path(), |waits| said.send(waits.to_owned()).unwrap()).is_ok());
+            assert!(hears.recv().unwrap().contains("another `cargo ci`"));
+            drop(first);
+            assert!(second.join().unwrap());
+        });
+    }
+}
