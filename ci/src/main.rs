@@ -1,6 +1,7 @@
 //! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
 //! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
+//! `cargo ci bench [cold] [--json] [build|boot|update|fallback]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check `fuzz`, for longer
+//! or for some targets.
 
 mod bench;
 mod cargo;
@@ -17,6 +18,7 @@ mod site;
 mod vm;
 mod workspace;
 
+use bench::Wish;
 use check::{Check, Lane, Tally};
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent};
@@ -115,11 +117,8 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 }
 
 fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    if let Some(word) = words.iter().find(|word| !["cold", "--json"].contains(&word.as_str())) {
-        return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint("cargo ci bench [cold] [--json]"));
-    }
-    let has = |wanted: &str| words.iter().any(|word| word == wanted);
-    bench::bench(&site(report, yes)?, has("cold"), has("--json"))?;
+    let wish = Wish::parse(words)?;
+    bench::bench(&site(report, yes)?, &wish)?;
     Ok(true)
 }
 

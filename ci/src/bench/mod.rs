@@ -1,15 +1,18 @@
-//! `cargo ci bench [cold] [--json]`: how long things take and how big they are. Numbers are shown and never judged: a machine that is busy
-//! is no fault of the code.
+//! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers are shown and never judged: a machine
+//! that is busy is no fault of the code.
 
 mod build;
+mod fallback;
 mod flash;
 mod handmade;
 mod node;
+mod update;
 mod upload;
 
+use crate::image;
 use crate::site::Site;
-use osbuild::error::Result;
-use osbuild::report::{bytes, duration};
+use osbuild::error::{Error, Result};
+use osbuild::report::{Outcome, bytes, duration};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -46,6 +49,17 @@ impl Row {
     }
 }
 
+impl Row {
+    fn text(&self) -> String {
+        let aim = self.aim.map(|aim| format!("aim: below {}", aim.text())).unwrap_or_default();
+        format!("{:52} {:>10}  {aim}", self.name, self.value.text()).trim_end().to_owned()
+    }
+
+    fn json(&self, group: &str) -> Value {
+        json!({ "group": group, "name": self.name, "value": self.value.json(), "aim": self.aim.map(Measure::json) })
+    }
+}
+
 impl Measure {
     fn text(self) -> String {
         match self {
@@ -62,20 +76,104 @@ impl Measure {
     }
 }
 
-/// Measures everything; the cold build too if `cold`, which takes as long as it says.
-pub fn bench(site: &Site, cold: bool, as_json: bool) -> Result<()> {
-    let mut rows = build::rows(site, cold)?;
-    rows.extend(node::rows(site)?);
-    rows.extend(flash::rows(site)?);
-    rows.extend(upload::rows(site)?);
-    if as_json {
-        let row = |row: &Row| json!({ "name": row.name, "value": row.value.json(), "aim": row.aim.map(Measure::json) });
-        site.report.data(Value::from_iter(rows.iter().map(row)).to_string());
-        return Ok(());
+/// What is measured together.
+struct Group {
+    name: &'static str,
+    /// With `true` also what takes as long as it says.
+    rows: fn(&Site, bool) -> Result<Vec<Row>>,
+}
+
+const GROUPS: &[Group] = &[
+    Group { name: "build", rows: build::rows },
+    Group { name: "boot", rows: |site, _| node::rows(site) },
+    Group { name: "update", rows: |site, _| update::rows(site) },
+    Group { name: "fallback", rows: |site, _| fallback::rows(site) },
+    Group { name: "flash", rows: |site, _| flash::rows(site) },
+    Group { name: "upload", rows: |site, _| upload::rows(site) },
+];
+
+/// What is asked for.
+pub struct Wish {
+    cold: bool,
+    json: bool,
+    groups: Vec<&'static Group>,
+}
+
+impl Wish {
+    /// Understands `[cold] [--json] [GROUP…]`; without a group it is all of them.
+    pub fn parse(words: &[String]) -> Result<Self> {
+        let mut wish = Wish { cold: false, json: false, groups: Vec::new() };
+        for word in words {
+            match (word.as_str(), GROUPS.iter().find(|group| group.name == word)) {
+                ("cold", _) => wish.cold = true,
+                ("--json", _) => wish.json = true,
+                (_, Some(group)) => wish.groups.push(group),
+                (_, None) => {
+                    let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
+                    let hint = format!("cargo ci bench [cold] [--json] [{}]", names.join("|"));
+                    return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint(hint));
+                }
+            }
+        }
+        if wish.groups.is_empty() {
+            wish.groups.extend(GROUPS);
+        }
+        Ok(wish)
     }
-    for Row { name, value, aim } in rows {
-        let aim = aim.map(|aim| format!("aim: below {}", aim.text())).unwrap_or_default();
-        site.report.data(format!("{name:44} {:>10}  {aim}", value.text()).trim_end());
+}
+
+/// Measures, and shows each group as soon as it is there.
+pub fn bench(site: &Site, wish: &Wish) -> Result<()> {
+    image::builds(site)?;
+    let mut all = Vec::new();
+    for group in &wish.groups {
+        let step = site.report.step(format!("bench: {}", group.name));
+        let rows = (group.rows)(site, wish.cold)?;
+        step.done("", None, Outcome::Ran);
+        if wish.json {
+            all.extend(rows.iter().map(|row| row.json(group.name)));
+        } else {
+            rows.iter().for_each(|row| site.report.data(row.text()));
+        }
+    }
+    if wish.json {
+        site.report.data(Value::from(all).to_string());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(words: &[&str]) -> Result<Wish> {
+        Wish::parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn without_a_group_all_are_measured() {
+        let all = wish(&["--json"]).unwrap();
+        assert!(all.json && !all.cold);
+        assert_eq!(all.groups.len(), GROUPS.len());
+        let some = wish(&["update", "cold"]).unwrap();
+        assert!(some.cold && !some.json);
+        assert_eq!(some.groups.iter().map(|group| group.name).collect::<Vec<_>>(), ["update"]);
+    }
+
+    #[test]
+    fn a_wrong_word_is_an_error_that_lists_the_groups() {
+        let error = wish(&["updates"]).err().unwrap();
+        assert!(error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|update|fallback]"), "{error}");
+    }
+
+    #[test]
+    fn an_aim_stands_behind_what_it_is_about() {
+        let row = Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
+        assert_eq!(row.text(), "no-op build                                              0.05 s  aim: below 0.10 s");
+        assert_eq!(row.json("build")["aim"]["seconds"], 0.1);
+        assert_eq!(
+            Row::size("size of node.efi", 70_700_000).text(),
+            "size of node.efi                                        70.7 MB"
+        );
+    }
 }

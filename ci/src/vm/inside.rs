@@ -1,8 +1,12 @@
 //! What a probe pod sees inside the running node, held against what was promised.
 
+mod facts;
+mod kernel;
+
 use super::node::{Node, ask, free_port};
 use crate::check::Verdict;
 use crate::site::Site;
+use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
@@ -24,7 +28,7 @@ const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 
 /// What is known of the node.
 struct Seen {
-    facts: String,
+    facts: Facts,
     inspection: Inspection,
     lock: Lock,
 }
@@ -43,6 +47,10 @@ const CLAIMS: &[Claim] = &[
     ("inspect agrees with the running node", inspect_agrees),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
+    ("a privileged pod may do all that root can", |seen| kernel::gives_all_rights(&seen.facts)),
+    ("not even root changes the running kernel", |seen| kernel::is_locked_down(&seen.facts)),
+    ("not even root starts another kernel or loads a module", |seen| kernel::starts_no_kernel_and_loads_no_module(&seen.facts)),
+    ("the kernel's memory is no file", |seen| kernel::shows_no_memory(&seen.facts)),
     ("a good node does not restart because a task hangs", hung_tasks_are_borne),
     ("no device and no rights come from DATA, and programs only where the table says so", restricted_data),
 ];
@@ -53,11 +61,11 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
     let inspection = inspect(&site.project().join("out").join(PROBE).join("image.raw"))?;
-    let seen = Seen { facts, inspection, lock: Lock::parse(&path, &text)? };
+    let seen = Seen { facts: Facts(facts), inspection, lock: Lock::parse(&path, &text)? };
     let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why));
     let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
     if !problems.is_empty() {
-        std::fs::write(site.log("inside.facts"), &seen.facts).or_build(|| "cannot keep the probe's report".to_owned())?;
+        std::fs::write(site.log("inside.facts"), &seen.facts.0).or_build(|| "cannot keep the probe's report".to_owned())?;
     }
     Ok(Verdict { passed: CLAIMS.len() - problems.len(), problems, said: seen.memory()? })
 }
@@ -74,46 +82,31 @@ pub fn facts(site: &Site, name: &str, flags: &[&str]) -> Result<String> {
 }
 
 impl Seen {
-    /// The words behind `name` in each fact of that name.
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Vec<&'a str>> {
-        self.facts.lines().filter_map(move |line| Some(line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').collect()))
-    }
-
-    /// A number of the only fact of that name.
-    fn number(&self, name: &str, index: usize) -> std::result::Result<u64, String> {
-        let fact = self.all(name).next().ok_or_else(|| format!("the probe does not say `{name}`"))?;
-        fact.get(index).and_then(|number| number.parse().ok()).ok_or_else(|| format!("`{name}` has no number: {fact:?}"))
-    }
-
     /// What a program says of its version.
     fn version(&self, program: &str) -> String {
-        self.all("version").find(|fact| fact[0] == program).map(|fact| fact[1..].join(" ")).unwrap_or_default()
+        self.facts.all("version").find(|fact| fact[0] == program).map(|fact| fact[1..].join(" ")).unwrap_or_default()
     }
 
     fn memory(&self) -> Result<String> {
-        let number = |index| self.number("memory", index).map_err(Error::build);
+        let number = |index| self.facts.number("memory", index).map_err(Error::build);
         Ok(format!("{} claims, {} of memory in use", CLAIMS.len(), bytes(number(0)?.saturating_sub(number(1)?))))
     }
 }
 
-fn expect<T: PartialEq + std::fmt::Debug>(found: T, wanted: T) -> std::result::Result<(), String> {
-    if found == wanted { Ok(()) } else { Err(format!("found {found:?}, not {wanted:?}")) }
-}
-
 /// The command line says otherwise, until the slot is a good one.
 fn hung_tasks_are_borne(seen: &Seen) -> std::result::Result<(), String> {
-    expect(seen.number("hung-task-panic", 0)?, 0)
+    expect(seen.facts.number("hung-task-panic", 0)?, 0)
 }
 
 fn seven_files(seen: &Seen) -> std::result::Result<(), String> {
     let mut wanted = BinaryName::ALL.map(BinaryName::file_name).to_vec();
     wanted.sort_unstable();
-    expect(seen.all("bin").map(|fact| fact[0]).collect(), wanted)
+    expect(seen.facts.all("bin").map(|fact| fact[0]).collect(), wanted)
 }
 
 fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
     let names =
-        |shim: bool| seen.all("host").map(|fact| fact[0]).filter(move |name| (*name == "containerd-shim-runc-v2") == shim);
+        |shim: bool| seen.facts.all("host").map(|fact| fact[0]).filter(move |name| (*name == "containerd-shim-runc-v2") == shim);
     let mut daemons: Vec<&str> = names(false).collect();
     daemons.sort_unstable();
     expect(daemons, vec!["containerd", "init", "kubelet"])?;
@@ -121,18 +114,18 @@ fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
 }
 
 fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
-    let root: Vec<_> = seen.all("mount").filter(|fact| fact[1] == "/").collect();
+    let root: Vec<_> = seen.facts.all("mount").filter(|fact| fact[1] == "/").collect();
     // The last mount on a place is the one that counts.
     let flags = root.last().ok_or("nothing is mounted on /")?[3];
     expect(flags.split(',').next(), Some("ro"))
 }
 
 fn no_shell(seen: &Seen) -> std::result::Result<(), String> {
-    expect(seen.all("shell").map(|fact| fact.join(" ")).collect(), Vec::<String>::new())
+    expect(seen.facts.all("shell").map(|fact| fact.join(" ")).collect(), Vec::<String>::new())
 }
 
 fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
-    let pods = seen.all("pod").filter(|fact| fact[0].ends_with("dhcp"));
+    let pods = seen.facts.all("pod").filter(|fact| fact[0].ends_with("dhcp"));
     // What it has, and what it could ever get.
     let sets: Vec<_> = pods.map(|fact| [fact[2], fact[3]].map(|set| u64::from_str_radix(set, 16).ok())).collect();
     expect(sets, vec![[Some(DHCP_CAPABILITIES); 2]])
@@ -155,14 +148,14 @@ fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
 
 fn signed_command_line(seen: &Seen) -> std::result::Result<(), String> {
     let signed = seen.inspection.uki.as_ref().map(|uki| uki.command_line.clone());
-    expect(seen.all("command-line").next().map(|words| words.join(" ")), signed)
+    expect(seen.facts.all("command-line").next().map(|words| words.join(" ")), signed)
 }
 
 fn inspect_agrees(seen: &Seen) -> std::result::Result<(), String> {
     let root = &seen.inspection.root;
     let mut names: Vec<&str> = root.binaries.iter().map(|binary| binary.name.as_str()).collect();
     names.sort_unstable();
-    expect(names, seen.all("bin").map(|fact| fact[0]).collect())?;
+    expect(names, seen.facts.all("bin").map(|fact| fact[0]).collect())?;
     expect(root.kernel.clone(), seen.version("linux"))?;
     let upstream = root.binaries.iter().filter(|binary| !seen.version(&binary.name).is_empty());
     let wrong: Vec<_> = upstream.filter(|binary| !seen.version(&binary.name).contains(&binary.version)).collect();
@@ -171,7 +164,7 @@ fn inspect_agrees(seen: &Seen) -> std::result::Result<(), String> {
 
 fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
     let disk = DISK_MIB << 20;
-    let disks: Vec<_> = seen.all("disk").filter(|fact| fact[1] == disk.to_string()).collect();
+    let disks: Vec<_> = seen.facts.all("disk").filter(|fact| fact[1] == disk.to_string()).collect();
     expect(disks.len(), 1)?;
     let others: u64 = seen
         .inspection
@@ -181,7 +174,7 @@ fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
         .filter(|partition| partition.purpose != "data")
         .map(|partition| partition.size)
         .sum();
-    let data = seen.number("data", 0)?;
+    let data = seen.facts.number("data", 0)?;
     // ext4 keeps some of it for its tables: an inode of 256 bytes for each 16 KiB, which is a 64th, and little else.
     let least = (disk - others) / 100 * 98;
     if data >= least { Ok(()) } else { Err(format!("DATA has {}, not at least {}", bytes(data), bytes(least))) }
@@ -190,16 +183,17 @@ fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
 fn only_writable_disk(seen: &Seen) -> std::result::Result<(), String> {
     let on_disk = |fact: &Vec<&str>| fact[0].starts_with("/dev/");
     let mut writable: Vec<&str> =
-        seen.all("mount").filter(on_disk).filter(|fact| fact[3].starts_with("rw")).map(|fact| fact[0]).collect();
+        seen.facts.all("mount").filter(on_disk).filter(|fact| fact[3].starts_with("rw")).map(|fact| fact[0]).collect();
     writable.sort_unstable();
     writable.dedup();
-    let data: Vec<&str> = seen.all("mount").filter(|fact| fact[1] == osbuild_abi::paths::DATA).map(|fact| fact[0]).collect();
+    let data: Vec<&str> =
+        seen.facts.all("mount").filter(|fact| fact[1] == osbuild_abi::paths::DATA).map(|fact| fact[0]).collect();
     expect(data.len(), 1)?;
     expect(writable, data)
 }
 
 fn restricted_data(seen: &Seen) -> std::result::Result<(), String> {
-    let mounts: Vec<_> = seen.all("mount").filter(|fact| fact[0].starts_with("/dev/")).collect();
+    let mounts: Vec<_> = seen.facts.all("mount").filter(|fact| fact[0].starts_with("/dev/")).collect();
     let row = |path: &str| WRITABLE.iter().find(|row| row.path == path);
     let wrong = mounts.iter().filter(|fact| {
         let has = |flag: &str| fact[3].split(',').any(|word| word == flag);

@@ -7,7 +7,7 @@ pub mod interrupted;
 pub mod joins;
 mod kept;
 mod machine;
-mod node;
+pub mod node;
 pub mod own;
 pub mod planted;
 pub mod power;

@@ -3,13 +3,14 @@
 mod change;
 pub mod disk;
 mod epochs;
-mod faults;
+pub mod faults;
 
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
 use change::Change;
 use disk::{A, B, Disk};
+use faults::Back;
 use osbuild::error::{Error, Problem, Result};
 use osbuild::ship::keys::{DEV, Keys};
 use osbuild::ship::node::Node;
@@ -43,9 +44,9 @@ const CLAIMS: &[Claim] = &[
     ("a slot without tries leads to the other one, even by a damaged partition table", without_tries),
     ("a flipped bit in a UKI leads to the other slot, even without the partition table's backup", flipped_bit),
     ("copies of the partition table that differ are made equal", differing_tables),
-    ("a kernel that panics comes back to the other slot", faults::panic),
-    ("a slot that is not good by its deadline comes back to the other one", faults::deadline),
-    ("a node that hangs comes back to the other slot, by its watchdog", faults::hang),
+    ("a kernel that panics comes back to the other slot", |disk| told(faults::panic(disk))),
+    ("a slot that is not good by its deadline comes back to the other one", |disk| told(faults::deadline(disk))),
+    ("a node that hangs comes back to the other slot, by its watchdog", |disk| told(faults::hang(disk))),
     ("without a slot slotboot says why and stands still", no_slot),
     ("once a good slot of a newer security epoch was started, an older one is passed over", epochs::older),
 ];
@@ -58,10 +59,12 @@ const AT_LENGTH: &[Claim] = &[
     ("a flipped bit in a slot's header leads to the other slot", faults::flipped_header),
     ("a flipped bit in a UKI's own headers leads to the other slot", faults::flipped_uki_header),
     ("a partition table that is damaged anywhere in either copy boots and is repaired", faults::damaged_tables),
-    ("an init that crashes comes back to the other slot", faults::init_crash),
-    ("a kubelet that never becomes healthy comes back to the other slot", faults::kubelet),
-    ("a declared pod that never runs comes back to the other slot", faults::pod),
-    ("a slot that panics at each boot is tried as often as it has tries, and then the other one is back", faults::boot_loop),
+    ("an init that crashes comes back to the other slot", |disk| told(faults::init_crash(disk))),
+    ("a kubelet that never becomes healthy comes back to the other slot", |disk| told(faults::kubelet(disk))),
+    ("a declared pod that never runs comes back to the other slot", |disk| told(faults::pod(disk))),
+    ("a slot that panics at each boot is tried as often as it has tries, and then the other one is back", |disk| {
+        told(faults::boot_loop(disk))
+    }),
     (
         "an old UKI in slotboot's place is started in spite of its epoch, until its hash is revoked",
         epochs::old_in_slotboots_place,
@@ -79,8 +82,7 @@ pub fn no_fault_of_a_slot_ends_the_node(site: &Site) -> Result<Verdict> {
 }
 
 fn try_all(site: &Site, claims: &[Claim]) -> Result<Verdict> {
-    let project = site.project();
-    let disk = Disk::of(site, project.join("out").join(RECIPE), Keys::named(&project, DEV)?, "slots")?;
+    let disk = new_disk(site, "slots")?;
     let mut verdict = Verdict::default();
     let mut said = Vec::new();
     for (name, claim) in claims {
@@ -99,7 +101,18 @@ fn try_all(site: &Site, claims: &[Claim]) -> Result<Verdict> {
     Ok(verdict)
 }
 
-fn becomes_good(disk: &Disk) -> Result<String> {
+/// A disk with the image of [`RECIPE`]. The console goes to the log `log`.
+pub fn new_disk<'a>(site: &'a Site<'a>, log: &'static str) -> Result<Disk<'a>> {
+    let project = site.project();
+    Disk::of(site, project.join("out").join(RECIPE), Keys::named(&project, DEV)?, log)
+}
+
+fn told(back: Result<Back>) -> Result<String> {
+    Ok(back?.to_string())
+}
+
+/// Boots a new disk's SLOT-A until it is a good one.
+pub fn becomes_good(disk: &Disk) -> Result<String> {
     let mut node = disk.boot()?;
     let took = node.hear(SLOTBOOT_TOOK, PATIENCE)?;
     node.hear(SLOT_GOOD, PATIENCE)?;

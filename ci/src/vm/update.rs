@@ -3,7 +3,7 @@
 
 mod folder;
 pub mod lab;
-mod server;
+pub mod server;
 
 use super::node::{free_port, tell};
 use super::slots::disk::{A, B, Disk};
@@ -30,19 +30,19 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// What runs first, and what it is updated to.
-const OLD: &str = "1.0.0";
+pub const OLD: &str = "1.0.0";
 pub const NEW: &str = "1.0.1";
 
 /// How long the firmware, the kernel and the node may take for what is waited for.
-const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The file that says that it was played, of which image and at which port; and the one with what the machine wrote.
 const PLAYED: &str = "played";
 const RECORDING: &str = "recording";
 
 /// What `init` says when the updater has got the slot, and when the slot is whole.
-const OPENED: &str = "SLOT-B is opened for an update";
-const NEXT: &str = "SLOT-B is booted next";
+pub const OPENED: &str = "SLOT-B is opened for an update";
+pub const NEXT: &str = "SLOT-B is booted next";
 
 /// Size of the disk in MiB: more than the image's, so that DATA grows.
 pub const DISK_MIB: u64 = 1024;

@@ -27,6 +27,13 @@ pub const A: Slot = Slot("2");
 /// The other one.
 pub const B: Slot = Slot("3");
 
+impl Slot {
+    /// The name of its partition.
+    pub fn name(self) -> &'static str {
+        if self.0 == A.0 { "SLOT-A" } else { "SLOT-B" }
+    }
+}
+
 /// A disk that is a copy of what a build left.
 pub struct Disk<'a> {
     site: &'a Site<'a>,

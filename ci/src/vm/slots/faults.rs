@@ -12,7 +12,14 @@ use osbuild_abi::console::{READY, SLOT, SLOT_LATE, SLOTBOOT_STARTS};
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
-use std::time::Instant;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// Makes a slot bad, and waits until the other one is back.
+pub type Fault = fn(&Disk) -> Result<Back>;
+
+/// Every fault that shows when the slot runs. All of them want a disk whose SLOT-A is good.
+pub const ALL: [Fault; 7] = [panic, init_crash, hang, deadline, kubelet, pod, boot_loop];
 
 /// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
@@ -37,13 +44,13 @@ spec:
       imagePullPolicy: Never
 ";
 
-pub fn panic(disk: &Disk) -> Result<String> {
+pub fn panic(disk: &Disk) -> Result<Back> {
     let mut trial = Trial::begin(disk, &Change { words: PANICS, ..Change::default() })?;
     trial.node.hear("Kernel panic", PATIENCE)?;
     trial.comes_back("a panic")
 }
 
-pub fn deadline(disk: &Disk) -> Result<String> {
+pub fn deadline(disk: &Disk) -> Result<Back> {
     let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=20";
     let mut trial = Trial::begin(disk, &Change { words, ..Change::default() })?;
     hears(&mut trial.node, SLOT, &["SLOT-B", "on trial, tries left: 0"])?;
@@ -51,7 +58,7 @@ pub fn deadline(disk: &Disk) -> Result<String> {
     trial.comes_back("a deadline of 20 s")
 }
 
-pub fn hang(disk: &Disk) -> Result<String> {
+pub fn hang(disk: &Disk) -> Result<Back> {
     let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600 osbuild.watchdog-s=20";
     let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
     let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: FREEZE }))?;
@@ -61,14 +68,14 @@ pub fn hang(disk: &Disk) -> Result<String> {
     trial.comes_back("an `init` that stands still, by a watchdog of 20 s")
 }
 
-pub fn init_crash(disk: &Disk) -> Result<String> {
+pub fn init_crash(disk: &Disk) -> Result<Back> {
     let over = &[(INIT, Over::Link("mount"))];
     let mut trial = Trial::begin(disk, &Change { over, ..Change::default() })?;
     trial.node.hear("Attempted to kill init", PATIENCE)?;
     trial.comes_back("an init that ends")
 }
 
-pub fn kubelet(disk: &Disk) -> Result<String> {
+pub fn kubelet(disk: &Disk) -> Result<Back> {
     let kubelet = format!("{BIN}/kubelet");
     let over = &[(kubelet.as_str(), Over::Link("mount"))];
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
@@ -76,7 +83,7 @@ pub fn kubelet(disk: &Disk) -> Result<String> {
     trial.comes_back("a kubelet that never runs, by a deadline of 40 s")
 }
 
-pub fn pod(disk: &Disk) -> Result<String> {
+pub fn pod(disk: &Disk) -> Result<Back> {
     let manifest = format!("{POD_MANIFESTS}/never.yaml");
     let over = &[(POD_LIST, Over::Text("never never\n")), (manifest.as_str(), Over::Text(NEVER))];
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
@@ -84,7 +91,7 @@ pub fn pod(disk: &Disk) -> Result<String> {
     trial.comes_back("a pod that never runs, by a deadline of 40 s")
 }
 
-pub fn boot_loop(disk: &Disk) -> Result<String> {
+pub fn boot_loop(disk: &Disk) -> Result<Back> {
     disk.fill(B, &Change { words: PANICS, ..Change::default() })?;
     disk.set(A, GOOD)?;
     disk.set(B, State { tries: 3, ..LAST_TRY })?;
@@ -162,6 +169,20 @@ fn passes_over(disk: &Disk, why: &str) -> Result<String> {
     disk.is(A, GOOD).map(|()| String::new())
 }
 
+/// A node that is back in its good slot.
+pub struct Back {
+    /// What was wrong with the other one.
+    pub from: &'static str,
+    /// From the start of that slot, or from the fault if it is made later, until slotboot starts the good one.
+    pub took: Duration,
+}
+
+impl fmt::Display for Back {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "back after {:.0} s from {}", self.took.as_secs_f64(), self.from)
+    }
+}
+
 /// A machine that runs a slot with its last try.
 pub struct Trial<'a> {
     disk: &'a Disk<'a>,
@@ -185,8 +206,8 @@ impl<'a> Trial<'a> {
         Ok(Trial { disk, node, since: Instant::now() })
     }
 
-    /// The machine restarts by itself, from the other slot. Gives the time from one start to the other.
-    pub fn comes_back(mut self, from: &str) -> Result<String> {
+    /// The machine restarts by itself, from the other slot.
+    pub fn comes_back(mut self, from: &'static str) -> Result<Back> {
         let line = self.node.hear(SLOTBOOT_STARTS, PATIENCE)?;
         let took = self.since.elapsed();
         if !line.contains("SLOT-A") {
@@ -197,6 +218,6 @@ impl<'a> Trial<'a> {
         self.disk.is(B, SPENT)?;
         self.disk.is(A, GOOD)?;
         self.disk.is_sound()?;
-        Ok(format!("back after {:.0} s from {from}", took.as_secs_f64()))
+        Ok(Back { from, took })
     }
 }

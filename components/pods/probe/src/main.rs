@@ -1,18 +1,22 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
 //! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
 //! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next; whoever sends a
-//! tar archive to its fifth one has it unpacked where the node without a network looks for releases.
+//! tar archive to its fifth one has it unpacked where the node without a network looks for releases; and what somebody sends to its sixth one
+//! it writes over the partition that the first line names, and says how long that took.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
 mod files;
 mod freeze;
 mod join;
+mod kernel;
+mod plain_copy;
 mod processes;
 mod synced;
+mod sys;
 mod versions;
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
@@ -26,6 +30,8 @@ const WRITE: u16 = 7073;
 const FREEZE: u16 = 7072;
 /// The port on which it takes a tar archive, to the end.
 const UNPACK: u16 = 7074;
+/// The port on which it takes the name of a partition, in a line, and then what to write there, to the end.
+const COPY: u16 = 7075;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -42,6 +48,8 @@ fn main() -> io::Result<()> {
     std::thread::spawn(move || serve(&freezes, freeze));
     let unpacks = TcpListener::bind((Ipv4Addr::UNSPECIFIED, UNPACK))?;
     std::thread::spawn(move || serve(&unpacks, unpack));
+    let copies = TcpListener::bind((Ipv4Addr::UNSPECIFIED, COPY))?;
+    std::thread::spawn(move || serve(&copies, copy));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -79,11 +87,21 @@ fn unpack(stream: &mut TcpStream) -> io::Result<()> {
     stream.write_all(unpacked.map_or_else(|error| format!("error: {error}\n"), |()| "ok\n".to_owned()).as_bytes())
 }
 
+fn copy(stream: &mut TcpStream) -> io::Result<()> {
+    let mut sent = BufReader::new(&*stream);
+    let (mut partition, mut bytes) = (String::new(), Vec::new());
+    sent.read_line(&mut partition)?;
+    sent.read_to_end(&mut bytes)?;
+    let took = plain_copy::write(Path::new(HOST), partition.trim_end(), &bytes);
+    let answer = took.map_or_else(|error| format!("error: {error}\n"), |took| format!("{}\n", took.as_secs_f64()));
+    stream.write_all(answer.as_bytes())
+}
+
 /// Writes every fact. The last line is `end`, so that a report that was cut short is not taken for a whole one.
 fn tell(out: &mut TcpStream) -> io::Result<()> {
     let host = Path::new(HOST);
     let proc = Path::new("/proc");
-    let facts = [files::facts(host), processes::facts(proc, "1"), versions::facts(host)];
+    let facts = [files::facts(host), kernel::facts(host), processes::facts(proc, "1"), versions::facts(host)];
     for fact in facts.into_iter().flat_map(|facts| facts.unwrap_or_else(|error| vec![format!("error {error}")])) {
         writeln!(out, "{fact}")?;
     }

@@ -1,0 +1,110 @@
+//! How long an update takes, held against what `dd` would do with the same bytes on the same node; and how long a node boots from its old
+//! slot and from its new one.
+
+use super::Row;
+use crate::site::Site;
+use crate::vm::node::free_port;
+use crate::vm::slots::disk::{A, B, Disk, Slot};
+use crate::vm::slots::hears;
+use crate::vm::update::lab::Lab;
+use crate::vm::update::server::Server;
+use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, PATIENCE};
+use osbuild::error::{Context, Error, Result};
+use osbuild::ship::machine::Forward;
+use osbuild::ship::node::Node;
+use osbuild::ship::run::RunOptions;
+use osbuild_abi::console::{SLOT_GOOD, SLOTBOOT_STARTS};
+use osbuild_slots::State;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Where the probe takes what it writes as `dd` would.
+const COPY: u16 = 7075;
+
+/// How often it does. The fastest counts: the first time the host finds room on its own disk.
+const ROUNDS: usize = 3;
+
+/// What the updater may take of `dd`'s time, in tenths.
+const TENTHS: u32 = 12;
+
+/// A good slot, of this priority.
+const fn good(priority: u8) -> State {
+    State { priority, tries: 0, successful: true }
+}
+
+pub fn rows(site: &Site) -> Result<Vec<Row>> {
+    let lab = Lab::new(site)?;
+    let server = Server::start(&lab.repository(), 0)?;
+    lab.write_recipe(OLD, server.port())?;
+    lab.build()?;
+    lab.keep_old()?;
+    let disk = Disk::of(site, lab.old(), lab.keys()?, "bench-update")?;
+    let mut rows = update(&lab, &server, &disk)?;
+    for (name, slot, first) in [("old", A, 3), ("new", B, 1)] {
+        disk.set(A, good(first))?;
+        disk.set(B, good(2))?;
+        rows.push(Row::time(format!("power-on to the gate, {name} slot"), boot(&disk, slot)?));
+    }
+    Ok(rows)
+}
+
+/// The node finds the release, installs it, and becomes a good one from the other slot.
+fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
+    let port = free_port()?;
+    let mut node = disk.boot_with(|options| RunOptions {
+        disk_size_mib: Some(DISK_MIB),
+        forwards: vec![Forward { host: port, node: COPY }],
+        ..options
+    })?;
+    hears(&mut node, SLOT_GOOD, &["SLOT-A"])?;
+    lab.write_recipe(NEW, server.port())?;
+    lab.build()?;
+    let uki = lab.uki()?;
+    let copies = (0..ROUNDS).map(|_| plain_copy(port, "SLOT-B", &uki)).collect::<Result<Vec<_>>>()?;
+    let plain = copies.into_iter().min().unwrap_or_default();
+    lab.release()?;
+    node.hear(OPENED, PATIENCE)?;
+    let opened = Instant::now();
+    node.hear(NEXT, PATIENCE)?;
+    let installed = opened.elapsed();
+    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", NEW])?;
+    let rebooted = opened.elapsed() - installed;
+    hears(&mut node, SLOT_GOOD, &["SLOT-B"])?;
+    let became_good = opened.elapsed() - installed;
+    node.power_off()?;
+    Ok(vec![
+        Row::size("update: the UKI", uki.len() as u64),
+        Row::time("update: `dd` of the UKI to the slot, on the node", plain),
+        Row::time("update: fetched, verified, written", installed).below(plain * TENTHS / 10),
+        Row::time("update: from there to the new slot's start", rebooted),
+        Row::time("update: from there until it is a good one", became_good),
+    ])
+}
+
+/// How long the probe takes to write the bytes to a partition.
+fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        writeln!(stream, "{partition}")?;
+        stream.write_all(bytes)?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().or_build(|| "cannot ask the probe".to_owned())?;
+    let seconds = answer.trim().parse().map_err(|_| Error::build("the probe cannot write a slot").cause(answer.trim()))?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// From power-on until the kubelet is healthy and the declared pods run.
+fn boot(disk: &Disk, slot: Slot) -> Result<Duration> {
+    let mut node: Node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STARTS, &[slot.name()])?;
+    node.ready(Some(PATIENCE))?;
+    let ready = node.boot().ready.unwrap_or_default();
+    node.power_off()?;
+    Ok(ready)
+}

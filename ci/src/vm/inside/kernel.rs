@@ -1,0 +1,115 @@
+//! What a pod that may do all that root can do is able to change of the running kernel, held against what was promised: nothing.
+
+use super::facts::{Facts, expect};
+use rustix::io::Errno;
+
+type Holds = Result<(), String>;
+
+/// Nothing but the kernel itself refuses what the probe tries: it has every capability, and no filter stands before its system calls.
+pub fn gives_all_rights(facts: &Facts) -> Holds {
+    let last = facts.number("rights", 1)?;
+    let rights = facts.all("rights").next().unwrap_or_default();
+    expect(u64::from_str_radix(rights[0], 16), Ok(u64::MAX >> 63_u64.saturating_sub(last)))?;
+    expect(rights.get(2), Some(&"0"))?;
+    // The kernel looks at the caller before it looks at what he wants.
+    expect(error(facts, "call", "reboot")?, Errno::INVAL.raw_os_error())?;
+    expect(error(facts, "device", "null")?, 0)?;
+    expect(error(facts, "pci", "read")?, 0)
+}
+
+/// The kernel says so, and keeps even root from the registers of a device.
+pub fn is_locked_down(facts: &Facts) -> Holds {
+    let levels = facts.all("lockdown").next().unwrap_or_default();
+    if !["[integrity]", "[confidentiality]"].iter().any(|level| levels.contains(level)) {
+        return Err(format!("the kernel says {levels:?}"));
+    }
+    expect(error(facts, "pci", "write")?, Errno::PERM.raw_os_error())
+}
+
+/// The calls are not there, so that no right and no hole in lockdown opens them.
+pub fn starts_no_kernel_and_loads_no_module(facts: &Facts) -> Holds {
+    let calls = ["kexec_load", "kexec_file_load", "init_module", "finit_module"];
+    calls.iter().try_for_each(|call| match error(facts, "call", call)? {
+        number if number == Errno::NOSYS.raw_os_error() => Ok(()),
+        number => Err(format!("`{call}` ends with error {number}")),
+    })
+}
+
+/// Not even a device node that the probe makes itself leads there.
+pub fn shows_no_memory(facts: &Facts) -> Holds {
+    for name in ["mem", "port"] {
+        expect(error(facts, "device", name)?, Errno::NXIO.raw_os_error())?;
+    }
+    expect(facts.0.lines().any(|fact| fact == "kcore"), false)
+}
+
+/// The number of the error with which ended what was tried.
+fn error(facts: &Facts, kind: &str, name: &str) -> Result<i32, String> {
+    let fact = facts.all(kind).find(|fact| fact[0] == name);
+    let number = fact.and_then(|fact| fact.get(1)?.parse().ok());
+    number.ok_or_else(|| format!("the probe does not say `{kind} {name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the probe says of Debian's kernel 6.1.192 for cloud machines, started by QEMU with nothing on its command line.
+    const STOCK: &str = "\
+rights 000001ffffffffff 40 0
+lockdown [none] integrity confidentiality
+call kexec_load 22
+call kexec_file_load 9
+call init_module 8
+call finit_module 22
+call reboot 22
+device mem 0
+device port 6
+device null 0
+pci read 0
+pci write 0
+kcore
+";
+
+    /// The same kernel, with `lockdown=integrity`.
+    const LOCKED_DOWN: &str = "\
+rights 000001ffffffffff 40 0
+lockdown none [integrity] confidentiality
+call kexec_load 1
+call kexec_file_load 0
+call init_module 8
+call finit_module 22
+call reboot 22
+device mem 1
+device port 6
+device null 0
+pci read 0
+pci write 1
+kcore
+";
+
+    #[test]
+    fn an_open_kernel_is_found_to_be_open() {
+        let stock = Facts(STOCK.to_owned());
+        assert_eq!(gives_all_rights(&stock), Ok(()));
+        assert!(is_locked_down(&stock).unwrap_err().contains("[none]"));
+        assert!(starts_no_kernel_and_loads_no_module(&stock).unwrap_err().contains("`kexec_load`"));
+        assert!(shows_no_memory(&stock).is_err());
+    }
+
+    #[test]
+    fn a_word_on_the_command_line_is_not_enough() {
+        let locked_down = Facts(LOCKED_DOWN.to_owned());
+        assert_eq!(is_locked_down(&locked_down), Ok(()));
+        assert!(starts_no_kernel_and_loads_no_module(&locked_down).is_err());
+        assert!(shows_no_memory(&locked_down).is_err());
+    }
+
+    #[test]
+    fn a_pod_with_fewer_rights_shows_nothing() {
+        for (what, weaker) in [("000001ffffffffff", "00000000a80425fb"), (" 40 0", " 40 2"), ("reboot 22", "reboot 1")] {
+            assert!(gives_all_rights(&Facts(STOCK.replace(what, weaker))).is_err(), "{weaker}");
+        }
+        assert!(gives_all_rights(&Facts(String::new())).is_err());
+    }
+}
