@@ -67,6 +67,11 @@ pub fn litter(file: &File, size: u64) {
     }
 }
 
+/// Whether some of an older owner's bytes are left. A single one may be anybody's.
+pub fn is_littered(bytes: &[u8]) -> bool {
+    bytes.windows(16).any(|window| window == [STALE; 16])
+}
+
 /// A program that ordinary users may not have in their path.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
