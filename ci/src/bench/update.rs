@@ -3,20 +3,19 @@
 
 use super::Row;
 use crate::site::Site;
-use crate::vm::node::free_port;
+use crate::vm::node::{answer, free_port};
 use crate::vm::slots::disk::{A, B, Disk, Slot};
 use crate::vm::slots::hears;
-use crate::vm::update::lab::Lab;
+use crate::vm::update::lab::{Lab, Releases};
 use crate::vm::update::server::Server;
 use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, PATIENCE};
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Error, Result};
 use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::RunOptions;
 use osbuild_abi::console::{SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_slots::State;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, Shutdown, TcpStream};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Where the probe takes what it writes as `dd` would.
@@ -34,9 +33,9 @@ const fn good(priority: u8) -> State {
 }
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
-    let lab = Lab::new(site)?;
-    let server = Server::start(&lab.repository(), 0)?;
-    lab.write_recipe(OLD, server.port())?;
+    let lab = Lab::new(site, "bench-update")?;
+    let server = Server::start(site, &lab, 0)?;
+    lab.write_recipe(OLD, Releases::Web(server.port()))?;
     lab.build()?;
     lab.keep_old()?;
     let disk = Disk::of(site, lab.old(), lab.keys()?, "bench-update")?;
@@ -58,7 +57,7 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
         ..options
     })?;
     hears(&mut node, SLOT_GOOD, &["SLOT-A"])?;
-    lab.write_recipe(NEW, server.port())?;
+    lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.build()?;
     let uki = lab.uki()?;
     let copies = (0..ROUNDS).map(|_| plain_copy(port, "SLOT-B", &uki)).collect::<Result<Vec<_>>>()?;
@@ -84,18 +83,11 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
 
 /// How long the probe takes to write the bytes to a partition.
 fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
-    let ask = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+    let answer = answer(port, |stream| {
         writeln!(stream, "{partition}")?;
-        stream.write_all(bytes)?;
-        stream.shutdown(Shutdown::Write)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().or_build(|| "cannot ask the probe".to_owned())?;
-    let seconds = answer.trim().parse().map_err(|_| Error::build("the probe cannot write a slot").cause(answer.trim()))?;
+        stream.write_all(bytes)
+    })?;
+    let seconds = answer.parse().map_err(|_| Error::build("the probe cannot write a slot").cause(answer))?;
     Ok(Duration::from_secs_f64(seconds))
 }
 

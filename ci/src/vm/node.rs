@@ -103,6 +103,14 @@ pub fn free_port() -> Result<u16> {
 
 /// Tells a server on the loopback something, to the end, and comes back when it has answered `ok`.
 pub fn tell(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<()> {
+    match answer(port, say)?.as_str() {
+        "ok" => Ok(()),
+        answer => Err(Error::build("the probe cannot do what it was told").cause(answer)),
+    }
+}
+
+/// Says something to the probe, to the end, and gives the line that it answers.
+pub fn answer(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<String> {
     let speak = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -110,12 +118,9 @@ pub fn tell(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) 
         stream.shutdown(Shutdown::Write)?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        Ok(answer)
+        Ok(answer.trim_end().to_owned())
     };
-    match speak().or_build(|| "cannot speak with the probe".to_owned())?.as_str() {
-        "ok\n" => Ok(()),
-        answer => Err(Error::build("the probe cannot do what it was told").cause(answer.trim())),
-    }
+    speak().or_build(|| "cannot speak with the probe".to_owned())
 }
 
 /// All that a server on the loopback says until it closes, which ends with the line `end`.
