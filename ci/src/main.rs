@@ -19,14 +19,14 @@ mod vm;
 mod workspace;
 
 use bench::Wish;
-use check::{Check, Lane, Tally};
+use check::Check;
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent};
 use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
 
-/// What `cargo ci` checks first, in the order in which it does: what fails soonest comes first.
+/// Everything that `cargo ci` checks, in the order in which it does: what fails soonest comes first.
 const CHECKS: &[Check] = &[
     Check { name: "format", run: cargo::format },
     Check { name: "shape: size", run: shape::size },
@@ -52,10 +52,6 @@ const CHECKS: &[Check] = &[
         run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
     },
     Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
-];
-
-/// Then these two rows, beside each other: a machine alone leaves half of the processors idle.
-const NODES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
     Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
     Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
@@ -65,15 +61,11 @@ const NODES: &[Check] = &[
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
-];
-
-/// The second plays again what the first one's machine wrote.
-const UPDATES: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
 ];
 
-/// What `cargo ci full` checks at last, because it takes longer than people wait.
+/// What `cargo ci full` checks besides, because it takes longer than people wait.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
@@ -109,9 +101,8 @@ fn main() -> ExitCode {
 
 /// Checks, and says whether all of it holds.
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    let parts = chosen(words)?;
-    let site = site(report, yes)?;
-    let tally = parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
+    let checks = chosen(words)?;
+    let tally = check::run(&site(report, yes)?, &checks);
     report.data(tally.to_string());
     Ok(tally.failed == 0)
 }
@@ -135,7 +126,7 @@ fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
 
 /// All checks there are.
 fn all() -> impl Iterator<Item = &'static Check> {
-    [CHECKS, NODES, UPDATES, FULL].into_iter().flatten()
+    CHECKS.iter().chain(FULL)
 }
 
 /// Their names.
@@ -143,14 +134,11 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them: parts that follow each
-/// other, each of lanes that run beside each other.
-fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
-    let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
-    let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
+/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
+fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => return Ok(usual),
-        ["full"] => return Ok([usual, vec![vec![lane(FULL)]]].concat()),
+        [] => return Ok(CHECKS.iter().collect()),
+        ["full"] => return Ok(all().collect()),
         _ => {}
     }
     let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
@@ -160,7 +148,7 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(vec![vec![all().filter(|check| words.iter().any(|word| begins(check, word))).collect()]])
+    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
 }
 
 #[cfg(test)]
@@ -171,15 +159,13 @@ mod tests {
         chosen(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
             .unwrap()
             .into_iter()
-            .flatten()
-            .flatten()
             .map(|check| check.name)
             .collect()
     }
 
     #[test]
     fn without_a_word_every_check_runs() {
-        assert_eq!(names_of(&[]).len(), all().count() - FULL.len());
+        assert_eq!(names_of(&[]).len(), CHECKS.len());
     }
 
     #[test]

@@ -19,17 +19,14 @@ use session::Session;
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
-/// How many disks are judged at a time.
-const COURTS: usize = 2;
-
-/// With so many problems a court has shown enough.
+/// With so many problems a check has shown enough.
 const MOST_PROBLEMS: usize = 20;
 
-/// How many of the last flushed writes a disk that lies may lose, and how many of its cuts are looked at: one of them has to be found out.
+/// How many of the last flushed writes a disk that lies may lose, and how many of its cuts are looked at, at most, until one is found
+/// out: that of forty was not, once.
 const LOST: usize = 60;
-const LIES: usize = 40;
+const LIES: usize = 1000;
 
 /// How far a check goes.
 struct Effort {
@@ -41,7 +38,7 @@ struct Effort {
     completed: usize,
 }
 
-const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 3 };
+const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 6 };
 const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1 };
 
 /// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
@@ -58,13 +55,28 @@ pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
 fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
     let session = Session::new(site, Played::any(site)?, effort.judged)?;
     let recording = Recording::open(&session.recording())?;
-    let progress = Mutex::new(Progress::open(&session.done())?);
-    let court = |number| Court::new(site, &session, &recording, number)?.judge_all(effort, &progress);
-    let problems = std::thread::scope(|scope| {
-        let courts: Vec<_> = (0..COURTS).map(|number| scope.spawn(move || court(number))).collect();
-        courts.into_iter().map(|court| court.join().expect("no court panics")).collect::<Result<Vec<_>>>()
-    })?;
-    let mut verdict = Verdict { problems: problems.concat(), ..Verdict::default() };
+    let mut progress = Progress::open(&session.done())?;
+    let mut court = Court::new(site, &session, &recording)?;
+    let every = (effort.judged / effort.booted).max(1);
+    let mut verdict = Verdict::default();
+    for index in 0..effort.judged {
+        if progress.has(index) {
+            continue;
+        }
+        let cut = cut(&recording, index, effort.judged);
+        let boots = (index % every == every / 2).then_some(index / every);
+        match court.judge(&cut, boots.map(|number| number % effort.completed == 0)) {
+            Ok(()) => progress.add(index)?,
+            Err(error) => {
+                let about = format!("cut {index} of {}, after {} writes", effort.judged, cut.sent);
+                verdict.problems.push(Problem::new(about));
+                verdict.problems.extend(error.problems);
+            }
+        }
+        if verdict.problems.len() > MOST_PROBLEMS {
+            return Ok(verdict);
+        }
+    }
     verdict.problems.extend(lies_are_found(site, &session, &recording)?);
     verdict.passed = usize::from(verdict.problems.is_empty());
     verdict.said = format!("{} writes, {} cuts, {} booted", recording.entries.len(), effort.judged, effort.booted);
@@ -76,9 +88,9 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
 
 /// A disk that loses what it said was on it is found out: otherwise nothing was shown.
 fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Result<Option<Problem>> {
-    let mut court = Court::new(site, session, recording, 0)?;
+    let mut court = Court::new(site, session, recording)?;
     for index in 0..LIES {
-        let sent = (index + 1) * recording.entries.len() / LIES;
+        let sent = ((index + 1) * recording.entries.len()).div_ceil(LIES);
         let cut = Cut::of_a_liar(LOST, recording, sent, &mut fastrand::Rng::with_seed(index as u64));
         if court.judge(&cut, None).is_err() {
             return Ok(None);
@@ -89,7 +101,6 @@ fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Resu
 
 /// One disk, and what was found to be good on it.
 struct Court<'a> {
-    number: usize,
     session: &'a Session<'a>,
     recording: &'a Recording,
     judge: Judge<'a>,
@@ -101,41 +112,18 @@ struct Court<'a> {
 }
 
 impl<'a> Court<'a> {
-    fn new(site: &'a Site, session: &'a Session, recording: &'a Recording, number: usize) -> Result<Self> {
-        let disk = session.before(number)?;
+    fn new(site: &'a Site, session: &'a Session, recording: &'a Recording) -> Result<Self> {
+        let disk = session.before()?;
         let open = File::options().read(true).write(true).open(&disk).or_build(|| format!("cannot open `{}`", disk.display()))?;
         Ok(Court {
-            judge: Judge::new(site, &disk, &session.folder(number), session.size()?, session.programs()?)?,
+            judge: Judge::new(site, &disk, session.folder(), session.size()?, session.programs()?)?,
             medium: Medium::new(recording, open),
             synced: synced(recording)?,
             good: HashSet::new(),
-            number,
             session,
             recording,
             disk,
         })
-    }
-
-    /// Judges its share of all cuts, but for those that were found good before, and notes how far it has come.
-    fn judge_all(mut self, effort: &Effort, progress: &Mutex<Progress>) -> Result<Vec<Problem>> {
-        let (court, every) = (self.number, (effort.judged / effort.booted).max(1));
-        let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut problems = Vec::new();
-        for index in (0..effort.judged).filter(|index| index / every % COURTS == court) {
-            if problems.len() > MOST_PROBLEMS || progress().has(index) {
-                continue;
-            }
-            let cut = cut(self.recording, index, effort.judged);
-            let boots = (index % every == every / 2).then_some(index / every);
-            match self.judge(&cut, boots.map(|number| number % effort.completed == 0)) {
-                Ok(()) => progress().add(index)?,
-                Err(error) => {
-                    problems.push(Problem::new(format!("cut {index} of {}, after {} writes", effort.judged, cut.sent)));
-                    problems.extend(error.problems);
-                }
-            }
-        }
-        Ok(problems)
     }
 
     /// Judges what the cut leaves, as far as it was not judged before. `boots` is whether to boot from it, and to wait for the update then.
@@ -150,7 +138,7 @@ impl<'a> Court<'a> {
                 judge.keeps(undo.disk(), files)?;
             }
             // The judge spends a try, as slotboot does.
-            boots.map_or(Ok(()), |completes| self.session.boot(self.number, &self.disk, completes))?;
+            boots.map_or(Ok(()), |completes| self.session.boot(&self.disk, completes))?;
             if !good.contains(&rest) {
                 judge.starts(undo)?;
             }

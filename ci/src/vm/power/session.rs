@@ -41,9 +41,9 @@ impl<'a> Session<'a> {
         self.folder.join("done")
     }
 
-    /// The folder for what is large in the court of this number.
-    pub fn folder(&self, court: usize) -> PathBuf {
-        self.folder.join(court.to_string())
+    /// The folder for all that is large.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Size of the disk before it was made larger, in bytes.
@@ -58,11 +58,9 @@ impl<'a> Session<'a> {
         [self.image(), lab.image()].iter().map(|image| Ok(Digest::of(&lab.boot_program(image)?))).collect()
     }
 
-    /// The disk as it was before the first boot, for the court of this number.
-    pub fn before(&self, court: usize) -> Result<PathBuf> {
-        let folder = self.folder(court);
-        fs::create_dir_all(&folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
-        let to = folder.join("disk.raw");
+    /// The disk as it was before the first boot.
+    pub fn before(&self) -> Result<PathBuf> {
+        let to = self.folder.join("disk.raw");
         let mut copy = Command::new("cp");
         copy.arg("--sparse=always").arg(self.image()).arg(&to);
         self.site.finish("power-copy", &mut copy)?;
@@ -71,13 +69,13 @@ impl<'a> Session<'a> {
         Ok(to)
     }
 
-    /// Boots from the disk of a court, which stays as it is: the node has to get ready, and if `completes` it has to end up with the release as a good node.
-    pub fn boot(&self, court: usize, disk: &Path, completes: bool) -> Result<()> {
+    /// Boots from the disk, which stays as it is: the node has to get ready, and if `completes` it has to end up with the release as a good node.
+    pub fn boot(&self, disk: &Path, completes: bool) -> Result<()> {
         let options = RunOptions {
             trust: Some(self.played.lab.keys()?.trust()?),
             timeout: Some(PATIENCE),
             watchdog: true,
-            ..machine::options(self.site, disk.to_owned(), &format!("power-booted-{court}"))
+            ..machine::options(self.site, disk.to_owned(), "power-booted")
         };
         let mut node = start(self.site.report, &options)?;
         node.ready(options.timeout)?;
