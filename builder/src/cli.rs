@@ -6,12 +6,14 @@ mod publish;
 pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
 
+use crate::error::{Error, Problem};
 use crate::plan::{Date, FileKind};
 use crate::produce::copy::Format;
 use crate::report::Color;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use osbuild_release::Channel;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -319,8 +321,12 @@ impl From<ImageFormat> for Format {
     }
 }
 
-fn day(text: &str) -> Result<Date, String> {
-    text.parse().map_err(|error: crate::error::Error| error.problems[0].message.clone())
+/// A value that knows itself what is wrong with it, and what to say instead.
+fn value<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: Error| match &error.problems[0] {
+        Problem { message, hint: Some(hint), .. } => format!("{message}\nhint: {hint}"),
+        Problem { message, .. } => message.clone(),
+    })
 }
 
 /// Who signs an image.
@@ -353,7 +359,7 @@ pub struct Release {
     #[arg(long)]
     pub allow_dev_key: bool,
     /// The day of the release [default: today]
-    #[arg(long, value_name = "DAY", value_parser = day)]
+    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
     /// For how many days nodes believe that there is nothing newer; sign again before, by `--promote`
     #[arg(long, value_name = "N", default_value = "90", value_parser = clap::value_parser!(u32).range(1..=3650))]
@@ -391,7 +397,7 @@ pub struct Verify {
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
     /// The day on which certificates have to be valid [default: today]
-    #[arg(long, value_name = "DAY", value_parser = day)]
+    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
     /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte; signatures are set aside
     #[arg(long, value_name = "RECIPE", value_parser = recipe_name)]

@@ -1,6 +1,6 @@
 //! Flags of `osbuild keys`.
 
-use super::day;
+use super::value;
 use crate::plan::Date;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub enum Rotated {
 #[derive(Clone, Debug, Args)]
 pub struct Terms {
     /// The first day of the certificates [default: today]
-    #[arg(long, value_name = "DAY", value_parser = day)]
+    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
     /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]

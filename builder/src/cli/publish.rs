@@ -1,6 +1,6 @@
 //! Flags of `osbuild publish`.
 
-use super::{Signing, day, recipe_name};
+use super::{Signing, recipe_name, value};
 use crate::plan::Date;
 use crate::produce::aws::Region;
 use clap::{Args, Subcommand};
@@ -24,10 +24,10 @@ pub struct PublishAws {
     #[arg(value_parser = recipe_name)]
     pub recipe: String,
     /// Where it is uploaded
-    #[arg(long, value_name = "REGION")]
+    #[arg(long, value_name = "REGION", value_parser = value::<Region>)]
     pub region: Region,
     /// Where it is copied to
-    #[arg(long, value_name = "REGION,…", value_delimiter = ',')]
+    #[arg(long, value_name = "REGION,…", value_delimiter = ',', value_parser = value::<Region>)]
     pub copy_to: Vec<Region>,
     /// Let these accounts start it
     #[arg(long, value_name = "ACCOUNT,…", value_delimiter = ',', value_parser = account)]
@@ -36,7 +36,7 @@ pub struct PublishAws {
     #[arg(long)]
     pub public: bool,
     /// The day from which on AWS calls it deprecated, and shows it to others no more
-    #[arg(long, value_name = "DAY", value_parser = day)]
+    #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub deprecate: Option<Date>,
     /// Remove all AMIs of the recipe but the newest N, in each of the regions, with their snapshots
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]

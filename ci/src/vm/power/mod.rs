@@ -23,8 +23,8 @@ use std::path::PathBuf;
 /// With so many problems a check has shown enough.
 const MOST_PROBLEMS: usize = 20;
 
-/// How many of the last flushed writes a disk that lies may lose, and how many of its cuts are looked at, at most, until one is found
-/// out: that of forty was not, once.
+/// How many of the last flushed writes a disk that lies may lose, and how many of its cuts are looked at, at most, until one is found out.
+/// There was a recording of which forty cuts were all found good.
 const LOST: usize = 60;
 const LIES: usize = 1000;
 
