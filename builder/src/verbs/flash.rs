@@ -1,11 +1,9 @@
 //! `osbuild flash`.
 
-use super::{Session, keys, make};
+use super::{Session, make};
 use crate::cli;
 use crate::error::Result;
 use crate::plan::{Locked, Plan};
-use crate::produce::executor::Rebuild;
-use crate::produce::sign::Signer;
 use crate::ship::flash::{self, Wish};
 use serde_json::json;
 
@@ -19,10 +17,7 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
     }
     // What cannot be is said before hours are spent on the image.
     wish.choose(&flags.device)?;
-    let from = session.from(flags.sources.clone());
-    session.need(&make::for_build(&from))?;
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    let built = make::image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
+    let built = make::signed(session, &plan, flags.sources.clone())?;
     let disk = wish.choose(&flags.device)?;
     session.report.note(format!("this overwrites all that is on `{}`: {}", disk.device.display(), disk.contents));
     let flashed = flash::flash(session.report, &built.image, &disk)?;

@@ -91,6 +91,14 @@ pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Resul
     image_into(&out, session, &plan, from, Rebuild::Nothing, None)
 }
 
+/// Builds a locked plan into its folder in `out/`, from such a folder of sources if there is one, signed by the keys that it names.
+pub fn signed(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
+    let from = session.from(sources);
+    session.need(&for_build(&from))?;
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    image(session, plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))
+}
+
 /// Builds a locked plan into its folder in `out/`.
 pub fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
     image_into(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)

@@ -1,14 +1,12 @@
 //! `osbuild publish`: what was built, where machines are rented.
 
-use super::{Session, keys, make};
+use super::{Session, make};
 use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan};
 use crate::produce::assemble::Built;
 use crate::produce::aws::{Live, Rehearsal};
 use crate::produce::digest::Digest;
-use crate::produce::executor::Rebuild;
-use crate::produce::sign::Signer;
 use crate::report::Outcome;
 use crate::ship::aws::{Content, Share, Subject, Tags, Wish, publish};
 use crate::ship::keys::{Keys, Role, is_for_development};
@@ -18,7 +16,7 @@ use osbuild_signatures::efi::uefi_data;
 pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     refuse_what_cannot_be(session, &plan, flags)?;
-    let built = build(session, &plan, flags)?;
+    let built = make::signed(session, &plan, flags.sources.clone())?;
     let subject = subject(session, &plan, &built)?;
     let wish = wish(session, flags);
     if flags.dry_run {
@@ -57,13 +55,6 @@ fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::Pu
             .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
     }
     Ok(())
-}
-
-fn build(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) -> Result<Built> {
-    let from = session.from(flags.sources.clone());
-    session.need(&make::for_build(&from))?;
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    make::image(session, plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))
 }
 
 /// The disk, and what AWS is to know of it.
