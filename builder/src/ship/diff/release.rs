@@ -61,7 +61,7 @@ impl Release {
             let error = Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
             return Err(error.cause(format!("it has {all}")).hint(format!("name the version: `{shown}@VERSION`")));
         };
-        let file = |end: &str| {
+        let file = |end: &str| -> Result<PathBuf> {
             let name = format!("{recipe}_{version}{end}");
             let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
             let digest = digest.ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
