@@ -1,0 +1,7 @@
+//! The stick that installs a machine.
+
+/// The component whose pod installs. A recipe has it if and only if it says what is to be installed.
+pub const COMPONENT: &str = "installer";
+
+/// What the pod is to do, on the system partition of the stick, where any computer can edit it.
+pub const SETTINGS: &str = "/installer.toml";
