@@ -74,6 +74,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
+    Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },

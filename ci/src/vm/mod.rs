@@ -3,6 +3,7 @@
 pub mod again;
 pub mod boots;
 pub mod inside;
+pub mod installer;
 pub mod interrupted;
 pub mod joins;
 mod kept;
