@@ -78,7 +78,7 @@ impl Layer {
         }
         let mut input = layer.tree.clone();
         input.add_file("image.raw.zst", image, false)?;
-        layer.script(store, sandbox, concat!(include_str!("unpack.sh"), include_str!("layer.sh")), input)
+        layer.script(store, sandbox, include_str!("carried.sh"), input)
     }
 
     /// The action that makes its file system.
