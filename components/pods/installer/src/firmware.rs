@@ -8,7 +8,7 @@ use osbuild_abi::slot::{VARIABLE, VENDOR};
 use osbuild_formats::gpt::Partition;
 use osbuild_slots::Booted;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+use rustix::mount::{MountFlags, mount_remount};
 
 use crate::boot_entry;
 use crate::failure::{Explain, Failure, Outcome};
@@ -64,20 +64,13 @@ impl Firmware {
     /// # Errors
     /// The firmware refuses one. Those before it are written.
     pub fn write_all(&self, variables: &[(String, u32, Vec<u8>)]) -> Outcome {
-        // The kernel has one file system of variables, which nobody else can write to meanwhile, as its other mounts are read-only.
-        let open = || {
-            mount("efivarfs", &self.folder, "efivarfs", QUIET, None)?;
-            mount_remount(&self.folder, QUIET, c"")
-        };
-        open().explain("open the firmware's variables")?;
+        // The kernel has one file system of variables, which nobody else can write to meanwhile, as its other mounts stay read-only.
+        mount_remount(&self.folder, QUIET, c"").explain("open the firmware's variables")?;
         let written = variables.iter().try_for_each(|(name, attributes, value)| {
             self.write(name, *attributes, value).explain(format_args!("write the firmware's variable {name}"))
         });
-        let close = || {
-            mount_remount(&self.folder, QUIET | MountFlags::RDONLY, c"")?;
-            unmount(&self.folder, UnmountFlags::empty())
-        };
-        written.and(close().explain("close the firmware's variables"))
+        let closed = mount_remount(&self.folder, QUIET | MountFlags::RDONLY, c"");
+        written.and(closed.explain("close the firmware's variables"))
     }
 
     fn write(&self, name: &str, attributes: u32, value: &[u8]) -> std::io::Result<()> {
