@@ -33,7 +33,7 @@ fn project(sector_size: u32, data: &str) -> Scratch {
     let scratch = open_with(&format!("{data}\n"));
     if sector_size == 4096 {
         scratch.edit("boards/bench.toml", "sector-size = 512", "sector-size = 4096");
-        scratch.edit("boards/bench.toml", "esp-size-mib = 64", "esp-size-mib = 260");
+        scratch.edit("boards/bench.toml", "esp-size-mib = 34", "esp-size-mib = 260");
         scratch.relock();
     }
     scratch
@@ -181,11 +181,11 @@ fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
 #[test]
 fn a_disk_that_is_too_small_or_has_other_sectors_is_refused_however_often_it_is_named() {
     let scratch = project(512, DATA);
-    let small = Loop::new(353 * MIB, 512);
+    let small = Loop::new(227 * MIB, 512);
     let ran = flash(&scratch, &small.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` is too small for the image of `small`\n  caused by: it has 370.1 MB, and the image 371.2 MB\n",
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the image 239.1 MB\n",
         small.device
     );
     assert_eq!(ran.said, expected);
