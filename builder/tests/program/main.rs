@@ -34,6 +34,7 @@ mod goproxy;
 mod http;
 mod interrupted;
 mod keys;
+mod kms;
 mod lacking;
 mod locks;
 mod loops;
