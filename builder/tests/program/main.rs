@@ -32,6 +32,7 @@ mod flash;
 mod gone;
 mod goproxy;
 mod http;
+mod identity;
 mod interrupted;
 mod keys;
 mod kms;
