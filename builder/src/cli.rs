@@ -224,7 +224,7 @@ pub enum Verb {
     /// DATA is not looked into. Exit code 0 if nothing differs, 1 if something does, 2 or 4 if a file cannot be read or is not what it says of
     /// itself.
     Diff {
-        /// The first: a file, the folder of a release, or FOLDER@VERSION if that has more than one
+        /// The first: a file, the folder of a release, or FOLDER@VERSION or FOLDER@RECIPE_VERSION if that has more than one
         a: PathBuf,
         /// The second
         b: PathBuf,
@@ -236,7 +236,8 @@ pub enum Verb {
         /// The recipe
         #[arg(value_parser = recipe_name)]
         recipe: String,
-        /// What to compare with: the folder of a release, FOLDER@VERSION, an image, a UKI [default: out/RECIPE/release, if it is there]
+        /// What to compare with: the folder of a repository, for the recipe's last release there, FOLDER@VERSION, an image, a UKI [default:
+        /// out/RECIPE/release, if it is there]
         #[arg(long, value_name = "FILE")]
         against: Option<PathBuf>,
     },
@@ -391,11 +392,14 @@ pub struct Verify {
     #[arg(long, value_name = "DIR")]
     pub memory: Option<PathBuf>,
     /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
-    #[arg(long, value_name = "FILE", required_unless_present = "key")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["key", "unsigned"])]
     pub cert: Vec<PathBuf>,
     /// Trust what machines with these keys of `keys/` trust, without what is revoked
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
+    /// Nobody has signed the file yet: look at all but that, before somebody does
+    #[arg(long, conflicts_with_all = ["key", "cert", "root"])]
+    pub unsigned: bool,
     /// The day on which certificates have to be valid [default: today]
     #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,

@@ -11,6 +11,7 @@ mod fuzz;
 mod image;
 mod loops;
 mod oracles;
+mod published;
 mod readers;
 mod same;
 mod shape;
@@ -41,6 +42,7 @@ const CHECKS: &[Check] = &[
     Check { name: "inspect", run: image::three_inspections_agree },
     Check { name: "verify", run: image::each_file_is_verified_from_outside },
     Check { name: "release", run: image::a_release_is_verified_from_outside },
+    Check { name: "published", run: published::boto3_reads_the_disk_that_was_published },
     Check { name: "readers", run: readers::others_read_what_we_write },
     Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
