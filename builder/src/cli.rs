@@ -7,9 +7,10 @@ pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
 
 use crate::error::{Error, Problem};
-use crate::plan::{Date, FileKind};
+use crate::plan::{Bus, Date, FileKind};
 use crate::produce::copy::Format;
 use crate::report::Color;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use osbuild_release::Channel;
 use std::path::PathBuf;
@@ -105,6 +106,11 @@ impl From<When> for Color {
 
 /// The most MiB that a flag takes, 1 PiB: no machine has as much, and a number of bytes still holds it.
 const MOST_MIB: u64 = 1 << 30;
+
+/// One of the names of a bus.
+fn bus() -> impl TypedValueParser<Value = Bus> {
+    PossibleValuesParser::new(Bus::NAMES).try_map(|name| Bus::named(&name).ok_or("no such bus"))
+}
 
 /// A recipe by its name, or by the path that a shell completes.
 fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
@@ -453,6 +459,9 @@ pub struct Run {
     /// Size of the disk in MiB [default: the image's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub disk_size: Option<u64>,
+    /// What the disk is connected to [default: the board's]
+    #[arg(long, value_parser = bus())]
+    pub bus: Option<Bus>,
     /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
     #[arg(long)]
     pub keep: bool,
