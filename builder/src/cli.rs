@@ -7,9 +7,10 @@ pub use keys::{Keys, Rotated, Terms};
 pub use publish::{Publish, PublishAws};
 
 use crate::error::{Error, Problem};
-use crate::plan::{Date, FileKind};
+use crate::plan::{Bus, Date, FileKind};
 use crate::produce::copy::Format;
 use crate::report::Color;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use osbuild_release::Channel;
 use std::path::PathBuf;
@@ -105,6 +106,11 @@ impl From<When> for Color {
 
 /// The most MiB that a flag takes, 1 PiB: no machine has as much, and a number of bytes still holds it.
 const MOST_MIB: u64 = 1 << 30;
+
+/// One of the names of a bus.
+fn bus() -> impl TypedValueParser<Value = Bus> {
+    PossibleValuesParser::new(Bus::NAMES).try_map(|name| Bus::named(&name).ok_or("no such bus"))
+}
 
 /// A recipe by its name, or by the path that a shell completes.
 fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
@@ -224,7 +230,7 @@ pub enum Verb {
     /// DATA is not looked into. Exit code 0 if nothing differs, 1 if something does, 2 or 4 if a file cannot be read or is not what it says of
     /// itself.
     Diff {
-        /// The first: a file, the folder of a release, or FOLDER@VERSION if that has more than one
+        /// The first: a file, the folder of a release, or FOLDER@VERSION or FOLDER@RECIPE_VERSION if that has more than one
         a: PathBuf,
         /// The second
         b: PathBuf,
@@ -236,7 +242,8 @@ pub enum Verb {
         /// The recipe
         #[arg(value_parser = recipe_name)]
         recipe: String,
-        /// What to compare with: the folder of a release, FOLDER@VERSION, an image, a UKI [default: out/RECIPE/release, if it is there]
+        /// What to compare with: the folder of a repository, for the recipe's last release there, FOLDER@VERSION, an image, a UKI [default:
+        /// out/RECIPE/release, if it is there]
         #[arg(long, value_name = "FILE")]
         against: Option<PathBuf>,
     },
@@ -391,11 +398,14 @@ pub struct Verify {
     #[arg(long, value_name = "DIR")]
     pub memory: Option<PathBuf>,
     /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
-    #[arg(long, value_name = "FILE", required_unless_present = "key")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["key", "unsigned"])]
     pub cert: Vec<PathBuf>,
     /// Trust what machines with these keys of `keys/` trust, without what is revoked
     #[arg(long, value_name = "NAME")]
     pub key: Option<String>,
+    /// Nobody has signed the file yet: look at all but that, before somebody does
+    #[arg(long, conflicts_with_all = ["key", "cert", "root"])]
+    pub unsigned: bool,
     /// The day on which certificates have to be valid [default: today]
     #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
@@ -449,6 +459,9 @@ pub struct Run {
     /// Size of the disk in MiB [default: the image's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=MOST_MIB))]
     pub disk_size: Option<u64>,
+    /// What the disk is connected to [default: the board's]
+    #[arg(long, value_parser = bus())]
+    pub bus: Option<Bus>,
     /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
     #[arg(long)]
     pub keep: bool,

@@ -11,6 +11,7 @@ mod fuzz;
 mod image;
 mod loops;
 mod oracles;
+mod published;
 mod readers;
 mod same;
 mod shape;
@@ -41,12 +42,14 @@ const CHECKS: &[Check] = &[
     Check { name: "inspect", run: image::three_inspections_agree },
     Check { name: "verify", run: image::each_file_is_verified_from_outside },
     Check { name: "release", run: image::a_release_is_verified_from_outside },
+    Check { name: "published", run: published::boto3_reads_the_disk_that_was_published },
     Check { name: "readers", run: readers::others_read_what_we_write },
     Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+    Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",
         run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
@@ -74,9 +77,12 @@ const FULL: &[Check] = &[
     Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
+    Check { name: "vm: bare machine", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
     Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: uefi-arm64", run: vm::boots::uefi_arm64_boots_to_ready_with_an_address },
     Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];

@@ -71,6 +71,13 @@ pub fn all() -> Vec<Tool> {
             "signs our calls to AWS once more, and knows each word of them",
         ),
         Tool::pip("boto3", Found::PythonModule("boto3".to_owned()), "boto3==1.43.11", "reads what was published"),
+        Tool::pip("zizmor", program("zizmor"), "zizmor==1.32.0", "looks for holes in the pipelines that users copy"),
+        Tool::pip(
+            "check-jsonschema",
+            program("check-jsonschema"),
+            "check-jsonschema==0.39.0",
+            "has the schema of the pipelines that users copy",
+        ),
         Tool::pip("python-tuf", Found::PythonModule("tuf".to_owned()), "tuf==7.0.1", "reads our releases as any TUF client does"),
     ];
     let target = Architecture::Arm64.rust_musl();

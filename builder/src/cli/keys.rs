@@ -76,7 +76,8 @@ pub struct Terms {
     /// For how many years the certificates are valid; firmware does not look at it, and `osbuild` does
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
     pub years: u16,
-    /// Make no key for db, but use this RSA key that is in a token, a PKCS#11 URI with `module-path` and `pin-source`, or in AWS KMS, an ARN
+    /// Make no key for db, but use this RSA key that is in a token, a PKCS#11 URI with `module-path` and `pin-source`, or in AWS KMS, an ARN;
+    /// with `keys rotate --role release` a key on P-256 in AWS KMS
     #[arg(long, value_name = "URI")]
     pub token: Option<String>,
 }

@@ -43,4 +43,39 @@ pub struct Qemu {
     pub memory_mib: u64,
     /// Number of virtual CPUs.
     pub cpus: u32,
+    /// What its disk is connected to.
+    pub bus: Bus,
+}
+
+/// What a disk is connected to, which is what the node's kernel needs a driver for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bus {
+    /// Serial ATA, behind a controller of the kind AHCI.
+    Ahci,
+    /// NVM Express.
+    Nvme,
+    /// A stick, on a USB 3 port.
+    Usb,
+    /// A paravirtual block device.
+    VirtioBlk,
+    /// A SCSI disk behind a paravirtual controller.
+    VirtioScsi,
+}
+
+impl Bus {
+    /// All of them.
+    pub const ALL: [Bus; 5] = [Bus::Ahci, Bus::Nvme, Bus::Usb, Bus::VirtioBlk, Bus::VirtioScsi];
+
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 5] = ["ahci", "nvme", "usb", "virtio-blk", "virtio-scsi"];
+
+    /// The one of this name, as boards and `osbuild run` write it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bus| bus.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }

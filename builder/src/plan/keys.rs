@@ -1,5 +1,6 @@
 //! Every key of every file that a plan is made of.
 
+use super::board::Bus;
 use super::shape::Need::{Here, Inherited, Optional};
 use super::shape::{Form, Key, Shape};
 
@@ -251,10 +252,11 @@ static BOARD_KERNEL: &[Key] = &[
 ];
 
 static QEMU: &[Key] = &[
-    key("machine", Here, Shape::Text(&WORD), "`-machine`, without an accelerator."),
-    key("cpu", Here, Shape::Text(&WORD), "`-cpu` under software emulation."),
-    key("memory-mib", Here, Shape::Integer { least: 128, most: 1 << 20, what: MIB }, "Memory."),
-    key("cpus", Here, Shape::Integer { least: 1, most: 255, what: "a number of processors" }, "Processors."),
+    key("machine", Inherited, Shape::Text(&WORD), "`-machine`, without an accelerator."),
+    key("cpu", Inherited, Shape::Text(&WORD), "`-cpu` under software emulation."),
+    key("memory-mib", Inherited, Shape::Integer { least: 128, most: 1 << 20, what: MIB }, "Memory."),
+    key("cpus", Inherited, Shape::Integer { least: 1, most: 255, what: "a number of processors" }, "Processors."),
+    key("bus", Inherited, Shape::Word(&Bus::NAMES), "What the disk is connected to."),
 ];
 
 /// `components/<name>/component.toml`

@@ -42,7 +42,7 @@ mod wanted;
 
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
-pub use board::{Board, Qemu};
+pub use board::{Board, Bus, Qemu};
 pub use boot::BootProgram;
 pub use crates::{Closure, closure};
 pub use date::Date;

@@ -57,6 +57,7 @@ impl Resolved {
             page.entry("board.qemu.", "cpu", quote(&qemu.cpu));
             page.entry("board.qemu.", "memory-mib", qemu.memory_mib.to_string());
             page.entry("board.qemu.", "cpus", qemu.cpus.to_string());
+            page.entry("board.qemu.", "bus", quote(qemu.bus.name()));
         }
     }
 

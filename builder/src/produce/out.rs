@@ -25,6 +25,8 @@ pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
 pub const TO_SIGN: &str = "to-sign";
 /// The folder with what has to be signed of a release.
 pub const RELEASE_TO_SIGN: &str = "release-to-sign";
+/// The folder with what says of the last release what it is made of, for who does not look into its repository.
+pub const RELEASED: &str = "released";
 /// The folder with what was built again to be compared.
 pub const REBUILT: &str = "rebuilt";
 /// The plan, as `osbuild plan` prints it.

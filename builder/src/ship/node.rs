@@ -31,6 +31,8 @@ pub struct Node<'a> {
     log: File,
     path: PathBuf,
     tail: VecDeque<String>,
+    /// Lines that are kept already, and that nobody has waited for yet: what the console says at once may be more than one wait is about.
+    ahead: VecDeque<Line>,
     boot: Boot,
 }
 
@@ -39,8 +41,8 @@ impl<'a> Node<'a> {
     pub fn start(report: &'a Report, hardware: &Hardware, scratch: TempDir, log: &Path, show: bool) -> Result<Self> {
         let file = File::create(log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let machine = Machine::start(hardware, scratch)?;
-        let (console, tail, boot) = Default::default();
-        Ok(Node { machine, report, show, console, log: file, path: log.to_owned(), tail, boot })
+        let (console, tail, ahead, boot) = Default::default();
+        Ok(Node { machine, report, show, console, log: file, path: log.to_owned(), tail, ahead, boot })
     }
 
     /// Waits until the node is ready. It is an error that shows the end of the console when the node gives up, its machine ends, or
@@ -51,8 +53,9 @@ impl<'a> Node<'a> {
                 return Err(self.explain(format!("the node was not ready after {}", duration(limit)), self.boot.standing()));
             }
             match self.listen(TICK)? {
-                Listened::Lines(lines) => {
-                    if let Some(why) = self.note(lines) {
+                Listened::Silence => {}
+                Listened::Line(line) => {
+                    if let Some(why) = self.note(line) {
                         self.last_words()?;
                         return Err(self.explain("the node did not get ready".to_owned(), why));
                     }
@@ -72,7 +75,8 @@ impl<'a> Node<'a> {
         let end = Instant::now() + patience;
         while self.boot.addresses.is_empty() && Instant::now() < end {
             match self.listen(TICK)? {
-                Listened::Lines(lines) => drop(self.note(lines)),
+                Listened::Silence => {}
+                Listened::Line(line) => drop(self.note(line)),
                 Listened::Ended(_) => return Ok(()),
             }
         }
@@ -83,11 +87,15 @@ impl<'a> Node<'a> {
     pub fn hear(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
         let end = Instant::now() + timeout;
         while Instant::now() < end {
-            let Listened::Lines(lines) = self.listen(TICK)? else {
-                return Err(self.explain(format!("the machine ended before it said `{phrase}`"), self.boot.standing()));
+            let line = match self.listen(TICK)? {
+                Listened::Silence => continue,
+                Listened::Line(line) => line,
+                Listened::Ended(_) => {
+                    return Err(self.explain(format!("the machine ended before it said `{phrase}`"), self.boot.standing()));
+                }
             };
-            let found = lines.iter().find(|line| line.text.contains(phrase)).map(|line| line.text.clone());
-            drop(self.note(lines));
+            let found = line.text.contains(phrase).then(|| line.text.clone());
+            drop(self.note(line));
             if let Some(line) = found {
                 return Ok(line);
             }
@@ -99,7 +107,8 @@ impl<'a> Node<'a> {
     pub fn end(&mut self) -> Result<()> {
         loop {
             match self.listen(TICK)? {
-                Listened::Lines(lines) => drop(self.note(lines)),
+                Listened::Silence => {}
+                Listened::Line(line) => drop(self.note(line)),
                 Listened::Ended(Ok(())) => return Ok(()),
                 Listened::Ended(Err(why)) => return Err(self.explain("the machine ended by itself".to_owned(), why)),
             }
@@ -116,25 +125,33 @@ impl<'a> Node<'a> {
         self.machine.power_off()
     }
 
+    /// The next line, for which it waits at most `patience`.
     fn listen(&mut self, patience: Duration) -> Result<Listened> {
+        if let Some(line) = self.ahead.pop_front() {
+            return Ok(Listened::Line(line));
+        }
         let heard = self.machine.wait(patience)?;
         // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
         stop::check()?;
-        let lines: Vec<Line> = match &heard {
-            Heard::Said(bytes) => self.console.feed(bytes),
-            Heard::Silent => Vec::new(),
-            Heard::Ended(_) => self.console.rest().into_iter().collect(),
-        };
-        if let (true, Heard::Said(bytes)) = (self.show && self.report.is_terminal(), &heard) {
-            self.report.raw(bytes);
+        match heard {
+            Heard::Silent => return Ok(Listened::Silence),
+            Heard::Said(bytes) => {
+                if self.show && self.report.is_terminal() {
+                    self.report.raw(&bytes);
+                }
+                for line in self.console.feed(&bytes) {
+                    self.keep(&line.text)?;
+                    self.ahead.push_back(line);
+                }
+            }
+            Heard::Ended(verdict) => {
+                if let Some(line) = self.console.rest() {
+                    self.keep(&line.text)?;
+                }
+                return Ok(Listened::Ended(verdict));
+            }
         }
-        for line in &lines {
-            self.keep(&line.text)?;
-        }
-        Ok(match heard {
-            Heard::Ended(verdict) => Listened::Ended(verdict),
-            _ => Listened::Lines(lines),
-        })
+        Ok(self.ahead.pop_front().map_or(Listened::Silence, Listened::Line))
     }
 
     fn keep(&mut self, line: &str) -> Result<()> {
@@ -152,21 +169,18 @@ impl<'a> Node<'a> {
     }
 
     /// Takes note of what the node said, and gives the reason if it gave up.
-    fn note(&mut self, lines: Vec<Line>) -> Option<String> {
-        let now = self.machine.started().elapsed();
-        for event in lines.into_iter().filter_map(|line| line.event) {
-            match event {
-                Event::LowRam(line) => self.report.warning(line),
-                Event::Failed(why) => return Some(why),
-                event => self.boot.note(event, now),
-            }
+    fn note(&mut self, line: Line) -> Option<String> {
+        match line.event? {
+            Event::LowRam(line) => self.report.warning(line),
+            Event::Failed(why) => return Some(why),
+            event => self.boot.note(event, self.machine.started().elapsed()),
         }
         None
     }
 
     fn last_words(&mut self) -> Result<()> {
         let end = Instant::now() + LAST_WORDS;
-        while Instant::now() < end && matches!(self.listen(TICK)?, Listened::Lines(_)) {}
+        while Instant::now() < end && !matches!(self.listen(TICK)?, Listened::Ended(_)) {}
         Ok(())
     }
 
@@ -178,8 +192,8 @@ impl<'a> Node<'a> {
 
 /// What came of listening to the console.
 enum Listened {
-    /// Lines, none if the console was silent.
-    Lines(Vec<Line>),
+    Line(Line),
+    Silence,
     /// The machine's end.
     Ended(std::result::Result<(), String>),
 }

@@ -2,7 +2,7 @@
 
 use super::boot::Boot;
 use super::keys::Trust;
-use super::machine::{Accelerator, Bus, Disk, Download, Firmware, Forward, Hardware, Reboot, scratch};
+use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Reboot, scratch};
 use super::node::Node;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
@@ -22,8 +22,6 @@ pub struct RunOptions {
     pub architecture: Architecture,
     /// The board's machine, with the user's wishes put over it.
     pub qemu: Qemu,
-    /// What the board's disk is connected to.
-    pub bus: Bus,
     /// Logical sector size of the board's disk in bytes.
     pub sector_size: u32,
     /// Firmware that the user named.
@@ -120,7 +118,6 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         firmware,
         secure_boot,
         disk,
-        bus: options.bus,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
         watchdog: options.watchdog,

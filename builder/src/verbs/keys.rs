@@ -69,9 +69,11 @@ fn rotated(keys: &Keys, role: cli::Rotated, terms: Terms, token: Option<&str>) -
             )
         }
         cli::Rotated::Release => {
-            rotate_release(keys, terms)?;
+            rotate_release(keys, terms, token)?;
             Ok("nodes learn of the new key from the next release, and of the old one nothing more")
         }
+        cli::Rotated::Root if token.is_some() => Err(Error::usage("the key of the root of trust is always a file")
+            .hint(format!("take it away to a safe: cargo osbuild keys rotate {} --role root", keys.name))),
         cli::Rotated::Root if keys.roots()?.is_empty() => {
             complete(keys, terms)?;
             Ok("the keys have a root of trust now")

@@ -15,7 +15,7 @@ use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
 use crate::ship::keys::{Keys, Trust};
-use crate::ship::machine::{Bus, Download};
+use crate::ship::machine::Download;
 use crate::ship::run::{RunOptions, Until};
 use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
@@ -158,7 +158,6 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         image: built.image,
         architecture: plan.architecture,
         qemu,
-        bus: Bus::VirtioBlk,
         sector_size: plan.board.sector_size,
         firmware: flags.firmware.clone(),
         download: if flags.download_firmware { Download::Into(store.state("firmware")?) } else { Download::Refused },
@@ -207,5 +206,10 @@ fn machine(plan: &Plan<Locked>, flags: &cli::Run) -> Result<Qemu> {
         Error::usage(format!("QEMU cannot stand in for board `{board}`"))
             .hint(format!("give `boards/{board}.toml` a `[qemu]` section"))
     })?;
-    Ok(Qemu { memory_mib: flags.memory.unwrap_or(qemu.memory_mib), cpus: flags.cpus.unwrap_or(qemu.cpus), ..qemu })
+    Ok(Qemu {
+        memory_mib: flags.memory.unwrap_or(qemu.memory_mib),
+        cpus: flags.cpus.unwrap_or(qemu.cpus),
+        bus: flags.bus.unwrap_or(qemu.bus),
+        ..qemu
+    })
 }

@@ -4,15 +4,19 @@ use super::{Session, keys, make};
 use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{Locked, Plan, Strictness};
+use crate::produce::disk::{OnDisk, remove};
 use crate::produce::executor::Rebuild;
-use crate::produce::out::{Out, RELEASE_TO_SIGN};
+use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
 use crate::report::Outcome;
 use crate::ship::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{Parts, Place, Published, promote, publish};
-use crate::ship::tuf::Repository;
+use crate::ship::tuf::{Repository, TARGETS};
+use osbuild_release::{Document, target};
 use serde_json::json;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 /// `osbuild release`
@@ -41,7 +45,9 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             session.need(&make::for_build(&from))?;
             let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
-            release(&session, &place, &plan, Parts { plan: &plan, node, boot, date: session.today })?
+            let published = release(&session, &place, &plan, Parts { plan: &plan, node, boot, date: session.today })?;
+            leave_papers(&Out::open(session.root(), &flags.recipe)?, &folder, &published.document)?;
+            published
         }
     };
     say(&session, flags, &published, &folder);
@@ -71,7 +77,23 @@ fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) 
     Ok(published)
 }
 
-fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &std::path::Path) {
+/// What of a release is for people and their tools, and not for nodes.
+const PAPERS: [&str; 4] = [target::SBOM, target::PROVENANCE, target::LOCK, target::SOURCES];
+
+/// Leaves the papers of the release in `out/`, and none of an earlier one, under the names that they have in the repository at `folder`.
+fn leave_papers(out: &Out, folder: &Path, document: &Document) -> Result<()> {
+    let released = out.path(RELEASED);
+    remove(&released)?;
+    fs::create_dir_all(&released).at("make", &released)?;
+    for (name, file) in document.files.iter().filter(|(name, _)| PAPERS.contains(&name.as_str())) {
+        let name = target::file(&document.recipe, &document.version, name);
+        let (from, to) = (folder.join(TARGETS).join(format!("{}.{name}", file.sha256)), released.join(name));
+        fs::copy(&from, &to).at("write", &to)?;
+    }
+    Ok(())
+}
+
+fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &Path) {
     let (document, (until, first)) = (&published.document, &published.times.until);
     let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
     session.report.note(format!("channel {channel} has version {version} of {recipe}"));

@@ -4,6 +4,7 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::plan::{Strictness, resolve};
 use crate::produce::out::{IMAGE, Out};
+use crate::ship::diff::{is_repository, last_release};
 use crate::ship::summary::Summary;
 use std::path::PathBuf;
 
@@ -20,7 +21,7 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
         return Err(error.hint(format!("build it: `cargo osbuild build {recipe}`")));
     }
     let release = Some(out.path(RELEASE)).filter(|folder| folder.is_dir());
-    let before = against.or(release);
+    let before = against.or(release).map(|path| last(path, recipe)).transpose()?.flatten();
     if before.is_none() {
         session.report.note("there is nothing to compare with: name a release by `--against FOLDER`");
     }
@@ -31,4 +32,14 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
         summary.to_string().trim_end().to_owned()
     });
     Ok(())
+}
+
+/// The recipe's last release, where a folder of releases is named. A folder without any of them is as good as nothing: each recipe is new
+/// once.
+fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
+    match () {
+        () if is_repository(&path) => last_release(&path, recipe),
+        () if path.is_dir() => Ok(None),
+        () => Ok(Some(path)),
+    }
 }

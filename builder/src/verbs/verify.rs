@@ -16,6 +16,7 @@ use std::path::PathBuf;
 /// `osbuild verify`
 pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> {
     let mut judge = Judge {
+        signed: !flags.unsigned,
         db: flags.cert.iter().map(certificate).collect::<Result<_>>()?,
         dbx: Vec::new(),
         day: flags.as_of.map_or_else(|| now().map(Date::from_unix), Ok)?,

@@ -14,7 +14,7 @@ fn every_file_is_right() {
 fn every_recipe_that_names_a_board_is_a_plan() {
     let project = shipped();
     let recipes = plan::buildable(&project);
-    assert_eq!(recipes, ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64"]);
+    assert_eq!(recipes, ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "uefi-amd64", "uefi-arm64"]);
     for recipe in recipes {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"));
         let named = recipe.rsplit_once('-').map(|(_, architecture)| Architecture::named(architecture).unwrap());
@@ -23,13 +23,45 @@ fn every_recipe_that_names_a_board_is_a_plan() {
 }
 
 #[test]
-fn boards_of_one_architecture_share_a_kernel() {
+fn an_architecture_has_two_kernels_one_for_virtual_machines_and_one_for_bare_ones() {
     let project = shipped();
-    for architecture in ["amd64", "arm64"] {
-        let kernel = |board: &str| {
-            plan::resolve(&project, &format!("{board}-{architecture}"), TODAY, Strictness::Build).unwrap().resolved.kernel
-        };
-        assert_eq!(kernel("qemu").fragment(), kernel("aws").fragment());
+    for architecture in Architecture::ALL {
+        let plans = plan::buildable(&project).into_iter();
+        let plans = plans.map(|recipe| plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap());
+        let (bare, virtual_): (Vec<_>, Vec<_>) =
+            plans.filter(|plan| plan.architecture == architecture).partition(|plan| plan.board.name.starts_with("uefi-"));
+        for kernels in [&bare, &virtual_] {
+            let first = kernels[0].kernel.fragment();
+            assert!(kernels.iter().all(|plan| plan.kernel.fragment() == first), "{architecture}");
+        }
+        assert_ne!(bare[0].kernel.fragment(), virtual_[0].kernel.fragment());
+    }
+}
+
+#[test]
+fn no_kernel_loads_modules_and_each_reads_what_a_stick_that_installs_holds() {
+    let project = shipped();
+    for recipe in plan::buildable(&project) {
+        let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap();
+        let value = |name: &str| plan.kernel.options.get(name).map(|option| option.value.to_string());
+        assert_eq!(value("MODULES").as_deref(), Some("n"), "{recipe}");
+        let mut wanted = vec!["VFAT_FS", "BLK_DEV_LOOP", "BLK_DEV_NVME", "VIRTIO_BLK", "SCSI_VIRTIO", "EFI_PARTITION"];
+        if recipe.starts_with("uefi-") {
+            wanted.extend([
+                "USB_STORAGE",
+                "USB_UAS",
+                "USB_XHCI_PCI",
+                "SATA_AHCI",
+                "FB_EFI",
+                "WDAT_WDT",
+                "TCG_CRB",
+                "R8169",
+                "IGB",
+            ]);
+        }
+        for name in wanted {
+            assert_eq!(value(name).as_deref(), Some("y"), "{recipe}: {name}");
+        }
     }
 }
 

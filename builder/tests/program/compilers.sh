@@ -11,6 +11,7 @@ kernel() {
     echo 6.12.1 >release
 }
 program() { sound "$1"; }
+layer() { cat modes $(find root -type f | sort) >layer.erofs; }
 data() { truncate -s "${SIZE_MIB}M" data.ext4; }
 sound() {
     case "$1" in
@@ -26,7 +27,7 @@ if [ -e asked.config ]; then
 elif [ -e kernel.config ]; then
     kernel
 elif [ -e modes ]; then
-    cat modes $(find root -type f | sort) >layer.erofs
+    layer
 elif [ -e proxy ]; then
     for output; do program "out/${output%%=*}"; done
 elif [ -e dependencies.tar ]; then

@@ -139,6 +139,59 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
     }
 }
 
+/// Publishes a disk and keeps so many of the recipe's images, or all.
+fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Published> {
+    let patience = patience(1);
+    let live = live(cloud, credentials(&patience, &[]), patience);
+    publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject(path), &Wish { prune: keep, ..wish() })
+}
+
+/// The names of all images with their regions. Each of them has a snapshot, and there is no other.
+#[track_caller]
+fn images_without_orphans(cloud: &Cloud) -> Vec<(String, String)> {
+    cloud.is_content();
+    let state = cloud.state.lock().unwrap();
+    let used: BTreeSet<_> = state.images.iter().map(|((region, _), image)| (region.clone(), image.snapshot.clone())).collect();
+    assert_eq!(state.snapshots.keys().cloned().collect::<BTreeSet<_>>(), used);
+    let mut names: Vec<_> =
+        state.images.iter().map(|((region, _), image)| (region.clone(), image.said["Name"].clone())).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_interrupted_prune_goes_on_the_next_time_and_leaves_no_orphan() {
+    let disks: Vec<_> = (1..=4).map(disk_of).collect();
+    let (newest, others) = disks.split_last().unwrap();
+    let filled = || {
+        let cloud = Cloud::start();
+        others.iter().for_each(|(_, path)| assert!(publish_keeping(&cloud, path, None).is_ok()));
+        cloud.fates(|_, _| Fate::Done);
+        cloud
+    };
+    let cloud = filled();
+    publish_keeping(&cloud, &newest.1, Some(2)).unwrap();
+    let (all, wanted) = (cloud.names(), images_without_orphans(&cloud));
+    let removes = |number: &usize| ["DeregisterImage", "DeleteSnapshot"].contains(&all[*number].as_str());
+    let moments: Vec<usize> = (0..all.len()).filter(removes).collect();
+    assert_eq!((moments.len(), wanted.len()), (2 * 2 * 2, 2 * 2), "{all:?}");
+    for moment in moments {
+        for last in [Fate::Lost, Fate::DoneUnheard] {
+            let (cloud, fate) = (filled(), last.clone());
+            cloud.fates(move |_, count| match count {
+                before if before < moment => Fate::Done,
+                now if now == moment => fate.clone(),
+                _ => Fate::Lost,
+            });
+            assert!(publish_keeping(&cloud, &newest.1, Some(2)).is_err(), "{moment} {last:?}");
+            cloud.fates(|_, _| Fate::Done);
+            let again = publish_keeping(&cloud, &newest.1, Some(2)).unwrap_or_else(|error| panic!("{moment} {last:?}: {error}"));
+            assert!(again.was_there);
+            assert_eq!(images_without_orphans(&cloud), wanted, "{} {last:?}", all[moment]);
+        }
+    }
+}
+
 #[test]
 fn an_upload_that_broke_goes_on_behind_what_has_arrived() {
     let (_folder, path) = disk();

@@ -33,10 +33,15 @@ fn project(sector_size: u32, data: &str) -> Scratch {
     let scratch = open_with(&format!("{data}\n"));
     if sector_size == 4096 {
         scratch.edit("boards/bench.toml", "sector-size = 512", "sector-size = 4096");
-        scratch.edit("boards/bench.toml", "esp-size-mib = 64", "esp-size-mib = 260");
+        scratch.edit("boards/bench.toml", "esp-size-mib = 34", "esp-size-mib = 260");
         scratch.relock();
     }
     scratch
+}
+
+/// A project, and a disk that takes its image.
+fn with_disk(data: &str) -> (Scratch, Loop) {
+    (project(512, data), Loop::new(400 * MIB, 512))
 }
 
 fn image(scratch: &Scratch) -> PathBuf {
@@ -129,8 +134,7 @@ fn a_disk_that_cannot_make_zeros_by_itself_holds_them_nevertheless() {
 
 #[test]
 fn a_fixed_disk_is_refused_with_what_is_on_it_unless_it_is_named_twice() {
-    let scratch = project(512, DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(DATA);
     run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", "-L", "photos", &disk.device]));
     let before = disk.read(0, 400 * MIB);
     let ran = scratch.osbuild(&["flash", RECIPE, "--device", &disk.device]);
@@ -147,8 +151,7 @@ fn a_fixed_disk_is_refused_with_what_is_on_it_unless_it_is_named_twice() {
 
 #[test]
 fn a_mounted_disk_and_the_systems_are_refused() {
-    let scratch = project(512, DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(DATA);
     run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", &disk.device]));
     let before = disk.read(0, 400 * MIB);
     let folder = tempfile::tempdir().unwrap();
@@ -168,8 +171,7 @@ fn a_mounted_disk_and_the_systems_are_refused() {
 
 #[test]
 fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
-    let scratch = project(512, DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(DATA);
     let before = disk.read(0, 400 * MIB);
     let held = rustix::fs::open(&*disk.device, rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
     let ran = flash(&scratch, &disk.device);
@@ -181,11 +183,11 @@ fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
 #[test]
 fn a_disk_that_is_too_small_or_has_other_sectors_is_refused_however_often_it_is_named() {
     let scratch = project(512, DATA);
-    let small = Loop::new(353 * MIB, 512);
+    let small = Loop::new(227 * MIB, 512);
     let ran = flash(&scratch, &small.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` is too small for the image of `small`\n  caused by: it has 370.1 MB, and the image 371.2 MB\n",
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the image 239.1 MB\n",
         small.device
     );
     assert_eq!(ran.said, expected);
@@ -222,8 +224,7 @@ fn what_is_no_disk_or_two_of_them_is_refused() {
 
 #[test]
 fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
-    let scratch = project(512, DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(DATA);
     let ran = scratch.osbuild(&["flash", RECIPE]);
     done(&ran);
     assert!(!ran.data.contains(&disk.device), "a fixed disk is not offered: {}", ran.data);
@@ -235,8 +236,7 @@ fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
 
 #[test]
 fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_flashed_again() {
-    let scratch = project(512, MUCH_DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(MUCH_DATA);
     done(&scratch.osbuild(&["build", RECIPE]));
     run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
     let mut cut_short = 0;
@@ -267,8 +267,7 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
 
 #[test]
 fn a_bar_shows_the_rate_and_the_time_that_is_left() {
-    let scratch = project(512, MUCH_DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(MUCH_DATA);
     let shown = on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
     for step in ["write", "read back"] {
         let mut bars = shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
@@ -278,8 +277,7 @@ fn a_bar_shows_the_rate_and_the_time_that_is_left() {
 
 #[test]
 fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
-    let scratch = project(512, DATA);
-    let disk = Loop::new(400 * MIB, 512);
+    let (scratch, disk) = with_disk(DATA);
     let (is_over, place) = (AtomicBool::new(false), (193 + 50) * MIB + 4096);
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {

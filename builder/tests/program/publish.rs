@@ -383,7 +383,7 @@ fn moto_has_the_disk_the_tags_and_one_image_after_two_publishes() {
     let first = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
     let again = result(&publish(&scratch, &["--copy-to", "us-east-1", "--share", "111122223333"]));
     assert_eq!(first["images"], again["images"]);
-    let seen: Value = serde_json::from_str(&python(BOTO3, &[&address, REGION])).unwrap();
+    let seen: Value = serde_json::from_str(&python(BOTO3, &[&address, REGION, RECIPE])).unwrap();
     let mut disk = disk(&scratch);
     disk.resize(1 << 30, 0);
     assert_eq!(seen["disk"], Digest::of(&disk).hex());

@@ -34,7 +34,7 @@ fn workshop() -> Scratch {
     scratch
 }
 
-fn release(scratch: &Scratch, flags: &[&str]) -> Ran {
+pub fn release(scratch: &Scratch, flags: &[&str]) -> Ran {
     scratch.osbuild(&[&["release", RECIPE, "--key", "mine", "--as-of", DAY], flags].concat())
 }
 
@@ -68,7 +68,7 @@ fn target(scratch: &Scratch, name: &str) -> PathBuf {
     folder.join(found)
 }
 
-fn verify(scratch: &Scratch, flags: &[&str]) -> Ran {
+pub fn verify(scratch: &Scratch, flags: &[&str]) -> Ran {
     verify_on(DAY, scratch, flags)
 }
 
@@ -78,7 +78,7 @@ fn verify_on(day: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
 }
 
 /// The lines of a verification that say that something is wrong. What is in the layers of these images is nothing that could be read.
-fn wrong(ran: &Ran) -> Vec<&str> {
+pub fn wrong(ran: &Ran) -> Vec<&str> {
     assert!(ran.data.lines().count() > 0, "{}", ran.said);
     ran.data.lines().filter(|line| line.starts_with("WRONG") && !line.contains(" contents ")).collect()
 }
@@ -135,7 +135,7 @@ fn an_expired_certificate_makes_no_release() {
 }
 
 /// What python-tuf finds, by a web server, when it trusts this root.
-fn other_client(scratch: &Scratch, root: &Path, names: &[&str]) -> Vec<String> {
+pub fn other_client(scratch: &Scratch, root: &Path, names: &[&str]) -> Vec<String> {
     let server = Server::start();
     for (path, bytes) in files(&folder(scratch)) {
         server.put(format!("/{path}"), 200, &bytes);
@@ -196,19 +196,24 @@ fn spdx_tools_find_the_sbom_valid_and_whole() {
     assert!(urls.contains(&"pkg:golang/k8s.io/kubernetes@v1.35.8") && urls.contains(&"pkg:cargo/libc@0.2.1"), "{urls:?}");
 }
 
-#[test]
-fn openssl_finds_a_good_signature_in_the_provenance() {
-    let scratch = released();
-    let envelope: Value = serde_json::from_slice(&fs::read(target(&scratch, "_provenance.dsse.json")).unwrap()).unwrap();
+/// The provenance of the release, in which openssl finds a good signature by `mine`.
+pub fn provenance(scratch: &Scratch) -> Value {
+    let envelope: Value = serde_json::from_slice(&fs::read(target(scratch, "_provenance.dsse.json")).unwrap()).unwrap();
     let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
     let payload = decoded(&envelope["payload"]);
     let signed = [format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len()).into_bytes(), payload.clone()].concat();
     fs::write(scratch.path("signed"), signed).unwrap();
     fs::write(scratch.path("signature"), decoded(&envelope["signatures"][0]["sig"])).unwrap();
-    let key = keys(&scratch, "mine").join("release.pub").display().to_string();
+    let key = keys(scratch, "mine").join("release.pub").display().to_string();
     let words = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", &key, "-rawin", "-in", "signed", "-sigfile", "signature"];
     assert!(tool(&scratch.path(""), "openssl", &words).contains("Signature Verified Successfully"));
-    let statement: Value = serde_json::from_slice(&payload).unwrap();
+    serde_json::from_slice(&payload).unwrap()
+}
+
+#[test]
+fn openssl_finds_a_good_signature_in_the_provenance() {
+    let scratch = released();
+    let statement = provenance(&scratch);
     assert_eq!(
         (&statement["_type"], &statement["predicateType"]),
         (&"https://in-toto.io/Statement/v1".into(), &"https://slsa.dev/provenance/v1".into())

@@ -227,7 +227,8 @@ fn names(plan: &Plan) -> Vec<String> {
     debian.chain(go).chain(rest).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies a folder with all that is in it.
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -52,3 +52,18 @@ fn without_a_release_it_reports_all_the_same_and_without_a_build_it_says_what_to
     assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""));
     assert!(ran.said.ends_with("hint: build it: `cargo osbuild build small`\n"), "{}", ran.said);
 }
+
+#[test]
+fn a_file_that_is_missing_is_named_once() {
+    let ran = project().osbuild(&["summary", RECIPE, "--against", "missing.efi"]);
+    assert_eq!((ran.code, ran.data.as_str(), ran.said.matches("missing.efi").count()), (Some(2), "", 1), "{}", ran.said);
+}
+
+#[test]
+fn a_folder_without_a_release_of_the_recipe_is_nothing_to_compare_with() {
+    let scratch = project();
+    fs::create_dir(scratch.project().join("updates")).unwrap();
+    let ran = scratch.osbuild(&["summary", RECIPE, "--against", "updates"]);
+    done(&ran);
+    assert!(ran.data.contains("There was no release to compare it with."), "{}", ran.data);
+}

@@ -1,17 +1,28 @@
 //! A project that really builds, in about a second: its sources are real archives, and its compilers are a shell script that makes
 //! what the real ones would make, as far as the builder looks at it.
 
-use crate::scratch::{RECIPE, Scratch};
+use crate::scratch::{RECIPE, Ran, Scratch};
 use osbuild::produce::digest::Digest;
 use std::fs;
 use std::io::Cursor;
+use std::process::Command;
 use tar::{Builder, EntryType, Header};
 
 /// The compilers, with a place for what is to go wrong.
 const COMPILERS: &str = include_str!("compilers.sh");
 
 /// The programs of the sandbox, all of them links to the shell.
-const PROGRAMS: [&str; 12] = ["cat", "cp", "dd", "env", "find", "grep", "kill", "sh", "sleep", "sort", "touch", "truncate"];
+const PROGRAMS: [&str; 14] =
+    ["cat", "chmod", "cp", "dd", "env", "find", "grep", "kill", "mkdir", "sh", "sleep", "sort", "touch", "truncate"];
+
+/// What makes a layer that can be read.
+const LAYER: &str = r#"
+layer() {
+    mkdir -p root
+    while read -r mode path; do chmod "$mode" "root$path"; done <modes
+    mkfs.erofs --quiet --all-root -T1 -U "$UUID" layer.erofs root
+}
+"#;
 
 /// The numbers of ELF and PE for the board's architecture, arm64.
 const ELF_MACHINE: u8 = 183;
@@ -22,8 +33,17 @@ pub fn open() -> Scratch {
     open_with("")
 }
 
+/// The same with layers that can be read: this machine's mkfs.erofs makes them.
+pub fn open_with_layers() -> Scratch {
+    open_in(sandbox(LAYER).host("mkfs.erofs"))
+}
+
 /// The same after `fault`, lines of shell that replace a function of the compilers.
 pub fn open_with(fault: &str) -> Scratch {
+    open_in(sandbox(fault))
+}
+
+fn open_in(sandbox: Files) -> Scratch {
     let mut scratch = Scratch::new();
     scratch.set("PATH", std::env::var("PATH").unwrap());
     let pod = scratch.read("recipes/small.toml");
@@ -32,7 +52,7 @@ pub fn open_with(fault: &str) -> Scratch {
     for package in scratch.plan().resolved.wanted.sandbox {
         scratch.supply(&package.package, deb(Files::new()));
     }
-    scratch.supply("bash", deb(sandbox(fault)));
+    scratch.supply("bash", deb(sandbox));
     scratch.supply("systemd-boot-efi", deb(Files::new().file("usr/lib/systemd/boot/efi/linuxaa64.efi.stub", &image())));
     scratch.supply("ca-certificates", deb(Files::new().file("usr/share/ca-certificates/one", b"a certificate\n")));
     scratch.supply("toolchain go", zip::ZipWriter::new(Cursor::new(Vec::new())).finish().unwrap().into_inner());
@@ -93,6 +113,15 @@ impl Files {
         header.set_size(content.len() as u64);
         self.0.append_data(&mut header, path, content).unwrap();
         self
+    }
+
+    /// A program of this machine with its libraries, at the same places (ldd(1)).
+    fn host(self, program: &str) -> Self {
+        let path = Ran::of(Command::new("which").arg(program)).data;
+        let libraries = Ran::of(Command::new("ldd").arg(path.trim())).data;
+        let libraries = libraries.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+        let merged = |path: &str| format!("usr/{}", path.trim_start_matches("/usr").trim_start_matches('/'));
+        [path.trim()].into_iter().chain(libraries).fold(self, |files, path| files.file(&merged(path), &fs::read(path).unwrap()))
     }
 
     fn link(mut self, path: &str, target: &str) -> Self {

@@ -75,24 +75,24 @@ fn a_failed_step_shows_its_log_and_where_the_whole_of_it_is() {
 
 #[test]
 fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
-    let scratch = open_with("kernel() { cp /usr/lib/image.efi kernel; truncate -s 66M kernel; echo 6.12.1 >release; }\n");
+    let scratch = open_with("kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n");
     let out = scratch.project().join("out/small");
-    let said = "error: the UKI does not fit its slot: it has 67 MiB, and there is room for 64\n  \
-                caused by: the biggest parts of it: the kernel (69.2 MB)\nhint: set `slot-size-mib = 96` in `boards/bench.toml`\n";
+    let said = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for 16\n  \
+                caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 96` in `boards/bench.toml`\n";
     refused(&scratch, 1, said);
     assert!(["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists()));
-    scratch.edit("boards/bench.toml", "slot-size-mib = 64", "slot-size-mib = 96");
+    scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 96");
     done(&scratch.osbuild(&["build", RECIPE]));
 }
 
 #[test]
 fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
     let scratch = open();
-    let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "353", "--offline"]);
-    let said = "error: a disk of 353 MiB is too small for the image of `small`\nhint: at least `--disk-size 354`\n";
+    let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
+    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: at least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
     done(&scratch.osbuild(&["build", RECIPE]));
-    assert_eq!(fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(), 354 << 20);
+    assert_eq!(fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(), 228 << 20);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! How long an update takes, held against what `dd` would do with the same bytes on the same node; and how long a node boots from its old
-//! slot and from its new one.
+//! How long an update takes, held against what `dd` would do with the same bytes on the same node, over the same network; and how long a
+//! node boots from its old slot and from its new one.
 
 use super::Row;
 use crate::site::Site;
@@ -74,7 +74,7 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
     node.power_off()?;
     Ok(vec![
         Row::size("update: the UKI", uki.len() as u64),
-        Row::time("update: `dd` of the UKI to the slot, on the node", plain),
+        Row::time("update: `dd` of the UKI from the network to the slot", plain),
         Row::time("update: fetched, verified, written", installed).below(plain * TENTHS / 10),
         Row::time("update: from there to the new slot's start", rebooted),
         Row::time("update: from there until it is a good one", became_good),

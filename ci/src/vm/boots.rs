@@ -20,6 +20,21 @@ pub fn arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
     boots(site, ARM64)
 }
 
+/// So does the image for EC2, from an NVMe disk, with its words on the serial console.
+pub fn aws_amd64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
+    boots(site, "aws-amd64")
+}
+
+/// So does the one for EC2's machines with arm64.
+pub fn aws_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
+    boots(site, "aws-arm64")
+}
+
+/// So does the one for bare machines with arm64.
+pub fn uefi_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
+    boots(site, "uefi-arm64")
+}
+
 /// So does one for arm64 that updates itself, with the C in its updater compiled for arm64.
 pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
     let lab = Lab::new(site, update::NAME)?;

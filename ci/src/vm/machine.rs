@@ -1,8 +1,8 @@
 //! The machine that most checks boot: QEMU's q35 with what a node asks for.
 
 use crate::site::Site;
-use osbuild::plan::{Architecture, Qemu};
-use osbuild::ship::machine::{Bus, Download};
+use osbuild::plan::{Architecture, Bus, Qemu};
+use osbuild::ship::machine::Download;
 use osbuild::ship::run::{RunOptions, Until};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -16,8 +16,7 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
     RunOptions {
         image,
         architecture: Architecture::Amd64,
-        qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
-        bus: Bus::VirtioBlk,
+        qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2, bus: Bus::VirtioBlk },
         sector_size: 512,
         firmware: None,
         download: Download::Refused,

@@ -1,6 +1,7 @@
 //! What is claimed of a running machine. One after another, with the code of `osbuild run`.
 
 pub mod again;
+pub mod boards;
 pub mod boots;
 pub mod inside;
 pub mod installer;

@@ -1,9 +1,10 @@
-//! What `init` says: every line goes to the console and into `init.log`.
+//! What `init` says: every line goes to all consoles and into `init.log`.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 use osbuild_abi::console::{FAILED, PREFIX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,9 +14,12 @@ use crate::log::Log;
 /// How long a line waits for a console that takes nothing, for example a serial line with flow control. Then it is dropped.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// The console and the log behind it.
+/// The consoles that the kernel speaks on, in order: the last of them is what `/dev/console` stands for.
+const ACTIVE: &str = "/sys/class/tty/console/active";
+
+/// The machine's consoles and the log behind them.
 pub struct Console {
-    device: Option<File>,
+    devices: Vec<File>,
     log: Option<Log>,
     /// The lines from before there was a log.
     early: Vec<String>,
@@ -24,9 +28,14 @@ pub struct Console {
 impl Console {
     /// Opens `/dev/console`. A machine without one still boots: its lines are in the log.
     pub fn open() -> Console {
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-        let device = OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open("/dev/console").ok();
-        Console { device, log: None, early: Vec::new() }
+        Console { devices: terminal("console").into_iter().collect(), log: None, early: Vec::new() }
+    }
+
+    /// Speaks on the others as well from now on: a machine may have a screen and a serial port, and nobody knows who looks at which. `/sys`
+    /// has to be mounted.
+    pub fn open_others(&mut self) {
+        let active = std::fs::read_to_string(ACTIVE).unwrap_or_default();
+        self.devices.extend(others(&active).into_iter().filter_map(terminal));
     }
 
     /// Writes `init: WHO: WHAT`.
@@ -63,20 +72,38 @@ impl Console {
     }
 
     fn print(&mut self, line: &str) {
-        let Some(device) = &mut self.device else { return };
         let bytes = format!("{line}\n").into_bytes();
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            match device.write(rest) {
-                Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    let ready = poll(&mut [PollFd::new(device, PollFlags::OUT)], Some(&PATIENCE));
-                    if !matches!(ready, Ok(1..)) {
-                        return;
-                    }
+        for device in &mut self.devices {
+            write(device, &bytes);
+        }
+    }
+}
+
+/// Opens a terminal of this name, to write to it, if it is there.
+fn terminal(name: &str) -> Option<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    OpenOptions::new().write(true).custom_flags(flags.bits() as i32).open(Path::new("/dev").join(name)).ok()
+}
+
+/// The consoles but for the one that is `/dev/console`.
+fn others(active: &str) -> Vec<&str> {
+    let mut names: Vec<&str> = active.split_whitespace().collect();
+    names.pop();
+    names
+}
+
+fn write(device: &mut File, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match device.write(rest) {
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                let ready = poll(&mut [PollFd::new(device, PollFlags::OUT)], Some(&PATIENCE));
+                if !matches!(ready, Ok(1..)) {
+                    return;
                 }
-                Err(_) => return,
             }
+            Err(_) => return,
         }
     }
 }
@@ -89,6 +116,12 @@ fn printable(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_console_that_is_open_already_is_not_opened_again() {
+        assert_eq!(others("tty0 ttyS0\n"), ["tty0"]);
+        assert!(others("ttyS0\n").is_empty() && others("").is_empty());
+    }
 
     #[test]
     fn a_control_sequence_cannot_reach_the_terminal() {

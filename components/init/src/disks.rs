@@ -113,12 +113,12 @@ fn partition(folder: &Path) -> Option<Partition> {
     Some(Partition { name: folder.file_name()?.to_str()?.to_owned(), number, label })
 }
 
-/// The disk with DATA: the one that the node was booted from, or when that is not known the only one there is.
+/// The disk with DATA: the one that the node was booted from, or when that was not told the only one there is.
+///
+/// A disk on USB is seen seconds after those inside the machine, so one that was told and is not there yet has no stand-in.
 pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partition)> {
-    let is_booted = |disk: &Disk| disk.guid.is_some() && disk.guid == booted;
-    let known = disks.iter().any(is_booted);
     let mut found = Vec::new();
-    for disk in disks.into_iter().filter(|disk| !known || is_booted(disk)) {
+    for disk in disks.into_iter().filter(|disk| booted.is_none() || disk.guid == booted) {
         if let Some(partition) = disk.partitions.iter().find(|partition| partition.label == DATA).cloned() {
             found.push((disk, partition));
         }
@@ -129,7 +129,10 @@ pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partitio
             let names = format!("{} and {}", other.name, one.name);
             Err(Failure::new(format!("disks {names} both have a partition {DATA}, and nothing tells which was booted")))
         }
-        (None, _) => Err(Failure::new(format!("no disk has a partition {DATA}"))),
+        (None, _) => Err(Failure::new(match booted {
+            Some(guid) => format!("the disk {guid}, from which the node was booted, is not there or has no partition {DATA}"),
+            None => format!("no disk has a partition {DATA}"),
+        })),
     }
 }
 
@@ -157,6 +160,14 @@ mod tests {
     fn a_data_partition_of_another_disk_is_not_taken() {
         let disks = vec![disk("sda", Some(1), &["ESP"]), disk("sdb", Some(2), &["ESP", "DATA"])];
         assert!(choose(disks, Some(Uuid::from_u128(1))).is_err());
+    }
+
+    #[test]
+    fn a_disk_that_is_not_seen_yet_is_waited_for_while_its_twin_is_there() {
+        let twin = disk("nvme0n1", Some(1), &["ESP", "DATA"]);
+        assert!(choose(vec![twin.clone()], Some(Uuid::from_u128(2))).is_err());
+        let stick = disk("sda", Some(2), &["ESP", "DATA"]);
+        assert_eq!(choose(vec![twin, stick], Some(Uuid::from_u128(2))).unwrap().1.name, "sda2");
     }
 
     #[test]

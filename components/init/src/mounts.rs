@@ -61,6 +61,7 @@ pub fn start(node: &mut Node) -> Outcome {
             _ => {}
         }
     }
+    node.console.open_others();
     for row in WRITABLE {
         if let From::Memory(percent) = row.from {
             let flags = if row.exec { MountFlags::NOSUID | MountFlags::NODEV } else { QUIET };

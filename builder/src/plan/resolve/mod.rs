@@ -18,7 +18,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
-use super::{Architecture, Board, Date, Installs, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
+use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
 use wanted::cargo_packages;
@@ -248,5 +248,6 @@ fn qemu(node: &Node) -> Option<Qemu> {
         cpu: node.text_of("cpu")?.to_owned(),
         memory_mib: u64::try_from(node.get("memory-mib")?.integer()?).ok()?,
         cpus: u32::try_from(node.get("cpus")?.integer()?).ok()?,
+        bus: Bus::named(node.text_of("bus")?)?,
     })
 }

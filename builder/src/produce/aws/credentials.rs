@@ -34,6 +34,7 @@ impl Credentials {
     }
 
     fn found_by(patience: &Patience, environment: impl Env) -> Self {
+        let http = Http::new(patience, &environment);
         Credentials {
             sources: vec![
                 ("the environment (AWS_ACCESS_KEY_ID)", Box::new(EnvCredentialProvider::new())),
@@ -45,7 +46,7 @@ impl Credentials {
                 ("the container (AWS_CONTAINER_CREDENTIALS_FULL_URI)", Box::new(ECSCredentialProvider::default())),
                 ("the instance", Box::new(IMDSv2CredentialProvider::default())),
             ],
-            surroundings: Context::new().with_file_read(Files).with_http_send(Http::new(patience)).with_env(environment),
+            surroundings: Context::new().with_file_read(Files).with_http_send(http).with_env(environment),
             held: Mutex::new(None),
         }
     }
@@ -107,22 +108,36 @@ impl FileRead for Files {
 struct Http {
     far: ureq::Agent,
     next_door: ureq::Agent,
+    /// Another address than AWS's own for who takes web identities: `AWS_ENDPOINT_URL_STS`, or `AWS_ENDPOINT_URL` for all.
+    sts: Option<String>,
 }
 
 impl Http {
-    fn new(patience: &Patience) -> Self {
+    fn new(patience: &Patience, environment: &impl Env) -> Self {
+        let mut named = ["AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL"].into_iter().filter_map(|name| environment.var(name));
+        let sts = named.find(|address| !address.is_empty());
         let config = || ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let far = config().timeout_connect(Some(patience.connect)).timeout_global(Some(patience.silence)).build();
         // What is next door is never behind a proxy.
         let near = config().proxy(None).timeout_connect(Some(NEXT_DOOR)).timeout_global(Some(NEXT_DOOR * 5)).build();
-        Http { far: far.new_agent(), next_door: near.new_agent() }
+        Http { far: far.new_agent(), next_door: near.new_agent(), sts }
+    }
+
+    /// Where a request goes in truth.
+    fn led(&self, uri: &http::Uri) -> Option<http::Uri> {
+        let is_sts = uri.host().is_some_and(|host| host.starts_with("sts.") && host.contains(".amazonaws."));
+        let address = self.sts.as_ref().filter(|_| is_sts)?.trim_end_matches('/');
+        format!("{address}{}", uri.path_and_query().map_or("/", |path| path.as_str())).parse().ok()
     }
 }
 
 impl HttpSend for Http {
     async fn http_send(&self, request: http::Request<Bytes>) -> reqsign_core::Result<http::Response<Bytes>> {
         let agent = if request.uri().scheme_str() == Some("http") { &self.next_door } else { &self.far };
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
+        if let Some(led) = self.led(&parts.uri) {
+            parts.uri = led;
+        }
         // The error's text would quote the address, in which a container's own token may stand.
         let failed = |_| reqsign_core::Error::unexpected("nobody answers");
         let mut answer = agent.run(http::Request::from_parts(parts, &body[..])).map_err(failed)?;

@@ -48,29 +48,41 @@ impl FromStr for KmsArn {
     }
 }
 
-/// An RSA key in KMS, for whose use this process has credentials.
-pub struct KmsKey {
+/// A key in KMS of any kind, for whose use this process has credentials.
+pub(super) struct Kms {
     cloud: Live,
     arn: KmsArn,
-    public: Vec<u8>,
 }
 
-impl KmsKey {
-    /// Asks KMS for the public half of the key.
+impl Kms {
+    /// Finds the key, which has to sign and to be of the kind whose names begin so, and gives its `SubjectPublicKeyInfo` in DER too.
     ///
     /// # Errors
-    /// KMS does not answer, does not allow it, or the key is none that signs by RSA.
-    pub fn open(arn: &KmsArn) -> Result<Self> {
-        let mut key = KmsKey { cloud: Live::usual(), arn: arn.clone(), public: Vec::new() };
-        let found = key.call(Action::GetPublicKey, &json!({ "KeyId": arn.text }))?;
-        let json = key.said(Action::GetPublicKey, found.json())?;
+    /// KMS does not answer, does not allow it, or the key is another kind of key.
+    pub fn open(arn: &KmsArn, kind: &str, wanted: &str) -> Result<(Self, Vec<u8>)> {
+        let kms = Kms { cloud: Live::usual(), arn: arn.clone() };
+        let found = kms.call(Action::GetPublicKey, &json!({ "KeyId": arn.text }))?;
+        let json = kms.said(Action::GetPublicKey, found.json())?;
         let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let cannot = || Error::build(format!("`{}` is no RSA key that signs", arn.text));
-        if text("KeyUsage") != "SIGN_VERIFY" || !text("KeySpec").starts_with("RSA_") {
-            return Err(cannot().cause(format!("it is `{}` for `{}`", text("KeySpec"), text("KeyUsage"))));
+        if text("KeyUsage") != "SIGN_VERIFY" || !text("KeySpec").starts_with(kind) {
+            return Err(kms.is_none(wanted).cause(format!("it is `{}` for `{}`", text("KeySpec"), text("KeyUsage"))));
         }
-        key.public = STANDARD.decode(text("PublicKey")).ok().and_then(|der| rsa_public_key(&der)).ok_or_else(cannot)?;
-        Ok(key)
+        let public = STANDARD.decode(text("PublicKey")).or_build(|| "KMS gave no public key".to_owned())?;
+        Ok((kms, public))
+    }
+
+    /// The error that the key is not `wanted`.
+    pub fn is_none(&self, wanted: &str) -> Error {
+        Error::build(format!("`{}` is no {wanted}", self.arn.text))
+    }
+
+    /// The signature of what has this digest, by the algorithm that KMS calls so.
+    pub fn sign(&self, digest: &Digest, algorithm: &str) -> Result<Vec<u8>> {
+        let content = json!({ "KeyId": self.arn.text, "Message": STANDARD.encode(digest.hash()), "MessageType": "DIGEST",
+            "SigningAlgorithm": algorithm });
+        let answer = self.call(Action::Sign, &content)?;
+        let signature = self.said(Action::Sign, answer.member("Signature"))?;
+        STANDARD.decode(signature).or_build(|| "KMS gave no signature".to_owned())
     }
 
     fn call(&self, action: Action, content: &Value) -> Result<Answer> {
@@ -82,17 +94,39 @@ impl KmsKey {
     }
 }
 
+impl fmt::Debug for Kms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kms").field(&self.arn.text).finish()
+    }
+}
+
+/// An RSA key in KMS.
+#[derive(Debug)]
+pub struct KmsKey {
+    kms: Kms,
+    public: Vec<u8>,
+}
+
+impl KmsKey {
+    /// Asks KMS for the public half of the key.
+    ///
+    /// # Errors
+    /// KMS does not answer, does not allow it, or the key is none that signs by RSA.
+    pub fn open(arn: &KmsArn) -> Result<Self> {
+        let wanted = "RSA key that signs";
+        let (kms, spki) = Kms::open(arn, "RSA_", wanted)?;
+        let public = rsa_public_key(&spki).ok_or_else(|| kms.is_none(wanted))?;
+        Ok(KmsKey { kms, public })
+    }
+}
+
 impl RsaKey for KmsKey {
     fn public(&self) -> &[u8] {
         &self.public
     }
 
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
-        let content = json!({ "KeyId": self.arn.text, "Message": STANDARD.encode(digest.hash()), "MessageType": "DIGEST",
-            "SigningAlgorithm": ALGORITHM });
-        let answer = self.call(Action::Sign, &content)?;
-        let signature = self.said(Action::Sign, answer.member("Signature"))?;
-        STANDARD.decode(signature).or_build(|| "KMS gave no signature".to_owned())
+        self.kms.sign(digest, ALGORITHM)
     }
 }
 
@@ -104,12 +138,6 @@ fn rsa_public_key(spki: &[u8]) -> Option<Vec<u8>> {
         reader.decode::<BitStringRef>()
     });
     Some(key.ok()?.as_bytes()?.to_vec())
-}
-
-impl fmt::Debug for KmsKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("KmsKey").field(&self.arn.text).finish()
-    }
 }
 
 #[cfg(test)]

@@ -8,9 +8,11 @@ mod certified;
 mod efi_program;
 mod elsewhere;
 mod kms;
+mod kms_release_key;
 mod private_key;
 mod release_elsewhere;
 mod release_key;
+mod release_public_key;
 pub mod to_sign;
 mod token;
 mod token_uri;
@@ -20,9 +22,11 @@ pub use certified::Certified;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
 pub use kms::{KmsArn, KmsKey};
+pub use kms_release_key::KmsReleaseKey;
 pub use private_key::PrivateKey;
 pub use release_elsewhere::ReleaseElsewhere;
-pub use release_key::{ReleaseKey, ReleasePublicKey};
+pub use release_key::ReleaseKey;
+pub use release_public_key::ReleasePublicKey;
 pub use token::TokenKey;
 pub use token_uri::TokenUri;
 
@@ -49,12 +53,12 @@ pub trait RsaKey: fmt::Debug + Send + Sync {
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 
-/// Whoever can sign releases, by Ed25519: a file, or somebody at another machine.
+/// Whoever can sign releases: a file, AWS KMS, or somebody at another machine.
 pub trait ReleaseSigner: fmt::Debug + Send + Sync {
     /// The public half of the key.
     fn public(&self) -> ReleasePublicKey;
 
-    /// The signature of a message, 64 bytes. People call the message `name`. The same message always has the same signature.
+    /// The signature of a message, which people call `name`. Ed25519 gives the same message the same signature each time, ECDSA does not.
     fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>>;
 }
 

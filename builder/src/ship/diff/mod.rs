@@ -7,6 +7,7 @@ mod release;
 mod text;
 
 pub use change::{Change, Words};
+pub use release::{is_repository, last_release};
 
 use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::error::{self, Result};
@@ -112,7 +113,9 @@ impl Input {
             if error.kind == error::Kind::Build {
                 error.kind = error::Kind::Usage;
             }
-            error.cause(format!("it is about `{}`", path.display()))
+            let named = format!("`{}`", path.display());
+            let is_named = error.problems.iter().any(|problem| problem.message.contains(&named));
+            if is_named { error } else { error.cause(format!("it is about {named}")) }
         })
     }
 

@@ -3,6 +3,7 @@
 
 use crate::error::{Context, Error, Result};
 use crate::produce::disk::OnDisk;
+use osbuild_release::{Channel, target};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,31 +39,36 @@ struct Target {
 }
 
 impl Release {
-    /// The release that somebody calls `path`: a folder with one release, or `FOLDER@VERSION`. None if no repository is there.
+    /// The release that somebody calls `path`: a folder with one release, `FOLDER@VERSION`, or `FOLDER@RECIPE_VERSION`. None if no repository
+    /// is there.
     pub fn find(path: &Path) -> Result<Option<Self>> {
-        if path.join("metadata").is_dir() {
+        if is_repository(path) {
             return Release::of(path, None).map(Some);
         }
         let parts = path.to_str().and_then(|text| text.rsplit_once('@'));
-        match parts.filter(|(folder, _)| Path::new(folder).join("metadata").is_dir()) {
-            Some((folder, version)) => Release::of(Path::new(folder), Some(version)).map(Some),
+        match parts.filter(|(folder, _)| is_repository(Path::new(folder))) {
+            Some((folder, name)) => Release::of(Path::new(folder), Some(name)).map(Some),
             None => Ok(None),
         }
     }
 
-    fn of(folder: &Path, version: Option<&str>) -> Result<Self> {
+    fn of(folder: &Path, wanted: Option<&str>) -> Result<Self> {
         let targets = targets(folder)?;
         // `RECIPE_VERSION_node.efi`: no part has an underscore.
-        let releases: Vec<(&str, &str)> = targets.keys().filter_map(|name| name.strip_suffix(UKI)?.split_once('_')).collect();
-        let wanted: Vec<_> = releases.iter().filter(|(_, its)| version.is_none_or(|version| version == *its)).collect();
-        let [(recipe, version)] = wanted[..] else {
+        let releases: Vec<&str> = targets.keys().filter_map(|name| name.strip_suffix(UKI)).collect();
+        let is_wanted = |name: &&&str| {
+            let version = name.split_once('_').map(|(_, version)| version);
+            wanted.is_none_or(|wanted| wanted == **name || Some(wanted) == version)
+        };
+        let wanted: Vec<&&str> = releases.iter().filter(is_wanted).collect();
+        let [name] = wanted[..] else {
             let shown = folder.display();
-            let all = releases.iter().map(|(recipe, version)| format!("{version} of {recipe}")).collect::<Vec<_>>().join(", ");
             let error = Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
-            return Err(error.cause(format!("it has {all}")).hint(format!("name the version: `{shown}@VERSION`")));
+            let hint = releases.last().map(|name| format!("name one of them: `{shown}@{name}`"));
+            return Err(hint.into_iter().fold(error.cause(format!("it has {}", releases.join(", "))), Error::hint));
         };
         let file = |end: &str| -> Result<PathBuf> {
-            let name = format!("{recipe}_{version}{end}");
+            let name = format!("{name}{end}");
             let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
             let digest = digest.ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
             Ok(folder.join("targets").join(format!("{digest}.{name}")))
@@ -83,6 +89,27 @@ impl Release {
         }
         Ok(packages.into_iter().map(|(name, versions)| (name, Vec::from_iter(versions).join(", "))).collect())
     }
+}
+
+/// What the last release of a recipe in the folder of a repository is called, as [`Release::find`] takes it: the one that its channel has,
+/// `candidate` before `stable`. None if none of the recipe's is there.
+///
+/// # Errors
+/// The repository cannot be read.
+pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
+    let targets = targets(folder)?;
+    let hash = |name: &str| targets.get(name).and_then(|target| target.hashes.get("sha256"));
+    let documents = [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
+    let Some(has) = documents.iter().find_map(|name| hash(name)) else { return Ok(None) };
+    // A channel has the document of its release, which the release has too.
+    let end = format!("_{}", target::DOCUMENT);
+    let mut releases = targets.keys().filter_map(|name| name.strip_suffix(&end).filter(|_| hash(name) == Some(has)));
+    Ok(releases.next().map(|name| PathBuf::from(format!("{}@{name}", folder.display()))))
+}
+
+/// Whether the folder of a repository is there.
+pub fn is_repository(folder: &Path) -> bool {
+    folder.join("metadata").is_dir()
 }
 
 /// The files that the newest metadata speak of.

@@ -22,7 +22,8 @@ impl Display for Inspection {
         self.uki.iter().try_for_each(|uki| show_uki(f, uki))?;
         writeln!(f, "\ninitramfs, {}", bytes(self.initramfs.size))?;
         for layer in &self.initramfs.layers {
-            writeln!(f, "  {:32} {:>9}  {} files", layer.name, bytes(layer.size), layer.files)?;
+            row(f, &layer.name, layer.size)?;
+            writeln!(f, "  {} files", layer.files)?;
         }
         writeln!(f, "\nbinaries in /bin: {}", root.binaries.len())?;
         for binary in &root.binaries {
@@ -53,6 +54,11 @@ impl Display for Inspection {
     }
 }
 
+/// A name and its size, in columns.
+fn row(f: &mut Formatter<'_>, name: &str, size: u64) -> fmt::Result {
+    write!(f, "  {name:32} {:>9}", bytes(size))
+}
+
 fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
     let sound = if disk.table_is_sound { "" } else { ", THE COPIES OF THE TABLE DIFFER" };
     writeln!(f, "\ndisk {}, sectors of {} bytes{sound}", disk.disk_guid, disk.sector_size)?;
@@ -69,7 +75,8 @@ fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
 fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
     writeln!(f, "\nUKI{}, {}", uki.slot.as_ref().map(|slot| format!(" of {slot}")).unwrap_or_default(), bytes(uki.size))?;
     for section in &uki.sections {
-        writeln!(f, "  {:32} {:>9}", section.name, bytes(section.size))?;
+        row(f, &section.name, section.size)?;
+        writeln!(f)?;
     }
     writeln!(f, "  security epoch: {}", uki.security_epoch)?;
     writeln!(f, "  command line: {}", uki.command_line)?;

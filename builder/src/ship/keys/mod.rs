@@ -29,6 +29,9 @@ const DEV_UNIT: &str = "development only";
 /// The release key: private, and public.
 const RELEASE: [&str; 2] = ["release.key", "release.pub"];
 
+/// What says, in the place of the private one, which key in AWS KMS signs releases.
+const RELEASE_KMS: &str = "release.kms";
+
 /// The key of the root of trust of releases, and that root, which says whose the release key is.
 const ROOT: [&str; 2] = ["root.key", "root.json"];
 

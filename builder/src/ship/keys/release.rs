@@ -1,25 +1,35 @@
 //! The keys of releases: one that signs them, and one that says in `root.json` whose that is and can stay away until it changes.
 
 use super::make::{Terms, last_day, write_public};
-use super::{Keys, RELEASE, ROOT};
+use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
 use crate::error::{Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{ReleaseKey, ReleasePublicKey, ReleaseSigner};
+use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 impl Keys {
-    /// The key that signs releases.
+    /// The key that signs releases: the one in `release.key`, or the one in AWS KMS that `release.kms` names.
     ///
     /// # Errors
-    /// It is not here.
+    /// It is not here, or is not that of `release.pub`.
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
-        let hint = "`--attach DIR` says what has to be signed where the key is, and takes the signatures";
-        self.secret(RELEASE[0]).map_err(|error| error.hint(hint))
+        let named = self.folder.join(RELEASE_KMS);
+        if self.folder.join(RELEASE[0]).exists() || !named.exists() {
+            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the signatures";
+            return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
+        }
+        let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
+        let arn: KmsArn = fs::read_to_string(&named).at("read", &named)?.parse().map_err(of)?;
+        let key = KmsReleaseKey::open(&arn).map_err(of)?;
+        match key.public() == self.release_public()? {
+            true => Ok(Arc::new(key)),
+            false => Err(of(Error::build(format!("`{}` is that of another key", self.folder.join(RELEASE[1]).display())))),
+        }
     }
 
     /// Its public half.
@@ -57,10 +67,24 @@ impl Keys {
 
 /// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the day `until`.
 pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
-    let release = ReleaseKey::generate()?;
-    release.write(&folder.join(RELEASE[0]))?;
-    write_public(&folder.join(RELEASE[1]), &release.public_pem())?;
-    write_root(folder, release.public(), until)
+    let release = write_key(&folder.join(RELEASE[0]), None)?;
+    write_public(&folder.join(RELEASE[1]), &release.pem())?;
+    write_root(folder, release, until)
+}
+
+/// Writes a fresh key, or the name of this one in AWS KMS, and gives its public half.
+fn write_key(path: &Path, arn: Option<&str>) -> Result<ReleasePublicKey> {
+    let Some(arn) = arn else {
+        let key = ReleaseKey::generate()?;
+        key.write(path)?;
+        return Ok(key.public());
+    };
+    if !KmsArn::is_meant_by(arn) {
+        return Err(Error::usage("a key for releases is in a file or in AWS KMS").cause(format!("`{arn}` is neither")));
+    }
+    let key = KmsReleaseKey::open(&arn.parse()?)?;
+    write_public(path, &format!("{arn}\n"))?;
+    Ok(key.public())
 }
 
 fn write_root(folder: &Path, release: ReleasePublicKey, until: Date) -> Result<()> {
@@ -78,20 +102,26 @@ pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
     write_root(&keys.folder, keys.release_public()?, last_day(terms))
 }
 
-/// Makes a new key for releases, and a root of trust that names it. The old key signs nothing any more.
+/// Makes a new key for releases, or takes the one in AWS KMS with this ARN, and makes a root of trust that names it. The old key signs nothing
+/// any more.
 ///
 /// # Errors
 /// The key of the root of trust is not here.
-pub fn rotate_release(keys: &Keys, terms: Terms) -> Result<()> {
+pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()> {
     let key = keys.secret(ROOT[0])?;
-    let release = ReleaseKey::generate()?;
-    let root = next(keys, terms, &key, &key, release.public())?;
     let unfinished = keys.folder.join(".release.unfinished");
     remove(&unfinished)?;
-    release.write(&unfinished)?;
-    retire(keys, RELEASE[0], "release", "key")?;
-    fs::rename(&unfinished, keys.folder.join(RELEASE[0])).at("write", &unfinished)?;
-    write_public(&keys.folder.join(RELEASE[1]), &release.public_pem())?;
+    let release = write_key(&unfinished, arn)?;
+    let root = next(keys, terms, &key, &key, release)?;
+    for (file, kind) in [(RELEASE[0], "key"), (RELEASE_KMS, KMS)] {
+        if keys.folder.join(file).exists() {
+            retire(keys, file, "release", kind)?;
+        }
+    }
+    let (file, other) = if arn.is_some() { (RELEASE_KMS, RELEASE[0]) } else { (RELEASE[0], RELEASE_KMS) };
+    fs::rename(&unfinished, keys.folder.join(file)).at("write", &unfinished)?;
+    remove(&keys.folder.join(other))?;
+    write_public(&keys.folder.join(RELEASE[1]), &release.pem())?;
     write_next(keys, &root)
 }
 

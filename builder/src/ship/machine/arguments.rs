@@ -1,8 +1,8 @@
 //! QEMU's command line for a machine (`qemu-system-x86_64(1)`): pure.
 
-use super::{Accelerator, Bus, Hardware, Reboot, text};
+use super::{Accelerator, Hardware, Reboot, text};
 use crate::error::{Error, Result};
-use crate::plan::Architecture;
+use crate::plan::{Architecture, Bus};
 use std::str::FromStr;
 
 /// A port of the host's loopback that leads to a port of the node.
@@ -46,7 +46,9 @@ impl Hardware {
             option("global", "ICH9-LPC.disable_s3=1".to_owned());
         }
         option("drive", format!("if=none,id=disk,{}", self.disk.drive()?));
-        option("device", self.disk_device());
+        for device in self.disk_devices()? {
+            option("device", device);
+        }
         option("netdev", format!("user,id=net{}", self.forwards.iter().map(forward).collect::<String>()));
         // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
@@ -75,13 +77,21 @@ impl Hardware {
         self.secure_boot && self.architecture == Architecture::Amd64
     }
 
-    fn disk_device(&self) -> String {
-        let device = match self.bus {
-            Bus::VirtioBlk => "virtio-blk-pci",
-            Bus::Nvme => "nvme,serial=osbuild",
+    /// The controller, if the disk is not one itself, and the disk.
+    fn disk_devices(&self) -> Result<Vec<String>> {
+        let (controller, device) = match self.qemu.bus {
+            Bus::Ahci => (Some("ich9-ahci"), "ide-hd,bus=controller.0"),
+            Bus::Nvme => (None, "nvme,serial=osbuild"),
+            Bus::Usb => (Some("qemu-xhci"), "usb-storage,bus=controller.0"),
+            Bus::VirtioBlk => (None, "virtio-blk-pci"),
+            Bus::VirtioScsi => (Some("virtio-scsi-pci"), "scsi-hd,bus=controller.0"),
         };
         let size = self.sector_size;
-        format!("{device},drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}")
+        if self.qemu.bus == Bus::Ahci && size != 512 {
+            return Err(Error::usage(format!("QEMU's AHCI has no disk with sectors of {size} bytes")).hint("try `--bus nvme`"));
+        }
+        let disk = format!("{device},drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}");
+        Ok(controller.map(|controller| format!("{controller},id=controller")).into_iter().chain([disk]).collect())
     }
 }
 
@@ -103,18 +113,22 @@ mod tests {
     fn hardware() -> Hardware {
         Hardware {
             architecture: Architecture::Amd64,
-            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2 },
+            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2, bus: Bus::VirtioBlk },
             accelerator: Accelerator::Tcg,
             firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
             secure_boot: false,
             disk: Disk::existing("/out/a,b.raw".into()),
-            bus: Bus::VirtioBlk,
             sector_size: 512,
             forwards: vec![],
             watchdog: false,
             arguments: vec![],
             reboot: Reboot::Allow,
         }
+    }
+
+    fn on(bus: Bus) -> Hardware {
+        let hardware = hardware();
+        Hardware { qemu: Qemu { bus, ..hardware.qemu }, ..hardware }
     }
 
     fn line(hardware: &Hardware) -> String {
@@ -134,11 +148,27 @@ mod tests {
 
     #[test]
     fn sectors_and_disk_are_those_of_the_board() {
-        let nvme = Hardware { bus: Bus::Nvme, sector_size: 4096, ..hardware() };
+        let nvme = Hardware { sector_size: 4096, ..on(Bus::Nvme) };
         assert!(
             line(&nvme)
                 .contains("-device nvme,serial=osbuild,drive=disk,bootindex=0,logical_block_size=4096,physical_block_size=4096")
         );
+    }
+
+    #[test]
+    fn a_disk_that_is_no_controller_has_one_before_it() {
+        for bus in [Bus::Ahci, Bus::Usb, Bus::VirtioScsi] {
+            let line = line(&on(bus));
+            let (controller, disk) =
+                (line.find(",id=controller -device "), line.find(",bus=controller.0,drive=disk,bootindex=0,"));
+            assert!(controller.unwrap() < disk.unwrap(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_bus_whose_disks_have_no_such_sectors_is_refused_with_one_that_has() {
+        let error = Hardware { sector_size: 4096, ..on(Bus::Ahci) }.arguments().unwrap_err();
+        assert_eq!(error.problems[0].hint.as_deref(), Some("try `--bus nvme`"));
     }
 
     #[test]

@@ -34,8 +34,6 @@ pub struct Hardware {
     pub secure_boot: bool,
     /// The disk.
     pub disk: Disk,
-    /// What the disk is connected to.
-    pub bus: Bus,
     /// Logical sector size of the disk in bytes.
     pub sector_size: u32,
     /// Ports of the host's loopback that lead to ports of the node.
@@ -46,15 +44,6 @@ pub struct Hardware {
     pub arguments: Vec<String>,
     /// What to do when the node reboots.
     pub reboot: Reboot,
-}
-
-/// What a disk is connected to, which is what the node's kernel needs a driver for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bus {
-    /// A paravirtual block device.
-    VirtioBlk,
-    /// NVM Express, as on AWS.
-    Nvme,
 }
 
 /// What to do when the node reboots.

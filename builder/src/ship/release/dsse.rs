@@ -24,7 +24,7 @@ struct Signature {
 /// Puts what is of the type `kind` and the name `name` into an envelope.
 pub(super) fn seal(name: &str, kind: &str, payload: &[u8], key: &dyn ReleaseSigner) -> Result<Vec<u8>> {
     let sig = STANDARD.encode(key.sign(name, &to_be_signed(kind, payload))?);
-    let signatures = vec![Signature { keyid: Digest::of(&key.public().0).hex(), sig }];
+    let signatures = vec![Signature { keyid: Digest::of(key.public().bytes()).hex(), sig }];
     let envelope = Envelope { payload_type: kind.to_owned(), payload: STANDARD.encode(payload), signatures };
     let mut text = serde_json::to_vec_pretty(&envelope).expect("strings always serialize");
     text.push(b'\n');

@@ -103,8 +103,15 @@ pub(super) fn key_id(key: &Value) -> Result<String> {
 
 /// A key as TUF writes it.
 pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
-    let hex: String = key.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    json!({ "keytype": "ed25519", "scheme": "ed25519", "keyval": { "public": hex } })
+    match key {
+        ReleasePublicKey::Ed25519(bytes) => {
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            json!({ "keytype": "ed25519", "scheme": "ed25519", "keyval": { "public": hex } })
+        }
+        ReleasePublicKey::P256(_) => {
+            json!({ "keytype": "ecdsa", "scheme": "ecdsa-sha2-nistp256", "keyval": { "public": key.pem() } })
+        }
+    }
 }
 
 /// A key as the crate for TUF wants to see it.
@@ -128,10 +135,12 @@ impl KeySource for Source {
 #[async_trait]
 impl Sign for Source {
     fn tuf_key(&self) -> Key {
-        serde_json::from_value(tuf_key(self.signer.public())).expect("an Ed25519 key always has this form")
+        serde_json::from_value(tuf_key(self.signer.public())).expect("a key of ours always has this form")
     }
 
     async fn sign(&self, message: &[u8], _random: &(dyn SecureRandom + Sync)) -> std::result::Result<Vec<u8>, AnyError> {
-        Ok(self.signer.sign(self.name, message)?)
+        // This runs inside of a `wait`. A key that is elsewhere is asked by calls that wait too, which they may not do on this thread.
+        let signed = std::thread::scope(|scope| scope.spawn(|| self.signer.sign(self.name, message)).join());
+        Ok(signed.expect("a signer does not panic")?)
     }
 }

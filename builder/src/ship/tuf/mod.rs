@@ -6,5 +6,5 @@ mod repository;
 mod root;
 mod wait;
 
-pub use repository::{Client, Repository, Target, Times};
+pub use repository::{Client, Repository, TARGETS, Target, Times};
 pub use root::{Root, sign_root};

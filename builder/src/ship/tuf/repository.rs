@@ -18,7 +18,8 @@ use tough::{ExpirationEnforcement, FilesystemTransport, IntoVec, RepositoryLoade
 use url::Url;
 
 const METADATA: &str = "metadata";
-const TARGETS: &str = "targets";
+/// The folder of a repository with its files, each of them named `SHA256.NAME`.
+pub const TARGETS: &str = "targets";
 const TIMESTAMP: &str = "timestamp.json";
 
 /// A folder with a repository, or for one.

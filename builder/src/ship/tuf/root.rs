@@ -40,12 +40,12 @@ impl Root {
 
     /// The keys that sign releases.
     pub fn release_keys(&self) -> Vec<ReleasePublicKey> {
-        let keys = self.signed.keys(RoleType::Targets);
-        let bytes = keys.filter_map(|key| match key {
-            schema::key::Key::Ed25519 { keyval, .. } => keyval.public.to_vec().try_into().ok(),
+        let key = |key: &schema::key::Key| match key {
+            schema::key::Key::Ed25519 { keyval, .. } => Some(ReleasePublicKey::Ed25519(keyval.public.to_vec().try_into().ok()?)),
+            schema::key::Key::Ecdsa { keyval, .. } => Some(ReleasePublicKey::P256(keyval.public.to_vec().try_into().ok()?)),
             _ => None,
-        });
-        bytes.map(ReleasePublicKey).collect()
+        };
+        self.signed.keys(RoleType::Targets).filter_map(key).collect()
     }
 }
 

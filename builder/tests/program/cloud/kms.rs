@@ -1,33 +1,64 @@
-//! KMS with one key.
+//! KMS with two keys: one that signs images, and one that signs releases.
 
 use super::wire::Call;
 use super::{Answer, KEY_SIZE, State};
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The key's name.
+/// The name of the RSA key.
 pub const ARN: &str = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+/// The name of the key on P-256.
+pub const P256_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/releases";
 
-pub fn key() -> RsaKeyPair {
-    RsaKeyPair::generate(KEY_SIZE).unwrap()
+/// The keys.
+pub struct Keys {
+    rsa: RsaKeyPair,
+    p256: EcdsaKeyPair,
 }
 
-pub fn answer(_state: &mut State, call: &Call, key: &RsaKeyPair) -> Answer {
-    let said: Value = serde_json::from_slice(&call.body).unwrap();
-    assert_eq!(said["KeyId"], ARN);
-    if call.action == "GetPublicKey" {
-        let spki = key.public_key().as_der().unwrap();
-        let public = STANDARD.encode(spki.as_ref());
-        return (200, json!({ "KeySpec": "RSA_2048", "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string());
+impl Keys {
+    pub fn new() -> Self {
+        Keys {
+            rsa: RsaKeyPair::generate(KEY_SIZE).unwrap(),
+            p256: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap(),
+        }
     }
-    assert_eq!((&said["MessageType"], &said["SigningAlgorithm"]), (&json!("DIGEST"), &json!("RSASSA_PKCS1_V1_5_SHA_256")));
+}
+
+pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
+    let said: Value = serde_json::from_slice(&call.body).unwrap();
+    let is_rsa = match said["KeyId"].as_str() {
+        Some(ARN) => true,
+        Some(P256_ARN) => false,
+        other => panic!("nobody has the key {other:?}"),
+    };
+    if call.action == "GetPublicKey" {
+        let (kind, public) = match is_rsa {
+            true => ("RSA_2048", keys.rsa.public_key().as_der().unwrap().as_ref().to_vec()),
+            false => (
+                "ECC_NIST_P256",
+                AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(keys.p256.public_key()).unwrap().as_ref().to_vec(),
+            ),
+        };
+        let public = STANDARD.encode(public);
+        return (200, json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string());
+    }
+    let algorithm = if is_rsa { "RSASSA_PKCS1_V1_5_SHA_256" } else { "ECDSA_SHA_256" };
+    assert_eq!((&said["MessageType"], &said["SigningAlgorithm"]), (&json!("DIGEST"), &json!(algorithm)));
     let hash = STANDARD.decode(said["Message"].as_str().unwrap()).unwrap();
     let hash = digest::Digest::import_less_safe(&hash, &digest::SHA256).unwrap();
-    let mut signature = vec![0; key.public_modulus_len()];
-    key.sign_digest(&RSA_PKCS1_SHA256, &hash, &mut signature).unwrap();
-    (200, json!({ "Signature": STANDARD.encode(signature) }).to_string())
+    (200, json!({ "Signature": STANDARD.encode(signature(keys, is_rsa, &hash)) }).to_string())
+}
+
+fn signature(keys: &Keys, is_rsa: bool, hash: &digest::Digest) -> Vec<u8> {
+    if !is_rsa {
+        return keys.p256.sign_digest(hash).unwrap().as_ref().to_vec();
+    }
+    let mut signature = vec![0; keys.rsa.public_modulus_len()];
+    keys.rsa.sign_digest(&RSA_PKCS1_SHA256, hash, &mut signature).unwrap();
+    signature
 }

@@ -6,11 +6,10 @@ mod ec2;
 mod kms;
 mod wire;
 
-pub use kms::ARN;
+pub use kms::{ARN, P256_ARN};
 pub use wire::Call;
 
 use aws_lc_rs::rsa::KeySize;
-use aws_lc_rs::signature::RsaKeyPair;
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -91,11 +90,11 @@ impl Cloud {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State::default()));
-        let (served, key) = (Arc::clone(&state), Arc::new(kms::key()));
+        let (served, keys) = (Arc::clone(&state), Arc::new(kms::Keys::new()));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (state, key) = (Arc::clone(&served), Arc::clone(&key));
-                std::thread::spawn(move || serve(stream, &state, &key));
+                let (state, keys) = (Arc::clone(&served), Arc::clone(&keys));
+                std::thread::spawn(move || serve(stream, &state, &keys));
             }
         });
         Cloud { address, state }
@@ -146,7 +145,7 @@ impl State {
     }
 }
 
-fn serve(mut stream: TcpStream, state: &Mutex<State>, key: &RsaKeyPair) {
+fn serve(mut stream: TcpStream, state: &Mutex<State>, keys: &kms::Keys) {
     while let Some(call) = wire::read(&mut stream) {
         let (answer, fate) = {
             let mut state = state.lock().unwrap();
@@ -159,7 +158,7 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, key: &RsaKeyPair) {
             let answer = match &fate {
                 Fate::Refused(status, code) => wire::refusal(&call, *status, code, "as the test wants it"),
                 _ if expired => wire::refusal(&call, 400, "ExpiredToken", "the token is over"),
-                Fate::Done | Fate::DoneUnheard => done(&mut state, &call, key),
+                Fate::Done | Fate::DoneUnheard => done(&mut state, &call, keys),
                 Fate::Lost | Fate::Hung => (0, String::new()),
             };
             (answer, fate)
@@ -172,14 +171,14 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, key: &RsaKeyPair) {
     }
 }
 
-fn done(state: &mut State, call: &Call, key: &RsaKeyPair) -> Answer {
+fn done(state: &mut State, call: &Call, keys: &kms::Keys) -> Answer {
     match call.service.as_str() {
         "ebs" => ebs::answer(state, call),
         "ec2" => ec2::answer(state, call),
-        "kms" => kms::answer(state, call, key),
+        "kms" => kms::answer(state, call, keys),
         other => panic!("nobody asks `{other}`"),
     }
 }
 
-/// The size of the key in KMS.
+/// The size of the RSA key in KMS.
 const KEY_SIZE: KeySize = KeySize::Rsa2048;

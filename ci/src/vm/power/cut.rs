@@ -38,12 +38,13 @@ impl Cut {
     /// The cut after `sent` entries that `dice` makes: sometimes all arrived, sometimes nothing, mostly a part, in another order, some of it torn
     /// between two sectors.
     pub fn roll(recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
-        Cut::beyond(flushed(&recording.entries, sent), recording, sent, dice)
+        let certain = flushed(&recording.entries, sent);
+        Cut { sent, certain, kept: kept(recording, certain..sent, dice) }
     }
 
-    /// The same of a disk that lies: of what was flushed, the last `many` entries are no more certain than the rest.
-    pub fn of_a_liar(many: usize, recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
-        Cut::beyond(flushed(&recording.entries, sent).saturating_sub(many), recording, sent, dice)
+    /// The cut after `sent` entries of a disk that lies: all from entry `lost` on is gone, whether it was flushed or not.
+    pub fn of_a_liar(lost: usize, sent: usize) -> Cut {
+        Cut { sent, certain: lost, kept: Vec::new() }
     }
 
     /// What of this part of the disk is on the medium.
@@ -52,25 +53,25 @@ impl Cut {
         let certain = entries[..self.certain].iter().filter(|entry| part(entry)).count();
         Extract(certain, self.kept.iter().filter(|piece| part(&entries[piece.entry])).cloned().collect())
     }
+}
 
-    fn beyond(certain: usize, recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
-        let entries = &recording.entries;
-        let share = [0, 50, 90, 100][dice.usize(..4)];
-        let mut kept = Vec::new();
-        for (index, entry) in entries.iter().enumerate().take(sent).skip(certain) {
-            let sectors = entry.length / SECTOR;
-            if sectors == 0 || dice.u8(..100) >= share {
-                continue;
-            }
-            let torn = sectors > 1 && share < 100 && dice.u8(..100) < 20;
-            let whole = 0..entry.length;
-            kept.push(Piece { entry: index, range: if torn { tear(sectors, dice) } else { whole } });
+/// What `dice` keeps of entries that are not certain.
+fn kept(recording: &Recording, sent: Range<usize>, dice: &mut fastrand::Rng) -> Vec<Piece> {
+    let share = [0, 50, 90, 100][dice.usize(..4)];
+    let mut kept = Vec::new();
+    for index in sent {
+        let length = recording.entries[index].length;
+        let sectors = length / SECTOR;
+        if sectors == 0 || dice.u8(..100) >= share {
+            continue;
         }
-        if share < 100 && dice.bool() {
-            dice.shuffle(&mut kept);
-        }
-        Cut { sent, certain, kept }
+        let torn = sectors > 1 && share < 100 && dice.u8(..100) < 20;
+        kept.push(Piece { entry: index, range: if torn { tear(sectors, dice) } else { 0..length } });
     }
+    if share < 100 && dice.bool() {
+        dice.shuffle(&mut kept);
+    }
+    kept
 }
 
 fn tear(sectors: u64, dice: &mut fastrand::Rng) -> Range<u64> {

@@ -5,7 +5,7 @@ use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Date, Qemu};
+use osbuild::plan::{Bus, Date, Qemu};
 use osbuild::produce::out::{IMAGE, UKI};
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::inspect::inspect;
@@ -133,7 +133,7 @@ impl<'a> Lab<'a> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
         let options = RunOptions {
-            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1 },
+            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1, bus: Bus::VirtioBlk },
             trust,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,

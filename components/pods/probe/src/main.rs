@@ -89,10 +89,9 @@ fn unpack(stream: &mut TcpStream) -> io::Result<()> {
 
 fn copy(stream: &mut TcpStream) -> io::Result<()> {
     let mut sent = BufReader::new(&*stream);
-    let (mut partition, mut bytes) = (String::new(), Vec::new());
+    let mut partition = String::new();
     sent.read_line(&mut partition)?;
-    sent.read_to_end(&mut bytes)?;
-    let took = plain_copy::write(Path::new(HOST), partition.trim_end(), &bytes);
+    let took = plain_copy::write(Path::new(HOST), partition.trim_end(), sent);
     let answer = took.map_or_else(|error| format!("error: {error}\n"), |took| format!("{}\n", took.as_secs_f64()));
     stream.write_all(answer.as_bytes())
 }

@@ -1,18 +1,23 @@
-//! What `dd bs=1M conv=fsync` does with the slot that does not run: a test holds the time of an update against that.
+//! What `dd bs=1M iflag=fullblock conv=fsync` does at the end of a network's pipe, with the slot that does not run: a test holds the time of an
+//! update against that.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Bytes of a write.
 const BLOCK: usize = 1 << 20;
 
-/// Writes the bytes to the partition of that name, from its start, and gives how long that took until they were on the medium.
-pub fn write(host: &Path, partition: &str, bytes: &[u8]) -> io::Result<Duration> {
+/// Writes what comes to the partition of that name, from its start, and gives how long it took until all of it was on the medium.
+pub fn write(host: &Path, partition: &str, mut bytes: impl Read) -> io::Result<Duration> {
     let mut device = File::options().write(true).open(device(host, partition)?)?;
     let started = Instant::now();
-    bytes.chunks(BLOCK).try_for_each(|block| device.write_all(block))?;
+    let mut block = Vec::with_capacity(BLOCK);
+    while bytes.by_ref().take(BLOCK as u64).read_to_end(&mut block)? > 0 {
+        device.write_all(&block)?;
+        block.clear();
+    }
     device.sync_all()?;
     Ok(started.elapsed())
 }
@@ -44,9 +49,9 @@ mod tests {
         fs::create_dir(host.path().join("dev")).unwrap();
         fs::write(host.path().join("dev/vda3"), [9; 8]).unwrap();
         let bytes = vec![7; BLOCK + 1];
-        write(host.path(), "SLOT-B", &bytes).unwrap();
+        write(host.path(), "SLOT-B", &bytes[..]).unwrap();
         assert_eq!(fs::read(host.path().join("dev/vda3")).unwrap(), bytes);
         assert!(!host.path().join("dev/vda2").exists());
-        assert!(write(host.path(), "SLOT-C", &bytes).is_err());
+        assert!(write(host.path(), "SLOT-C", &bytes[..]).is_err());
     }
 }

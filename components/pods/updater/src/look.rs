@@ -120,7 +120,7 @@ async fn install(updater: &Updater, repository: &Repository, document: &Document
     let (file, stream) = repository.file(document, target::NODE).await?;
     let mut slot = door.slot()?;
     each(stream, |piece| slot.push(piece)).await?;
-    verify(&slot, document, trust.as_ref())?;
+    verify(&mut slot, document, trust.as_ref())?;
     slot.finish(&Header { length: file.length, sha256: file.sha256.0, version: document.version.clone() })?;
     door.boot_program(&boot)?;
     door.try_slot()
@@ -147,7 +147,7 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
 }
 
 /// Refuses a UKI that the firmware would not start, or that is not of the epoch that its release names.
-fn verify(slot: &Slot, document: &Document, trust: Option<&Trust>) -> Outcome {
+fn verify(slot: &mut Slot, document: &Document, trust: Option<&Trust>) -> Outcome {
     let uki = slot.uki()?;
     if let Some(trust) = trust {
         trust.check(target::NODE, uki.bytes(), now())?;

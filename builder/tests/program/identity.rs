@@ -1,0 +1,120 @@
+//! A web identity: the token of a job in CI becomes credentials for an hour, and is seen by nobody.
+
+use crate::builds::done;
+use crate::cloud::{ACCESS_KEY, Cloud, SECRET_KEY, SESSION_TOKEN};
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::open;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What a job's token looks like: three parts of base64 (RFC 7515).
+const TOKEN: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJyZXBvIn0.c2VjcmV0LXNpZ25hdHVyZQ";
+const ROLE: &str = "arn:aws:iam::111122223333:role/release";
+
+/// Who takes web identities, and gives this answer to all.
+struct Sts {
+    address: String,
+    calls: Arc<Mutex<Vec<BTreeMap<String, String>>>>,
+}
+
+impl Sts {
+    fn start(status: u16, body: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&calls);
+        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(stream, status, &body, &heard)));
+        Sts { address, calls }
+    }
+
+    /// One that gives credentials.
+    fn giving() -> Self {
+        let given = format!(
+            "<AccessKeyId>{ACCESS_KEY}</AccessKeyId><SecretAccessKey>{SECRET_KEY}</SecretAccessKey>\
+             <SessionToken>{SESSION_TOKEN}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+        );
+        let result =
+            format!("<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials></AssumeRoleWithWebIdentityResult>");
+        Sts::start(200, format!("<AssumeRoleWithWebIdentityResponse>{result}</AssumeRoleWithWebIdentityResponse>"))
+    }
+}
+
+/// Reads one call, a form, and answers it.
+fn answer(mut stream: TcpStream, status: u16, body: &str, heard: &Mutex<Vec<BTreeMap<String, String>>>) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        match line.trim_end().to_lowercase().split_once(':') {
+            Some(("content-length", value)) => length = value.trim().parse().unwrap(),
+            None if line.trim_end().is_empty() => break,
+            _ => {}
+        }
+    }
+    let mut form = vec![0; length];
+    reader.read_exact(&mut form).unwrap();
+    heard.lock().unwrap().push(url::form_urlencoded::parse(&form).into_owned().collect());
+    write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()).unwrap();
+}
+
+/// A publish of a job that has this token.
+fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
+    let mut scratch = open();
+    let file = scratch.path("token");
+    fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    let variables = [
+        ("AWS_ENDPOINT_URL", cloud.address.as_str()),
+        ("AWS_ENDPOINT_URL_STS", &sts.address),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", file.to_str().unwrap()),
+        ("AWS_ROLE_ARN", ROLE),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ];
+    variables.iter().for_each(|(name, value)| scratch.set(name, *value));
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    let ran = scratch.osbuild(&["publish", "aws", RECIPE, "--region", "eu-central-1", "--key", "mine", "--verbose"]);
+    (scratch, ran)
+}
+
+/// Nothing that was said, and no file of `out/`, has one of the secrets.
+#[track_caller]
+fn nobody_saw(scratch: &Scratch, ran: &Ran) {
+    let secrets = [TOKEN, SECRET_KEY, SESSION_TOKEN];
+    assert!(secrets.iter().all(|secret| !ran.said.contains(secret) && !ran.data.contains(secret)), "{}", ran.said);
+    let logs = scratch.project().join("out").join(RECIPE);
+    for file in fs::read_dir(&logs).unwrap().chain(fs::read_dir(logs.join("logs")).unwrap()) {
+        let path = file.unwrap().path();
+        let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        assert!(secrets.iter().all(|secret| memchr::memmem::find(&bytes, secret.as_bytes()).is_none()), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_token_of_a_job_becomes_credentials_and_neither_is_ever_shown() {
+    let (cloud, sts) = (Cloud::start(), Sts::giving());
+    let (scratch, ran) = publish(&cloud, &sts);
+    done(&ran);
+    cloud.is_content();
+    nobody_saw(&scratch, &ran);
+    let asked = sts.calls.lock().unwrap().clone();
+    assert_eq!(asked.len(), 1, "the credentials hold for all calls");
+    let said = |name: &str| asked[0][name].as_str();
+    assert_eq!((said("Action"), said("Version")), ("AssumeRoleWithWebIdentity", "2011-06-15"));
+    assert_eq!((said("WebIdentityToken"), said("RoleArn")), (TOKEN, ROLE));
+    let calls = cloud.state.lock().unwrap().calls.clone();
+    assert!(calls.iter().all(|call| call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN)));
+}
+
+#[test]
+fn a_token_that_is_refused_ends_the_publish_and_is_not_quoted() {
+    let cloud = Cloud::start();
+    let error = format!("<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and {SECRET_KEY}</Message></Error>");
+    let (scratch, ran) = publish(&cloud, &Sts::start(403, format!("<ErrorResponse>{error}</ErrorResponse>")));
+    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    assert!(ran.said.contains("caused by: a web identity (AWS_WEB_IDENTITY_TOKEN_FILE): "), "{}", ran.said);
+    nobody_saw(&scratch, &ran);
+    assert_eq!(cloud.names(), Vec::<String>::new());
+}

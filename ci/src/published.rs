@@ -1,0 +1,86 @@
+//! The image that the VMs boot, as an AMI in moto, and what somebody else reads of it there.
+
+use crate::check::Verdict;
+use crate::image::RECIPE;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use osbuild::produce::digest::Hasher;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Rebuilds the disk from a snapshot, and prints its SHA-256 and the names of the images.
+const READS: &str = include_str!("../../builder/tests/program/boto3_reads.py");
+
+const REGION: &str = "eu-central-1";
+
+/// How long moto may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The size of the volume that the image gets.
+const VOLUME: u64 = 1 << 30;
+
+/// moto on the loopback, until this is dropped.
+struct Moto {
+    server: Child,
+    address: String,
+}
+
+impl Moto {
+    fn start() -> Result<Self> {
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).or_build(|| "no port is free".into())?.port();
+        let mut server = Command::new("moto_server");
+        server.args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = server.spawn().or_build(|| "cannot start `moto_server`".into())?;
+        let moto = Moto { server, address: format!("http://127.0.0.1:{port}") };
+        let began = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if began.elapsed() > PATIENCE {
+                return Err(Error::build("`moto_server` does not answer"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(moto)
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// boto3 finds one image whose snapshot is the disk that was built, byte for byte.
+pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Verdict> {
+    let moto = Moto::start()?;
+    let mut publish = site.osbuild()?;
+    publish.args(["publish", "aws", RECIPE, "--region", REGION, "--allow-dev-key"]);
+    publish.env("AWS_ENDPOINT_URL", &moto.address).env("AWS_ACCESS_KEY_ID", "ci").env("AWS_SECRET_ACCESS_KEY", "ci");
+    site.finish("publish", &mut publish)?;
+    let ran = site.finish("published", Command::new("python3").args(["-c", READS, &moto.address, REGION, RECIPE]))?;
+    let said = ran.said.lines().last().unwrap_or_default();
+    let seen: Value = serde_json::from_str(said).map_err(|_| ran.failure("boto3 has read nothing"))?;
+    let disk = volume(&site.project().join("out").join(RECIPE).join("image.raw"))?;
+    let mut verdict = Verdict { said: format!("disk sha256:{}…", &disk[..12]), ..Verdict::default() };
+    let differs = || format!("boto3 reads sha256:{}, and it is sha256:{disk}", seen["disk"]);
+    verdict.claim("the snapshot is the disk that was built", if seen["disk"] == disk { Ok(()) } else { Err(differs()) });
+    let images = seen["images"].as_array().map_or(0, Vec::len);
+    verdict.claim("one image is made of it", if images == 1 { Ok(()) } else { Err(format!("there are {images}")) });
+    Ok(verdict)
+}
+
+/// The SHA-256 of a disk that is filled up to its volume with zeros.
+fn volume(image: &Path) -> Result<String> {
+    let cannot = || format!("cannot read `{}`", image.display());
+    let mut disk = File::open(image).or_build(cannot)?.chain(io::repeat(0)).take(VOLUME);
+    let mut hasher = Hasher::new(io::sink());
+    io::copy(&mut disk, &mut hasher).and_then(|_| hasher.flush()).or_build(cannot)?;
+    Ok(hasher.digest().hex())
+}
