@@ -8,8 +8,8 @@ use crate::check::Verdict;
 use crate::site::Site;
 use machine::{MEANT, Machine, OTHER};
 use osbuild::error::{Context, Error, Result};
+use osbuild::plan::{Bus, Qemu};
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::machine::Bus;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, run};
 use osbuild_abi::console::{INSTALLER_DONE, INSTALLER_ERASES, INSTALLER_STOPPED, SLOT_GOOD, SLOTBOOT_STARTS};
@@ -127,12 +127,13 @@ fn boots_the_disk(node: &mut Node) -> Result<()> {
 /// The disk boots by itself, on another machine's firmware that starts only what is signed.
 fn boots_alone(site: &Site, machine: &Machine) -> Result<String> {
     let name = "installer-alone";
+    let machine = options(site, machine.disk(MEANT), name);
     let alone = RunOptions {
-        bus: Bus::Nvme,
+        qemu: Qemu { bus: Bus::Nvme, ..machine.qemu },
         trust: Some(Keys::named(&site.project(), DEV)?.trust()?),
         until: Until::Ready,
         timeout: Some(PATIENCE),
-        ..options(site, machine.disk(MEANT), name)
+        ..machine
     };
     let boot = run(site.report, &alone)?;
     let said = fs::read_to_string(site.log(name)).or_build(|| "cannot read the console".to_owned())?;
