@@ -278,7 +278,7 @@ fn a_bar_shows_the_rate_and_the_time_that_is_left() {
 #[test]
 fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
     let (scratch, disk) = with_disk(DATA);
-    let (is_over, place) = (AtomicBool::new(false), (193 + 50) * MIB + 4096);
+    let (is_over, place) = (AtomicBool::new(false), (67 + 50) * MIB + 4096);
     let ran = std::thread::scope(|scope| {
         scope.spawn(|| {
             let file = File::options().write(true).open(&disk.file).unwrap();
