@@ -1,7 +1,7 @@
 //! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
 //! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json] [build|boot|update|fallback]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check `fuzz`, for longer
-//! or for some targets.
+//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
+//! `fuzz`, for longer or for some targets.
 
 mod bench;
 mod cargo;

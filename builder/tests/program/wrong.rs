@@ -78,10 +78,10 @@ fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
     let scratch = open_with("kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n");
     let out = scratch.project().join("out/small");
     let said = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for 16\n  \
-                caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 96` in `boards/bench.toml`\n";
+                caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
     refused(&scratch, 1, said);
     assert!(["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists()));
-    scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 96");
+    scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 32");
     done(&scratch.osbuild(&["build", RECIPE]));
 }
 

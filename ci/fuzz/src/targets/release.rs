@@ -25,7 +25,7 @@ fn run(input: &[u8]) -> Answer {
     if let Some(settings) = &settings {
         assert_eq!(Settings::parse(&settings.to_string()), Some(*settings));
     }
-    let nobody = ReleasePublicKey([0; 32]);
+    let nobody = ReleasePublicKey::Ed25519([0; 32]);
     assert!(dsse::open(input, provenance::STATEMENT, &[nobody]).is_err(), "nobody has signed it");
     assert!(provenance::check(input, &BTreeMap::from([("x".to_owned(), "y".to_owned())]), "", &[]).is_err());
     let _ = sbom::check(input, ["x", "y"], &[]);
