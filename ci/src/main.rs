@@ -1,6 +1,6 @@
 //! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
 //! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
+//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
 //! `fuzz`, for longer or for some targets.
 
 mod bench;
@@ -79,10 +79,12 @@ const FULL: &[Check] = &[
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check { name: "vm: bare machine", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
     Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },
+    Check { name: "vm: installer by HTTP", run: vm::installer::http::a_machine_without_a_stick_installs_by_http },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
     Check { name: "vm: uefi-arm64", run: vm::boots::uefi_arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: installer for arm64", run: vm::installer::a_stick_installs_a_machine_with_arm64 },
     Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];

@@ -1,8 +1,10 @@
 //! A machine with a stick and two disks.
 
+use super::keyboard::Keyboard;
 use crate::site::Site;
 use crate::vm::machine::options;
 use osbuild::error::{Context, Error, Result};
+use osbuild::plan::{Architecture, Bus, Qemu};
 use osbuild::produce::digest::Digest;
 use osbuild::ship::keys::DEV;
 use osbuild::ship::node::Node;
@@ -21,26 +23,55 @@ pub const OTHER: &str = "OTHER-2";
 /// Size of both disks: more than the image's, so that its table has to be fitted to them.
 const DISK_SIZE: u64 = 1 << 30;
 
-/// Debian's firmware that can verify what it starts, and its variables without a key: in setup mode.
-const FIRMWARE: [(&str, &str); 2] =
-    [("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "CODE.fd"), ("/usr/share/OVMF/OVMF_VARS_4M.fd", "VARS.fd")];
+/// What the machines of one architecture are in QEMU.
+struct Kind {
+    architecture: Architecture,
+    machine: &'static str,
+    cpu: &'static str,
+    /// Debian's firmware that can verify what it starts, and its variables without a key: in setup mode.
+    firmware: [&'static str; 2],
+    /// What such firmware asks of QEMU, which keeps its variables from the system that runs, where it can.
+    guarded: &'static [&'static str],
+}
 
-/// What such firmware asks of QEMU, which keeps its variables from the system that runs.
-const GUARDED: [&str; 6] =
-    ["-machine", "smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on", "-global", "ICH9-LPC.disable_s3=1"];
+const AMD64: Kind = Kind {
+    architecture: Architecture::Amd64,
+    machine: "q35",
+    cpu: "max",
+    firmware: ["/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"],
+    guarded: &[
+        "-machine",
+        "smm=on",
+        "-global",
+        "driver=cfi.pflash01,property=secure,value=on",
+        "-global",
+        "ICH9-LPC.disable_s3=1",
+    ],
+};
+
+const ARM64: Kind = Kind {
+    architecture: Architecture::Arm64,
+    machine: "virt,gic-version=3",
+    cpu: "max,pauth-impdef=on",
+    firmware: ["/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd"],
+    guarded: &[],
+};
 
 /// The machine: its disks and its firmware's variables stay from boot to boot.
 pub struct Machine<'a> {
     site: &'a Site<'a>,
+    kind: &'static Kind,
     folder: TempDir,
+    keyboard: Keyboard,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine in setup mode, with a stick of this image, an empty disk, and one with somebody's bytes on it.
-    pub fn new(site: &'a Site<'a>, image: &Path) -> Result<Self> {
+    /// A machine in setup mode, with a keyboard, a stick of this image, an empty disk, and one with somebody's bytes on it.
+    pub fn new(site: &'a Site<'a>, image: &Path, architecture: Architecture) -> Result<Self> {
+        let kind = [&AMD64, &ARM64].into_iter().find(|kind| kind.architecture == architecture).expect("there are two");
         let folder = tempfile::tempdir_in(site.root.join("out/ci")).or_build(|| "cannot make a folder".to_owned())?;
-        let machine = Machine { site, folder };
-        for (from, to) in FIRMWARE {
+        let machine = Machine { site, kind, folder, keyboard: Keyboard::new()? };
+        for (from, to) in kind.firmware.into_iter().zip(["CODE.fd", "VARS.fd"]) {
             fs::copy(from, machine.folder.path().join(to)).or_build(|| format!("cannot copy `{from}`"))?;
         }
         let mut copy = Command::new("cp");
@@ -54,6 +85,19 @@ impl<'a> Machine<'a> {
                 .or_build(|| "cannot fill a disk".to_owned())?;
         }
         Ok(machine)
+    }
+
+    /// What is typed on it.
+    pub fn keyboard(&self) -> &Keyboard {
+        &self.keyboard
+    }
+
+    /// Its architecture, its processor and so on, with its disk connected to `bus`.
+    pub fn options(&self, bus: Bus, image: PathBuf, log: &str) -> RunOptions {
+        let options = options(self.site, image, log);
+        let Kind { architecture, machine, cpu, .. } = *self.kind;
+        let qemu = Qemu { machine: machine.into(), cpu: cpu.into(), bus, ..options.qemu };
+        RunOptions { architecture, qemu, ..options }
     }
 
     fn stick(&self) -> PathBuf {
@@ -87,20 +131,21 @@ impl<'a> Machine<'a> {
     }
 
     /// Powers on with the stick in. The console goes to the log `log`.
-    pub fn boot(&self, site: &'a Site<'a>, log: &str) -> Result<Node<'a>> {
+    pub fn boot(&self, log: &str) -> Result<Node<'a>> {
         let disk = |(id, serial): (&str, &str)| {
             let file = self.disk(serial).display().to_string().replace(',', ",,");
             let drive = format!("if=none,id={id},format=raw,discard=unmap,file={file}");
             ["-drive".to_owned(), drive, "-device".to_owned(), format!("nvme,drive={id},serial={serial}")]
         };
         let disks = [("meant", MEANT), ("other", OTHER)].into_iter().flat_map(disk);
+        let guarded = self.kind.guarded.iter().map(|word| (*word).to_owned());
         let machine = RunOptions {
             keep: Some(self.stick()),
             firmware: Some(self.folder.path().join("CODE.fd")),
-            arguments: GUARDED.into_iter().map(str::to_owned).chain(disks).collect(),
-            ..options(site, self.stick(), log)
+            arguments: guarded.chain(self.keyboard.arguments()).chain(disks).collect(),
+            ..self.options(Bus::Usb, self.stick(), log)
         };
-        start(site.report, &machine)
+        start(self.site.report, &machine)
     }
 
     /// The digests of the disk that is meant, and of the other one.

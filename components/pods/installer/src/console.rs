@@ -1,28 +1,27 @@
 //! What people see, and say.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 use osbuild_abi::console::INSTALLER;
-use rustix::fs::OFlags;
+use osbuild_consoles::{Consoles, typed};
 
-use crate::failure::{Explain, Outcome};
+use crate::failure::{Failure, Outcome};
 
-/// The machine's console.
+/// What somebody has to type. Its letters are at the same place on the keyboards of most countries, as the kernel takes each for an American one.
+const WORD: &str = "begin";
+
+/// The machine's consoles.
 pub struct Console {
-    file: Option<File>,
+    consoles: Consoles,
 }
 
 impl Console {
-    /// Opens it. A machine that has none is installed as well.
-    pub fn open(path: &Path) -> Console {
-        // It must not become this program's own terminal, by which somebody could end it.
-        let flags = OFlags::NOCTTY.bits() as i32;
-        Console { file: File::options().read(true).write(true).custom_flags(flags).open(path).ok() }
+    /// Opens them all. A machine that has none is installed as well.
+    pub fn open() -> Console {
+        let mut consoles = Consoles::first();
+        consoles.open_others();
+        Console { consoles }
     }
 
     /// Writes a line, to the pod's log as well.
@@ -33,24 +32,20 @@ impl Console {
     /// Writes a line that has its beginning already.
     pub fn line(&mut self, line: &str) {
         eprintln!("{line}");
-        if let Some(file) = &mut self.file {
-            // One write, so that it does not mix with what others write. What cannot be shown is in the log.
-            let _ = file.write_all(format!("{line}\r\n").as_bytes());
-        }
+        self.consoles.line(line);
     }
 
-    /// Waits until somebody types `yes`.
+    /// Waits until somebody types the word.
     pub fn ask(&mut self) -> Outcome {
-        self.say("type `yes` and Enter to go on");
-        let file = self.file.as_ref().and_then(|file| file.try_clone().ok());
-        let file = file.ok_or_else(|| crate::failure::Failure::new("there is no console to ask at: say `unattended = true`"))?;
-        for line in BufReader::new(file).lines() {
-            if line.explain("read the console")?.trim() == "yes" {
+        let typed = typed();
+        self.say(format!("type `{WORD}` and Enter to go on"));
+        while let Ok(line) = typed.recv() {
+            if line.trim() == WORD {
                 return Ok(());
             }
-            self.say("type `yes`, or switch the machine off");
+            self.say(format!("type `{WORD}`, or switch the machine off"));
         }
-        Err(crate::failure::Failure::new("the console has closed"))
+        Err(Failure::new("nobody can type here: say `unattended = true`"))
     }
 
     /// Counts seconds down, in which the plug can be pulled.

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         door: ADMIN_SOCKET.into(),
         data: PathBuf::from("/data"),
     };
-    let mut console = Console::open("/dev/console".as_ref());
+    let mut console = Console::open();
     if let Err(failure) = install(&places, &mut console) {
         console.line(&format!("{INSTALLER_STOPPED}{failure}"));
     }
