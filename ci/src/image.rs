@@ -53,6 +53,12 @@ fn build(site: &Site, recipe: &str) -> Result<Verdict> {
     }
 }
 
+/// The image of another recipe, built from its lock.
+pub fn image(site: &Site, recipe: &str) -> Result<PathBuf> {
+    site.finish(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
+    Ok(site.project().join("out").join(recipe).join("image.raw"))
+}
+
 /// The packages that `osbuild` says are gone.
 fn gone(said: &str) -> impl Iterator<Item = &str> {
     said.split(GONE).skip(1).filter_map(|rest| rest.split('`').nth(1))

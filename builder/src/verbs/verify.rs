@@ -28,6 +28,9 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         judge.db.extend(trust.db);
         judge.dbx.extend(trust.dbx);
     }
+    if flags.unsigned {
+        report.note("nobody has to have signed it: signatures are not looked at");
+    }
     if flags.file.is_dir() {
         let reader = Reader { root: root(flags, session)?, channel: flags.channel, memory: flags.memory.clone() };
         return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
@@ -56,6 +59,10 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
             // The oldest one, as a node has it whose image is old.
             let mut roots = Keys::named(session()?.root(), name)?.roots()?.into_iter();
             roots.next().ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
+        }
+        (None, None) if flags.unsigned => {
+            Err(Error::usage(format!("`{}` is a folder, and a release is always signed", flags.file.display()))
+                .hint("leave `--unsigned` away, and name the root of trust by `--root root.json`"))
         }
         (None, None) => {
             Err(Error::usage(format!("`{}` is a folder, and nothing says whose releases it has", flags.file.display()))

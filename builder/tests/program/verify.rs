@@ -134,6 +134,21 @@ fn the_error_names_the_file_and_what_is_wrong_with_it() {
 }
 
 #[test]
+fn what_nobody_has_signed_yet_is_verified_as_such_and_a_release_never_is() {
+    let scratch = signed();
+    done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
+    for name in ALL {
+        let ran = scratch.osbuild(&["verify", &out(&scratch, name).display().to_string(), "--unsigned", "--against", RECIPE]);
+        assert_eq!(ran.code, Some(0), "{name}: {}", ran.said);
+        assert!(ran.said.contains("note: nobody has to have signed it: signatures are not looked at"), "{name}: {}", ran.said);
+        assert!(!ran.data.contains("signature ") && ran.data.contains("rebuild"), "{name}: {}", ran.data);
+    }
+    let folder = scratch.osbuild(&["verify", &out(&scratch, "").display().to_string(), "--unsigned"]);
+    assert_eq!(folder.code, Some(2), "{}", folder.said);
+    assert!(folder.said.contains("a release is always signed"), "{}", folder.said);
+}
+
+#[test]
 fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not() {
     let scratch = signed();
     let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();

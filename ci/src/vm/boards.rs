@@ -2,7 +2,7 @@
 
 use super::machine::options;
 use crate::check::Verdict;
-use crate::image::RECIPE;
+use crate::image::{RECIPE, image};
 use crate::loops::Loop;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
@@ -29,7 +29,7 @@ const OTHER_SIZE: u64 = 1 << 30;
 /// Under Secure Boot the image of a bare machine boots to READY from SATA, NVMe, USB and SCSI. Each time there is another disk onto which
 /// `osbuild flash` has put a node, with all the same names, and the kernel sees it before it sees a stick: not a byte of it changes.
 pub fn a_bare_machine_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Verdict> {
-    let image = build(site, BARE)?;
+    let image = image(site, BARE)?;
     let other = flashed(site)?;
     let mut verdict = Verdict { said: BUSES.map(Bus::name).join(", "), ..Verdict::default() };
     for bus in BUSES {
@@ -42,18 +42,13 @@ pub fn a_bare_machine_boots_from_any_bus_beside_another_disk(site: &Site) -> Res
 
 /// A file that holds what a disk with another node does.
 fn flashed(site: &Site) -> Result<PathBuf> {
-    build(site, RECIPE)?;
+    image(site, RECIPE)?;
     let path = site.log("other-disk").with_extension("raw");
     File::create(&path).and_then(|file| file.set_len(OTHER_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
     let disk = Loop::over(site, &path, 512)?;
     let flash = ["flash", RECIPE, "--device", disk.device(), "--device", disk.device(), "--yes"];
     site.finish("other-flash", site.osbuild()?.args(flash))?;
     Ok(path)
-}
-
-fn build(site: &Site, recipe: &str) -> Result<PathBuf> {
-    site.finish(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
-    Ok(site.project().join("out").join(recipe).join("image.raw"))
 }
 
 fn boots_beside(site: &Site, image: &Path, other: &Path, bus: Bus) -> Result<()> {
