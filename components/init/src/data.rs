@@ -9,7 +9,7 @@ use crate::disks::{self, Disk, Partition};
 use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
-use crate::{grow, slot};
+use crate::{grow, identity, slot};
 
 /// How long a disk may take to be seen, after the kernel started `init`.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,6 +32,9 @@ pub fn mount(node: &mut Node) -> Outcome {
         Ok(Some(grown)) => node.console.say("data", grown),
         Ok(None) => {}
         Err(failure) => node.console.say("data", failure),
+    }
+    if let Err(failure) = identity::of_file_system() {
+        node.console.say("data", failure);
     }
     Ok(())
 }
