@@ -12,7 +12,7 @@ use crate::failure::{Explain, Failure, Outcome};
 use crate::mounts::mount_one;
 use crate::node::Node;
 use crate::uptime::uptime;
-use crate::{grow, slot};
+use crate::{grow, identity, slot};
 
 /// How long a disk may take to be seen, after the kernel started `init`.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -62,6 +62,9 @@ fn on_disk(node: &mut Node) -> Outcome {
         Ok(Some(grown)) => node.console.say("data", grown),
         Ok(None) => {}
         Err(failure) => node.console.say("data", failure),
+    }
+    if let Err(failure) = identity::of_file_system() {
+        node.console.say("data", failure);
     }
     Ok(())
 }

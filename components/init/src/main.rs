@@ -19,6 +19,7 @@ mod errand;
 mod gate;
 mod grow;
 mod hostname;
+mod identity;
 mod images;
 mod kubelet;
 mod limits;

@@ -7,6 +7,8 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
+use uuid::Uuid;
+
 /// The signals that PID 1 reads from its descriptor instead of being interrupted by them.
 const SIGNALS: [c_int; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
 
@@ -76,6 +78,35 @@ pub fn ext4_resize(mounted: impl AsFd, blocks: u64) -> io::Result<()> {
     let request = libc::_IOW::<u64>(u32::from(b'f'), 16);
     // SAFETY: the kernel reads one `u64` behind the pointer, which lives until the call returns.
     checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &blocks) })?;
+    Ok(())
+}
+
+/// `struct fsuuid` of `linux/ext4.h`, with room for the identifier behind it.
+#[repr(C)]
+struct Ext4Uuid {
+    length: u32,
+    flags: u32,
+    uuid: [u8; 16],
+}
+
+/// What the numbers of the requests are made from: the structure without what is behind it.
+type Ext4UuidHead = [u32; 2];
+
+/// The identifier of a mounted ext4 (`EXT4_IOC_GETFSUUID`).
+pub fn ext4_uuid(mounted: impl AsFd) -> io::Result<Uuid> {
+    let mut about = Ext4Uuid { length: 16, flags: 0, uuid: [0; 16] };
+    let request = libc::_IOR::<Ext4UuidHead>(u32::from(b'f'), 44);
+    // SAFETY: the kernel writes at most the 16 bytes that `length` announces, and the structure outlives the call.
+    checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &raw mut about) })?;
+    Ok(Uuid::from_bytes(about.uuid))
+}
+
+/// Changes it (`EXT4_IOC_SETFSUUID`). The file system needs the feature `metadata_csum_seed`: without it all checksums depend on the identifier.
+pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
+    let about = Ext4Uuid { length: 16, flags: 0, uuid: uuid.into_bytes() };
+    let request = libc::_IOW::<Ext4UuidHead>(u32::from(b'f'), 44);
+    // SAFETY: the kernel reads the structure, which outlives the call.
+    checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &raw const about) })?;
     Ok(())
 }
 
