@@ -91,7 +91,10 @@ const GROUPS: &[Group] = &[
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
     Group { name: "flash", rows: |site, _| flash::rows(site) },
     Group { name: "upload", rows: |site, _| upload::rows(site) },
-    Group { name: "install", rows: |site, _| Ok(vec![Row::time("install: from the first byte to the reboot", installer::time(site)?)]) },
+    Group {
+        name: "install",
+        rows: |site, _| Ok(vec![Row::time("install: from the first byte to the reboot", installer::time(site)?)]),
+    },
 ];
 
 /// What is asked for.

@@ -44,7 +44,10 @@ impl Keyboard {
         for said in [json!({ "execute": "qmp_capabilities" }), json!({ "execute": "send-key", "arguments": { "keys": keys } })] {
             writeln!(socket, "{said}").or_build(cannot)?;
             // Its greeting and events come between.
-            let answer = answers.by_ref().map_while(std::result::Result::ok).find(|line| !line.contains("\"QMP\"") && !line.contains("\"event\""));
+            let answer = answers
+                .by_ref()
+                .map_while(std::result::Result::ok)
+                .find(|line| !line.contains("\"QMP\"") && !line.contains("\"event\""));
             match answer {
                 Some(answer) if answer.contains("\"return\"") => {}
                 answer => return Err(Error::build("QEMU does not press a key").cause(answer.unwrap_or_default())),
