@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use osbuild_abi::cmdline::{self, value};
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::mount::{MountFlags, mount as mount_fs};
 use uuid::Uuid;
 
 use crate::disks::{self, Disk, Partition};
-use crate::failure::{Explain, Failure, Outcome};
 use crate::mounts::mount_one;
 use crate::node::Node;
 use crate::uptime::uptime;

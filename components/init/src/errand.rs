@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use osbuild_abi::paths::INIT;
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{doors, slot};

@@ -8,11 +8,11 @@ use std::fs::File;
 
 use osbuild_abi::disk::{ALIGNMENT, DATA as LABEL};
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::fs::statvfs;
 
 use crate::disks::{self, Disk, Partition};
-use crate::failure::{Explain, Failure, Outcome};
 use crate::{identity, sys};
 
 /// Grows the partition to the end of its disk, if it is the last one.

@@ -4,11 +4,11 @@
 use std::fs::File;
 
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::rand::{GetRandomFlags, getrandom};
 use uuid::{Builder, Uuid, Version};
 
-use crate::failure::{Explain, Outcome};
 use crate::sys;
 
 /// The table with identifiers of its own, if those that it has are an image's.

@@ -5,12 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use osbuild_failure::{Explain, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::backoff::Backoff;
-use crate::failure::{Explain, Outcome};
 use crate::lines::Lines;
 use crate::log::Log;
 use crate::severity::Limit;

@@ -7,12 +7,12 @@ use std::path::Path;
 use osbuild_abi::disk::{BOOT_PROGRAM_AMD64, BOOT_PROGRAM_ARM64, ESP, SLOT_A};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_disks::Image;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::fat;
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_slots::Header;
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::rule::Need;
 
 /// Where the system partition has what firmware starts, on a machine of this architecture.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use osbuild_abi::disk::DATA;
 use osbuild_abi::writable::{From, WRITABLE, Writable};
 use osbuild_disks::{Disk, device_file};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::sys;
 
 /// How long the device file of a partition may take to appear.

@@ -5,8 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use osbuild_abi::sockets::{OK, admin};
-
-use crate::failure::{Explain, Failure, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 
 /// Has the machine reboot.
 pub fn reboot(socket: &Path) -> Outcome {

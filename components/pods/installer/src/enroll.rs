@@ -1,9 +1,9 @@
 //! The keys that the stick gives to a machine in setup mode: what `osbuild keys enroll` leaves, in its folder `keys`.
 
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Variable, read_list};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::firmware::Firmware;
 use crate::stick::Stick;
 

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::slot::{VARIABLE, VENDOR};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Partition;
 use osbuild_slots::Booted;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::mount::{MountFlags, mount_remount};
 
 use crate::boot_entry;
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The vendor of the variables that UEFI itself defines (UEFI 2.10, 3.3).
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";

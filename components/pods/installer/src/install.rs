@@ -10,13 +10,13 @@ use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
 use osbuild_abi::install::SETTINGS;
 use osbuild_disks::write::{self, length};
 use osbuild_disks::{Device, Disk, Ends, Piece, size};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::{Geometry, Table};
 
 use crate::carried::{BOOT_PROGRAM, Carried};
 use crate::console::Console;
 use crate::data::{self, Planned};
 use crate::enroll::Keys;
-use crate::failure::{Explain, Failure, Outcome};
 use crate::firmware::Firmware;
 use crate::settings::Settings;
 use crate::stick::{self, Stick};

@@ -6,7 +6,6 @@ pub mod console;
 pub mod data;
 pub mod door;
 pub mod enroll;
-pub mod failure;
 pub mod firmware;
 pub mod install;
 pub mod rule;

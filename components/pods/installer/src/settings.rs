@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use osbuild_failure::{Failure, Outcome};
 use serde::Deserialize;
-
-use crate::failure::{Failure, Outcome};
 
 /// The whole file. Whatever it does not say is off.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use osbuild_abi::disk::ESP;
 use osbuild_disks::Disk;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::fat;
 use osbuild_formats::gpt::{Geometry, Label, Table};
 use uuid::Uuid;
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// How long a disk may take to be seen.
 const PATIENCE: Duration = Duration::from_secs(30);
