@@ -143,21 +143,24 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
+/// What people wait for, with `full` all there is, with other words the checks that are called so or, if none is, whose names begin so.
 fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(CHECKS.iter().collect()),
         ["full"] => return Ok(all().collect()),
         _ => {}
     }
-    let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
-    if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
+    let means = |check: &Check, word: &String| match names().any(|name| name == word) {
+        true => check.name == word,
+        false => check.name.starts_with(word.as_str()),
+    };
+    if let Some(word) = words.iter().find(|word| !all().any(|check| means(check, word))) {
         let names: Vec<&str> = names().collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
+    Ok(all().filter(|check| words.iter().any(|word| means(check, word))).collect())
 }
 
 #[cfg(test)]
@@ -185,6 +188,7 @@ mod tests {
     #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
         assert_eq!(names_of(&["shape: w", "format"]), ["format", "shape: words"]);
+        assert_eq!(names_of(&["vm: slots"]), ["vm: slots"]);
         let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }
