@@ -5,3 +5,7 @@ pub const COMPONENT: &str = "installer";
 
 /// What the pod is to do, on the system partition of the stick, where any computer can edit it.
 pub const SETTINGS: &str = "/installer.toml";
+
+/// Name of the UEFI variable with the GUID of the system partition that the installer has told the firmware to start. It persists; its vendor is
+/// [`VENDOR`](crate::slot::VENDOR).
+pub const TOLD_VARIABLE: &str = "OsbuildInstalled";

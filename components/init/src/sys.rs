@@ -6,6 +6,8 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use uuid::Uuid;
 
@@ -23,7 +25,8 @@ pub enum Signal {
     Interrupt,
 }
 
-/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. Children that `std` starts get an empty mask.
+/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. A child inherits that, unless it is
+/// started with [`unblock_signals`].
 pub fn signal_descriptor() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to live locals.
@@ -37,6 +40,22 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     };
     // SAFETY: `signalfd` has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Has a child get every signal, as programs expect. It would inherit what [`signal_descriptor`] has blocked, and pass it on to all that it starts: a
+/// pod could not be asked to end.
+pub fn unblock_signals(command: &mut Command) -> &mut Command {
+    let unblock = || {
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set before anything reads it.
+        checked(unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+        })
+        .map(drop)
+    };
+    // SAFETY: between fork and exec the closure calls nothing but what may be called there (signal-safety(7)).
+    unsafe { command.pre_exec(unblock) }
 }
 
 /// Takes one signal from the descriptor, if there is one.

@@ -1,5 +1,6 @@
 //! The installer's UKI by UEFI HTTP boot, on a machine without a stick: from this machine's Python, as any web server would do.
 
+use super::machine::Starts;
 use super::{PATIENCE, RECIPE, boots_the_disk};
 use crate::check::Verdict;
 use crate::site::Site;
@@ -44,6 +45,7 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict
         qemu: Qemu { bus: Bus::Nvme, memory_mib: 3072, ..machine.qemu },
         keep: Some(disk.clone()),
         trust: Some(Keys::named(&project, DEV)?.trust()?),
+        arguments: Starts::Menu.arguments(),
         ..machine
     };
     let mut node = start(site.report, &machine)?;

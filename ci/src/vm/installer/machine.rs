@@ -57,6 +57,25 @@ const ARM64: Kind = Kind {
     guarded: &[],
 };
 
+/// What firmware starts.
+#[derive(Clone, Copy)]
+pub enum Starts {
+    /// What its boot menu says.
+    Menu,
+    /// What QEMU calls the first disk. Debian's firmware takes all other disks from its boot menu then, also those that a system has put there.
+    FirstDisk,
+}
+
+impl Starts {
+    /// What QEMU is told of it.
+    pub fn arguments(self) -> Vec<String> {
+        match self {
+            Starts::Menu => ["-set", "device.booted.bootindex=-1"].map(str::to_owned).into(),
+            Starts::FirstDisk => Vec::new(),
+        }
+    }
+}
+
 /// The machine: its disks and its firmware's variables stay from boot to boot.
 pub struct Machine<'a> {
     site: &'a Site<'a>,
@@ -130,8 +149,13 @@ impl<'a> Machine<'a> {
         self.site.finish("installer-mcopy", &mut mcopy).map(drop)
     }
 
-    /// Powers on with the stick in. The console goes to the log `log`.
-    pub fn boot(&self, log: &str) -> Result<Node<'a>> {
+    /// Forgets all that its firmware knows: whom it trusts, and its boot menu.
+    pub fn forget(&self) -> Result<()> {
+        fs::remove_file(self.stick().with_extension("variables")).or_build(|| "cannot remove the firmware's variables".to_owned())
+    }
+
+    /// Powers on with the stick in, on firmware that follows its boot menu or starts the stick whatever that says. The console goes to the log `log`.
+    pub fn boot(&self, starts: Starts, log: &str) -> Result<Node<'a>> {
         let disk = |(id, serial): (&str, &str)| {
             let file = self.disk(serial).display().to_string().replace(',', ",,");
             let drive = format!("if=none,id={id},format=raw,discard=unmap,file={file}");
@@ -142,7 +166,7 @@ impl<'a> Machine<'a> {
         let machine = RunOptions {
             keep: Some(self.stick()),
             firmware: Some(self.folder.path().join("CODE.fd")),
-            arguments: guarded.chain(self.keyboard.arguments()).chain(disks).collect(),
+            arguments: guarded.chain(self.keyboard.arguments()).chain(disks).chain(starts.arguments()).collect(),
             ..self.options(Bus::Usb, self.stick(), log)
         };
         start(self.site.report, &machine)

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use osbuild_abi::install::TOLD_VARIABLE;
 use osbuild_abi::slot::{VARIABLE, VENDOR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Partition;
@@ -48,6 +49,12 @@ impl Firmware {
         self.value("SetupMode").is_some_and(|value| value == [1])
     }
 
+    /// Whether it was told before to start from this system partition.
+    pub fn was_told(&self, esp: &Partition) -> bool {
+        let told = fs::read(self.folder.join(told())).unwrap_or_default();
+        told.get(ATTRIBUTES..) == Some(&esp.guid.to_bytes_le()[..])
+    }
+
     /// Has the firmware start a program of this system partition next, and from now on before all else.
     pub fn boot(&self, esp: &Partition, program: &str) -> Outcome {
         let number = self.number().ok_or_else(|| Failure::new("the firmware's boot menu is full"))?;
@@ -56,6 +63,7 @@ impl Firmware {
             (format!("Boot{number:04X}-{GLOBAL}"), MENU, boot_entry::encode(esp, program)),
             (format!("BootOrder-{GLOBAL}"), MENU, order),
             (format!("BootNext-{GLOBAL}"), MENU, number.to_le_bytes().to_vec()),
+            (told(), MENU, esp.guid.to_bytes_le().to_vec()),
         ])
     }
 
@@ -103,9 +111,15 @@ impl Firmware {
     }
 }
 
+/// The file of the variable that remembers it.
+fn told() -> String {
+    format!("{TOLD_VARIABLE}-{VENDOR}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_formats::gpt::guid_from_name;
 
     fn firmware(variables: &[(&str, &[u8])]) -> (tempfile::TempDir, Firmware) {
         let folder = tempfile::tempdir().unwrap();
@@ -127,6 +141,22 @@ mod tests {
         assert_eq!(firmware(&[(&name, &told(6))]).1.booted().unwrap().slot, "SLOT-A");
         assert!(firmware(&[(&name, &told(7))]).1.booted().is_none());
         assert!(firmware(&[]).1.booted().is_none());
+    }
+
+    #[test]
+    fn a_firmware_was_told_of_one_partition_alone() {
+        let partition = |name: &str| Partition {
+            number: 1,
+            type_guid: guid_from_name("type"),
+            guid: guid_from_name(name),
+            first: 2048,
+            last: 4095,
+            attributes: 0,
+            name: "ESP".to_owned(),
+        };
+        let bytes = [&[7, 0, 0, 0][..], &partition("ours").guid.to_bytes_le()].concat();
+        let (_folder, firmware) = firmware(&[(&told(), &bytes)]);
+        assert!(firmware.was_told(&partition("ours")) && !firmware.was_told(&partition("other")));
     }
 
     #[test]

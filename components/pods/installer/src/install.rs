@@ -59,12 +59,10 @@ pub fn install(places: &Places, console: &mut Console) -> Outcome {
     let disk = choose(&settings, stick.as_ref(), &carried, console)?;
     let wishes = Wishes::of(&settings, stick.as_ref(), &carried, &firmware, console)?;
     if let Some(table) = stick::table(&disk).filter(|table| !settings.replace_node && is_node(table)) {
-        if !settings.unattended {
-            let what =
-                format!("{} holds a node already: take the stick out, or say `replace-node = true`", disk.device.display());
-            return Err(Failure::new(what));
-        }
-        return boot(places, &firmware, &disk, &table, "held a node already", console);
+        return match found(&settings, &firmware, &table) {
+            None => boot(places, &firmware, &disk, &table, "held a node already", console),
+            Some(why) => Err(Failure::new(format!("{} holds a node already{why}", disk.device.display()))),
+        };
     }
     console.line(&format!("{INSTALLER_ERASES}{}", rule::shown(&disk)));
     if !settings.unattended {
@@ -191,6 +189,17 @@ impl Told {
         }
         Ok(())
     }
+}
+
+/// Why a node that is there already is not booted, if there is a reason.
+fn found(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'static str> {
+    if !settings.unattended {
+        return Some(": take the stick out, or say `replace-node = true`");
+    }
+    // It would start the stick for ever.
+    table.named(ESP).is_some_and(|esp| firmware.was_told(esp)).then_some(
+        ", and the firmware was told to start it, but has started the stick: take that out, or put the disk before it in the firmware's menu",
+    )
 }
 
 /// Has the machine boot a disk with a node.
