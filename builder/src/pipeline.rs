@@ -9,13 +9,14 @@ use crate::plan::{Binary, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
 use crate::produce::digest::Digest;
+use crate::produce::disk::OnDisk;
 use crate::produce::executor::{Executor, Rebuild};
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::graph::{Graph, Width};
 use crate::produce::inventory::Inventory;
 use crate::produce::out::Out;
 use crate::produce::sign::Signer;
-use crate::produce::stages::{BuiltLayer, Programs, Stages};
+use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages};
 use crate::produce::store::Store;
 use crate::report::Report;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub struct Setting<'a> {
     pub jobs: usize,
     /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
+    /// The image that an installer carries.
+    pub carried: Option<Carried>,
 }
 
 /// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged is made again.
@@ -63,6 +66,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
         programs.push(compiled);
     }
     layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
+    layers.extend(setting.carried.iter().map(|carried| graph.step(Width::Narrow, (), move |()| stages.carried_layer(carried))));
     let data = graph.step(Width::Narrow, (), |()| stages.data());
     graph.run(setting.jobs, &|error| {
         report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
@@ -74,7 +78,9 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
     let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
     let (boot, data, signer) = (boot.take(), data.take(), setting.signer);
-    Assembly { plan, kernel, boot, layers, init: programs["init"], data, inventory, signer }.write(store, report, out)
+    let settings = plan.installs.as_ref().map(|installs| setting.project.join(&installs.settings));
+    let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
+    Assembly { plan, settings, kernel, boot, layers, init: programs["init"], data, inventory, signer }.write(store, report, out)
 }
 
 /// The host binaries by the component that they come from.

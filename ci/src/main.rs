@@ -1,6 +1,6 @@
 //! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
 //! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
+//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
 //! `fuzz`, for longer or for some targets.
 
 mod bench;
@@ -78,10 +78,13 @@ const FULL: &[Check] = &[
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check { name: "vm: bare machine", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
+    Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },
+    Check { name: "vm: installer by HTTP", run: vm::installer::http::a_machine_without_a_stick_installs_by_http },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
     Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
     Check { name: "vm: uefi-arm64", run: vm::boots::uefi_arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: installer for arm64", run: vm::installer::a_stick_installs_a_machine_with_arm64 },
     Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];
@@ -140,21 +143,24 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words those checks whose names begin with one of them.
+/// What people wait for, with `full` all there is, with other words the checks that are called so or, if none is, whose names begin so.
 fn chosen(words: &[String]) -> Result<Vec<&'static Check>> {
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(CHECKS.iter().collect()),
         ["full"] => return Ok(all().collect()),
         _ => {}
     }
-    let begins = |check: &Check, word: &String| check.name.starts_with(word.as_str());
-    if let Some(word) = words.iter().find(|word| !all().any(|check| begins(check, word))) {
+    let means = |check: &Check, word: &String| match names().any(|name| name == word) {
+        true => check.name == word,
+        false => check.name.starts_with(word.as_str()),
+    };
+    if let Some(word) = words.iter().find(|word| !all().any(|check| means(check, word))) {
         let names: Vec<&str> = names().collect();
         return Err(
             Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
         );
     }
-    Ok(all().filter(|check| words.iter().any(|word| begins(check, word))).collect())
+    Ok(all().filter(|check| words.iter().any(|word| means(check, word))).collect())
 }
 
 #[cfg(test)]
@@ -182,6 +188,7 @@ mod tests {
     #[test]
     fn a_word_chooses_checks_and_a_wrong_one_lists_them() {
         assert_eq!(names_of(&["shape: w", "format"]), ["format", "shape: words"]);
+        assert_eq!(names_of(&["vm: slots"]), ["vm: slots"]);
         let error = chosen(&["no-such".to_owned()]).err().unwrap();
         assert!(error.to_string().contains("the checks are: format, "));
     }

@@ -74,6 +74,7 @@ pub(super) static RECIPE: &[Key] = &[
     key("kubernetes", Optional, Shape::Table(KUBERNETES), "What the version-skew policy looks at."),
     key("signing", Optional, Shape::Table(SIGNING), "Whose image it is; without it nothing is signed."),
     key("updates", Optional, Shape::Table(UPDATES), "Where the node gets its updates; without it, it gets none."),
+    key("installs", Optional, Shape::Table(INSTALLS), "What a stick with this node installs on the machine that it boots."),
     key("toolchains", Inherited, Shape::Table(TOOLCHAINS), "What compiles the node."),
     key("sandbox", Optional, Shape::Table(SANDBOX), "The root in which every step of a build runs."),
 ];
@@ -102,6 +103,16 @@ static UPDATES: &[Key] = &[
         Optional,
         Shape::Integer { least: 10, most: 604_800, what: SECONDS },
         "How long the node waits between two looks; 3600 if it is not said.",
+    ),
+];
+
+static INSTALLS: &[Key] = &[
+    key("recipe", Inherited, Shape::Text(&NAME), "The recipe of the node that it installs."),
+    key(
+        "settings",
+        Inherited,
+        Shape::Text(&FILE_PATH),
+        "Its `installer.toml`, relative to the project: what it does unless the stick is edited.",
     ),
 ];
 

@@ -16,6 +16,7 @@ mod file;
 mod fragment;
 mod held;
 mod inherit;
+mod installs;
 mod kernel;
 mod keys;
 mod lock;
@@ -48,6 +49,7 @@ pub use date::Date;
 pub use edit::{set_go_toolchain, set_version};
 pub use file::{Content, RootFile};
 pub use held::Held;
+pub use installs::Installs;
 pub use kernel::{Kernel, KernelOption, OptionValue};
 pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain, Toolchains};
 pub use moved::{Moved, moved, moved_crates, moved_releases};
@@ -116,6 +118,8 @@ pub struct Resolved {
     pub signing: Option<String>,
     /// Where the node gets its updates; none for one that gets none.
     pub updates: Option<Updates>,
+    /// What a stick with this node installs; none for a node that stays.
+    pub installs: Option<Installs>,
     /// Everything that the lock has to pin.
     pub wanted: Wanted,
     /// Where each resolved value was written.

@@ -26,6 +26,11 @@ impl Resolved {
         self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
         self.print_kubernetes(&mut page);
         self.print_updates(&mut page);
+        if let Some(installs) = &self.installs {
+            page.section("installs");
+            page.entry("installs.", "recipe", quote(&installs.recipe));
+            page.entry("installs.", "settings", quote(&installs.settings));
+        }
         self.print_wanted(&mut page);
         if let Some(key) = &self.signing {
             page.section("signing");

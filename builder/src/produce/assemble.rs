@@ -29,6 +29,8 @@ const CONSOLE: (u32, u32) = (5, 1);
 pub struct Assembly<'a> {
     /// What is built.
     pub plan: &'a Plan<Locked>,
+    /// What an installer does unless its stick is edited.
+    pub settings: Option<Vec<u8>>,
     /// The kernel.
     pub kernel: CompiledKernel,
     /// What the firmware starts.
@@ -91,7 +93,8 @@ impl Assembly<'_> {
             drop(packed);
             replace(&uki, report, "uki", |file| file.write_all(&unified.0).at("write", &uki))?;
             let (header, data) = (self.header(&unified.0)?, store.path(&self.data)?);
-            let disk = image::Contents { plan: self.plan, boot: &boot.0, header: &header, uki: &unified.0, data };
+            let settings = self.settings.as_deref();
+            let disk = image::Contents { plan: self.plan, settings, boot: &boot.0, header: &header, uki: &unified.0, data };
             replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
             written.extend([image.clone(), uki.clone(), initramfs.clone()]);
             out.finish(&key, &written)?;
@@ -131,7 +134,8 @@ impl Assembly<'_> {
             format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
             format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
         ];
-        plan.kernel.command_line.iter().cloned().chain(ours).collect::<Vec<_>>().join(" ")
+        let in_memory = plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
+        plan.kernel.command_line.iter().cloned().chain(ours).chain(in_memory).collect::<Vec<_>>().join(" ")
     }
 
     fn initramfs(&self, store: &Store, report: &Report) -> Result<Vec<u8>> {

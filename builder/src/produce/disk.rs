@@ -14,16 +14,18 @@ pub trait OnDisk<T> {
 
 impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
     fn at(self, doing: &str, path: &Path) -> Result<T> {
-        self.map_err(|error| {
-            let error = error.into();
-            match error.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(path),
-                _ => {
-                    let ours = Error::build(format!("cannot {doing} `{}`", path.display())).cause(&error);
-                    remedy(&error).into_iter().fold(ours, Error::hint)
-                }
-            }
-        })
+        self.map_err(|error| failed(doing, path, &error.into()))
+    }
+}
+
+/// The error of a file operation: "cannot `doing` `path`", or that the disk is full.
+pub fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(path),
+        _ => {
+            let ours = Error::build(format!("cannot {doing} `{}`", path.display())).cause(error);
+            remedy(error).into_iter().fold(ours, Error::hint)
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::{Architecture, Board, Locked, Plan};
 use osbuild_abi::disk;
+use osbuild_abi::install::SETTINGS;
 use osbuild_abi::slot::FIRST_TRIES;
 use osbuild_formats::disk::{Content, Disk, Error, Partition};
 use osbuild_formats::fat::{self, Volume};
@@ -48,6 +49,8 @@ pub fn removable_path(architecture: Architecture) -> &'static str {
 pub struct Contents<'a> {
     /// What is built.
     pub plan: &'a Plan<Locked>,
+    /// What an installer does: a file of the system partition, where any computer can edit it.
+    pub settings: Option<&'a [u8]>,
     /// What the firmware starts.
     pub boot: &'a [u8],
     /// What the first slot begins with.
@@ -68,7 +71,9 @@ impl Contents<'_> {
         let volume =
             Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
         let loader = format!("/{}", removable_path(self.plan.architecture));
-        let esp = volume.write(&[fat::File { path: loader, bytes: self.boot }]).or_build(|| "cannot make the ESP".into())?;
+        let settings = self.settings.map(|bytes| fat::File { path: SETTINGS.to_owned(), bytes });
+        let files: Vec<_> = [fat::File { path: loader, bytes: self.boot }].into_iter().chain(settings).collect();
+        let esp = volume.write(&files).or_build(|| "cannot make the ESP".into())?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
         let first = Content::reader((self.header.len() + self.uki.len()) as u64, self.header.chain(self.uki));

@@ -68,13 +68,29 @@ impl Layer {
         Ok(layer)
     }
 
+    /// The action that makes the layer with the image that an installer carries: `image`, compressed by zstd, and the certificate of whoever
+    /// signed it.
+    pub fn carried(store: &Store, sandbox: &Sandbox, image: Digest, certificate: Option<&[u8]>) -> Result<Action> {
+        let mut layer = Layer::new("image");
+        layer.tree.add_directory(&at(paths::INSTALL))?;
+        if let Some(certificate) = certificate {
+            layer.tree.add_file(&at(paths::INSTALL_CERTIFICATE), store.put_bytes(certificate)?, false)?;
+        }
+        let mut input = layer.tree.clone();
+        input.add_file("image.raw.zst", image, false)?;
+        layer.script(store, sandbox, include_str!("carried.sh"), input)
+    }
+
     /// The action that makes its file system.
     pub fn action(&self, store: &Store, sandbox: &Sandbox) -> Result<Action> {
-        let mut input = self.tree.clone();
+        self.script(store, sandbox, include_str!("layer.sh"), self.tree.clone())
+    }
+
+    fn script(&self, store: &Store, sandbox: &Sandbox, script: &str, mut input: InputTree) -> Result<Action> {
         input.add_file("modes", store.put_bytes(self.modes.as_bytes())?, false)?;
         let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:layer:{}", self.name).as_bytes());
         let env = BTreeMap::from([("UUID".into(), id.to_string())]);
-        sandbox.script(store, format!("layer {}", self.name), include_str!("layer.sh"), &[], env, input, &[LAYER])
+        sandbox.script(store, format!("layer {}", self.name), script, &[], env, input, &[LAYER])
     }
 
     fn add(&mut self, store: &Store, project: &Path, plan: &Plan<Locked>, file: &RootFile) -> Result<()> {

@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::error::Result;
 use crate::plan::{Binary, Compile, ImageFrom, Locked, Plan, PodImage};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Kind of the store's memo that a binary was checked for an architecture.
 const CHECKED: &str = "checked-binary";
@@ -37,6 +37,15 @@ pub struct CompiledKernel {
     pub image: Digest,
     /// What `uname -r` says.
     pub release: String,
+}
+
+/// What an installer carries: the image of another recipe.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The image, compressed by zstd.
+    pub image: PathBuf,
+    /// The certificate of whoever signed it, in PEM; none if nobody did.
+    pub certificate: Option<Vec<u8>>,
 }
 
 /// The programs of one component by file name, each checked.
@@ -139,6 +148,13 @@ impl Stages<'_> {
             layout.add(&name, image);
         }
         self.layer(&Layer::pods(self.store, self.plan, &layout)?)
+    }
+
+    /// Makes the layer with the image that an installer carries.
+    pub fn carried_layer(&self, carried: &Carried) -> Result<BuiltLayer> {
+        let image = self.store.put_file(&carried.image)?;
+        let action = Layer::carried(self.store, self.sandbox, image, carried.certificate.as_deref())?;
+        Ok(BuiltLayer { name: "image".to_owned(), image: self.executor.run(&action)?.output(LAYER)? })
     }
 
     fn layer(&self, layer: &Layer) -> Result<BuiltLayer> {

@@ -13,6 +13,7 @@ use crate::produce::executor::Rebuild;
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
+use crate::produce::stages::Carried;
 use crate::ship::keys::{Keys, Trust};
 use crate::ship::machine::Download;
 use crate::ship::run::{RunOptions, Until};
@@ -115,9 +116,23 @@ fn image_into(
     let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
+    let carried = carried(session, plan, &from, signer)?;
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
-    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer };
+    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
     pipeline::build(&setting, plan, out)
+}
+
+/// Builds what an installer carries, if this is one. Whoever signs the installer signs that too.
+fn carried(session: &Session, plan: &Plan<Locked>, from: &From, signer: Option<&dyn Signer>) -> Result<Option<Carried>> {
+    let Some(installs) = &plan.installs else { return Ok(None) };
+    let recipe = &installs.recipe;
+    session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
+    let mut target = session.locked(recipe)?;
+    target.resolved.signing = plan.signing.clone();
+    target.resolved.origins.remove("signing.key");
+    image(session, &target, from.clone(), Rebuild::Nothing, signer)?;
+    let image = Format::RawZst.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
+    Ok(Some(Carried { image, certificate: signer.map(|signer| signer.certificate().pem().into_bytes()) }))
 }
 
 /// What `plan.toml` says of the certificate, in its last section.

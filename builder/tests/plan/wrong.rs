@@ -211,6 +211,13 @@ fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
     assert!(printed.contains("url = \"https://updates.example/nodes\"  # recipes/small.toml:1"), "{printed}");
 }
 
+const INSTALLS: &str = "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
+
+#[test]
+fn a_stick_has_the_pod_that_installs_a_node_that_can_be_built_and_settings() {
+    refused("installs", &[(SMALL, "[files]", INSTALLS)]);
+}
+
 #[test]
 fn a_recipe_that_does_not_exist_suggests_the_nearest() {
     let error = plan::resolve(&crate::project(), "smal", crate::TODAY, Strictness::Build).map(|_| ()).unwrap_err();

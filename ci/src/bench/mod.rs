@@ -11,6 +11,7 @@ mod upload;
 
 use crate::image;
 use crate::site::Site;
+use crate::vm::installer;
 use osbuild::error::{Error, Result};
 use osbuild::report::{Outcome, bytes, duration};
 use serde_json::{Value, json};
@@ -90,6 +91,10 @@ const GROUPS: &[Group] = &[
     Group { name: "fallback", rows: |site, _| fallback::rows(site) },
     Group { name: "flash", rows: |site, _| flash::rows(site) },
     Group { name: "upload", rows: |site, _| upload::rows(site) },
+    Group {
+        name: "install",
+        rows: |site, _| Ok(vec![Row::time("install: from the first byte to the reboot", installer::time(site)?)]),
+    },
 ];
 
 /// What is asked for.

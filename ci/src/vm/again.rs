@@ -1,6 +1,6 @@
 //! A node that lost its power and boots again from the same disk.
 
-use super::kept::Kept;
+use super::kept::{Kept, identifier_of_data};
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
@@ -14,8 +14,9 @@ const DISK_MIB: &str = "2048";
 /// What `init` says when it has grown DATA.
 const GROWN: &str = "init: data: grown from ";
 
-/// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before.
-/// e2fsck finds nothing in DATA but the journal to replay.
+/// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before. The first
+/// boot has given the disk identifiers that the image has not, and the second one leaves them. e2fsck finds nothing in DATA but the journal to
+/// replay.
 pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     let kept = Kept::of(site, RECIPE);
     let flags = ["--keep", "--disk-size", DISK_MIB];
@@ -23,9 +24,16 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if !first.contains(GROWN) {
         return Err(Error::build("the first boot has not grown DATA"));
     }
+    let own = kept.identifiers(site)?;
+    if !own.is_disjoint(&kept.identifiers_of_image(site)?) {
+        return Err(Error::build("the disk has identifiers of its image").cause(format!("{own:?}")));
+    }
     let second = Node::boot(site, "after-the-power-cut", RECIPE, &flags)?.said()?;
     if second.contains(GROWN) {
         return Err(Error::build("the second boot has grown DATA again"));
+    }
+    if kept.identifiers(site)? != own {
+        return Err(Error::build("the second boot has changed the disk's identifiers again"));
     }
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let data = folder.path().join("data");
@@ -36,10 +44,13 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if !matches!(checked.code, Some(0 | 1)) {
         return Err(checked.failure("DATA is damaged"));
     }
+    if kept.identifiers_of_image(site)?.contains(&identifier_of_data(site, &data, 0)?) {
+        return Err(Error::build("the file system on DATA has the identifier of its image"));
+    }
     let log = site.finish("log-of-the-boot-before", Command::new("debugfs").args(["-R", "cat log/init.log.1"]).arg(&data))?;
     // Its last lines went with the power.
     if !log.said.contains(GROWN) {
         return Err(log.failure("the log of the boot before is not there"));
     }
-    Ok(Verdict { passed: 3, ..Verdict::default() })
+    Ok(Verdict { passed: 5, ..Verdict::default() })
 }

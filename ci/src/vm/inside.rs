@@ -41,6 +41,7 @@ const CLAIMS: &[Claim] = &[
     ("exactly three host daemons, and a shim a pod", three_daemons),
     ("the root is read-only", read_only_root),
     ("no shell and no script in the root", no_shell),
+    ("every process but `init` itself can be asked to end", nobody_is_deaf),
     ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
     ("what runs is what is locked", locked_versions),
     ("the command line is the one that was signed", signed_command_line),
@@ -122,6 +123,13 @@ fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
 
 fn no_shell(seen: &Seen) -> std::result::Result<(), String> {
     expect(seen.facts.all("shell").map(|fact| fact.join(" ")).collect(), Vec::<String>::new())
+}
+
+fn nobody_is_deaf(seen: &Seen) -> std::result::Result<(), String> {
+    const TERM: u64 = 1 << 14;
+    let is_deaf = |blocked: &str| u64::from_str_radix(blocked, 16).is_ok_and(|set| set & TERM != 0);
+    let deaf = seen.facts.all("blocked").filter(|fact| is_deaf(fact[1])).map(|fact| fact[0].to_owned());
+    expect(deaf.collect::<Vec<_>>(), vec!["1".to_owned()])
 }
 
 fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {

@@ -3,6 +3,7 @@
 use crate::site::Site;
 use osbuild::error::{Error, Result};
 use osbuild::ship::inspect::{Partition, inspect};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,9 +18,22 @@ impl Kept {
         kept
     }
 
+    /// What `sfdisk` finds: the GUIDs of the disk and of its partitions.
+    pub fn identifiers(&self, site: &Site) -> Result<BTreeSet<String>> {
+        identifiers_of_table(site, &self.0)
+    }
+
+    /// The same of the image, and that of the file system on its DATA.
+    pub fn identifiers_of_image(&self, site: &Site) -> Result<BTreeSet<String>> {
+        let image = self.0.with_file_name("image.raw");
+        let mut found = identifiers_of_table(site, &image)?;
+        found.insert(identifier_of_data(site, &image, data(&image)?.start)?);
+        Ok(found)
+    }
+
     /// Copies DATA out of the disk: e2fsck replays a journal only in a file of its own.
     pub fn copy_data(&self, site: &Site, to: &Path) -> Result<()> {
-        let data = self.data()?;
+        let data = data(&self.0)?;
         let mut dd = dd(&self.0, to);
         dd.arg("conv=sparse").args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
         site.finish("data-out", &mut dd).map(drop)
@@ -28,14 +42,8 @@ impl Kept {
     /// Puts DATA back into the disk.
     pub fn replace_data(&self, site: &Site, from: &Path) -> Result<()> {
         let mut dd = dd(from, &self.0);
-        dd.arg("conv=notrunc").arg(format!("seek={}", self.data()?.start >> 20));
+        dd.arg("conv=notrunc").arg(format!("seek={}", data(&self.0)?.start >> 20));
         site.finish("data-in", &mut dd).map(drop)
-    }
-
-    fn data(&self) -> Result<Partition> {
-        let found = inspect(&self.0)?.disk;
-        let data = found.into_iter().flat_map(|disk| disk.partitions).find(|partition| partition.purpose == "data");
-        data.ok_or_else(|| Error::build("the kept disk has no DATA"))
     }
 
     fn remove(&self) {
@@ -50,6 +58,30 @@ impl Drop for Kept {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+fn data(disk: &Path) -> Result<Partition> {
+    let found = inspect(disk)?.disk;
+    let data = found.into_iter().flat_map(|disk| disk.partitions).find(|partition| partition.purpose == "data");
+    data.ok_or_else(|| Error::build("the disk has no DATA").cause(disk.display()))
+}
+
+/// What `blkid` finds: the UUID of a file system, so many bytes into a file.
+pub fn identifier_of_data(site: &Site, path: &Path, offset: u64) -> Result<String> {
+    let mut blkid = Command::new("blkid");
+    blkid.args(["--probe", "--match-tag", "UUID", "--output", "value", "--offset", &offset.to_string()]).arg(path);
+    Ok(site.finish("blkid-of-data", &mut blkid)?.said.trim().to_owned())
+}
+
+fn identifiers_of_table(site: &Site, disk: &Path) -> Result<BTreeSet<String>> {
+    let said = site.finish("sfdisk-of-disk", Command::new("sfdisk").arg("--dump").arg(disk))?.said;
+    let words = said.lines().flat_map(|line| line.split([',', ' ']));
+    let found: BTreeSet<String> = words
+        .filter_map(|word| word.strip_prefix("uuid="))
+        .chain(said.lines().filter_map(|line| line.strip_prefix("label-id: ")))
+        .map(str::to_lowercase)
+        .collect();
+    if found.len() == 5 { Ok(found) } else { Err(Error::build("`sfdisk` does not find four partitions").cause(said)) }
 }
 
 /// Partitions start and end on whole MiB.

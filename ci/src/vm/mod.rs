@@ -4,6 +4,7 @@ pub mod again;
 pub mod boards;
 pub mod boots;
 pub mod inside;
+pub mod installer;
 pub mod interrupted;
 pub mod joins;
 mod kept;

@@ -15,6 +15,11 @@ pub const GATE_DEADLINE: &str = "osbuild.gate-deadline-s";
 /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where the board has none.
 pub const WATCHDOG: &str = "osbuild.watchdog-s";
 
+/// Where DATA is: [`IN_MEMORY`], or if nothing is said on the disk that was booted.
+pub const DATA: &str = "osbuild.data";
+/// DATA is in memory: the node changes no disk by itself, and forgets everything at its end.
+pub const IN_MEMORY: &str = "memory";
+
 /// Returns the value of `key` on `line`, the last one if it stands there more than once (as the kernel itself does).
 pub fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))

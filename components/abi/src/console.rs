@@ -42,3 +42,15 @@ pub const INSECURE: &str = "init: secure-boot: ";
 
 /// Starts the warning that the machine has less memory than the board asks for.
 pub const LOW_RAM: &str = "init: memory: too little";
+
+/// Every line of the installer starts with this.
+pub const INSTALLER: &str = "installer: ";
+
+/// Starts the installer's line about the disk that it is about to erase: `installer: this erases DEVICE, …`.
+pub const INSTALLER_ERASES: &str = "installer: this erases ";
+
+/// The line that starts with this says that a disk holds the node that the installer carries, and that the machine reboots into it.
+pub const INSTALLER_DONE: &str = "installer: DONE: ";
+
+/// The line that starts with this says why the installer does nothing more.
+pub const INSTALLER_STOPPED: &str = "installer: STOPPED: ";

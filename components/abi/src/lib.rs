@@ -5,6 +5,7 @@
 pub mod cmdline;
 pub mod console;
 pub mod disk;
+pub mod install;
 pub mod paths;
 pub mod pods;
 pub mod slot;

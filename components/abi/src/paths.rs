@@ -31,6 +31,15 @@ pub const UPDATE_ROOT: &str = "/usr/share/osbuild/update/root.json";
 /// Where updates come from, in the form that [`crate::update`] reads.
 pub const UPDATE_SETTINGS: &str = "/usr/share/osbuild/update/settings";
 
+/// What an installer carries; not there on any other node.
+pub const INSTALL: &str = "/usr/share/osbuild/install";
+/// The disk image that it installs.
+pub const INSTALL_IMAGE: &str = "/usr/share/osbuild/install/image.raw";
+/// The certificate, in PEM, of whoever signed that image; not there if nobody did.
+pub const INSTALL_CERTIFICATE: &str = "/usr/share/osbuild/install/db.crt";
+/// What the installer is to do where no stick says it.
+pub const INSTALL_SETTINGS: &str = "/usr/share/osbuild/install/installer.toml";
+
 /// Where the kernel shows the firmware's variables, each as `NAME-VENDOR`: four bytes of attributes, then its value.
 pub const FIRMWARE_VARIABLES: &str = "/sys/firmware/efi/efivars";
 

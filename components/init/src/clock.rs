@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use osbuild_abi::cmdline::{EPOCH, value};
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 
 /// How often the time is kept on DATA: after a power cut the clock is at most this much behind.

@@ -3,8 +3,8 @@
 use std::os::unix::net::UnixStream;
 
 use osbuild_abi::paths::{BIN, CONTAINERD_CONFIG, CONTAINERD_SOCKET};
+use osbuild_failure::Outcome;
 
-use crate::failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
 

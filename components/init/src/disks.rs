@@ -5,10 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::disk::DATA;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::{Geometry, Label, Write};
 use uuid::Uuid;
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The unit of a disk's size below `/sys`, whatever its own sectors are.
 const SYSFS_SECTOR: u64 = 512;

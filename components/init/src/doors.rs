@@ -9,9 +9,9 @@ use std::path::Path;
 use osbuild_abi::console::ADDRESS;
 use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, UPDATE_SOCKET};
 use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
+use osbuild_failure::{Explain, Failure, Outcome};
 
 use crate::errand::{self, Work};
-use crate::failure::{Explain, Failure, Outcome};
 use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;

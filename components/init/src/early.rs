@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use osbuild_abi::paths::{EARLY_INIT, INIT, LAYERS};
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, mount_move};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::mounts::mount_one;
 
 /// Where the layers are mounted one by one, in the initramfs.

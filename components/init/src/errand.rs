@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use osbuild_abi::paths::INIT;
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
-use crate::{doors, slot};
+use crate::{doors, slot, sys};
 
 /// How long the work may take: a slot of the largest size on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -55,7 +55,7 @@ pub fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>)
     let (output, input) = pipe_with(PipeFlags::CLOEXEC).explain("make a pipe")?;
     // A child that lives on after its pipe was read must not hold up PID 1.
     fcntl_setfl(&output, OFlags::NONBLOCK).explain("make a pipe that does not block")?;
-    let child = Command::new(INIT)
+    let child = sys::unblock_signals(&mut Command::new(INIT))
         .arg(work.name())
         .arg(device)
         .env_clear()

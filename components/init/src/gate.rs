@@ -2,8 +2,8 @@
 
 use osbuild_abi::console::READY;
 use osbuild_abi::paths::INIT;
+use osbuild_failure::Outcome;
 
-use crate::failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
 use crate::trial;

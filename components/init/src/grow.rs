@@ -1,4 +1,5 @@
-//! Grows DATA to the disk that it is on, in steps of which each can be cut short: the next boot goes on from there.
+//! Grows DATA to the disk that it is on, in steps of which each can be cut short: the next boot goes on from there. On a disk that still has its
+//! image's identifiers it changes [those](identity) by the way.
 //!
 //! The backup of the partition table is written at the end of the disk and flushed, then the primary; then the kernel is told; then
 //! the file system grows while it is mounted. A step that has nothing to do does nothing.
@@ -7,18 +8,22 @@ use std::fs::File;
 
 use osbuild_abi::disk::{ALIGNMENT, DATA as LABEL};
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::fs::statvfs;
 
 use crate::disks::{self, Disk, Partition};
-use crate::failure::{Explain, Failure, Outcome};
-use crate::sys;
+use crate::{identity, sys};
 
 /// Grows the partition to the end of its disk, if it is the last one.
 pub fn partition(disk: &Disk, data: &Partition) -> Outcome {
     let (label, geometry) = disk.label()?;
     check(label.table(), data)?;
-    let (table, writes) = label.grow(ALIGNMENT).explain("grow the partition")?;
+    let (mut table, mut writes) = label.grow(ALIGNMENT).explain("grow the partition")?;
+    if let Some(own) = identity::of_table(&table)? {
+        writes = label.change_to(&own).explain("change the disk's identifiers")?;
+        table = own;
+    }
     disk.write(&writes)?;
     let entry = table.partitions.iter().find(|entry| entry.number == data.number);
     let entry = entry.ok_or_else(|| Failure::new(format!("partition {} is gone", data.number)))?;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Outcome};
 use rustix::system::sethostname;
 
-use crate::failure::{Explain, Outcome};
 use crate::machine_id;
 use crate::name;
 use crate::node::Node;

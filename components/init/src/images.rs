@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use osbuild_abi::paths::{CONTAINERD_BLOBS, IMAGES, INIT};
+use osbuild_failure::{Explain, Outcome};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::process::Life;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
+use osbuild_failure::Outcome;
 
-use crate::failure::Outcome;
 use crate::node::Node;
 use crate::process::{Life, State};
 use crate::uptime::uptime;

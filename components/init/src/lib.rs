@@ -3,7 +3,6 @@
 
 #![deny(unsafe_code)]
 
-pub mod failure;
 pub mod lines;
 pub mod mountinfo;
 pub mod name;

@@ -1,8 +1,8 @@
 //! The resource limits that every process of the node starts from.
 
+use osbuild_failure::{Explain, Outcome};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 
 /// How many files a process may have open: what it starts with, which old programs count up to, and what it may raise that to, which

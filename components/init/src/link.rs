@@ -1,6 +1,7 @@
 //! Network links, as far as the host has to do with them: only the loopback. All others belong to a pod.
 
-use crate::failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Outcome};
+
 use crate::node::Node;
 use crate::sys;
 

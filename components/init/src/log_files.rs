@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use osbuild_abi::paths::LOGS;
+use osbuild_failure::Outcome;
 
-use crate::failure::Outcome;
 use crate::log::{BOUND, Log};
 use crate::node::Node;
 

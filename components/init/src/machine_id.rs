@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::DATA;
+use osbuild_failure::{Explain, Outcome};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::whole_file;
 

@@ -19,6 +19,7 @@ mod errand;
 mod gate;
 mod grow;
 mod hostname;
+mod identity;
 mod images;
 mod kubelet;
 mod limits;
@@ -51,11 +52,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use init::{failure, lines, mountinfo, name, variable, verbs};
+use init::{lines, mountinfo, name, variable, verbs};
 use osbuild_abi::console::FAILED;
 use osbuild_abi::paths::LAYERS;
+use osbuild_failure::Failure;
 
-use crate::failure::Failure;
 use crate::node::Node;
 use crate::phases::Boot;
 

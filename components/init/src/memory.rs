@@ -2,9 +2,9 @@
 
 use osbuild_abi::cmdline::{MIN_RAM_MIB, value};
 use osbuild_abi::console::LOW_RAM;
+use osbuild_failure::Outcome;
 use rustix::system::sysinfo;
 
-use crate::failure::Outcome;
 use crate::node::Node;
 
 /// Says so on the console when there is too little.

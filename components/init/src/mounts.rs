@@ -4,9 +4,9 @@ use std::ffi::CString;
 
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_failure::{Explain, Outcome};
 use rustix::mount::{MountFlags, mount};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 
 /// A file system that the kernel makes.

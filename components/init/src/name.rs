@@ -1,6 +1,6 @@
 //! The names that a node may have.
 
-use crate::failure::{Failure, Outcome};
+use osbuild_failure::{Failure, Outcome};
 
 /// The longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
 const LONGEST: usize = 63;

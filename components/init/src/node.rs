@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use osbuild_failure::{Explain, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
@@ -11,7 +12,6 @@ use crate::console::Console;
 use crate::disks::Disk;
 use crate::doors::Doors;
 use crate::errand::{self, Errand};
-use crate::failure::{Explain, Outcome};
 use crate::phases::tell_end;
 use crate::process::{Life, Process, State};
 use crate::secure_boot::SecureBoot;

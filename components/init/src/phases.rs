@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use osbuild_abi::console::PHASE;
+use osbuild_failure::{Failure, Outcome};
 
-use crate::failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{

@@ -5,15 +5,16 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use osbuild_failure::{Explain, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::backoff::Backoff;
-use crate::failure::{Explain, Outcome};
 use crate::lines::Lines;
 use crate::log::Log;
 use crate::severity::Limit;
+use crate::sys;
 
 /// The environment of every process: nothing is inherited.
 const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/bin"), ("HOME", "/tmp")];
@@ -126,7 +127,7 @@ impl Process {
         let (program, arguments) = words.split_first().ok_or("no program").explain("start")?;
         let output = self.input.try_clone().explain("share the pipe")?;
         let errors = self.input.try_clone().explain("share the pipe")?;
-        let child = Command::new(program)
+        let child = sys::unblock_signals(&mut Command::new(program))
             .args(arguments)
             .env_clear()
             .envs(ENVIRONMENT)
@@ -264,6 +265,13 @@ mod tests {
     fn both_outputs_are_read_and_the_environment_is_ours() {
         let (mut process, _) = run(Life::Job, |name| shell(&format!("echo {name}; echo $PATH $HOME >&2")));
         assert_eq!(process.written(), ["node", "/bin /tmp"]);
+    }
+
+    #[test]
+    fn a_child_gets_the_signals_that_init_has_blocked() {
+        let _descriptor = sys::signal_descriptor().unwrap();
+        let (mut process, _) = run(Life::Job, |_| shell("grep SigBlk /proc/self/status"));
+        assert_eq!(process.written(), ["SigBlk:\t0000000000000000"]);
     }
 
     #[test]

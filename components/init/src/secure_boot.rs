@@ -5,8 +5,8 @@ use std::path::Path;
 
 use osbuild_abi::console::INSECURE;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
+use osbuild_failure::Outcome;
 
-use crate::failure::Outcome;
 use crate::node::Node;
 use crate::variable::is_one;
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use osbuild_abi::paths::{NTP_SERVERS, RESOLV_CONF};
+use osbuild_failure::{Explain, Outcome};
 
-use crate::failure::{Explain, Outcome};
 use crate::whole_file;
 
 /// Writes both files without a server: containerd copies the first one into every pod, also before a pod has told any.

@@ -10,11 +10,11 @@ use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_slots::{Booted, Header, HeaderError, Mark, Slot, mark, other, slots};
 
 use crate::disks::{self, Disk, Partition};
 use crate::errand;
-use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 use crate::variable::volatile;
 use rustix::fs::OFlags;

@@ -6,6 +6,10 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use uuid::Uuid;
 
 /// The signals that PID 1 reads from its descriptor instead of being interrupted by them.
 const SIGNALS: [c_int; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
@@ -21,7 +25,8 @@ pub enum Signal {
     Interrupt,
 }
 
-/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. Children that `std` starts get an empty mask.
+/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. A child inherits that, unless it is
+/// started with [`unblock_signals`].
 pub fn signal_descriptor() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to live locals.
@@ -35,6 +40,22 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     };
     // SAFETY: `signalfd` has just returned this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Has a child get every signal, as programs expect. It would inherit what [`signal_descriptor`] has blocked, and pass it on to all that it starts: a
+/// pod could not be asked to end.
+pub fn unblock_signals(command: &mut Command) -> &mut Command {
+    let unblock = || {
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigemptyset` initialises the set before anything reads it.
+        checked(unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+        })
+        .map(drop)
+    };
+    // SAFETY: between fork and exec the closure calls nothing but what may be called there (signal-safety(7)).
+    unsafe { command.pre_exec(unblock) }
 }
 
 /// Takes one signal from the descriptor, if there is one.
@@ -76,6 +97,35 @@ pub fn ext4_resize(mounted: impl AsFd, blocks: u64) -> io::Result<()> {
     let request = libc::_IOW::<u64>(u32::from(b'f'), 16);
     // SAFETY: the kernel reads one `u64` behind the pointer, which lives until the call returns.
     checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &blocks) })?;
+    Ok(())
+}
+
+/// `struct fsuuid` of `linux/ext4.h`, with room for the identifier behind it.
+#[repr(C)]
+struct Ext4Uuid {
+    length: u32,
+    flags: u32,
+    uuid: [u8; 16],
+}
+
+/// What the numbers of the requests are made from: the structure without what is behind it.
+type Ext4UuidHead = [u32; 2];
+
+/// The identifier of a mounted ext4 (`EXT4_IOC_GETFSUUID`).
+pub fn ext4_uuid(mounted: impl AsFd) -> io::Result<Uuid> {
+    let mut about = Ext4Uuid { length: 16, flags: 0, uuid: [0; 16] };
+    let request = libc::_IOR::<Ext4UuidHead>(u32::from(b'f'), 44);
+    // SAFETY: the kernel writes at most the 16 bytes that `length` announces, and the structure outlives the call.
+    checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &raw mut about) })?;
+    Ok(Uuid::from_bytes(about.uuid))
+}
+
+/// Changes it (`EXT4_IOC_SETFSUUID`). The file system needs the feature `metadata_csum_seed`: without it all checksums depend on the identifier.
+pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
+    let about = Ext4Uuid { length: 16, flags: 0, uuid: uuid.into_bytes() };
+    let request = libc::_IOW::<Ext4UuidHead>(u32::from(b'f'), 44);
+    // SAFETY: the kernel reads the structure, which outlives the call.
+    checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &raw const about) })?;
     Ok(())
 }
 

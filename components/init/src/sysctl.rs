@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::paths::SYSCTL;
+use osbuild_failure::{Explain, Failure, Outcome};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::node::Node;
 
 /// Sets them all. One that this kernel does not have is said and passed over.

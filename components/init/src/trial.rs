@@ -5,8 +5,8 @@ use std::time::Duration;
 use osbuild_abi::cmdline::{GATE_DEADLINE, value};
 use osbuild_abi::console::SLOT_LATE;
 use osbuild_abi::paths::INIT;
+use osbuild_failure::{Explain, Outcome};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::process::Life;
 use crate::shutdown::End;

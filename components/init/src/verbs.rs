@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use osbuild_abi::sockets::{admin, net, update};
+use osbuild_failure::{Failure, Outcome};
 
-use crate::failure::{Failure, Outcome};
 use crate::name;
 
 /// The role of a socket, which is the right of whoever has it.

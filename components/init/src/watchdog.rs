@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use osbuild_abi::cmdline::{WATCHDOG, value};
+use osbuild_failure::{Failure, Outcome};
 
-use crate::failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::sys;
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Outcome};
 
 /// Replaces a file by one with this text and these permission bits. A power cut leaves the old one or the new one.
 pub fn write(path: &Path, text: &str, mode: u32) -> Outcome {

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use osbuild_abi::paths::{DATA, KUBELET_CONFIG_DIR};
 use osbuild_abi::writable::{From, WRITABLE, Writable};
+use osbuild_failure::{Explain, Outcome};
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
-use crate::failure::{Explain, Outcome};
 use crate::node::Node;
 use crate::servers;
 

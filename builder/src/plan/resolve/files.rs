@@ -10,7 +10,7 @@ use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Where the builder alone puts things.
-const TAKEN: [(&str, &str); 7] = [
+const TAKEN: [(&str, &str); 8] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "the root's layers are there while it boots"),
@@ -18,6 +18,7 @@ const TAKEN: [(&str, &str); 7] = [
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),
+    (paths::INSTALL, "the builder writes it from `[installs]`"),
 ];
 
 /// Folders of the root that are mounted on, besides the writable ones. They stand empty in the root.

@@ -3,6 +3,7 @@
 mod binaries;
 mod boot;
 mod files;
+mod installs;
 mod kernel;
 mod kubernetes;
 mod pods;
@@ -17,7 +18,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
-use super::{Architecture, Board, Bus, Date, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
+use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
 use wanted::cargo_packages;
@@ -129,7 +130,9 @@ impl<'p> Resolver<'p> {
         let binaries = self.binaries(&recipe);
         let security_epoch = self.security_epoch(&recipe);
         let updates = self.updates(&recipe);
+        let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
+        let own = own.chain(installs.iter().map(Installs::file));
         let files = self.files(&recipe, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
@@ -155,6 +158,7 @@ impl<'p> Resolver<'p> {
             kubernetes,
             signing,
             updates,
+            installs,
             wanted,
             origins: std::mem::take(&mut self.origins),
             warnings: std::mem::take(&mut self.warnings),

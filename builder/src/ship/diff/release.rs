@@ -67,7 +67,7 @@ impl Release {
             let hint = releases.last().map(|name| format!("name one of them: `{shown}@{name}`"));
             return Err(hint.into_iter().fold(error.cause(format!("it has {}", releases.join(", "))), Error::hint));
         };
-        let file = |end: &str| {
+        let file = |end: &str| -> Result<PathBuf> {
             let name = format!("{name}{end}");
             let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
             let digest = digest.ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;

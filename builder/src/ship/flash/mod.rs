@@ -10,10 +10,8 @@
 //! 4. The partition table is written, fitted to the disk and with fresh identifiers: backup first, each write on the medium before the next.
 
 mod choice;
-mod contents;
-mod device;
 mod disk;
-mod image;
+mod refusal;
 mod text;
 mod uses;
 
@@ -25,16 +23,13 @@ pub use uses::Use;
 use crate::error::{Context, Error, Result};
 use crate::produce::stop;
 use crate::report::{Outcome, Report, bytes};
-use device::{CHUNK, Device, Zeroed};
-use image::{Ends, Image, Piece};
+use osbuild_disks::write::{self, length};
+use osbuild_disks::{Device, Ends, Image, Piece};
 use osbuild_formats::gpt::Geometry;
+use refusal::refused;
 use serde::Serialize;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// How many bytes are looked at where a place that the device has made zero begins and ends: a sector of the largest size.
-const SAMPLE: u64 = 4096;
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,21 +57,21 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
     let table = image.table_for(geometry)?;
     let ends = Ends::new(&table, geometry)?;
     let pieces = image.pieces()?;
-    let mut device = Device::open(disk)?;
+    // Who uses it is known only of a disk that the user named twice.
+    let mut device = Device::open(&disk.device, disk.uses.is_empty()).map_err(|error| refused(disk, error))?;
     let unfinished =
         |error: Error| error.cause(format!("`{}` has no partition table now, and can be flashed again", disk.device.display()));
     for range in &ends.ranges {
         device.zero(range)?;
     }
-    device.flush().map_err(unfinished)?;
+    device.flush().map_err(|error| unfinished(error.into()))?;
     let started = Instant::now();
-    let to_compare = write(report, &image, &pieces, &mut device, disk).map_err(unfinished)?;
+    let to_compare = put(report, &image, &pieces, &mut device, disk).map_err(unfinished)?;
     let write_s = started.elapsed().as_secs_f64();
     compare(report, &image, &to_compare, &mut device, disk).map_err(unfinished)?;
     device.write_in_order(&ends.writes)?;
     for range in &ends.ranges {
-        let expected = ends.bytes(range);
-        equal(&expected, device.read(range)?, range.start, disk)?;
+        device.holds(&ends.bytes(range), range)?;
     }
     if device.shows_old_partitions() {
         report.note(format!("the kernel still shows the old partitions of `{}`, which are in use", disk.device.display()));
@@ -86,28 +81,14 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
 }
 
 /// Writes the image without its partition table, and gives what has to be compared.
-fn write(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<Vec<Piece>> {
+fn put(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<Vec<Piece>> {
     let total = length(pieces.iter().filter(|piece| !piece.is_zero));
     let (step, started) = (report.sized_step("write", total), Instant::now());
     step.doing(disk.device.display().to_string());
-    let mut to_compare = Vec::new();
-    for piece in pieces {
-        stop::check()?;
-        let Range { start, end } = piece.range;
-        match piece.is_zero.then(|| device.zero(&piece.range)).transpose()? {
-            Some(Zeroed::ByDevice) => {
-                to_compare.extend([start..start + SAMPLE, end - SAMPLE..end].map(|range| Piece { range, is_zero: true }));
-                continue;
-            }
-            Some(Zeroed::ByHand) => {}
-            None => {
-                device.write(&piece.range, |bytes| image.read(&piece.range, bytes))?;
-                step.advance(end - start);
-            }
-        }
-        to_compare.push(piece.clone());
-    }
-    device.flush()?;
+    let to_compare = write::write(image, pieces, device, |more| {
+        step.advance(more);
+        stop::check()
+    })?;
     step.done(&rate(disk, total, started), Some(total), Outcome::Ran);
     Ok(to_compare)
 }
@@ -117,36 +98,15 @@ fn compare(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device
     let total = length(pieces);
     let (step, started) = (report.sized_step("read back", total), Instant::now());
     step.doing(disk.device.display().to_string());
-    let mut expected = vec![0; CHUNK as usize];
-    for Piece { range, is_zero } in pieces {
-        stop::check()?;
-        let expected = &mut expected[..(range.end - range.start) as usize];
-        match is_zero {
-            true => expected.fill(0),
-            false => image.read(range, expected)?,
-        }
-        equal(expected, device.read(range)?, range.start, disk)?;
-        step.advance(range.end - range.start);
-    }
+    write::compare(image, pieces, device, |more| {
+        step.advance(more);
+        stop::check()
+    })?;
     step.done(&rate(disk, total, started), Some(total), Outcome::Ran);
     Ok(())
-}
-
-fn length<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
-    pieces.into_iter().map(|piece| piece.range.end - piece.range.start).sum()
 }
 
 fn rate(disk: &Disk, total: u64, started: Instant) -> String {
     let rate = total as f64 / started.elapsed().as_secs_f64().max(0.001);
     format!("{}, {}/s", disk.device.display(), bytes(rate as u64))
-}
-
-fn equal(expected: &[u8], found: &[u8], start: u64, disk: &Disk) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
-    let at = expected.iter().zip(found).take_while(|(one, other)| one == other).count();
-    let path = disk.device.display();
-    Err(Error::digest(format!("`{path}` does not keep what is written to it: it differs at byte {}", start + at as u64))
-        .hint("take another stick or disk: this one is worn out, or smaller than it says"))
 }

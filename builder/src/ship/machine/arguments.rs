@@ -90,7 +90,7 @@ impl Hardware {
         if self.qemu.bus == Bus::Ahci && size != 512 {
             return Err(Error::usage(format!("QEMU's AHCI has no disk with sectors of {size} bytes")).hint("try `--bus nvme`"));
         }
-        let disk = format!("{device},drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}");
+        let disk = format!("{device},id=booted,drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}");
         Ok(controller.map(|controller| format!("{controller},id=controller")).into_iter().chain([disk]).collect())
     }
 }
@@ -149,10 +149,9 @@ mod tests {
     #[test]
     fn sectors_and_disk_are_those_of_the_board() {
         let nvme = Hardware { sector_size: 4096, ..on(Bus::Nvme) };
-        assert!(
-            line(&nvme)
-                .contains("-device nvme,serial=osbuild,drive=disk,bootindex=0,logical_block_size=4096,physical_block_size=4096")
-        );
+        assert!(line(&nvme).contains(
+            "-device nvme,serial=osbuild,id=booted,drive=disk,bootindex=0,logical_block_size=4096,physical_block_size=4096"
+        ));
     }
 
     #[test]
@@ -160,7 +159,7 @@ mod tests {
         for bus in [Bus::Ahci, Bus::Usb, Bus::VirtioScsi] {
             let line = line(&on(bus));
             let (controller, disk) =
-                (line.find(",id=controller -device "), line.find(",bus=controller.0,drive=disk,bootindex=0,"));
+                (line.find(",id=controller -device "), line.find(",bus=controller.0,id=booted,drive=disk,bootindex=0,"));
             assert!(controller.unwrap() < disk.unwrap(), "{line}");
         }
     }

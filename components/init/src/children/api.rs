@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use osbuild_abi::paths::CONTAINERD_SOCKET;
+use osbuild_failure::{Explain, Outcome};
 use prost::Message;
 use tokio_stream::Stream;
 use tonic::client::Grpc;
@@ -13,8 +14,6 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
-
-use crate::failure::{Explain, Outcome};
 
 /// The namespace in which the CRI plugin looks for images.
 const NAMESPACE: &str = "k8s.io";

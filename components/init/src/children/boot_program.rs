@@ -7,11 +7,10 @@ use std::path::Path;
 
 use osbuild_abi::disk::{BOOT_PROGRAM_AMD64, BOOT_PROGRAM_ARM64};
 use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::fat;
 use osbuild_formats::gpt::Write;
 use osbuild_formats::pe::Image;
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// Where firmware looks, and the number of this machine in a PE file (UEFI 2.10, 2.1.1).
 const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") { (BOOT_PROGRAM_ARM64, 0xAA64) } else { (BOOT_PROGRAM_AMD64, 0x8664) };

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use osbuild_failure::{Explain, Outcome};
 use tonic::{Code, Status};
 
 use super::api::{Connection, DeleteContent, Ignored, ListSnapshots, RemoveSnapshot, Snapshot};
 use super::layout::Image;
-use crate::failure::{Explain, Outcome};
 
 /// The snapshotter of `containerd.toml`.
 const SNAPSHOTTER: &str = "overlayfs";

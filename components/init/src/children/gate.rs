@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use osbuild_abi::cmdline::{GATE_HOLD, value};
 use osbuild_abi::paths::POD_LIST;
 use osbuild_abi::pods::{self, DeclaredPod};
+use osbuild_failure::{Explain, Failure, Outcome};
 
 use super::api::Connection;
 use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME};
-use crate::failure::{Explain, Failure, Outcome};
 
 /// Where the kubelet answers whether it is healthy (its `healthzPort`).
 const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);

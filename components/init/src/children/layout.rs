@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use osbuild_failure::{Explain, Failure, Outcome};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The annotation of an index entry with the image's full name, as containerd's own importer reads it.
 const NAME: &str = "io.containerd.image.name";

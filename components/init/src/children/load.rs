@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use osbuild_abi::paths::IMAGES;
+use osbuild_failure::{Explain, Failure, Outcome};
 use tonic::{Code, Status};
 
 use super::api::{
@@ -16,7 +17,6 @@ use super::api::{
 };
 use super::forget;
 use super::layout::{self, Blob};
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The lease that holds the blobs until their images are there.
 const LEASE: &str = "osbuild-images";

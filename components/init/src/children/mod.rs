@@ -15,8 +15,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use osbuild_failure::{Explain, Failure, Outcome};
+
 use crate::errand::Work;
-use crate::failure::{Explain, Failure, Outcome};
 
 /// Ends all pods before the node does.
 pub const STOP_PODS: &str = "stop-pods";

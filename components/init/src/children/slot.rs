@@ -6,11 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_slots::Header;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// Bytes that are hashed at once.
 const PIECE: usize = 1 << 20;

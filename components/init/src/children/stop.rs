@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use osbuild_failure::{Explain, Failure, Outcome};
+
 use super::api::Connection;
 use super::cri::{Container, ContainerState, GRACE, SOURCE, Sandbox};
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The seconds that a container is given which does not say how many it wants: Kubernetes' own default.
 const DEFAULT_GRACE: i64 = 30;

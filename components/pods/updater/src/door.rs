@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::slot::Slot;
 
 /// How long `init` may take: it hashes a whole slot, and gives up by itself before this.

@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Variable, read_list};
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// The bytes of a variable's attributes, with which a file of it begins.
 const ATTRIBUTES: usize = 4;

@@ -6,7 +6,6 @@
 #![deny(unsafe_code)]
 
 pub mod door;
-pub mod failure;
 pub mod firmware;
 pub mod look;
 mod memory;

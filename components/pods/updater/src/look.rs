@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use osbuild_abi::slot::EPOCH_SECTION;
 use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::pe::Image;
 use osbuild_release::{Architecture, Document, target};
 use osbuild_slots::Header;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::door::{Door, Slots, State};
-use crate::failure::{Explain, Failure, Outcome};
 use crate::firmware::{Firmware, Trust};
 use crate::pace::Pace;
 use crate::repository::{Repository, each};

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use osbuild_abi::paths;
+use osbuild_failure::{Explain, Outcome};
 use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::time::sleep;
-use updater::failure::{Explain, Outcome};
 use updater::firmware::Firmware;
 use updater::look::{Look, Updater, look};
 use updater::pace::Pace;

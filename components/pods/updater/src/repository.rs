@@ -4,11 +4,11 @@ use std::path::Path;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_release::{Document, File, target};
 use tokio_stream::{Stream, StreamExt};
 use tough::{ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName, error::Error};
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::pace::{Pace, Paced};
 use crate::settings::Settings;
 

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use osbuild_abi::update::Settings as Lines;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_release::Channel;
 use url::Url;
-
-use crate::failure::{Explain, Failure, Outcome};
 
 /// Where releases are, and which of them are meant for this node.
 #[derive(Clone, Debug)]

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_slots::Header;
 
-use crate::failure::{Explain, Failure, Outcome};
 use crate::memory::Mapped;
 
 /// Bytes between two flushes: more of them would fill the pod's memory while they wait for the disk.

@@ -19,9 +19,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use osbuild_abi::update::Settings as Lines;
+use osbuild_failure::Outcome;
 use osbuild_release::Channel;
 use tempfile::TempDir;
-use updater::failure::Outcome;
 use updater::firmware::Firmware;
 use updater::look::{Look, Updater, look};
 use updater::pace::Pace;

@@ -1,4 +1,4 @@
-//! Why a look led to nothing, as one line.
+//! Why something on a node did not work, as one line for a console or a log.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -27,13 +27,14 @@ impl Error for Failure {}
 
 /// Says what was being done when an error came.
 pub trait Explain<T> {
-    /// Turns the error and its causes into a [`Failure`] that reads `WHAT: ERROR: CAUSE`.
+    /// Turns the error, which may be a text, and its causes into a [`Failure`] that reads `WHAT: ERROR: CAUSE`.
     fn explain(self, what: impl Display) -> Outcome<T>;
 }
 
-impl<T, E: Error> Explain<T> for Result<T, E> {
+impl<T, E: Into<Box<dyn Error>>> Explain<T> for Result<T, E> {
     fn explain(self, what: impl Display) -> Outcome<T> {
         self.map_err(|error| {
+            let error = error.into();
             let mut text = format!("{what}: {error}");
             let mut cause = error.source();
             while let Some(error) = cause {
@@ -46,5 +47,35 @@ impl<T, E: Error> Explain<T> for Result<T, E> {
             }
             Failure(text)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[derive(Debug)]
+    struct Outer(io::Error);
+
+    impl Display for Outer {
+        fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("no answer")
+        }
+    }
+
+    impl Error for Outer {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_failure_is_one_line_with_its_causes_each_told_once() {
+        let failed: Result<(), _> = Err(Outer(io::Error::other("broken pipe")));
+        assert_eq!(failed.explain("ask containerd").unwrap_err().to_string(), "ask containerd: no answer: broken pipe");
+        let nested: Result<(), _> = Err(Failure::new("a: b"));
+        assert_eq!(nested.explain("c").unwrap_err().to_string(), "c: a: b");
+        assert_eq!(Err::<(), _>("no program").explain("start").unwrap_err().to_string(), "start: no program");
     }
 }

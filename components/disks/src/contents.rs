@@ -1,6 +1,6 @@
 //! What is on a disk, in words: whoever is about to lose it should know it again.
 
-use crate::report::bytes;
+use crate::size;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -54,7 +54,7 @@ pub fn contents(device: &Path, folder: &Path) -> String {
         (Some(found), Some(name)) => format!("{name} ({found})"),
         (None, Some(name)) => name.clone(),
         (Some(found), None) => found,
-        (None, None) => bytes(partition.size),
+        (None, None) => size(partition.size),
     };
     partitions.iter().map(one).collect::<Vec<_>>().join(", ")
 }

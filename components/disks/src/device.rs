@@ -1,15 +1,14 @@
 //! The device that is written: past the page cache, so that what is read back comes from the device and a bar shows what has arrived.
 
-use super::disk::Disk;
-use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
+use crate::Result;
+use crate::error::{At, Error};
 use osbuild_formats::gpt::Write;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The most bytes that are read or written at once: enough for a stick to be as fast as it can.
 pub const CHUNK: u64 = 4 << 20;
@@ -41,17 +40,26 @@ pub enum Zeroed {
 }
 
 impl Device {
-    /// Opens the disk. Nobody else may use it, unless it is known by whom it is used: only a user who named it twice gets so far.
+    /// Opens the disk with this device file; `alone` if nobody else may use it.
     ///
     /// # Errors
-    /// It is gone, may not be written by this user, or is used by what has no mount: RAID, LVM, another program.
-    pub fn open(disk: &Disk) -> Result<Self> {
-        let path = &disk.device;
-        let alone = if disk.uses.is_empty() { OFlags::EXCL } else { OFlags::empty() };
+    /// It is gone, may not be written by this user, or is to be alone and used by what has no mount: RAID, LVM, another program.
+    pub fn open(path: &Path, alone: bool) -> Result<Self> {
+        let alone = if alone { OFlags::EXCL } else { OFlags::empty() };
         let flags = (OFlags::DIRECT | alone).bits() as i32;
         let opened = File::options().read(true).write(true).custom_flags(flags).open(path);
-        let file = opened.map_err(|error| refused(disk, &error))?;
-        Ok(Device { file, path: path.clone(), memory: Memory::new(), can_zero: true })
+        let file = opened.map_err(|error| Error::Open(path.to_owned(), error))?;
+        Ok(Device { file, path: path.to_owned(), memory: Memory::new(), can_zero: true })
+    }
+
+    /// Its device file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file, for calls that only the kernel's drivers answer.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// Writes `range`, at most [`CHUNK`] bytes, with what `fill` puts into them.
@@ -114,20 +122,6 @@ impl Device {
         // SAFETY: this call takes no argument, and `file` is open.
         let shown = unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new()) };
         shown == Err(Errno::BUSY)
-    }
-}
-
-fn refused(disk: &Disk, error: &std::io::Error) -> Error {
-    let path = disk.device.display();
-    match Errno::from_io_error(error) {
-        Some(Errno::BUSY) => Error::usage(format!("`{path}` is in use")).cause(error).hint(format!(
-            "see who uses it, RAID, LVM or another program: `lsblk {path}`, `ls /sys/class/block/{}/holders`",
-            disk.name
-        )),
-        Some(Errno::ACCESS | Errno::PERM) => Error::usage(format!("you may not write to `{path}`"))
-            .cause(error)
-            .hint(format!("make it yours until it is unplugged: `sudo chown $USER {path}`")),
-        _ => Error::build(format!("cannot open `{path}`")).cause(error),
     }
 }
 

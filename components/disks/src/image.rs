@@ -1,11 +1,11 @@
 //! The image as it goes onto a disk: what of it is zero, and which partition table fits the disk.
 
-use super::device::{CHUNK, is_zero};
-use crate::error::{Context, Error, Result};
-use crate::produce::disk::OnDisk;
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use crate::Result;
+use crate::device::{CHUNK, is_zero};
+use crate::error::{At, Error};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_formats::gpt::{Geometry, Label, Table, Write, create};
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -40,10 +40,25 @@ impl Image {
     pub fn open(path: &Path, sector_size: u32) -> Result<Self> {
         let mut file = File::open(path).at("open", path)?;
         let size = file.metadata().at("read", path)?.len();
-        let broken = || format!("the image `{}` has no good partition table", path.display());
-        let geometry = Geometry::new(sector_size.into(), size).or_build(broken)?;
-        let table = Label::read(&mut file, geometry).or_build(broken)?.table().clone();
+        let broken = |error| Error::Image(path.to_owned(), error);
+        let geometry = Geometry::new(sector_size.into(), size).map_err(broken)?;
+        let table = Label::read(&mut file, geometry).map_err(broken)?.table().clone();
         Ok(Image { file, path: path.to_owned(), geometry, table })
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.geometry.sectors() * self.geometry.sector_size()
+    }
+
+    /// Bytes of its sectors.
+    pub fn sector_size(&self) -> u64 {
+        self.geometry.sector_size()
+    }
+
+    /// Its partition table.
+    pub fn table(&self) -> &Table {
+        &self.table
     }
 
     /// What stands between the two copies of the partition table, in order.
@@ -101,12 +116,12 @@ pub struct Ends {
 impl Ends {
     /// Those of a disk of this table.
     pub fn new(table: &Table, disk: Geometry) -> Result<Self> {
-        let writes = create(table, disk).or_build(|| "cannot make the partition table".into())?;
+        let writes = create(table, disk).map_err(Error::Table)?;
         let size = disk.sectors() * disk.sector_size();
         // The last partition ends on a multiple of the alignment, and the table needs some of what is behind it.
         let end = table.last().map_or(size, |partition| (partition.last + 1) * disk.sector_size());
         if end > size {
-            return Err(Error::build("the partitions end behind the disk"));
+            return Err(Error::TooSmall);
         }
         Ok(Ends { writes, ranges: [0..ALIGNMENT, end.min(size - ALIGNMENT)..size] })
     }
@@ -125,6 +140,9 @@ impl Ends {
 /// An identifier that nothing else has: a UUID of version 4 (RFC 9562).
 fn fresh() -> Result<Uuid> {
     let mut random = [0; 16];
-    SystemRandom::new().fill(&mut random).or_build(|| "the system has no random numbers".into())?;
+    match getrandom(&mut random, GetRandomFlags::empty()) {
+        Ok(16) => {}
+        _ => return Err(Error::Random),
+    }
     Ok(Builder::from_random_bytes(random).into_uuid())
 }

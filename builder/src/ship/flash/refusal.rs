@@ -1,0 +1,37 @@
+//! What the crate `osbuild-disks` says of a disk, as errors for people.
+
+use super::disk::Disk;
+use crate::error::Error;
+use crate::produce::disk::failed;
+use osbuild_disks::Error as Failure;
+use rustix::io::Errno;
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Io { doing, path, error } => failed(doing, &path, &error),
+            Failure::Differs { .. } => Error::digest(failure.to_string())
+                .hint("take another stick or disk: this one is worn out, or smaller than it says"),
+            failure => {
+                let error = Error::build(failure.to_string());
+                std::error::Error::source(&failure).into_iter().fold(error, Error::cause)
+            }
+        }
+    }
+}
+
+/// Why a disk cannot be opened, with what to do about it.
+pub fn refused(disk: &Disk, failure: Failure) -> Error {
+    let Failure::Open(path, error) = &failure else { return failure.into() };
+    let path = path.display();
+    match Errno::from_io_error(error) {
+        Some(Errno::BUSY) => Error::usage(format!("`{path}` is in use")).cause(error).hint(format!(
+            "see who uses it, RAID, LVM or another program: `lsblk {path}`, `ls /sys/class/block/{}/holders`",
+            disk.name
+        )),
+        Some(Errno::ACCESS | Errno::PERM) => Error::usage(format!("you may not write to `{path}`"))
+            .cause(error)
+            .hint(format!("make it yours until it is unplugged: `sudo chown $USER {path}`")),
+        _ => failure.into(),
+    }
+}

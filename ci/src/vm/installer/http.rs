@@ -1,0 +1,95 @@
+//! The installer's UKI by UEFI HTTP boot, on a machine without a stick: from this machine's Python, as any web server would do.
+
+use super::machine::Starts;
+use super::{PATIENCE, RECIPE, boots_the_disk};
+use crate::check::Verdict;
+use crate::site::Site;
+use crate::vm::machine::{HOST, options};
+use crate::vm::node::free_port;
+use osbuild::error::{Context, Error, Result};
+use osbuild::plan::{Bus, Lock, Qemu};
+use osbuild::produce::out::UKI;
+use osbuild::ship::keys::{DEV, Keys};
+use osbuild::ship::run::{RunOptions, start};
+use osbuild_abi::console::{INSTALLER_DONE, SLOT_GOOD};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The recipe, and the folder of the copy of the checkout.
+const NAME: &str = "installer-http";
+
+/// What it does without a stick that says it.
+const SETTINGS: &str = "unattended = true\ncountdown-s = 1\n\n[disk]\nbus = \"nvme\"\n";
+
+/// Variables of Debian's firmware, without a key.
+const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
+
+/// Size of the disk.
+const DISK_SIZE: u64 = 1 << 30;
+
+/// Firmware that enforces Secure Boot fetches the UKI from the URI of its boot entry, and the machine installs itself and reboots into its disk.
+pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict> {
+    let project = site.root.join("out/ci").join(NAME);
+    site.copy_to(&project)?;
+    write_recipe(site, &project)?;
+    site.finish("installer-http-build", site.osbuild()?.current_dir(&project).args(["build", NAME, "--yes"]))?;
+    let (port, disk) = (free_port()?, project.join("disk.raw"));
+    let _web = Web::serve(site, &project.join("out").join(NAME), port)?;
+    File::create(&disk).and_then(|file| file.set_len(DISK_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
+    let mut variables = Command::new("virt-fw-vars");
+    variables.args(["--input", VARIABLES, "--set-boot-uri", &format!("http://{HOST}:{port}/{UKI}"), "--output"]);
+    site.finish("installer-http-variables", variables.arg(disk.with_extension("variables")))?;
+    let machine = options(site, disk.clone(), NAME);
+    let machine = RunOptions {
+        qemu: Qemu { bus: Bus::Nvme, memory_mib: 3072, ..machine.qemu },
+        keep: Some(disk.clone()),
+        trust: Some(Keys::named(&project, DEV)?.trust()?),
+        arguments: Starts::Menu.arguments(),
+        ..machine
+    };
+    let mut node = start(site.report, &machine)?;
+    node.hear(INSTALLER_DONE, PATIENCE)?;
+    boots_the_disk(&mut node)?;
+    node.hear(SLOT_GOOD, PATIENCE)?;
+    node.power_off()?;
+    fs::remove_file(&disk).or_build(|| "cannot remove a disk".to_owned())?;
+    Ok(Verdict::holds("fetched, installed, rebooted into the disk"))
+}
+
+/// The installer with settings of its own, and a lock of the same sources.
+fn write_recipe(site: &Site, project: &Path) -> Result<()> {
+    let recipe = format!("inherit = \"{RECIPE}\"\n\n[installs]\nsettings = \"recipes/{NAME}-settings.toml\"\n");
+    let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{NAME}\""));
+    let file = |name: String| project.join("recipes").join(name);
+    fs::write(file(format!("{NAME}.toml")), recipe)
+        .and_then(|()| fs::write(file(format!("{NAME}-settings.toml")), SETTINGS))
+        .and_then(|()| fs::read_to_string(project.join(Lock::path(RECIPE))))
+        .and_then(|lock| fs::write(project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
+        .or_build(|| format!("cannot write recipe `{NAME}`"))?;
+    site.finish("installer-http-lock", site.osbuild()?.current_dir(project).args(["lock", NAME, "--offline"])).map(drop)
+}
+
+/// A web server on the loopback, until it is dropped.
+struct Web {
+    python: Child,
+}
+
+impl Web {
+    fn serve(site: &Site, folder: &Path, port: u16) -> Result<Self> {
+        let log = site.log("installer-http-server");
+        let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
+        let mut python = Command::new("python3");
+        python.args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "127.0.0.1", &port.to_string(), "--directory"]);
+        let python = python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
+        Ok(Web { python: python.map_err(|error| Error::build("cannot start `python3`").cause(error))? })
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.python.kill();
+        let _ = self.python.wait();
+    }
+}

@@ -1,0 +1,75 @@
+//! What goes wrong with a disk.
+
+use osbuild_formats::gpt;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why an image did not get onto a disk.
+#[derive(Debug)]
+pub enum Error {
+    /// The disk cannot be opened.
+    Open(PathBuf, io::Error),
+    /// "cannot `doing` `path`".
+    Io {
+        /// What was done: a verb.
+        doing: &'static str,
+        /// What it was done to.
+        path: PathBuf,
+        /// What was said to that.
+        error: io::Error,
+    },
+    /// The image has no good partition table.
+    Image(PathBuf, gpt::Error),
+    /// The disk cannot take the image's partition table.
+    Table(gpt::Error),
+    /// The partitions end behind the disk.
+    TooSmall,
+    /// What is read back is not what was written.
+    Differs {
+        /// The disk.
+        path: PathBuf,
+        /// The first byte that differs, from the start of the disk.
+        at: u64,
+    },
+    /// The system has no random numbers.
+    Random,
+}
+
+/// Says what was being done when the system refused it.
+pub(crate) trait At<T> {
+    /// `doing` is a verb, `path` what it was done to.
+    fn at(self, doing: &'static str, path: &Path) -> Result<T, Error>;
+}
+
+impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
+    fn at(self, doing: &'static str, path: &Path) -> Result<T, Error> {
+        self.map_err(|error| Error::Io { doing, path: path.to_owned(), error: error.into() })
+    }
+}
+
+impl Display for Error {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Open(path, _) => write!(out, "cannot open `{}`", path.display()),
+            Error::Io { doing, path, .. } => write!(out, "cannot {doing} `{}`", path.display()),
+            Error::Image(path, _) => write!(out, "the image `{}` has no good partition table", path.display()),
+            Error::Table(_) => write!(out, "cannot make the partition table"),
+            Error::TooSmall => write!(out, "the partitions end behind the disk"),
+            Error::Differs { path, at } => {
+                write!(out, "`{}` does not keep what is written to it: it differs at byte {at}", path.display())
+            }
+            Error::Random => write!(out, "the system has no random numbers"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Open(_, error) | Error::Io { error, .. } => Some(error),
+            Error::Image(_, error) | Error::Table(error) => Some(error),
+            Error::TooSmall | Error::Differs { .. } | Error::Random => None,
+        }
+    }
+}
