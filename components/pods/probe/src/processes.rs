@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 /// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
-/// sets of capabilities for all others, `blocked PID SIGNALS` for each of both with the set of signals that it has blocked,
+/// sets of capabilities for all others, `blocked NAME SIGNALS` for each of both with the set of signals that it has blocked,
 /// `memory TOTAL AVAILABLE` in bytes, `hung-task-panic 0` or `1`.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
@@ -19,8 +19,8 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
         else {
             continue;
         };
-        facts.push(format!("blocked {pid} {}", field(&status, "SigBlk:")));
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        facts.push(format!("blocked {name} {}", field(&status, "SigBlk:")));
         facts.push(match namespace == host {
             true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
             false => format!("pod {name} {pid} {} {}", field(&status, "CapEff:"), field(&status, "CapBnd:")),
