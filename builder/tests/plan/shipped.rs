@@ -14,7 +14,8 @@ fn every_file_is_right() {
 fn every_recipe_that_names_a_board_is_a_plan() {
     let project = shipped();
     let recipes = plan::buildable(&project);
-    assert_eq!(recipes, ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "uefi-amd64", "uefi-arm64"]);
+    let machines = ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "uefi-amd64", "uefi-arm64"];
+    assert_eq!(recipes, [&machines[..], &["usb-installer-amd64", "usb-installer-arm64"]].concat());
     for recipe in recipes {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"));
         let named = recipe.rsplit_once('-').map(|(_, architecture)| Architecture::named(architecture).unwrap());
@@ -28,8 +29,9 @@ fn an_architecture_has_two_kernels_one_for_virtual_machines_and_one_for_bare_one
     for architecture in Architecture::ALL {
         let plans = plan::buildable(&project).into_iter();
         let plans = plans.map(|recipe| plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap());
+        let is_bare = |name: &str| ["uefi-", "usb-"].iter().any(|kind| name.starts_with(kind));
         let (bare, virtual_): (Vec<_>, Vec<_>) =
-            plans.filter(|plan| plan.architecture == architecture).partition(|plan| plan.board.name.starts_with("uefi-"));
+            plans.filter(|plan| plan.architecture == architecture).partition(|plan| is_bare(&plan.board.name));
         for kernels in [&bare, &virtual_] {
             let first = kernels[0].kernel.fragment();
             assert!(kernels.iter().all(|plan| plan.kernel.fragment() == first), "{architecture}");

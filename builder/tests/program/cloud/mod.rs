@@ -12,7 +12,7 @@ pub use wire::Call;
 use aws_lc_rs::rsa::KeySize;
 use std::collections::BTreeMap;
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Who may call.
@@ -121,6 +121,15 @@ impl Cloud {
     #[track_caller]
     pub fn is_content(&self) {
         assert_eq!(self.state.lock().unwrap().wrong, Vec::<String>::new());
+    }
+}
+
+impl Drop for Cloud {
+    /// Its threads wait for calls as long as this process runs, and would keep all blocks that ever came: each program that another test starts would be
+    /// a copy of that.
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = State::default();
     }
 }
 
