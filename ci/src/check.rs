@@ -1,4 +1,4 @@
-//! A check: a name, something to run, and what came of it. All run, even when one of them failed.
+//! A check: a name, something to run, and what came of it. All run, even when one of them failed; some beside each other.
 
 use crate::site::Site;
 use osbuild::error::{Error, Kind, Problem, Result};
@@ -60,16 +60,32 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
-    fn add(&mut self, verdict: &Verdict) {
-        self.passed += verdict.passed;
-        self.failed += verdict.problems.len();
+    fn of(verdict: &Verdict) -> Self {
+        Tally { passed: verdict.passed, failed: verdict.problems.len() }
+    }
+
+    /// Both together.
+    pub fn plus(self, other: Tally) -> Self {
+        Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
 
-/// Runs every check, with a line for each.
-pub fn run(site: &Site, checks: &[&Check]) -> Tally {
+/// Checks that run one after the other.
+pub type Lane = Vec<&'static Check>;
+
+/// Runs these lanes beside each other, with a line for each check that has ended.
+pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| one_after_the_other(site, lane))).collect();
+        // A check that panics is a mistake in the check: the others still count.
+        let tallies = running.into_iter().map(|lane| lane.join().unwrap_or(Tally { passed: 0, failed: 1 }));
+        tallies.fold(Tally::default(), Tally::plus)
+    })
+}
+
+fn one_after_the_other(site: &Site, lane: &[&Check]) -> Tally {
     let mut tally = Tally::default();
-    for check in checks {
+    for check in lane {
         let step = site.report.step(check.name);
         let verdict = judge((check.run)(site));
         let said = match verdict.problems.len() {
@@ -77,7 +93,7 @@ pub fn run(site: &Site, checks: &[&Check]) -> Tally {
             failed => format!("{failed} FAILED"),
         };
         step.done(&said, None, Outcome::Ran);
-        tally.add(&verdict);
+        tally = tally.plus(Tally::of(&verdict));
         if !verdict.problems.is_empty() {
             site.report.error(&Error::many(Kind::Build, verdict.problems));
         }
@@ -97,10 +113,8 @@ mod tests {
     #[test]
     fn every_check_is_counted_even_when_one_breaks() {
         let fails_twice = Verdict { passed: 3, problems: vec![Problem::new("one"), Problem::new("two")], said: String::new() };
-        let mut tally = Tally::default();
-        for result in [Err(Error::build("broken")), Ok(fails_twice), Ok(Verdict::holds("well"))] {
-            tally.add(&judge(result));
-        }
-        assert_eq!(tally.to_string(), "4 passed, 3 failed");
+        let results = [Err(Error::build("broken")), Ok(fails_twice), Ok(Verdict::holds("well"))];
+        let tallies = results.map(|result| Tally::of(&judge(result)));
+        assert_eq!(tallies.into_iter().fold(Tally::default(), Tally::plus).to_string(), "4 passed, 3 failed");
     }
 }

@@ -4,11 +4,12 @@ use osbuild::error::{Context, Error, LogTail, Result};
 use osbuild::produce::store::Store;
 use osbuild::report::Report;
 use start::{Cargo, Compiled};
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// How many of a failed command's last lines are shown.
@@ -24,7 +25,7 @@ pub struct Site<'a> {
     pub machine: PathBuf,
     compiled: Compiled,
     logs: PathBuf,
-    project: RefCell<PathBuf>,
+    project: Mutex<PathBuf>,
 }
 
 /// What a command that ran to its end has left.
@@ -47,17 +48,17 @@ impl<'a> Site<'a> {
         let compiled = Compiled::usual().or_build(|| "cannot make the folder of what is compiled".to_owned())?;
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
-        Ok(Site { report, project: RefCell::new(root.clone()), root, machine, compiled, logs })
+        Ok(Site { report, project: Mutex::new(root.clone()), root, machine, compiled, logs })
     }
 
     /// The checkout that images are built from: this one, or the copy whose lock was renewed.
     pub fn project(&self) -> PathBuf {
-        self.project.borrow().clone()
+        self.project.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on images are built from this checkout.
     pub fn move_to(&self, project: PathBuf) {
-        *self.project.borrow_mut() = project;
+        *self.project.lock().unwrap_or_else(PoisonError::into_inner) = project;
     }
 
     /// cargo, with a folder for what it compiles that all checkouts of this user share. Nobody else's cargo works in it until this one is
@@ -113,13 +114,17 @@ impl<'a> Site<'a> {
     pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
         let log = self.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
-        let file = File::create(&log).or_build(cannot)?;
-        let other = file.try_clone().or_build(cannot)?;
+        // A file of its own, because a check beside this one may run a command of the same name. There may be none yet.
+        let _ = fs::remove_file(&log);
+        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&log).or_build(cannot)?;
+        let [out, err] = [file.try_clone().or_build(cannot)?, file.try_clone().or_build(cannot)?];
         let line = line(command);
         let started = Instant::now();
         let status =
-            command.stdin(Stdio::null()).stdout(file).stderr(other).status().or_build(|| format!("cannot start `{line}`"))?;
-        let said = String::from_utf8_lossy(&fs::read(&log).or_build(cannot)?).into_owned();
+            command.stdin(Stdio::null()).stdout(out).stderr(err).status().or_build(|| format!("cannot start `{line}`"))?;
+        let mut said = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut said)).or_build(cannot)?;
+        let said = String::from_utf8_lossy(&said).into_owned();
         self.report.detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
         Ok(Ran { code: status.code(), said, log })
     }

@@ -3,6 +3,7 @@
 use crate::check::Verdict;
 use crate::image::{ARM64, RECIPE};
 use crate::site::Site;
+use crate::vm::machine::PROCESSORS;
 use crate::vm::update::lab::{self as update, Lab, Releases};
 use osbuild::error::{Error, Result};
 use std::path::Path;
@@ -48,7 +49,8 @@ fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
 
 fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
     let log = format!("boots-{recipe}");
-    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--yes"];
+    let processors = PROCESSORS.to_string();
+    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
     let ran = site.run(&log, site.osbuild()?.current_dir(project).args(words))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));

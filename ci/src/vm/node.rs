@@ -1,5 +1,6 @@
 //! A node that `osbuild run` boots while somebody looks at it.
 
+use super::machine::PROCESSORS;
 use crate::site::Site;
 use osbuild::error::{Context, Error, LogTail, Result};
 use rustix::process::{Pid, Signal, kill_process};
@@ -39,7 +40,12 @@ impl Node {
         let file = File::create(&log).or_build(cannot)?;
         let other = file.try_clone().or_build(cannot)?;
         let mut osbuild = site.osbuild()?;
-        osbuild.args(["run", recipe, "--yes"]).args(flags).stdin(Stdio::null()).stdout(file).stderr(other);
+        osbuild
+            .args(["run", recipe, "--cpus", &PROCESSORS.to_string(), "--yes"])
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(other);
         let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
         Ok(Node { child, log })
     }
