@@ -4,6 +4,7 @@ use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::machine;
+use crate::vm::node::Node;
 use osbuild::error::{Context, Error, Result};
 use osbuild::ship::run::{RunOptions, Until, run};
 use osbuild_abi::console::LOW_RAM;
@@ -42,13 +43,8 @@ pub fn a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got(sit
 
 /// A machine with less memory than the board asks for says so on its console.
 pub fn too_little_memory_is_said_on_the_console(site: &Site) -> Result<Verdict> {
-    let flags = ["run", RECIPE, "--memory", "400", "--until", "ready", "--timeout", "60", "--yes"];
-    let ran = site.run("too-little-memory", site.osbuild()?.args(flags))?;
-    if ran.said.contains(LOW_RAM) {
-        Ok(Verdict::holds(""))
-    } else {
-        Err(ran.failure("the console does not say that memory is short"))
-    }
+    Node::start(site, "too-little-memory", RECIPE, &["--memory", "400"])?.until(LOW_RAM)?;
+    Ok(Verdict::holds(""))
 }
 
 /// Without QEMU or without the firmware that the user named, the error says what to install or what is not there.
