@@ -28,12 +28,12 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         judge.db.extend(trust.db);
         judge.dbx.extend(trust.dbx);
     }
-    if flags.unsigned {
-        report.note("nobody has to have signed it: signatures are not looked at");
-    }
     if flags.file.is_dir() {
         let reader = Reader { root: root(flags, session)?, channel: flags.channel, memory: flags.memory.clone() };
         return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
+    }
+    if flags.unsigned {
+        report.note("nobody has to have signed it: signatures are not looked at");
     }
     let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags.sources.clone())).transpose()?;
     let found = verify(&flags.file, &judge, rebuilt.as_ref())?;

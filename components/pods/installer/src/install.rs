@@ -143,7 +143,7 @@ fn put(
     write(carried, disk, &pieces, &ends, console).explain(what())?;
     if !wishes.files.is_empty() {
         data::put(disk, &table, &wishes.files, &places.data)?;
-        console.say(format!("{} files are on its {DATA}", wishes.files.len()));
+        console.say(format!("its {DATA} has {} of the stick's files", wishes.files.len()));
     }
     if let Some(keys) = &wishes.keys {
         keys.enroll(firmware)?;
