@@ -70,23 +70,23 @@ impl Report {
 
     /// Starts a step: a bar on a terminal, nothing in a pipe until it ends.
     pub fn step(&self, name: impl Into<String>) -> Step {
-        let name = name.into();
-        let bar = self.bars.add(ProgressBar::no_length());
-        let style = ProgressStyle::with_template("{spinner} {prefix:28} {elapsed:>5} {wide_msg}").expect("the template is fixed");
-        bar.set_style(style);
-        bar.set_prefix(name.clone());
-        bar.enable_steady_tick(Duration::from_millis(120));
-        Step { report: self.clone(), bar, name, started: Instant::now() }
+        self.shown(name.into(), ProgressBar::no_length(), "{spinner} {prefix:28} {elapsed:>5} {wide_msg}")
     }
 
     /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time that is left.
     pub fn sized_step(&self, name: impl Into<String>, bytes: u64) -> Step {
-        let step = self.step(name);
         let template =
             "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {wide_msg}";
-        step.bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
-        step.bar.set_length(bytes);
-        step
+        self.shown(name.into(), ProgressBar::new(bytes), template)
+    }
+
+    /// The bar is all that it is to be before it is drawn first, which may be the only time.
+    fn shown(&self, name: String, bar: ProgressBar, template: &str) -> Step {
+        let bar = self.bars.add(bar);
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is fixed"));
+        bar.set_prefix(name.clone());
+        bar.enable_steady_tick(Duration::from_millis(120));
+        Step { report: self.clone(), bar, name, started: Instant::now() }
     }
 
     /// Says something that the user should know but need not act on.
