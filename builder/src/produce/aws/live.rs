@@ -2,17 +2,21 @@
 
 use super::credentials::wait;
 use super::patience::sleep;
-use super::{Answer, Cloud, Credentials, Failure, Method, Patience, Region, Request, Service};
+use super::{Answer, Body, Cloud, Credentials, Failure, Method, Patience, Region, Request, Service, Source};
+use crate::error::Error;
 use crate::produce::digest::Digest;
 use reqsign_aws_v4::{Credential, RequestSigner};
 use reqsign_core::{Context, SignRequest};
 use std::hash::{BuildHasher, RandomState};
-use ureq::Agent;
+use std::io::{self, Read};
+use ureq::http::HeaderValue;
+use ureq::http::header::CONTENT_LENGTH;
+use ureq::{Agent, SendBody};
 
 /// No answer that osbuild asks for is longer.
 const LONGEST: u64 = 16 << 20;
 
-/// How many calls are made at a time. Each worker holds a block of 512 KiB and a connection.
+/// How many calls are made at a time, each with a connection of its own.
 const WORKERS: usize = 16;
 
 /// AWS, as this machine reaches it.
@@ -57,8 +61,7 @@ impl Live {
         let (mut parts, ()) = self.head(region, request).map_err(|error| unsent(&error))?.into_parts();
         let signer = RequestSigner::new(request.action.service().name(), region.name()).with_standard_session_token();
         wait(signer.sign_request(&Context::new(), &mut parts, Some(credential), None)).map_err(|error| unsent(&error.kind()))?;
-        let sent = self.agent.run(http::Request::from_parts(parts, &request.body[..]));
-        let mut response = sent.map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let mut response = self.send(parts, &request.body)?;
         let body = response.body_mut().with_config().limit(LONGEST).read_to_vec();
         let body = body.map_err(|error| Failure::Unreachable(error.to_string()))?;
         match response.status() {
@@ -70,6 +73,20 @@ impl Live {
         }
     }
 
+    /// Sends the call, and gives the answer without its body. A source's bytes go from where they are into the connection's buffer, and lie
+    /// nowhere in between.
+    fn send(&self, mut parts: http::request::Parts, body: &Body) -> Result<http::Response<ureq::Body>, Failure> {
+        let unreachable = |error: ureq::Error| Failure::Unreachable(error.to_string());
+        let source = match body {
+            Body::Bytes(bytes) => return self.agent.run(http::Request::from_parts(parts, &bytes[..])).map_err(unreachable),
+            Body::Source(source) => *source,
+        };
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(source.length()));
+        let mut reader = Reader { source, at: 0, failed: None };
+        let sent = self.agent.run(http::Request::from_parts(parts, SendBody::from_reader(&mut reader)));
+        reader.failed.map_or(sent.map_err(unreachable), |error| Err(Failure::Unsent(error)))
+    }
+
     /// The call without its signature.
     fn head(&self, region: &Region, request: &Request) -> http::Result<http::Request<()>> {
         let service = request.action.service();
@@ -79,7 +96,10 @@ impl Live {
             Method::Post => http::Method::POST,
             Method::Put => http::Method::PUT,
         };
-        let sha256 = request.body_sha256.map_or_else(|| Digest::of(&request.body), |hash| Digest::new(hash, 0));
+        let sha256 = match &request.body {
+            Body::Bytes(bytes) => Digest::of(bytes),
+            Body::Source(source) => Digest::new(source.sha256(), source.length()),
+        };
         let head = http::Request::builder().method(method).uri(format!("{}{}", address.trim_end_matches('/'), request.path));
         let head = head.header("x-amz-content-sha256", sha256.hex());
         request.headers.iter().fold(head, |head, (name, value)| head.header(*name, value)).body(())
@@ -114,6 +134,25 @@ impl Cloud for Live {
 
     fn patience(&self) -> &Patience {
         &self.patience
+    }
+}
+
+/// A source's bytes, in their order.
+struct Reader<'a> {
+    source: &'a dyn Source,
+    at: u64,
+    /// Why they cannot be read: not the connection's fault.
+    failed: Option<Error>,
+}
+
+impl Read for Reader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(self.at, buffer).map_err(|error| {
+            self.failed = Some(error);
+            io::Error::other("the source cannot be read")
+        })?;
+        self.at += read as u64;
+        Ok(read)
     }
 }
 

@@ -19,7 +19,7 @@ pub use live::Live;
 pub use patience::Patience;
 pub use region::Region;
 pub use rehearsal::Rehearsal;
-pub use request::{Method, Request};
+pub use request::{Body, Method, Request, Source};
 
 /// Whoever answers calls: AWS, or a rehearsal that sends nothing.
 pub trait Cloud: Send + Sync {

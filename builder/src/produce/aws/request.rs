@@ -1,8 +1,8 @@
 //! What is asked of AWS, in the three manners in which its services want to be asked.
 
 use super::{Action, Service};
+use crate::error::Result;
 use serde_json::{Value, json};
-use std::borrow::Cow;
 
 /// The version of EC2's interface in which its calls are written here.
 const EC2_VERSION: &str = "2016-11-15";
@@ -19,8 +19,27 @@ pub enum Method {
     Put,
 }
 
+/// Bytes of which all is known before they are read, so that they can be signed unread.
+pub trait Source {
+    /// How many there are.
+    fn length(&self) -> u64;
+
+    /// Their SHA-256.
+    fn sha256(&self) -> [u8; 32];
+
+    /// Reads what fits into `buffer` of those from `start` on, and says how much it was: nothing at their end only.
+    fn read(&self, start: u64, buffer: &mut [u8]) -> Result<usize>;
+}
+
+/// What is sent with a call.
+pub enum Body<'a> {
+    /// Bytes at hand.
+    Bytes(Vec<u8>),
+    /// Bytes that are read on their way, anew whenever the call is tried.
+    Source(&'a dyn Source),
+}
+
 /// One call with all that it says.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// The call.
     pub action: Action,
@@ -31,9 +50,7 @@ pub struct Request<'a> {
     /// Headers besides those that every call has.
     pub headers: Vec<(&'static str, String)>,
     /// What is sent.
-    pub body: Cow<'a, [u8]>,
-    /// The SHA-256 of `body`, where somebody has it already.
-    pub body_sha256: Option<[u8; 32]>,
+    pub body: Body<'a>,
     /// What the call says, for people.
     pub shown: Vec<(String, String)>,
 }
@@ -47,7 +64,7 @@ impl<'a> Request<'a> {
         form.extend_pairs(&parameters);
         Request {
             headers: vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8".to_owned())],
-            body: Cow::Owned(form.finish().into_bytes()),
+            body: Body::Bytes(form.finish().into_bytes()),
             shown: parameters,
             ..Request::new(action, Method::Post, "/".to_owned())
         }
@@ -66,7 +83,7 @@ impl<'a> Request<'a> {
         let members = content.as_object().into_iter().flatten();
         Request {
             headers,
-            body: Cow::Owned(content.to_string().into_bytes()),
+            body: Body::Bytes(content.to_string().into_bytes()),
             shown: members.map(|(name, value)| (name.clone(), plain(value))).collect(),
             ..Request::new(action, Method::Post, path.to_owned())
         }
@@ -83,9 +100,9 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The same with bytes to send, whose SHA-256 is known.
-    pub fn sending(self, body: &'a [u8], sha256: [u8; 32]) -> Self {
-        Request { body: Cow::Borrowed(body), body_sha256: Some(sha256), ..self }
+    /// The same with bytes to send.
+    pub fn sending(self, source: &'a dyn Source) -> Self {
+        Request { body: Body::Source(source), ..self }
     }
 
     /// What it says, for `--dry-run`.
@@ -96,7 +113,6 @@ impl<'a> Request<'a> {
     }
 
     fn new(action: Action, method: Method, path: String) -> Self {
-        let body = Cow::Borrowed(&[][..]);
-        Request { action, method, path, headers: Vec::new(), body, body_sha256: None, shown: Vec::new() }
+        Request { action, method, path, headers: Vec::new(), body: Body::Bytes(Vec::new()), shown: Vec::new() }
     }
 }

@@ -1,6 +1,7 @@
 //! What of a disk is uploaded: the blocks that are not zero, each with its digest.
 
 use crate::error::{Context, Result};
+use crate::produce::aws::Source;
 use crate::produce::digest::{Digest, Hasher};
 use crate::produce::disk::OnDisk;
 use crate::produce::stop;
@@ -49,12 +50,9 @@ impl Content {
         Ok(Content { path: path.to_owned(), digest: whole.digest(), blocks, file })
     }
 
-    /// Fills `block` with the block of this number.
-    pub(super) fn fill(&self, index: u32, block: &mut [u8]) -> Result<()> {
-        let start = u64::from(index) * BLOCK as u64;
-        let length = (self.digest.size() - start).min(BLOCK as u64) as usize;
-        block[length..].fill(0);
-        self.file.read_exact_at(&mut block[..length], start).or_build(|| format!("cannot read `{}`", self.path.display()))
+    /// One of `blocks`.
+    pub(super) fn block(&self, (index, sha256): (u32, [u8; 32])) -> Block<'_> {
+        Block { content: self, index, sha256 }
     }
 
     /// The size of the volume that it needs.
@@ -70,6 +68,35 @@ impl Content {
     /// The checksum of the whole as EBS has it, `LINEAR`: the SHA-256 of the blocks' SHA-256s in their order.
     pub(super) fn checksum(&self) -> [u8; 32] {
         self.blocks.iter().fold(Sha256::new(), |sum, (_, sha256)| sum.chain_update(sha256)).finalize().into()
+    }
+}
+
+/// One block of a disk, to be sent.
+pub(super) struct Block<'a> {
+    content: &'a Content,
+    /// Its number on the disk.
+    pub index: u32,
+    sha256: [u8; 32],
+}
+
+impl Source for Block<'_> {
+    fn length(&self) -> u64 {
+        BLOCK as u64
+    }
+
+    fn sha256(&self) -> [u8; 32] {
+        self.sha256
+    }
+
+    fn read(&self, start: u64, buffer: &mut [u8]) -> Result<usize> {
+        stop::check()?;
+        let length = buffer.len().min(BLOCK.saturating_sub(start as usize));
+        let at = u64::from(self.index) * BLOCK as u64 + start;
+        let (written, behind) = buffer[..length].split_at_mut(length.min(self.content.digest.size().saturating_sub(at) as usize));
+        behind.fill(0);
+        let cannot = || format!("cannot read `{}`", self.content.path.display());
+        self.content.file.read_exact_at(written, at).or_build(cannot)?;
+        Ok(length)
     }
 }
 
@@ -94,12 +121,32 @@ mod tests {
         assert_eq!((content.gibibytes(), content.bytes()), (1, 2 * BLOCK as u64));
         assert_eq!(content.blocks.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 3]);
         bytes.resize(4 * BLOCK, 0);
-        let mut block = vec![9; BLOCK];
-        for (index, sha256) in content.blocks {
-            let content = Content::read(&path).unwrap();
-            content.fill(index, &mut block).unwrap();
-            assert_eq!(block, bytes[index as usize * BLOCK..][..BLOCK]);
-            assert_eq!(Digest::of(&block).hash(), &sha256);
+        for numbered in &content.blocks {
+            let block = content.block(*numbered);
+            let read = read_in_steps(&block, 100_000);
+            assert_eq!(read, bytes[block.index as usize * BLOCK..][..BLOCK]);
+            assert_eq!((Digest::of(&read).hash(), block.length()), (&block.sha256(), BLOCK as u64));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_became_shorter_is_an_error_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        std::fs::write(&path, vec![1; BLOCK]).unwrap();
+        let content = Content::read(&path).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
+        let error = content.block(content.blocks[0]).read(0, &mut [0; 1000]).unwrap_err();
+        assert!(error.to_string().contains("disk"), "{error}");
+    }
+
+    fn read_in_steps(block: &Block, step: usize) -> Vec<u8> {
+        let (mut read, mut buffer) = (Vec::new(), vec![9; step]);
+        loop {
+            match block.read(read.len() as u64, &mut buffer).unwrap() {
+                0 => return read,
+                length => read.extend_from_slice(&buffer[..length]),
+            }
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The blocks of a disk on their way, many at a time.
 
-use super::content::{BLOCK, Content};
-use crate::produce::aws::{Action, Cloud, Failure, Method, Region, Request};
-use crate::produce::stop;
+use super::content::{BLOCK, Block, Content};
+use crate::produce::aws::{Action, Cloud, Failure, Method, Region, Request, Source};
 use crate::report::Step;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,8 +22,7 @@ struct Arrived {
     noted: usize,
 }
 
-/// Sends the blocks of a disk from the one of number `first` in its list on to a snapshot. Each worker holds one block, so that memory does
-/// not hang on the disk's size. `note` is told how many have arrived without a gap, now and then and at the end.
+/// Sends the blocks of a disk from the one of number `first` in its list on to a snapshot. No block is ever whole in memory. `note` is told how many have arrived without a gap, now and then and at the end.
 ///
 /// # Errors
 /// The first failure of any worker; the others stop at their next block.
@@ -43,13 +41,10 @@ pub fn send(
     let arrived = Mutex::new(Arrived { each: vec![false; all - first], before: first, noted: first });
     let (next, broken) = (AtomicUsize::new(first), AtomicBool::new(false));
     let work = || {
-        let mut block = vec![0; BLOCK];
         while !broken.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some((index, sha256)) = content.blocks.get(number) else { break };
-            let filled = stop::check().and_then(|()| content.fill(*index, &mut block)).map_err(Failure::Unsent);
-            let put = filled.and_then(|()| cloud.call(region, &put(snapshot, *index, &block, *sha256)));
-            put.map_err(|failure| (Action::PutSnapshotBlock, failure))?;
+            let Some(block) = content.blocks.get(number).map(|block| content.block(*block)) else { break };
+            cloud.call(region, &put(snapshot, &block)).map_err(|failure| (Action::PutSnapshotBlock, failure))?;
             step.advance(BLOCK as u64);
             if let Some(before) = arrived.lock().expect("nobody panics while it counts").count(number - first, first) {
                 note(before)?;
@@ -80,15 +75,15 @@ impl Arrived {
     }
 }
 
-fn put<'a>(snapshot: &str, index: u32, block: &'a [u8], sha256: [u8; 32]) -> Request<'a> {
+fn put<'a>(snapshot: &str, block: &'a Block<'a>) -> Request<'a> {
     let headers = vec![
         ("content-type", "application/octet-stream".to_owned()),
-        ("x-amz-data-length", block.len().to_string()),
-        ("x-amz-checksum", STANDARD.encode(sha256)),
+        ("x-amz-data-length", block.length().to_string()),
+        ("x-amz-checksum", STANDARD.encode(block.sha256())),
         ("x-amz-checksum-algorithm", "SHA256".to_owned()),
     ];
-    let path = format!("/snapshots/{snapshot}/blocks/{index}");
-    Request::with_headers(Action::PutSnapshotBlock, Method::Put, path, headers).sending(block, sha256)
+    let path = format!("/snapshots/{snapshot}/blocks/{}", block.index);
+    Request::with_headers(Action::PutSnapshotBlock, Method::Put, path, headers).sending(block)
 }
 
 #[cfg(test)]
