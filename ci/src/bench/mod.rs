@@ -52,7 +52,8 @@ impl Row {
 
 impl Row {
     fn text(&self) -> String {
-        let aim = self.aim.map(|aim| format!("aim: below {}", aim.text())).unwrap_or_default();
+        let came = |aim: Measure| if self.value.number() < aim.number() { "held" } else { "missed" };
+        let aim = self.aim.map(|aim| format!("aim: below {}, {}", aim.text(), came(aim))).unwrap_or_default();
         format!("{:52} {:>10}  {aim}", self.name, self.value.text()).trim_end().to_owned()
     }
 
@@ -64,8 +65,17 @@ impl Row {
 impl Measure {
     fn text(self) -> String {
         match self {
+            Measure::Time(time) if time < Duration::from_secs(1) => format!("{:.3} s", time.as_secs_f64()),
             Measure::Time(time) => duration(time),
             Measure::Size(size) => bytes(size),
+        }
+    }
+
+    /// Seconds or bytes.
+    fn number(self) -> f64 {
+        match self {
+            Measure::Time(time) => time.as_secs_f64(),
+            Measure::Size(size) => size as f64,
         }
     }
 
@@ -174,7 +184,8 @@ mod tests {
     #[test]
     fn an_aim_stands_behind_what_it_is_about() {
         let row = Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
-        assert_eq!(row.text(), "no-op build                                              0.05 s  aim: below 0.10 s");
+        assert_eq!(row.text(), "no-op build                                             0.052 s  aim: below 0.100 s, held");
+        assert!(Row::size("memory", 5).less_than(5).text().ends_with("aim: below 5 B, missed"));
         assert_eq!(row.json("build")["aim"]["seconds"], 0.1);
         assert_eq!(
             Row::size("size of node.efi", 70_700_000).text(),
