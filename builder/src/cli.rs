@@ -480,6 +480,9 @@ pub struct Run {
     /// Boot with Secure Boot off, although the image is signed
     #[arg(long)]
     pub insecure: bool,
+    /// Boot on firmware without keys, which starts everything until it is given some, as a stick can
+    #[arg(long, conflicts_with_all = ["insecure", "trust"])]
+    pub setup_mode: bool,
     /// Let the firmware trust these keys of `keys/`, and not those that signed the image
     #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
     pub trust: Option<String>,

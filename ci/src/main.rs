@@ -13,6 +13,7 @@ mod loops;
 mod oracles;
 mod published;
 mod readers;
+mod recipe;
 mod same;
 mod shape;
 mod site;
@@ -53,6 +54,7 @@ const CHECKS: &[Check] = &[
 /// Then these two rows, beside each other: a machine of one processor leaves the other one of a small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+    Check { name: "vm: setup mode", run: vm::boots::a_machine_in_setup_mode_boots_and_says_so },
     Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",

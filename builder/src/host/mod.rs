@@ -11,7 +11,7 @@ pub use tool::{Found, Remedy, Tool};
 use crate::error::{Error, Problem, Result};
 use crate::plan::Architecture;
 use crate::report::Report;
-use crate::ship::machine::{self, Firmware};
+use crate::ship::machine::{self, Firmware, SecureBoot};
 
 /// What `cargo osbuild build` needs when it has all sources.
 pub fn for_steps() -> Vec<Tool> {
@@ -35,9 +35,9 @@ pub fn for_run(architecture: Architecture, firmware: bool) -> Vec<Tool> {
         Tool::package("qemu-img", "qemu-utils", "makes a disk that is thrown away over the image"),
     ];
     if firmware {
-        let places = [false, true]
-            .into_iter()
-            .flat_map(|secure| Firmware::known(architecture, secure))
+        let places = [SecureBoot::Off, SecureBoot::Setup]
+            .iter()
+            .flat_map(|secure_boot| Firmware::known(architecture, secure_boot))
             .map(|firmware| firmware.code)
             .collect();
         tools.push(Tool {

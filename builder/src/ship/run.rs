@@ -1,8 +1,7 @@
 //! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is ready or why it does not get there.
 
 use super::boot::Boot;
-use super::keys::Trust;
-use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Reboot, scratch};
+use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, scratch};
 use super::node::Node;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
@@ -36,8 +35,8 @@ pub struct RunOptions {
     pub record: Option<PathBuf>,
     /// Ports of the host that lead to the node.
     pub forwards: Vec<Forward>,
-    /// Whom the firmware trusts; none starts everything.
-    pub trust: Option<Trust>,
+    /// What the firmware starts.
+    pub secure_boot: SecureBoot,
     /// Whether the machine has a hardware watchdog.
     pub watchdog: bool,
     /// More arguments of QEMU.
@@ -97,8 +96,7 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
 }
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
-    let secure_boot = options.trust.is_some();
-    let firmware = Firmware::find(options.architecture, secure_boot, options.firmware.as_deref(), &options.download)?;
+    let firmware = Firmware::find(options.architecture, &options.secure_boot, options.firmware.as_deref(), &options.download)?;
     let (disk, variables) = match &options.keep {
         Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
         None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),
@@ -108,7 +106,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         None => disk,
     };
     let firmware = firmware.with_variables(variables)?;
-    if let Some(trust) = &options.trust {
+    if let SecureBoot::Enforced(trust) = &options.secure_boot {
         firmware.enroll(trust)?;
     }
     Ok(Hardware {
@@ -116,7 +114,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         qemu: options.qemu.clone(),
         accelerator: Accelerator::probe(options.architecture, &options.cache, report)?,
         firmware,
-        secure_boot,
+        secure_boot: options.secure_boot.verifies(),
         disk,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),

@@ -14,8 +14,8 @@ use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
-use crate::ship::keys::{Keys, Trust};
-use crate::ship::machine::Download;
+use crate::ship::keys::Keys;
+use crate::ship::machine::{Download, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
@@ -168,7 +168,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,
-        trust: trust(session, &plan, flags)?,
+        secure_boot: secure_boot(session, &plan, flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
@@ -193,10 +193,13 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
     }
 }
 
-/// Whom the firmware is to trust, if it is to verify what it starts.
-fn trust(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<Option<Trust>> {
-    let name = flags.trust.as_ref().or(plan.signing.as_ref()).filter(|_| !flags.insecure);
-    name.map(|name| Keys::named(session.root(), name)?.trust()).transpose()
+/// What the firmware is to start.
+fn secure_boot(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<SecureBoot> {
+    match flags.trust.as_ref().or(plan.signing.as_ref()) {
+        _ if flags.setup_mode => Ok(SecureBoot::Setup),
+        Some(name) if !flags.insecure => Ok(SecureBoot::enforced(Keys::named(session.root(), name)?.trust()?)),
+        _ => Ok(SecureBoot::Off),
+    }
 }
 
 /// The board's machine, with what the user wants otherwise.

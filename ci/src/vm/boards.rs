@@ -1,6 +1,6 @@
 //! Bare machines: they boot from whatever their disk is connected to, and whatever other disk is there.
 
-use super::machine::options;
+use super::machine::options_of;
 use crate::check::Verdict;
 use crate::image::{RECIPE, image};
 use crate::loops::Loop;
@@ -8,6 +8,7 @@ use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Bus, Qemu};
 use osbuild::ship::keys::{DEV, Keys};
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::run::{RunOptions, Until, run};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -57,10 +58,10 @@ fn boots_beside(site: &Site, image: &Path, other: &Path, bus: Bus) -> Result<()>
     let mut create = Command::new("qemu-img");
     create.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(other).arg(&disk);
     site.finish("other-overlay", &mut create)?;
-    let machine = options(site, image.to_owned(), &log);
+    let machine = options_of(site, BARE, image.to_owned(), &log)?;
     let machine = RunOptions {
         qemu: Qemu { bus, ..machine.qemu },
-        trust: Some(Keys::named(&site.project(), DEV)?.trust()?),
+        secure_boot: SecureBoot::enforced(Keys::named(&site.project(), DEV)?.trust()?),
         arguments: beside(&disk),
         until: Until::Ready,
         timeout: Some(PATIENCE),

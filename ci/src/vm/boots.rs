@@ -2,10 +2,11 @@
 
 use crate::check::Verdict;
 use crate::image::{ARM64, RECIPE};
-use crate::site::Site;
+use crate::site::{Ran, Site};
 use crate::vm::machine::PROCESSORS;
 use crate::vm::update::lab::{self as update, Lab, Releases};
 use osbuild::error::{Error, Result};
+use osbuild_abi::console::INSECURE;
 use std::path::Path;
 
 /// What the kernel says when the firmware verified it.
@@ -43,20 +44,22 @@ pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
     boots_in(site, lab.project(), update::NAME)
 }
 
+/// On a machine in setup mode it boots as well, and the node says once that anything would.
+pub fn a_machine_in_setup_mode_boots_and_says_so(site: &Site) -> Result<Verdict> {
+    let (ran, summary) = ready(site, "boots-setup-mode", &site.project(), RECIPE, &["--setup-mode"])?;
+    let warning = format!("{INSECURE}setup-mode");
+    match ran.said.lines().filter(|line| line.contains(&warning)).count() {
+        1 => Ok(Verdict::holds(summary)),
+        _ => Err(ran.failure("the node does not say once that its machine is in setup mode")),
+    }
+}
+
 fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
     boots_in(site, &site.project(), recipe)
 }
 
 fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
-    let log = format!("boots-{recipe}");
-    let processors = PROCESSORS.to_string();
-    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
-    let ran = site.run(&log, site.osbuild()?.current_dir(project).args(words))?;
-    if ran.code != Some(0) {
-        return Err(ran.failure("the node did not get ready"));
-    }
-    let summary = ran.said.lines().find(|line| line.starts_with("ready after "));
-    let Some(summary) = summary else { return Err(ran.failure("`osbuild run` has no summary")) };
+    let (ran, summary) = ready(site, &format!("boots-{recipe}"), project, recipe, &[])?;
     // The kernel's UEFI stub asks the firmware.
     if !ran.said.contains(SECURE) {
         return Err(ran.failure("the kernel does not say that Secure Boot is on"));
@@ -66,4 +69,18 @@ fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
         return Err(Error::build("the node has no address from the DHCP pod").cause(summary));
     }
     Ok(Verdict::holds(summary))
+}
+
+/// `osbuild run` until the node is ready: all that it said, and its summary.
+fn ready(site: &Site, log: &str, project: &Path, recipe: &str, more: &[&str]) -> Result<(Ran, String)> {
+    let processors = PROCESSORS.to_string();
+    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
+    let ran = site.run(log, site.osbuild()?.current_dir(project).args(words).args(more))?;
+    if ran.code != Some(0) {
+        return Err(ran.failure("the node did not get ready"));
+    }
+    match ran.said.lines().find(|line| line.starts_with("ready after ")).map(str::to_owned) {
+        Some(summary) => Ok((ran, summary)),
+        None => Err(ran.failure("`osbuild run` has no summary")),
+    }
 }

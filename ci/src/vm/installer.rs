@@ -6,12 +6,12 @@ mod keyboard;
 mod machine;
 
 use crate::check::Verdict;
-use crate::image::image;
 use crate::site::Site;
 use machine::{MEANT, Machine, OTHER, Starts};
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Bus};
+use osbuild::plan::Bus;
 use osbuild::ship::keys::{DEV, Keys};
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, run};
 use osbuild_abi::console::{INSTALLER_DONE, INSTALLER_ERASES, INSTALLER_STOPPED, SLOT_GOOD, SLOTBOOT_STARTS};
@@ -53,7 +53,7 @@ const REBOOTS: &str = "init: shutdown: reboot";
 /// before, and gives the firmware, which is in setup mode, the stick's keys; the machine reboots into the disk while the stick is in, with Secure Boot
 /// enforced. A stick in a machine whose firmware always starts it leaves the node alone. The disk boots without the stick, too. The other disk stays as it was.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
-    let machine = machine(site, RECIPE, Architecture::Amd64)?;
+    let machine = Machine::new(site, RECIPE)?;
     let before = machine.digests()?;
     ambiguous(&machine)?;
     same(&before, &machine.digests()?, "a disk was touched although the rule fits two")?;
@@ -79,7 +79,7 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
 
 /// So does the stick for arm64, unattended.
 pub fn a_stick_installs_a_machine_with_arm64(site: &Site) -> Result<Verdict> {
-    let machine = machine(site, ARM64, Architecture::Arm64)?;
+    let machine = Machine::new(site, ARM64)?;
     let before = machine.digests()?;
     put_rule(&machine, UNATTENDED)?;
     machine.put_onto_stick(FILE, FILE_TEXT)?;
@@ -89,14 +89,9 @@ pub fn a_stick_installs_a_machine_with_arm64(site: &Site) -> Result<Verdict> {
     Ok(Verdict { passed: 2, said: format!("installed in {took:.1} s"), ..Verdict::default() })
 }
 
-/// The machine, with a stick that was just built.
-fn machine<'a>(site: &'a Site<'a>, recipe: &str, architecture: Architecture) -> Result<Machine<'a>> {
-    Machine::new(site, &image(site, recipe)?, architecture)
-}
-
 /// How long a stick takes to install a machine, from the first byte to the reboot.
 pub fn time(site: &Site) -> Result<Duration> {
-    let machine = machine(site, RECIPE, Architecture::Amd64)?;
+    let machine = Machine::new(site, RECIPE)?;
     put_rule(&machine, UNATTENDED)?;
     machine.put_onto_stick(FILE, FILE_TEXT)?;
     machine.put_keys_onto_stick()?;
@@ -181,10 +176,10 @@ fn boots_the_disk(node: &mut Node) -> Result<()> {
 fn boots_alone(site: &Site, machine: &Machine) -> Result<String> {
     let name = "installer-alone";
     let alone = RunOptions {
-        trust: Some(Keys::named(&site.project(), DEV)?.trust()?),
+        secure_boot: SecureBoot::enforced(Keys::named(&site.project(), DEV)?.trust()?),
         until: Until::Ready,
         timeout: Some(PATIENCE),
-        ..machine.options(Bus::Nvme, machine.disk(MEANT), name)
+        ..machine.options(Bus::Nvme, machine.disk(MEANT), name)?
     };
     let boot = run(site.report, &alone)?;
     let said = fs::read_to_string(site.log(name)).or_build(|| "cannot read the console".to_owned())?;

@@ -1,8 +1,10 @@
-//! The machine that most checks boot: QEMU's q35 with what a node asks for.
+//! The machines that checks boot: for most QEMU's q35 with what a node asks for, for others what stands in for a board.
 
 use crate::site::Site;
-use osbuild::plan::{Architecture, Bus, Qemu};
-use osbuild::ship::machine::Download;
+use osbuild::checkout::Checkout;
+use osbuild::error::{Error, Result};
+use osbuild::plan::{Architecture, Bus, Date, Qemu, Strictness, resolve};
+use osbuild::ship::machine::{Download, SecureBoot};
 use osbuild::ship::run::{RunOptions, Until};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -28,7 +30,7 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
         keep: None,
         record: None,
         forwards: Vec::new(),
-        trust: None,
+        secure_boot: SecureBoot::Off,
         watchdog: false,
         arguments: Vec::new(),
         until: Until::PowerOff,
@@ -37,4 +39,18 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
         log: site.log(log),
         cache: site.machine.clone(),
     }
+}
+
+/// The same, but for the machine itself, which is that of a recipe's board.
+pub fn options_of(site: &Site, recipe: &str, image: PathBuf, log: &str) -> Result<RunOptions> {
+    let project = Checkout { root: site.project() }.read()?;
+    // The date only decides about warnings.
+    let plan = resolve(&project, recipe, Date::from_unix(0), Strictness::Build)?;
+    let qemu = plan.board.qemu.clone().ok_or_else(|| Error::build(format!("QEMU cannot stand in for `{}`", plan.board.name)))?;
+    Ok(RunOptions {
+        architecture: plan.architecture,
+        qemu: Qemu { cpus: PROCESSORS, ..qemu },
+        sector_size: plan.board.sector_size,
+        ..options(site, image, log)
+    })
 }

@@ -2,12 +2,11 @@
 
 use crate::check::Verdict;
 use crate::image::RECIPE;
+use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Problem, Result};
-use osbuild::plan::Lock;
 use osbuild::ship::inspect::inspect;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 /// The recipe, the pod and its image.
@@ -42,31 +41,16 @@ pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
     let mut archive = Command::new("sh");
     archive.args(["-euc", ARCHIVE, "sh"]).arg(initramfs).current_dir(folder.path());
     let digest = site.finish("own-archive", &mut archive)?.said;
-    write(&project, &folder.path().join("own.tar"), digest.trim()).or_build(|| format!("cannot write recipe `{OWN}`"))?;
-
-    let osbuild = |words: &[&str]| {
-        site.osbuild().map(|mut osbuild| {
-            osbuild.current_dir(&project).args(words).arg("--yes");
-            osbuild
-        })
-    };
-    site.finish("own-lock", &mut osbuild(&["lock", OWN, "--offline"])?)?;
-    site.finish("own-run", &mut osbuild(&["run", OWN, "--until", "ready", "--timeout", "300"])?)?;
+    let files = project.join("recipes");
+    fs::copy(folder.path().join("own.tar"), files.join("own.tar"))
+        .and_then(|_| fs::write(files.join("own.yaml"), MANIFEST))
+        .or_build(|| "cannot write the pod".to_owned())?;
+    let pod = format!("\n[pods.{OWN}]\nmanifest = \"own.yaml\"\nimage = \"own.tar\"\ndigest = \"{}\"\n", digest.trim());
+    recipe::inherit(site, &project, OWN, RECIPE, &pod)?;
+    let words = ["run", OWN, "--until", "ready", "--timeout", "300", "--yes"];
+    site.finish("own-run", site.osbuild()?.current_dir(&project).args(words))?;
     let pods = inspect(&project.join("out").join(OWN).join("image.raw"))?.root.pods;
     let own = pods.iter().any(|pod| pod.name == OWN);
     let problem = (!own).then(|| Problem::new("`inspect` does not see the pod"));
     Ok(Verdict::of(problem.into_iter().collect(), "example.org/own:1"))
-}
-
-/// The recipe with its pod, and a lock that pins what the recipe below it pins.
-fn write(project: &Path, archive: &Path, digest: &str) -> std::io::Result<()> {
-    let recipes = project.join("recipes");
-    let recipe =
-        format!("inherit = \"{RECIPE}\"\n\n[pods.{OWN}]\nmanifest = \"own.yaml\"\nimage = \"own.tar\"\ndigest = \"{digest}\"\n");
-    fs::copy(archive, recipes.join("own.tar"))?;
-    fs::write(recipes.join("own.yaml"), MANIFEST)?;
-    fs::write(recipes.join("own.toml"), recipe)?;
-    let lock = fs::read_to_string(project.join(Lock::path(RECIPE)))?;
-    let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{OWN}\""));
-    fs::write(project.join(Lock::path(OWN)), lock.replacen(&was, &is, 1))
 }

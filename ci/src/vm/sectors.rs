@@ -4,13 +4,14 @@ use super::machine::options;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::loops::Loop;
+use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::Lock;
 use osbuild::ship::keys::Keys;
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::run::{RunOptions, Until, run};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The board and the recipe, and the folder of the copy of the checkout.
@@ -47,7 +48,7 @@ pub fn a_flashed_disk_of_large_sectors_boots(site: &Site) -> Result<Verdict> {
     drop(disk);
     let machine = RunOptions {
         sector_size: SECTOR_SIZE,
-        trust: Some(Keys::named(&project, "dev")?.trust()?),
+        secure_boot: SecureBoot::enforced(Keys::named(&project, "dev")?.trust()?),
         until: Until::Ready,
         timeout: Some(PATIENCE),
         ..options(site, file.clone(), NAME)
@@ -62,17 +63,11 @@ pub fn a_flashed_disk_of_large_sectors_boots(site: &Site) -> Result<Verdict> {
     Ok(Verdict::holds(boot.summary()))
 }
 
-/// A board that differs from the usual one in its sectors, and a recipe for it, with a lock of the same sources.
+/// A board that differs from the usual one in its sectors, and a recipe for it.
 fn write_recipe(site: &Site, project: &Path) -> Result<()> {
     // The least FAT32 on sectors of 4096 bytes has 257 MiB.
     let board = format!("inherit = \"{RECIPE}\"\nsector-size = {SECTOR_SIZE}\nesp-size-mib = 260\n");
-    let recipe = format!("inherit = \"{RECIPE}\"\nboard = \"{NAME}\"\n");
-    let file = |folder: &str| -> PathBuf { project.join(folder).join(format!("{NAME}.toml")) };
-    let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{NAME}\""));
-    fs::write(file("boards"), board)
-        .and_then(|()| fs::write(file("recipes"), recipe))
-        .and_then(|()| fs::read_to_string(project.join(Lock::path(RECIPE))))
-        .and_then(|lock| fs::write(project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
-        .or_build(|| format!("cannot write recipe `{NAME}`"))?;
-    site.finish("sectors-lock", site.osbuild()?.current_dir(project).args(["lock", NAME, "--offline"])).map(drop)
+    let file = project.join("boards").join(format!("{NAME}.toml"));
+    fs::write(&file, board).or_build(|| format!("cannot write `{}`", file.display()))?;
+    recipe::inherit(site, project, NAME, RECIPE, &format!("board = \"{NAME}\"\n"))
 }

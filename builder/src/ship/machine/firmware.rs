@@ -16,6 +16,17 @@ pub struct Firmware {
     pub variables: PathBuf,
 }
 
+/// What firmware starts from a disk.
+#[derive(Clone, Debug)]
+pub enum SecureBoot {
+    /// Anything: it cannot verify.
+    Off,
+    /// Anything, until a system gives it keys: it is in setup mode.
+    Setup,
+    /// What these trust, and nothing else.
+    Enforced(Box<Trust>),
+}
+
 /// Whether firmware may be downloaded when there is none on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Download {
@@ -38,8 +49,7 @@ const ARM64: [(&str, &str); 3] = [
     ("/usr/share/edk2/aarch64/QEMU_EFI.fd", "/usr/share/edk2/aarch64/QEMU_VARS.fd"),
 ];
 
-/// The same for firmware that can verify what it starts. Debian's variables for arm64 are an empty file but for those with a test's keys,
-/// which are replaced.
+/// The same for firmware that can verify what it starts.
 const SECURE_AMD64: [(&str, &str); 3] = [
     ("/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
@@ -47,10 +57,31 @@ const SECURE_AMD64: [(&str, &str); 3] = [
 ];
 const SECURE_ARM64: [(&str, &str); 1] = [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd")];
 
+/// The same without keys. Debian's variables of that kind for arm64 are an empty file, into which nothing can be enrolled from outside: that is done
+/// with those of a test, whose keys are replaced.
+const SETUP_ARM64: [(&str, &str); 1] = [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd")];
+
+impl SecureBoot {
+    /// Firmware that starts what these trust.
+    pub fn enforced(trust: Trust) -> Self {
+        SecureBoot::Enforced(Box::new(trust))
+    }
+
+    /// Whether the firmware can verify what it starts.
+    pub fn verifies(&self) -> bool {
+        !matches!(self, SecureBoot::Off)
+    }
+}
+
 impl Firmware {
     /// The first firmware that is there: `explicit` if the user named one, then the distribution's, then, where `download` allows it,
     /// the one that the crate `ovmf-prebuilt` fetches and checks against the digest in it. That one cannot verify what it starts.
-    pub fn find(architecture: Architecture, secure_boot: bool, explicit: Option<&Path>, download: &Download) -> Result<Self> {
+    pub fn find(
+        architecture: Architecture,
+        secure_boot: &SecureBoot,
+        explicit: Option<&Path>,
+        download: &Download,
+    ) -> Result<Self> {
         if let Some(code) = explicit {
             return Self::beside(code);
         }
@@ -58,7 +89,7 @@ impl Firmware {
         let known = known.into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
         match (known, download) {
             (Some(firmware), _) => Ok(firmware),
-            (None, _) if secure_boot => Err(without_secure_boot(architecture)),
+            (None, _) if secure_boot.verifies() => Err(without_secure_boot(architecture)),
             (None, Download::Into(folder)) => Self::download(architecture, folder),
             (None, Download::Refused) => Err(missing(architecture)),
         }
@@ -73,12 +104,13 @@ impl Firmware {
     }
 
     /// Where distributions put it.
-    pub fn known(architecture: Architecture, secure_boot: bool) -> Vec<Self> {
+    pub fn known(architecture: Architecture, secure_boot: &SecureBoot) -> Vec<Self> {
         let paths = match (architecture, secure_boot) {
-            (Architecture::Amd64, false) => &AMD64[..],
-            (Architecture::Amd64, true) => &SECURE_AMD64,
-            (Architecture::Arm64, false) => &ARM64,
-            (Architecture::Arm64, true) => &SECURE_ARM64,
+            (Architecture::Amd64, SecureBoot::Off) => &AMD64[..],
+            (Architecture::Amd64, _) => &SECURE_AMD64,
+            (Architecture::Arm64, SecureBoot::Off) => &ARM64,
+            (Architecture::Arm64, SecureBoot::Setup) => &SETUP_ARM64,
+            (Architecture::Arm64, SecureBoot::Enforced(_)) => &SECURE_ARM64,
         };
         paths.iter().map(|(code, variables)| Firmware { code: code.into(), variables: variables.into() }).collect()
     }
@@ -147,7 +179,7 @@ mod tests {
         for name in ["MY_CODE.fd", "MY_VARS.fd"] {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
-        let firmware = Firmware::find(Architecture::Amd64, false, Some(&code), &Download::Refused).unwrap();
+        let firmware = Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&code), &Download::Refused).unwrap();
         assert_eq!(firmware, Firmware { code, variables: dir.path().join("MY_VARS.fd") });
     }
 
@@ -157,13 +189,13 @@ mod tests {
         let code = dir.path().join("bios.fd");
         std::fs::write(&code, "").unwrap();
         assert!(
-            Firmware::find(Architecture::Amd64, false, Some(&code), &Download::Refused)
+            Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&code), &Download::Refused)
                 .unwrap_err()
                 .to_string()
                 .contains("no file of variables")
         );
-        let error =
-            Firmware::find(Architecture::Amd64, false, Some(&dir.path().join("CODE.fd")), &Download::Refused).unwrap_err();
+        let error = Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&dir.path().join("CODE.fd")), &Download::Refused)
+            .unwrap_err();
         assert!(error.to_string().contains("does not exist"));
     }
 

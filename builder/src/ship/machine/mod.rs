@@ -11,7 +11,7 @@ mod running;
 pub use accelerator::Accelerator;
 pub use arguments::Forward;
 pub use disk::Disk;
-pub use firmware::{Download, Firmware};
+pub use firmware::{Download, Firmware, SecureBoot};
 pub use running::{Heard, Machine};
 
 use crate::error::{Context, Error, Result};
@@ -30,7 +30,7 @@ pub struct Hardware {
     pub accelerator: Accelerator,
     /// What starts from the disk.
     pub firmware: Firmware,
-    /// Whether the firmware starts only what its variables trust.
+    /// Whether the firmware can verify what it starts, by variables that it keeps to itself.
     pub secure_boot: bool,
     /// The disk.
     pub disk: Disk,

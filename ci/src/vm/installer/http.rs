@@ -3,13 +3,15 @@
 use super::machine::Starts;
 use super::{PATIENCE, RECIPE, boots_the_disk};
 use crate::check::Verdict;
+use crate::recipe;
 use crate::site::Site;
-use crate::vm::machine::{HOST, options};
+use crate::vm::machine::{HOST, options_of};
 use crate::vm::node::free_port;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Bus, Lock, Qemu};
+use osbuild::plan::{Bus, Qemu};
 use osbuild::produce::out::UKI;
 use osbuild::ship::keys::{DEV, Keys};
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::console::{INSTALLER_DONE, SLOT_GOOD};
 use std::fs::{self, File};
@@ -40,11 +42,11 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict
     let mut variables = Command::new("virt-fw-vars");
     variables.args(["--input", VARIABLES, "--set-boot-uri", &format!("http://{HOST}:{port}/{UKI}"), "--output"]);
     site.finish("installer-http-variables", variables.arg(disk.with_extension("variables")))?;
-    let machine = options(site, disk.clone(), NAME);
+    let machine = options_of(site, RECIPE, disk.clone(), NAME)?;
     let machine = RunOptions {
         qemu: Qemu { bus: Bus::Nvme, memory_mib: 3072, ..machine.qemu },
         keep: Some(disk.clone()),
-        trust: Some(Keys::named(&project, DEV)?.trust()?),
+        secure_boot: SecureBoot::enforced(Keys::named(&project, DEV)?.trust()?),
         arguments: Starts::Menu.arguments(),
         ..machine
     };
@@ -57,17 +59,11 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict
     Ok(Verdict::holds("fetched, installed, rebooted into the disk"))
 }
 
-/// The installer with settings of its own, and a lock of the same sources.
+/// The installer with settings of its own.
 fn write_recipe(site: &Site, project: &Path) -> Result<()> {
-    let recipe = format!("inherit = \"{RECIPE}\"\n\n[installs]\nsettings = \"recipes/{NAME}-settings.toml\"\n");
-    let (was, is) = (format!("recipe = \"{RECIPE}\""), format!("recipe = \"{NAME}\""));
-    let file = |name: String| project.join("recipes").join(name);
-    fs::write(file(format!("{NAME}.toml")), recipe)
-        .and_then(|()| fs::write(file(format!("{NAME}-settings.toml")), SETTINGS))
-        .and_then(|()| fs::read_to_string(project.join(Lock::path(RECIPE))))
-        .and_then(|lock| fs::write(project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
-        .or_build(|| format!("cannot write recipe `{NAME}`"))?;
-    site.finish("installer-http-lock", site.osbuild()?.current_dir(project).args(["lock", NAME, "--offline"])).map(drop)
+    let settings = format!("recipes/{NAME}-settings.toml");
+    fs::write(project.join(&settings), SETTINGS).or_build(|| format!("cannot write `{settings}`"))?;
+    recipe::inherit(site, project, NAME, RECIPE, &format!("\n[installs]\nsettings = \"{settings}\"\n"))
 }
 
 /// A web server on the loopback, until it is dropped.

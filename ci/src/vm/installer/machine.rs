@@ -1,12 +1,14 @@
 //! A machine with a stick and two disks.
 
 use super::keyboard::Keyboard;
+use crate::image::image;
 use crate::site::Site;
-use crate::vm::machine::options;
+use crate::vm::machine::options_of;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Architecture, Bus, Qemu};
+use osbuild::plan::{Bus, Qemu};
 use osbuild::produce::digest::Digest;
 use osbuild::ship::keys::DEV;
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::disk::ALIGNMENT;
@@ -22,40 +24,6 @@ pub const OTHER: &str = "OTHER-2";
 
 /// Size of both disks: more than the image's, so that its table has to be fitted to them.
 const DISK_SIZE: u64 = 1 << 30;
-
-/// What the machines of one architecture are in QEMU.
-struct Kind {
-    architecture: Architecture,
-    machine: &'static str,
-    cpu: &'static str,
-    /// Debian's firmware that can verify what it starts, and its variables without a key: in setup mode.
-    firmware: [&'static str; 2],
-    /// What such firmware asks of QEMU, which keeps its variables from the system that runs, where it can.
-    guarded: &'static [&'static str],
-}
-
-const AMD64: Kind = Kind {
-    architecture: Architecture::Amd64,
-    machine: "q35",
-    cpu: "max",
-    firmware: ["/usr/share/OVMF/OVMF_CODE_4M.secboot.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"],
-    guarded: &[
-        "-machine",
-        "smm=on",
-        "-global",
-        "driver=cfi.pflash01,property=secure,value=on",
-        "-global",
-        "ICH9-LPC.disable_s3=1",
-    ],
-};
-
-const ARM64: Kind = Kind {
-    architecture: Architecture::Arm64,
-    machine: "virt,gic-version=3",
-    cpu: "max,pauth-impdef=on",
-    firmware: ["/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd"],
-    guarded: &[],
-};
 
 /// What firmware starts.
 #[derive(Clone, Copy)]
@@ -79,20 +47,18 @@ impl Starts {
 /// The machine: its disks and its firmware's variables stay from boot to boot.
 pub struct Machine<'a> {
     site: &'a Site<'a>,
-    kind: &'static Kind,
+    /// The stick's recipe.
+    recipe: &'static str,
     folder: TempDir,
     keyboard: Keyboard,
 }
 
 impl<'a> Machine<'a> {
-    /// A machine in setup mode, with a keyboard, a stick of this image, an empty disk, and one with somebody's bytes on it.
-    pub fn new(site: &'a Site<'a>, image: &Path, architecture: Architecture) -> Result<Self> {
-        let kind = [&AMD64, &ARM64].into_iter().find(|kind| kind.architecture == architecture).expect("there are two");
+    /// A machine in setup mode, with a keyboard, a stick that was just built from this recipe, an empty disk, and one with somebody's bytes on it.
+    pub fn new(site: &'a Site<'a>, recipe: &'static str) -> Result<Self> {
+        let image = image(site, recipe)?;
         let folder = tempfile::tempdir_in(site.root.join("out/ci")).or_build(|| "cannot make a folder".to_owned())?;
-        let machine = Machine { site, kind, folder, keyboard: Keyboard::new()? };
-        for (from, to) in kind.firmware.into_iter().zip(["CODE.fd", "VARS.fd"]) {
-            fs::copy(from, machine.folder.path().join(to)).or_build(|| format!("cannot copy `{from}`"))?;
-        }
+        let machine = Machine { site, recipe, folder, keyboard: Keyboard::new()? };
         let mut copy = Command::new("cp");
         site.finish("installer-copy", copy.arg("--sparse=always").arg(image).arg(machine.stick()))?;
         for (serial, seed) in [(MEANT, 0), (OTHER, 0x5A_u8)] {
@@ -112,11 +78,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Its architecture, its processor and so on, with its disk connected to `bus`.
-    pub fn options(&self, bus: Bus, image: PathBuf, log: &str) -> RunOptions {
-        let options = options(self.site, image, log);
-        let Kind { architecture, machine, cpu, .. } = *self.kind;
-        let qemu = Qemu { machine: machine.into(), cpu: cpu.into(), bus, ..options.qemu };
-        RunOptions { architecture, qemu, ..options }
+    pub fn options(&self, bus: Bus, image: PathBuf, log: &str) -> Result<RunOptions> {
+        let options = options_of(self.site, self.recipe, image, log)?;
+        Ok(RunOptions { qemu: Qemu { bus, ..options.qemu }, ..options })
     }
 
     fn stick(&self) -> PathBuf {
@@ -162,12 +126,11 @@ impl<'a> Machine<'a> {
             ["-drive".to_owned(), drive, "-device".to_owned(), format!("nvme,drive={id},serial={serial}")]
         };
         let disks = [("meant", MEANT), ("other", OTHER)].into_iter().flat_map(disk);
-        let guarded = self.kind.guarded.iter().map(|word| (*word).to_owned());
         let machine = RunOptions {
             keep: Some(self.stick()),
-            firmware: Some(self.folder.path().join("CODE.fd")),
-            arguments: guarded.chain(self.keyboard.arguments()).chain(disks).chain(starts.arguments()).collect(),
-            ..self.options(Bus::Usb, self.stick(), log)
+            secure_boot: SecureBoot::Setup,
+            arguments: self.keyboard.arguments().into_iter().chain(disks).chain(starts.arguments()).collect(),
+            ..self.options(Bus::Usb, self.stick(), log)?
         };
         start(self.site.report, &machine)
     }

@@ -5,6 +5,7 @@ use crate::vm::machine;
 use crate::vm::update::{DISK_MIB, NEW, Played};
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::console::{SLOT, SLOT_GOOD};
@@ -72,7 +73,7 @@ impl<'a> Session<'a> {
     /// Boots from the disk, which stays as it is: the node has to get ready, and if `completes` it has to end up with the release as a good node.
     pub fn boot(&self, disk: &Path, completes: bool) -> Result<()> {
         let options = RunOptions {
-            trust: Some(self.played.lab.keys()?.trust()?),
+            secure_boot: SecureBoot::enforced(self.played.lab.keys()?.trust()?),
             timeout: Some(PATIENCE),
             watchdog: true,
             ..machine::options(self.site, disk.to_owned(), "power-booted")

@@ -8,7 +8,8 @@ use crate::vm::teller::{self, COMMAND_LINE, END, EXTRA, SMBIOS, STUB};
 use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
-use osbuild::ship::keys::{Keys, Trust};
+use osbuild::ship::keys::Keys;
+use osbuild::ship::machine::SecureBoot;
 use osbuild_formats::fat::File;
 use osbuild_formats::pe::{self, NewSection};
 use osbuild_formats::uki;
@@ -59,8 +60,8 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Verdict> {
     let laid = Laid { uki: signed(&teller::uki(&lab.unsigned)?, &keys)?, addon: addon(&keys)? };
     let ours = signed(&lab.slotboot()?, &keys)?;
     let theirs = fs::read(LOADER).or_build(|| format!("cannot read `{LOADER}`"))?;
-    let attacked = tells(&lab, "beside", &ours, &laid, Some(keys.trust()?))?;
-    let control = tells(&lab, "beside-control", &theirs, &laid, None)?;
+    let attacked = tells(&lab, "beside", &ours, &laid, SecureBoot::enforced(keys.trust()?))?;
+    let control = tells(&lab, "beside-control", &theirs, &laid, SecureBoot::Off)?;
 
     let line = uki::read(&lab.unsigned).or_build(|| "cannot read the UKI".to_owned())?.command_line;
     let as_signed = attacked.contains(&format!("{COMMAND_LINE}{}\n", line.trim_end()));
@@ -96,7 +97,7 @@ fn lines(told: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Boots from such a disk, and gives what the UKI tells.
-fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, trust: Option<Trust>) -> Result<String> {
+fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, secure_boot: SecureBoot) -> Result<String> {
     let removable = removable_path(Architecture::Amd64);
     let mut files = vec![
         laid_file(removable, program),
@@ -114,7 +115,7 @@ fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, trust: Option<Trust
         files.push(file("by-confext.confext.raw", b"1"));
         files.push(file("by-addon.addon.efi", &laid.addon));
     }
-    let mut node = lab.start(name, &files, Some(&laid.uki), trust, STRINGS)?;
+    let mut node = lab.start(name, &files, Some(&laid.uki), secure_boot, STRINGS)?;
     node.hear(END, PATIENCE)?;
     node.power_off()?;
     lab.said(name)

@@ -10,6 +10,7 @@ use osbuild::produce::out::{IMAGE, UKI};
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::inspect::inspect;
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
+use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, start};
 use osbuild_formats::fat::{self, File};
@@ -121,20 +122,20 @@ impl<'a> Lab<'a> {
         Ok((uki, keys.trust()?))
     }
 
-    /// Powers on a machine with such a disk, whose firmware trusts `trust` alone, or starts everything. More arguments go to QEMU.
+    /// Powers on a machine with such a disk. More arguments go to QEMU.
     pub fn start(
         &self,
         name: &str,
         files: &[File<Vec<u8>>],
         uki: Option<&[u8]>,
-        trust: Option<Trust>,
+        secure_boot: SecureBoot,
         arguments: &[&str],
     ) -> Result<Node<'_>> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
         let options = RunOptions {
             qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1, bus: Bus::VirtioBlk },
-            trust,
+            secure_boot,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
             timeout: Some(PATIENCE),
@@ -157,7 +158,7 @@ impl<'a> Lab<'a> {
     /// Boots a machine from a disk with this UKI as what firmware starts, whose firmware trusts `trust` alone.
     pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
         // A node without DATA never gets ready: what it was that stopped it is the question.
-        let error = match self.start(name, &[disk::started(uki)], None, Some(trust), &[])?.ready(Some(PATIENCE)) {
+        let error = match self.start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?.ready(Some(PATIENCE)) {
             Ok(()) => return Err(Error::build("a node without DATA got ready")),
             Err(error) => error,
         };

@@ -7,7 +7,7 @@ use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
 use osbuild::ship::keys::{Keys, Trust};
-use osbuild::ship::machine::Forward;
+use osbuild::ship::machine::{Forward, SecureBoot};
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -75,7 +75,7 @@ impl<'a> Disk<'a> {
 
     /// The same on firmware that trusts somebody else.
     pub fn boot_trusting(&self, trust: Trust) -> Result<Node<'_>> {
-        self.boot_with(|options| RunOptions { trust: Some(trust), ..options })
+        self.boot_with(|options| RunOptions { secure_boot: SecureBoot::enforced(trust), ..options })
     }
 
     /// The same with a port that leads to the node.
@@ -87,7 +87,7 @@ impl<'a> Disk<'a> {
     pub fn boot_with(&self, change: impl FnOnce(RunOptions) -> RunOptions) -> Result<Node<'_>> {
         let options = RunOptions {
             keep: Some(self.path()),
-            trust: Some(self.keys.trust()?),
+            secure_boot: SecureBoot::enforced(self.keys.trust()?),
             watchdog: true,
             ..machine::options(self.site, self.out("image.raw"), self.log)
         };

@@ -1,10 +1,11 @@
 //! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks at.
 
+use crate::recipe;
 use crate::site::Site;
 use crate::vm::inside::PROBE;
 use crate::vm::machine::HOST;
 use osbuild::error::{Context, Result};
-use osbuild::plan::{Architecture, Lock};
+use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
 use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
@@ -95,7 +96,7 @@ impl<'a> Lab<'a> {
         self.file("web")
     }
 
-    /// Writes the recipe as this version, and a lock that pins what the recipe below it pins.
+    /// Writes the recipe as this version.
     pub fn write_recipe(&self, version: &str, releases: Releases) -> Result<()> {
         self.write_recipe_of(PROBE, version, releases)
     }
@@ -106,16 +107,11 @@ impl<'a> Lab<'a> {
             Releases::Web(port) => (format!("https://{HOST}:{port}"), self.trust_the_server()?),
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
-        let recipe = format!(
-            "inherit = \"{base}\"\nversion = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
+        let more = format!(
+            "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
              [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
-        let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{NAME}\""));
-        fs::write(self.project.join("recipes").join(format!("{NAME}.toml")), recipe)
-            .and_then(|()| fs::read_to_string(self.project.join(Lock::path(base))))
-            .and_then(|lock| fs::write(self.project.join(Lock::path(NAME)), lock.replacen(&was, &is, 1)))
-            .or_build(|| format!("cannot write recipe `{NAME}`"))?;
-        self.osbuild(&["lock", NAME, "--offline"])
+        recipe::inherit(self.site, &self.project, NAME, base, &more)
     }
 
     /// Puts the server's CA beside the recipe, and gives the lines that put it into the image, beside those that the web trusts.

@@ -1,0 +1,19 @@
+//! Recipes that checks make of the project's, in copies of the checkout.
+
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use osbuild::plan::Lock;
+use std::fs;
+use std::path::Path;
+
+/// Writes the recipe `name`, which inherits `base` and says `more`, and locks it with what `base` is locked with.
+pub fn inherit(site: &Site, project: &Path, name: &str, base: &str, more: &str) -> Result<()> {
+    let lock = |recipe: &str| project.join(Lock::path(recipe));
+    let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{name}\""));
+    fs::write(project.join("recipes").join(format!("{name}.toml")), format!("inherit = \"{base}\"\n{more}"))
+        .and_then(|()| fs::read_to_string(lock(base)))
+        .and_then(|text| fs::write(lock(name), text.replacen(&was, &is, 1)))
+        .or_build(|| format!("cannot write recipe `{name}`"))?;
+    let words = ["lock", name, "--offline", "--yes"];
+    site.finish(&format!("{name}-lock"), site.osbuild()?.current_dir(project).args(words)).map(drop)
+}
