@@ -131,7 +131,7 @@ fn is_whole(path: &Path, number: u32) -> Result<()> {
 }
 
 /// Copies a part of a file, and leaves holes where it has some.
-fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<()> {
+pub fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<()> {
     let mut from = disk;
     let (to, end) = (File::create(to)?, start + length);
     to.set_len(length)?;

@@ -1,7 +1,9 @@
 //! Power cuts. Ending QEMU loses no write, so a machine's writes are recorded, and then replayed up to any point, without some of those
 //! that were not flushed and with others in another order. Every disk that comes of it is judged, and some are booted.
 
+mod booting;
 mod cut;
+mod findings;
 mod judge;
 mod progress;
 mod recording;
@@ -10,18 +12,18 @@ mod session;
 use crate::check::Verdict;
 use crate::site::Site;
 use crate::vm::update::Played;
+use booting::{Booting, boot_all};
 use cut::{Cut, Extract, Medium};
+use findings::Findings;
 use judge::Judge;
 use osbuild::error::{Context, Problem, Result};
-use progress::Progress;
 use recording::{Entry, Recording};
 use session::Session;
 use std::collections::HashSet;
 use std::fs::File;
-use std::path::PathBuf;
-
-/// With so many problems a check has shown enough.
-const MOST_PROBLEMS: usize = 20;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 /// How many disks that lie have to be found out.
 const LIES: usize = 5;
@@ -34,10 +36,12 @@ struct Effort {
     booted: usize,
     /// Of these every how many-th has to go on until the update is complete; the others have to get ready.
     completed: usize,
+    /// How many machines boot beside each other.
+    machines: usize,
 }
 
-const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 6 };
-const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1 };
+const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 6, machines: 1 };
+const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1, machines: 2 };
 
 /// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
 /// boot of the other slot: the power may go anywhere.
@@ -53,28 +57,17 @@ pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
 fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
     let session = Session::new(site, Played::any(site)?, effort.judged)?;
     let recording = Recording::open(&session.recording())?;
-    let mut progress = Progress::open(&session.done())?;
-    let mut court = Court::new(site, &session, &recording)?;
-    let every = (effort.judged / effort.booted).max(1);
-    let mut verdict = Verdict::default();
-    for index in 0..effort.judged {
-        if progress.has(index) {
-            continue;
-        }
-        let cut = cut(&recording, index, effort.judged);
-        let boots = (index % every == every / 2).then_some(index / every);
-        match court.judge(&cut, boots.map(|number| number % effort.completed == 0)) {
-            Ok(()) => progress.add(index)?,
-            Err(error) => {
-                let about = format!("cut {index} of {}, after {} writes", effort.judged, cut.sent);
-                verdict.problems.push(Problem::new(about));
-                verdict.problems.extend(error.problems);
-            }
-        }
-        if verdict.problems.len() > MOST_PROBLEMS {
-            return Ok(verdict);
-        }
-    }
+    let findings = Findings::open(&session.done())?;
+    // Nobody waits in between: the judge gives a disk to a machine that is free, or waits for one.
+    let (give, take) = sync_channel(0);
+    let take = Mutex::new(take);
+    std::thread::scope(|scope| {
+        let machines: Vec<_> = (0..effort.machines).map(|_| scope.spawn(|| boot_all(&session, &take, &findings))).collect();
+        let judged = judge_all(site, &session, &recording, &findings, give, effort);
+        let booted = machines.into_iter().map(|machine| machine.join().expect("a machine's thread does not panic"));
+        booted.chain([judged]).collect::<Result<()>>()
+    })?;
+    let mut verdict = Verdict { problems: findings.problems(), ..Verdict::default() };
     verdict.problems.extend(lies_are_found(site, &session, &recording)?);
     verdict.passed = usize::from(verdict.problems.is_empty());
     verdict.said = format!("{} writes, {} cuts, {} booted", recording.entries.len(), effort.judged, effort.booted);
@@ -82,6 +75,36 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
         session.end()?;
     }
     Ok(verdict)
+}
+
+/// Judges what every cut leaves, and gives some of the disks to machines.
+fn judge_all(
+    site: &Site,
+    session: &Session,
+    recording: &Recording,
+    findings: &Findings,
+    machines: SyncSender<Booting>,
+    effort: &Effort,
+) -> Result<()> {
+    let mut court = Court::new(site, session, recording)?;
+    let every = (effort.judged / effort.booted).max(1);
+    for index in (0..effort.judged).filter(|index| !findings.has(*index)) {
+        let cut = cut(recording, index, effort.judged);
+        let boots = index % every == every / 2;
+        let about = format!("cut {index} of {}, after {} writes", effort.judged, cut.sent);
+        let disk = session.disk(index);
+        match court.judge(&cut, boots.then_some(&disk)) {
+            Ok(()) if boots => {
+                let completes = (index / every).is_multiple_of(effort.completed);
+                machines.send(Booting { index, about, disk, completes }).expect("who takes disks outlives this");
+            }
+            judged => findings.add(index, &about, judged)?,
+        }
+        if findings.are_enough() {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// A disk that loses a file that it said was on it is found out: otherwise nothing was shown.
@@ -108,11 +131,9 @@ fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Resu
 
 /// One disk, and what was found to be good on it.
 struct Court<'a> {
-    session: &'a Session<'a>,
     recording: &'a Recording,
     judge: Judge<'a>,
     medium: Medium<'a>,
-    disk: PathBuf,
     synced: Vec<Option<u32>>,
     /// Parts of it, with the number of files that were asked for.
     good: HashSet<(Extract, u32)>,
@@ -127,14 +148,12 @@ impl<'a> Court<'a> {
             medium: Medium::new(recording, open),
             synced: synced(recording)?,
             good: HashSet::new(),
-            session,
             recording,
-            disk,
         })
     }
 
-    /// Judges what the cut leaves, as far as it was not judged before. `boots` is whether to boot from it, and to wait for the update then.
-    fn judge(&mut self, cut: &Cut, boots: Option<bool>) -> Result<()> {
+    /// Judges what the cut leaves, as far as it was not judged before. `copy` is where a machine wants to have the disk.
+    fn judge(&mut self, cut: &Cut, copy: Option<&PathBuf>) -> Result<()> {
         // Who wrote a file had flushed the one before.
         let files = self.synced[..cut.sent].iter().flatten().last().map_or(0, |file| file - 1);
         let (judge, good) = (&self.judge, &self.good);
@@ -144,8 +163,8 @@ impl<'a> Court<'a> {
             if !good.contains(&data) {
                 judge.keeps(undo.disk(), files)?;
             }
-            // The judge spends a try, as slotboot does.
-            boots.map_or(Ok(()), |completes| self.session.boot(&self.disk, completes))?;
+            // Before the judge spends a try, as slotboot does.
+            copy.map_or(Ok(()), |copy| whole(undo.disk(), copy))?;
             if !good.contains(&rest) {
                 judge.starts(undo)?;
             }
@@ -154,6 +173,12 @@ impl<'a> Court<'a> {
         self.good.extend([rest, data]);
         Ok(())
     }
+}
+
+/// Copies the disk to `to`.
+fn whole(disk: &File, to: &Path) -> Result<()> {
+    let length = disk.metadata().or_build(|| "cannot read the disk of a power cut".to_owned())?.len();
+    judge::copy(disk, 0, length, to).or_build(|| format!("cannot write `{}`", to.display()))
 }
 
 /// Cut `index` of `number`, in the order of what was sent: every prefix comes if there are as many cuts as writes.

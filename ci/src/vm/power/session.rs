@@ -42,6 +42,11 @@ impl<'a> Session<'a> {
         self.folder.join("done")
     }
 
+    /// Where a copy of the disk of a cut lies until it was booted from.
+    pub fn disk(&self, cut: usize) -> PathBuf {
+        self.folder.join(format!("cut-{cut}.raw"))
+    }
+
     /// The folder for all that is large.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -71,12 +76,12 @@ impl<'a> Session<'a> {
     }
 
     /// Boots from the disk, which stays as it is: the node has to get ready, and if `completes` it has to end up with the release as a good node.
-    pub fn boot(&self, disk: &Path, completes: bool) -> Result<()> {
+    pub fn boot(&self, disk: &Path, cut: usize, completes: bool) -> Result<()> {
         let options = RunOptions {
             secure_boot: SecureBoot::enforced(self.played.lab.keys()?.trust()?),
             timeout: Some(PATIENCE),
             watchdog: true,
-            ..machine::options(self.site, disk.to_owned(), "power-booted")
+            ..machine::options(self.site, disk.to_owned(), &format!("power-booted-{cut}"))
         };
         let mut node = start(self.site.report, &options)?;
         node.ready(options.timeout)?;
