@@ -50,7 +50,7 @@ fn on_file(image: &[u8], folder: &Path, package: &str, program: &str, arguments:
 }
 
 fn verified(image: &[u8], signer: &Signer) -> Result<String, Error> {
-    authenticode::verify(image, std::slice::from_ref(&signer.certificate)).map(|certificate| certificate.name())
+    authenticode::verify(image, std::slice::from_ref(&signer.certificate)).map(|verified| verified.by.name())
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod signature;
 
 pub use crate::error::Error;
-pub use signature::{Signature, signatures, verify};
+pub use signature::{Signature, Verified, signatures, verify};
 
 use crate::certificate::Certificate;
 use crate::pkcs7;

@@ -38,6 +38,15 @@ impl Signature {
     }
 }
 
+/// An image that somebody trusted has signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verified<'a> {
+    /// By whom it is.
+    pub by: &'a Certificate,
+    /// The digest of the image, which takes as long to compute as the image is large.
+    pub digest: Digest,
+}
+
 /// The signatures of `image`, in their order; none for an unsigned one.
 ///
 /// # Errors
@@ -51,7 +60,7 @@ pub fn signatures(image: &[u8]) -> Result<Vec<Signature>, Error> {
 ///
 /// # Errors
 /// It is not, or it is not signed at all.
-pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<&'a Certificate, Error> {
+pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<Verified<'a>, Error> {
     let signatures = signatures(image)?;
     if signatures.is_empty() {
         return Err(Error::Unsigned);
@@ -62,7 +71,7 @@ pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<&'a Certif
     if found.peek().is_none() {
         return Err(Error::NotTrusted(signatures.iter().map(Signature::name).collect()));
     }
-    found.find(|(signature, _)| signature.digest == digest).map(|(_, certificate)| certificate).ok_or(Error::Digest)
+    found.find(|(signature, _)| signature.digest == digest).map(|(_, by)| Verified { by, digest }).ok_or(Error::Digest)
 }
 
 fn read(bytes: &[u8]) -> Result<Signature, Error> {

@@ -130,7 +130,7 @@ impl Judge {
             return Vec::new();
         }
         let revocation = revoked(&names, bytes, &self.dbx);
-        let mut checks = self.signature(names, authenticode::verify(bytes, &self.db));
+        let mut checks = self.signature(names, authenticode::verify(bytes, &self.db).map(|verified| verified.by));
         checks.push(revocation);
         checks
     }
