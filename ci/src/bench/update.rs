@@ -40,6 +40,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     lab.keep_old()?;
     let disk = Disk::of(site, lab.old(), lab.keys()?, "bench-update")?;
     let mut rows = update(&lab, &server, &disk)?;
+    rows.extend(native(site)?);
     for (name, slot, first) in [("old", A, 3), ("new", B, 1)] {
         disk.set(A, good(first))?;
         disk.set(B, good(2))?;
@@ -78,6 +79,20 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
         Row::time("update: fetched, verified, written", installed).below(plain * TENTHS / 10),
         Row::time("update: from there to the new slot's start", rebooted),
         Row::time("update: from there until it is a good one", became_good),
+    ])
+}
+
+/// How long the updater takes without a node around it, on this machine's own processor, and how long `dd` takes there.
+fn native(site: &Site) -> Result<[Row; 2]> {
+    let mut bench = site.cargo()?;
+    let said = site
+        .finish("bench-updater", bench.args(["bench", "--quiet", "--locked", "--package", "pod-updater", "--bench", "update"]))?
+        .said;
+    let times: Vec<Duration> = said.lines().filter_map(|line| line.parse().ok().map(Duration::from_secs_f64)).collect();
+    let [updated, copied] = times[..] else { return Err(Error::build("the updater's bench does not say two times").cause(said)) };
+    Ok([
+        Row::time("update: `dd` of as many bytes on this machine, not emulated", copied),
+        Row::time("update: fetched, verified, written there", updated).below(copied * TENTHS / 10),
     ])
 }
 

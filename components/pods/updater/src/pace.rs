@@ -25,6 +25,13 @@ impl Pace {
     pub const USUAL: Pace = Pace { grace: Duration::from_secs(60), least: 16 << 10 };
 }
 
+/// How long to wait before a file is asked for, which `tough` does the first time as well, and how many times as long before each other try.
+const WAIT: Duration = Duration::from_millis(10);
+const LONGER: f32 = 10.0;
+
+/// How often a file, or the rest of it, is asked for again before this look has failed.
+const TRIES: u32 = 3;
+
 /// No file takes longer, whatever its pace.
 const LONGEST: Duration = Duration::from_secs(6 * 3600);
 
@@ -39,6 +46,7 @@ impl Paced {
     /// Fetches at this pace.
     pub fn new(pace: Pace) -> Paced {
         let http = HttpTransportBuilder::new().timeout(LONGEST).connect_timeout(pace.grace);
+        let http = http.tries(TRIES).initial_backoff(WAIT).backoff_factor(LONGER);
         Paced { transport: DefaultTransport::new_with_http_settings(http), pace }
     }
 }

@@ -13,9 +13,6 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-/// Bytes of the slot.
-const ROOM: u64 = 1 << 20;
-
 /// The other side of the socket.
 pub struct Init {
     slot: PathBuf,
@@ -31,10 +28,10 @@ struct Told {
 }
 
 impl Init {
-    /// Listens.
-    pub fn start(socket: &Path) -> Init {
+    /// Listens. The slot has so many bytes.
+    pub fn start(socket: &Path, room: u64) -> Init {
         let slot = socket.with_file_name("slot");
-        std::fs::write(&slot, vec![0; ROOM as usize]).unwrap();
+        std::fs::write(&slot, vec![0; room as usize]).unwrap();
         let listener = UnixListener::bind(socket).unwrap();
         let running = "SLOT-A, version 1, sha256 000000000000: good".to_owned();
         let other = "SLOT-B, empty: not to be booted".to_owned();
@@ -43,7 +40,7 @@ impl Init {
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (path, shared) = (path.clone(), Arc::clone(&shared));
-                thread::spawn(move || serve(&client, &path, &shared));
+                thread::spawn(move || serve(&client, &path, room, &shared));
             }
         });
         Init { slot, told }
@@ -71,7 +68,7 @@ impl Init {
     }
 }
 
-fn serve(client: &UnixStream, slot: &Path, told: &Mutex<Told>) {
+fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
     while let Some((verb, given)) = receive(client) {
         let mut told = told.lock().unwrap();
         match verb.as_str() {
@@ -82,7 +79,7 @@ fn serve(client: &UnixStream, slot: &Path, told: &Mutex<Told>) {
             }
             "slot" => {
                 let file = OpenOptions::new().read(true).write(true).open(slot).unwrap();
-                send(client, &format!("length {ROOM}\nok\n"), Some(file.as_fd()));
+                send(client, &format!("length {room}\nok\n"), Some(file.as_fd()));
             }
             "boot-program" => {
                 File::from(given.unwrap()).read_to_end(&mut told.boot_program).unwrap();

@@ -42,12 +42,17 @@ pub struct World {
 impl World {
     /// A node whose good slot runs version 1.
     pub fn new() -> World {
+        World::with_room(1 << 20)
+    }
+
+    /// The same with slots of so many bytes.
+    pub fn with_room(room: u64) -> World {
         let folder = tempfile::tempdir().unwrap();
         for name in ["seen", "firmware"] {
             std::fs::create_dir(folder.path().join(name)).unwrap();
         }
         let keys = Keys::new(&folder.path().join("keys"));
-        let init = Init::start(&folder.path().join("socket"));
+        let init = Init::start(&folder.path().join("socket"), room);
         let root = keys.root();
         // Fast enough for tests, and what an honest server on the loopback does.
         World { folder, keys, init, root, pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 } }
