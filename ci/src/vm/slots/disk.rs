@@ -12,6 +12,7 @@ use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, start};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -41,16 +42,17 @@ pub struct Disk<'a> {
     out: PathBuf,
     /// The keys that signed it.
     keys: Keys,
-    /// The name of the console's log.
+    /// How the names of the consoles' logs begin: each boot has its own, by its number.
     log: &'static str,
+    boots: Cell<u32>,
     folder: TempDir,
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The console goes to the log `log`.
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The consoles go to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        Ok(Disk { site, out, keys, log, folder })
+        Ok(Disk { site, out, keys, log, boots: Cell::new(0), folder })
     }
 
     /// The file.
@@ -85,11 +87,13 @@ impl<'a> Disk<'a> {
 
     /// The same with whatever else is wanted of the machine.
     pub fn boot_with(&self, change: impl FnOnce(RunOptions) -> RunOptions) -> Result<Node<'_>> {
+        self.boots.set(self.boots.get() + 1);
+        let log = format!("{}-{}", self.log, self.boots.get());
         let options = RunOptions {
             keep: Some(self.path()),
             secure_boot: SecureBoot::enforced(self.keys.trust()?),
             watchdog: true,
-            ..machine::options(self.site, self.out("image.raw"), self.log)
+            ..machine::options(self.site, self.out("image.raw"), &log)
         };
         start(self.site.report, &change(options))
     }
