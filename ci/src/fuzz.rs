@@ -72,10 +72,7 @@ impl<'a> Fuzzer<'a> {
         if seeds.exists() {
             fs::remove_dir_all(&seeds).or_build(|| format!("cannot remove `{}`", seeds.display()))?;
         }
-        let mut make = site.cargo()?;
-        make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"]).arg(&seeds);
-        let said = site.finish("fuzz-seeds", &mut make)?.said;
-        let targets = said.lines().map(str::to_owned).collect();
+        let targets = seeded(site, &seeds)?;
         Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
     }
 
@@ -134,6 +131,13 @@ impl<'a> Fuzzer<'a> {
         }
         Some(problem)
     }
+}
+
+/// Has the targets' seeds written to a folder, and gives their names.
+fn seeded(site: &Site, seeds: &Path) -> Result<Vec<String>> {
+    let mut make = site.cargo()?;
+    make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"]).arg(seeds);
+    Ok(site.finish("fuzz-seeds", &mut make)?.said.lines().map(str::to_owned).collect())
 }
 
 /// The program with all targets. The target triple is named so that the flags are for it alone, and not for build scripts.
