@@ -1,7 +1,7 @@
 //! How long this program takes to install a release on this machine, and how long `dd` takes to put the same bytes there: two lines with seconds, the
 //! updater's first. On a node in QEMU it is the emulated processor that takes the time, for what real ones have instructions.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "this measures with a part of it")]
 #[path = "../tests/world/mod.rs"]
 mod world;
 
@@ -31,7 +31,7 @@ fn main() {
 
 /// A UKI with the program as its kernel and its stub.
 fn large(program: &[u8]) -> Vec<u8> {
-    let initramfs: Vec<u8> = (0..ROOT).map(|at| (at * at >> 9) as u8).collect();
+    let initramfs: Vec<u8> = (0..ROOT).map(|at| ((at * at) >> 9) as u8).collect();
     let parts = uki::Parts {
         os_release: "ID=osbuild\n",
         command_line: "quiet",
