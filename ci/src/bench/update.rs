@@ -84,12 +84,16 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
 
 /// How long the updater takes without a node around it, on this machine's own processor, and how long `dd` takes there.
 fn native(site: &Site) -> Result<[Row; 2]> {
-    let mut bench = site.cargo()?;
-    let said = site
-        .finish("bench-updater", bench.args(["bench", "--quiet", "--locked", "--package", "pod-updater", "--bench", "update"]))?
-        .said;
-    let times: Vec<Duration> = said.lines().filter_map(|line| line.parse().ok().map(Duration::from_secs_f64)).collect();
-    let [updated, copied] = times[..] else { return Err(Error::build("the updater's bench does not say two times").cause(said)) };
+    let mut test = site.cargo()?;
+    test.args(["test", "--quiet", "--release", "--locked", "--package", "pod-updater", "--test", "large", "--", "--nocapture"]);
+    let said = site.finish("bench-updater", &mut test)?.said;
+    let time = |what: &str| {
+        let seconds = said.lines().find_map(|line| line.split_once(what)?.1.parse().ok());
+        seconds
+            .map(Duration::from_secs_f64)
+            .ok_or_else(|| Error::build("the updater's test does not say how long it took").cause(&said))
+    };
+    let (updated, copied) = (time("seconds to update: ")?, time("seconds to copy: ")?);
     Ok([
         Row::time("update: `dd` of as many bytes on this machine, not emulated", copied),
         Row::time("update: fetched, verified, written there", updated).below(copied * TENTHS / 10),

@@ -1,5 +1,7 @@
 //! A repository that `tough`'s own editor makes, a server on the loopback, and an `init` that does what the real one would.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
 mod init;
 mod keys;
 mod repository;
