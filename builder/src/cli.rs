@@ -480,7 +480,8 @@ pub struct Run {
     /// Boot with Secure Boot off, although the image is signed
     #[arg(long)]
     pub insecure: bool,
-    /// Boot on firmware without keys, which starts everything until it is given some, as a stick can
+    /// Boot on firmware without keys, which starts everything until it is given some, as a stick can. With `--keep`, on firmware with those
+    /// that it was given before
     #[arg(long, conflicts_with_all = ["insecure", "trust"])]
     pub setup_mode: bool,
     /// Let the firmware trust these keys of `keys/`, and not those that signed the image

@@ -89,7 +89,7 @@ impl Firmware {
         let known = known.into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
         match (known, download) {
             (Some(firmware), _) => Ok(firmware),
-            (None, _) if secure_boot.verifies() => Err(without_secure_boot(architecture)),
+            (None, _) if secure_boot.verifies() => Err(without_secure_boot(architecture, secure_boot)),
             (None, Download::Into(folder)) => Self::download(architecture, folder),
             (None, Download::Refused) => Err(missing(architecture)),
         }
@@ -161,10 +161,14 @@ fn missing(architecture: Architecture) -> Error {
         .hint(format!("apt-get install {}, or allow the download with `--download-firmware`", Firmware::package(architecture)))
 }
 
-fn without_secure_boot(architecture: Architecture) -> Error {
+fn without_secure_boot(architecture: Architecture, wanted: &SecureBoot) -> Error {
     let package = Firmware::package(architecture);
+    let cause = match wanted {
+        SecureBoot::Enforced(_) => "the image is signed, so it is booted as on a machine that trusts its keys alone",
+        _ => "only such firmware can be in setup mode",
+    };
     Error::build(format!("no UEFI firmware with Secure Boot for {architecture} is installed"))
-        .cause("the image is signed, so it is booted as on a machine that trusts its keys alone")
+        .cause(cause)
         .hint(format!("apt-get install {package}, or boot without: `--insecure`"))
 }
 

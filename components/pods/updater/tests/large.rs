@@ -1,6 +1,5 @@
 //! A release as large as a node's. How long this program takes to install it on this machine is printed, and how long `dd` takes to put the same
-//! bytes there. On a node in QEMU the emulated processor takes the time, for what real ones have
-//! instructions.
+//! bytes there. On a node in QEMU the emulated processor takes the time, for what real ones have instructions.
 
 mod world;
 
