@@ -1,11 +1,13 @@
 //! X.509 certificates (RFC 5280), as far as signatures need them.
 
+use crate::nesting;
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use const_oid::db::rfc4519::{COMMON_NAME, ORGANIZATIONAL_UNIT_NAME};
 use const_oid::db::rfc5912::RSA_ENCRYPTION;
 use der::asn1::ObjectIdentifier;
-use der::{Decode, DecodePem, Encode, EncodePem, pem::LineEnding};
+use der::pem::{self, LineEnding, PemLabel};
+use der::{Decode, Encode, EncodePem};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -29,12 +31,18 @@ pub enum Error {
 impl Certificate {
     /// Reads a certificate in DER, with nothing behind it.
     pub fn from_der(der: &[u8]) -> Result<Self, Error> {
-        Self::checked(x509_cert::Certificate::from_der(der).map_err(Error::Damaged)?)
+        let parse = || {
+            nesting::check(der)?;
+            x509_cert::Certificate::from_der(der)
+        };
+        Self::checked(parse().map_err(Error::Damaged)?)
     }
 
     /// Reads a certificate in PEM (RFC 7468).
     pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
-        Self::checked(x509_cert::Certificate::from_pem(pem).map_err(Error::Damaged)?)
+        let (label, der) = pem::decode_vec(pem).map_err(|error| Error::Damaged(error.into()))?;
+        x509_cert::Certificate::validate_pem_label(label).map_err(|error| Error::Damaged(error.into()))?;
+        Self::from_der(&der)
     }
 
     /// Takes a certificate that stood in a signature.

@@ -8,6 +8,7 @@ pub mod certificate;
 pub mod detached;
 pub mod efi;
 mod error;
+mod nesting;
 pub mod pkcs7;
 
 pub use error::Error;

@@ -2,6 +2,7 @@
 
 use crate::certificate::Certificate;
 use crate::error::Error;
+use crate::nesting;
 use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
 use cms::content_info::ContentInfo;
 use cms::signed_data::{SignedAttributes, SignedData, SignerIdentifier, SignerInfo};
@@ -97,6 +98,7 @@ fn is_of(certificate: &x509_cert::Certificate, identity: &IssuerAndSerialNumber)
 /// A `ContentInfo` with a `SignedData`, and at most 7 zeros behind it.
 fn signed_data(bytes: &[u8]) -> Result<SignedData, Error> {
     let parse = || {
+        nesting::check(bytes)?;
         let mut reader = SliceReader::new(bytes)?;
         let content = ContentInfo::decode(&mut reader)?;
         let rest = reader.read_slice(reader.remaining_len())?;

@@ -1,0 +1,54 @@
+//! The lengths of DER (X.690), looked at before it is parsed.
+//!
+//! The crate `der` takes as much memory as a string says that it is long, and looks for its bytes only then: 40 bytes of input would
+//! take 256 MiB.
+
+use der::{Decode, ErrorKind, Header, Length, Reader, SliceReader};
+
+/// Refuses DER in which something is longer than what it stands in, at any depth. What follows the first element is not looked at.
+pub(crate) fn check(der: &[u8]) -> der::Result<()> {
+    let mut reader = SliceReader::new(der)?;
+    let mut ends: Vec<Length> = Vec::new();
+    loop {
+        let header = Header::decode(&mut reader)?;
+        let end = (reader.position() + header.length)?;
+        let outer = ends.last().copied().unwrap_or(reader.input_len());
+        if end > outer {
+            return Err(reader.error(ErrorKind::Incomplete { expected_len: end, actual_len: outer }));
+        }
+        if header.tag.is_constructed() {
+            ends.push(end);
+        } else {
+            reader.read_slice(header.length)?;
+        }
+        while ends.last() == Some(&reader.position()) {
+            ends.pop();
+        }
+        if ends.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    #[test]
+    fn elements_fill_what_they_stand_in() {
+        for der in
+            [&b"\x05\x00"[..], b"\x30\x00", b"\x30\x05\x04\x01\xff\x05\x00", b"\x30\x04\xa0\x02\x05\x00", b"\x30\x00behind"]
+        {
+            assert!(check(der).is_ok(), "{der:x?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_longer_than_what_it_stands_in() {
+        for der in
+            [&b""[..], b"\x04", b"\x04\x01", b"\x30\x02\x04\x01\xff", b"\x30\x01\x05\x00", b"\x30\x06\x04\x84\x0f\xff\xff\xff"]
+        {
+            assert!(check(der).is_err(), "{der:x?}");
+        }
+    }
+}
