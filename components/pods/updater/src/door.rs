@@ -89,7 +89,7 @@ impl Door {
         let (lines, given) = self.ask(update::SLOT, None)?;
         let length = lines.iter().find_map(|line| line.strip_prefix(update::LENGTH)?.parse().ok());
         match (given, length) {
-            (Some(given), Some(length)) => Ok(Slot::new(File::from(given), length)),
+            (Some(given), Some(length)) => Slot::new(File::from(given), length),
             _ => Err(Failure::new("init gives no slot")),
         }
     }

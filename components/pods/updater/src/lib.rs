@@ -13,3 +13,4 @@ pub mod pace;
 pub mod repository;
 pub mod settings;
 pub mod slot;
+mod writer;

@@ -18,7 +18,7 @@ use crate::firmware::{Firmware, Trust};
 use crate::pace::Pace;
 use crate::repository::{Repository, each};
 use crate::settings::Settings;
-use crate::slot::Slot;
+use crate::slot::Uki;
 
 /// The architecture that this program was compiled for.
 const HERE: Architecture = if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
@@ -120,8 +120,9 @@ async fn install(updater: &Updater, repository: &Repository, document: &Document
     let (file, stream) = repository.file(document, target::NODE).await?;
     let mut slot = door.slot()?;
     each(stream, |piece| slot.push(piece)).await?;
-    verify(&mut slot, document, trust.as_ref())?;
-    slot.finish(&Header { length: file.length, sha256: file.sha256.0, version: document.version.clone() })?;
+    let uki = slot.written()?;
+    verify(&uki, document, trust.as_ref())?;
+    uki.finish(&Header { length: file.length, sha256: file.sha256.0, version: document.version.clone() })?;
     door.boot_program(&boot)?;
     door.try_slot()
 }
@@ -147,8 +148,7 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
 }
 
 /// Refuses a UKI that the firmware would not start, or that is not of the epoch that its release names.
-fn verify(slot: &mut Slot, document: &Document, trust: Option<&Trust>) -> Outcome {
-    let uki = slot.uki()?;
+fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
     if let Some(trust) = trust {
         trust.check(target::NODE, uki.bytes(), now())?;
     }

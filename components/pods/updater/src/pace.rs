@@ -26,8 +26,8 @@ impl Pace {
 }
 
 /// How long to wait before a file is asked for, which `tough` does the first time as well, and how many times as long before each other try.
-const WAIT: Duration = Duration::from_millis(10);
-const LONGER: f32 = 10.0;
+const WAIT: Duration = Duration::from_millis(1);
+const LONGER: f32 = 100.0;
 
 /// How often a file, or the rest of it, is asked for again before this look has failed.
 const TRIES: u32 = 3;

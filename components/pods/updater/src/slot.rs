@@ -8,9 +8,7 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_slots::Header;
 
 use crate::memory::Mapped;
-
-/// Bytes between two flushes: more of them would fill the pod's memory while they wait for the disk.
-const FLUSH: u64 = 16 << 20;
+use crate::writer::Writer;
 
 /// Bytes of a write. A piece that comes over a network ends anywhere; written as it comes, the kernel would have to read the rest of each last
 /// block from the medium first.
@@ -21,21 +19,23 @@ pub struct Slot {
     file: File,
     /// Bytes that it has room for.
     room: u64,
-    /// Bytes of the UKI that were written.
-    written: u64,
+    /// Bytes of the UKI that the writer was given.
+    given: u64,
     /// Those behind them that wait for a whole block.
     waiting: Vec<u8>,
+    writer: Writer,
 }
 
 impl Slot {
     /// The slot behind this descriptor.
-    pub fn new(file: File, room: u64) -> Slot {
-        Slot { file, room, written: 0, waiting: Vec::with_capacity(BLOCK) }
+    pub fn new(file: File, room: u64) -> Outcome<Slot> {
+        let writer = Writer::start(file.try_clone().explain("write the slot")?, HEADER_SIZE);
+        Ok(Slot { file, room, given: 0, waiting: Vec::with_capacity(BLOCK), writer })
     }
 
-    /// Takes the next piece of the UKI, and writes what has become a whole block.
+    /// Takes the next piece of the UKI, and has what has become a whole block written.
     pub fn push(&mut self, mut piece: &[u8]) -> Outcome {
-        if HEADER_SIZE + self.written + (self.waiting.len() + piece.len()) as u64 > self.room {
+        if HEADER_SIZE + self.given + (self.waiting.len() + piece.len()) as u64 > self.room {
             return Err(Failure::new(format!("the release does not fit the slot, which has room for {} bytes", self.room)));
         }
         while !piece.is_empty() {
@@ -49,42 +49,44 @@ impl Slot {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Ends the UKI, once all of it is on the medium.
+    pub fn written(mut self) -> Outcome<Uki> {
+        self.write()?;
+        self.writer.finish()?;
+        let length = usize::try_from(HEADER_SIZE + self.given).explain("read the slot")?;
+        let bytes = Mapped::new(&self.file, length).explain("read the slot")?;
+        Ok(Uki { file: self.file, bytes })
+    }
+
+    /// Has written what waits.
     fn write(&mut self) -> Outcome {
-        self.file.write_all_at(&self.waiting, HEADER_SIZE + self.written).explain("write the slot")?;
-        let flushed = self.written / FLUSH;
-        self.written += self.waiting.len() as u64;
-        self.waiting.clear();
-        if self.written / FLUSH > flushed { self.file.sync_data().explain("write the slot") } else { Ok(()) }
-    }
-
-    /// What was written, as it is read back.
-    pub fn uki(&mut self) -> Outcome<Uki> {
-        self.write()?;
-        self.file.sync_all().explain("write the slot")?;
-        let length = usize::try_from(HEADER_SIZE + self.written).explain("read the slot")?;
-        Mapped::new(&self.file, length).map(Uki).explain("read the slot")
-    }
-
-    /// Writes the header, once all before it is on the medium. Then the slot is whole.
-    pub fn finish(mut self, header: &Header) -> Outcome {
-        self.write()?;
-        if header.length != self.written {
-            return Err(Failure::new(format!("the UKI has {} bytes, and {} have come", header.length, self.written)));
-        }
-        let bytes = header.encode().explain("make the slot's header")?;
-        self.file.sync_all().and_then(|()| self.file.write_all_at(&bytes, 0)).explain("write the slot's header")?;
-        self.file.sync_all().explain("write the slot's header")
+        let block = std::mem::replace(&mut self.waiting, Vec::with_capacity(BLOCK));
+        self.given += block.len() as u64;
+        self.writer.push(block)
     }
 }
 
-/// A UKI in its slot.
-pub struct Uki(Mapped);
+/// A UKI in its slot, which has no header yet.
+pub struct Uki {
+    file: File,
+    /// The slot up to its end.
+    bytes: Mapped,
+}
 
 impl Uki {
-    /// Its bytes.
+    /// Its bytes, as they are read back.
     pub fn bytes(&self) -> &[u8] {
-        &self.0[HEADER_SIZE as usize..]
+        &self.bytes[HEADER_SIZE as usize..]
+    }
+
+    /// Writes the header. Then the slot is whole.
+    pub fn finish(self, header: &Header) -> Outcome {
+        let length = self.bytes().len() as u64;
+        if header.length != length {
+            return Err(Failure::new(format!("the UKI has {} bytes, and {length} have come", header.length)));
+        }
+        let bytes = header.encode().explain("make the slot's header")?;
+        self.file.write_all_at(&bytes, 0).and_then(|()| self.file.sync_all()).explain("write the slot's header")
     }
 }
 
@@ -93,17 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_of_any_size_are_written_in_whole_blocks() {
+    fn pieces_of_any_size_are_written_as_one() {
         let file = tempfile::tempfile().unwrap();
-        let mut slot = Slot::new(file.try_clone().unwrap(), 8 << 20);
+        let mut slot = Slot::new(file.try_clone().unwrap(), 8 << 20).unwrap();
         let uki: Vec<u8> = (0..3 * BLOCK + 5).map(|number| (number / 7) as u8).collect();
         for piece in uki.chunks(14_321) {
             slot.push(piece).unwrap();
-            assert_eq!(file.metadata().unwrap().len().saturating_sub(HEADER_SIZE) % BLOCK as u64, 0);
+            assert_eq!(slot.given % BLOCK as u64, 0, "no block is written in parts");
         }
-        assert_eq!(slot.uki().unwrap().bytes(), uki);
+        let written = slot.written().unwrap();
+        assert_eq!(written.bytes(), uki);
         let header = Header { length: uki.len() as u64, sha256: [1; 32], version: "2".to_owned() };
-        slot.finish(&header).unwrap();
+        written.finish(&header).unwrap();
         let mut bytes = vec![0; HEADER_SIZE as usize + uki.len()];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(Header::parse(&bytes).unwrap(), header);
@@ -111,8 +114,20 @@ mod tests {
     }
 
     #[test]
+    fn a_header_for_another_length_is_not_written() {
+        let file = tempfile::tempfile().unwrap();
+        let mut slot = Slot::new(file.try_clone().unwrap(), 8 << 20).unwrap();
+        slot.push(&[7; 100]).unwrap();
+        let header = Header { length: 101, sha256: [1; 32], version: "2".to_owned() };
+        assert!(slot.written().unwrap().finish(&header).is_err());
+        let mut first = [1; 4];
+        file.read_exact_at(&mut first, 0).unwrap();
+        assert_eq!(first, [0; 4]);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused_before_it_is_written() {
-        let mut slot = Slot::new(tempfile::tempfile().unwrap(), HEADER_SIZE + 10);
+        let mut slot = Slot::new(tempfile::tempfile().unwrap(), HEADER_SIZE + 10).unwrap();
         slot.push(&[0; 10]).unwrap();
         assert!(slot.push(&[0]).is_err());
     }

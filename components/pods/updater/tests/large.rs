@@ -4,6 +4,7 @@
 mod world;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -50,6 +51,7 @@ fn update(key: &Certified, node: &[u8]) -> f64 {
     let boot = key.signed(&release.boot);
     let folder = world.publish(&Release { node: node.to_vec(), boot, ..release });
     let web = Web::start(&folder, world.folder("web"), "127.0.0.1");
+    on_the_medium(&world.folder("slot"));
     let started = Instant::now();
     let said = world.run(&web.url(), web.authority().parent().unwrap());
     assert_eq!(said, "2 is installed: the node reboots into it");
@@ -62,9 +64,15 @@ fn copy(node: &[u8]) -> f64 {
     let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
     fs::write(&from, node).unwrap();
     fs::write(&to, vec![0; ROOM as usize]).unwrap();
+    on_the_medium(&to);
     let mut dd = Command::new("dd");
     dd.arg(format!("if={}", from.display())).arg(format!("of={}", to.display()));
     let started = Instant::now();
     assert!(dd.args(["bs=1M", "conv=fsync,notrunc", "status=none"]).status().unwrap().success());
     started.elapsed().as_secs_f64()
+}
+
+/// Has nothing of this file left to be written, which the first flush of what is measured would wait for.
+fn on_the_medium(path: &Path) {
+    fs::File::open(path).unwrap().sync_all().unwrap();
 }
