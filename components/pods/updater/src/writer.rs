@@ -13,40 +13,56 @@ const FLUSH: u64 = 16 << 20;
 /// Blocks that wait for the thread at most.
 const WAITING: usize = 4;
 
-/// Writes blocks one behind the other.
+/// Writes blocks one behind the other. When it is gone, nobody writes any more or holds the file.
 pub struct Writer {
+    // This is dropped first, which ends the thread that `thread` waits for.
     blocks: SyncSender<Vec<u8>>,
-    /// How it went, once that is known: with the first error, or when there are no more blocks.
-    end: Receiver<Outcome>,
+    thread: Thread,
 }
+
+/// Gets how it went, with the first error or when there are no more blocks.
+struct Thread(Receiver<Outcome>);
 
 impl Writer {
     /// Writes into `file`, from `offset` on.
     pub fn start(file: File, offset: u64) -> Writer {
         let (blocks, receiver) = sync_channel(WAITING);
         let (sender, end) = sync_channel(1);
-        // Nobody waits any more for the end of a download that was broken off.
-        thread::spawn(move || drop(sender.send(write(&file, offset, receiver))));
-        Writer { blocks, end }
+        thread::spawn(move || {
+            let outcome = write(file, offset, receiver);
+            // Nobody asks how a download went that was broken off.
+            drop(sender.send(outcome));
+        });
+        Writer { blocks, thread: Thread(end) }
     }
 
     /// Has a block written behind those before it. An error may be one of theirs.
     pub fn push(&self, block: Vec<u8>) -> Outcome {
-        self.blocks.send(block).or_else(|_| how_it_went(&self.end))
+        self.blocks.send(block).or_else(|_| self.thread.outcome())
     }
 
     /// Waits until all blocks are on the medium.
     pub fn finish(self) -> Outcome {
         drop(self.blocks);
-        how_it_went(&self.end)
+        self.thread.outcome()
     }
 }
 
-fn how_it_went(end: &Receiver<Outcome>) -> Outcome {
-    end.recv().unwrap_or_else(|_| Err(Failure::new("write the slot: its thread is gone")))
+impl Thread {
+    /// Waits for its end.
+    fn outcome(&self) -> Outcome {
+        self.0.recv().unwrap_or_else(|_| Err(Failure::new("write the slot: its thread is gone")))
+    }
 }
 
-fn write(file: &File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome {
+impl Drop for Thread {
+    fn drop(&mut self) {
+        drop(self.outcome());
+    }
+}
+
+/// Writes until there are no more blocks, and closes the file.
+fn write(file: File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome {
     let what = "write the slot";
     for block in blocks {
         file.write_all_at(&block, offset).explain(what)?;
@@ -67,10 +83,24 @@ mod tests {
     fn a_disk_that_refuses_to_be_written_is_told_of_at_once_and_at_the_end() {
         let full = || Writer::start(File::options().write(true).open("/dev/full").unwrap(), 0);
         let writer = full();
-        let failure = (0..2 * WAITING).find_map(|_| writer.push(vec![0; 512]).err()).unwrap();
+        let failure = (0..2 * WAITING + 1).find_map(|_| writer.push(vec![0; 512]).err()).unwrap();
         assert!(failure.to_string().contains("No space left on device"), "{failure}");
         let writer = full();
         writer.push(vec![0; 512]).unwrap();
         assert!(writer.finish().is_err());
+    }
+
+    #[test]
+    fn nobody_holds_the_file_when_the_writer_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        for ends in [|writer: Writer| writer.finish().unwrap(), |writer: Writer| drop(writer)] {
+            let path = folder.path().join("slot");
+            let writer = Writer::start(File::create(&path).unwrap(), 0);
+            writer.push(vec![1; 4 << 20]).unwrap();
+            ends(writer);
+            let held = std::fs::read_dir("/proc/self/fd").unwrap().map_while(Result::ok);
+            assert_eq!(held.filter(|open| open.path().read_link().is_ok_and(|file| file == path)).count(), 0);
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 << 20);
+        }
     }
 }
