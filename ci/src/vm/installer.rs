@@ -51,7 +51,7 @@ const REBOOTS: &str = "init: shutdown: reboot";
 
 /// A rule that fits two disks touches neither. One that fits one installs it once somebody has typed so, also when the power was cut in the midst
 /// before, and gives the firmware, which is in setup mode, the stick's keys; the machine reboots into the disk while the stick is in, with Secure Boot
-/// enforced. A stick in a machine whose firmware always starts it leaves the node alone. The disk boots without the stick, too. The other disk stays as it was.
+/// enforced. What partitions the disk had does not matter. A stick in a machine whose firmware always starts it leaves the node alone. The disk boots without the stick, too. The other disk stays as it was.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
     let machine = Machine::new(site, RECIPE)?;
     let before = machine.digests()?;
@@ -64,6 +64,7 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
     if machine.has_table(MEANT)? {
         return Err(Error::build("a disk whose installation was cut short has a partition table"));
     }
+    machine.partition(MEANT)?;
     put_rule(&machine, "")?;
     let took = installs(&machine, "installer", true)?;
     machine.has_own_identifiers()?;
@@ -80,6 +81,7 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
 /// So does the stick for arm64, unattended.
 pub fn a_stick_installs_a_machine_with_arm64(site: &Site) -> Result<Verdict> {
     let machine = Machine::new(site, ARM64)?;
+    machine.partition(MEANT)?;
     let before = machine.digests()?;
     put_rule(&machine, UNATTENDED)?;
     machine.put_onto_stick(FILE, FILE_TEXT)?;

@@ -21,6 +21,8 @@ pub enum Error {
     },
     /// The image has no good partition table.
     Image(PathBuf, gpt::Error),
+    /// The kernel still shows partitions that the disk had, as somebody uses them.
+    InUse(PathBuf),
     /// The disk cannot take the image's partition table.
     Table(gpt::Error),
     /// The partitions end behind the disk.
@@ -54,6 +56,7 @@ impl Display for Error {
             Error::Open(path, _) => write!(out, "cannot open `{}`", path.display()),
             Error::Io { doing, path, .. } => write!(out, "cannot {doing} `{}`", path.display()),
             Error::Image(path, _) => write!(out, "the image `{}` has no good partition table", path.display()),
+            Error::InUse(path) => write!(out, "a partition of `{}` is in use", path.display()),
             Error::Table(_) => write!(out, "cannot make the partition table"),
             Error::TooSmall => write!(out, "the partitions end behind the disk"),
             Error::Differs { path, at } => {
@@ -69,7 +72,7 @@ impl std::error::Error for Error {
         match self {
             Error::Open(_, error) | Error::Io { error, .. } => Some(error),
             Error::Image(_, error) | Error::Table(error) => Some(error),
-            Error::TooSmall | Error::Differs { .. } | Error::Random => None,
+            Error::InUse(_) | Error::TooSmall | Error::Differs { .. } | Error::Random => None,
         }
     }
 }

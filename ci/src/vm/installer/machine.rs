@@ -140,6 +140,13 @@ impl<'a> Machine<'a> {
         [MEANT, OTHER].into_iter().map(|serial| Ok(Digest::of_file(&self.disk(serial))?.hex())).collect()
     }
 
+    /// Has `sgdisk` give a disk partitions as a system would have left them, in other places than the image's.
+    pub fn partition(&self, serial: &str) -> Result<()> {
+        let mut sgdisk = Command::new("sgdisk");
+        sgdisk.args(["--zap-all", "--new=1:0:+100M", "--new=2:0:+300M", "--new=4:0:+400M"]).arg(self.disk(serial));
+        self.site.finish("installer-sgdisk", &mut sgdisk).map(drop)
+    }
+
     /// Whether `sfdisk` finds a partition table on a disk.
     pub fn has_table(&self, serial: &str) -> Result<bool> {
         let ran = self.site.finish("installer-sfdisk", Command::new("sfdisk").arg("--list").arg(self.disk(serial)))?;

@@ -162,6 +162,10 @@ fn write(carried: &Carried, disk: &Disk, pieces: &[Piece], ends: &Ends, console:
         device.zero(range)?;
     }
     device.flush()?;
+    // Their places are those of the new ones.
+    if device.shows_old_partitions() {
+        return Err(osbuild_disks::Error::InUse(disk.device.clone()));
+    }
     let mut told = Told::of("written", length(pieces.iter().filter(|piece| !piece.is_zero)));
     let to_compare = write::write(&carried.image, pieces, &mut device, |more| told.tell(more, console))?;
     let mut told = Told::of("read back", length(&to_compare));
