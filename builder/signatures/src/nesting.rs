@@ -5,9 +5,19 @@
 
 use der::{Decode, ErrorKind, Header, Length, Reader, SliceReader};
 
-/// Refuses DER in which something is longer than what it stands in, at any depth. What follows the first element is not looked at.
+/// More bytes than any signature or certificate has. The parser sorts what stands in a set, and takes the square of their number for it.
+const MOST: usize = 64 << 10;
+
+/// `SEQUENCE`, as a first byte.
+const SEQUENCE: u8 = 0x30;
+
+/// Refuses DER that is too long, and such in which something is longer than what it stands in, at any depth. What follows the first element is
+/// not looked at.
 pub(crate) fn check(der: &[u8]) -> der::Result<()> {
     let mut reader = SliceReader::new(der)?;
+    if reader.input_len() > Length::try_from(MOST)? {
+        return Err(reader.error(ErrorKind::Overlength));
+    }
     let mut ends: Vec<Length> = Vec::new();
     loop {
         let header = Header::decode(&mut reader)?;
@@ -16,7 +26,10 @@ pub(crate) fn check(der: &[u8]) -> der::Result<()> {
         if end > outer {
             return Err(reader.error(ErrorKind::Incomplete { expected_len: end, actual_len: outer }));
         }
-        if header.tag.is_constructed() {
+        // The parser looks into some that say that they are primitive before it refuses them for that.
+        let says_primitive =
+            header.tag.is_context_specific() && header.length > Length::ZERO && reader.peek_byte() == Some(SEQUENCE);
+        if header.tag.is_constructed() || says_primitive {
             ends.push(end);
         } else {
             reader.read_slice(header.length)?;
@@ -45,9 +58,15 @@ mod tests {
 
     #[test]
     fn nothing_is_longer_than_what_it_stands_in() {
-        for der in
-            [&b""[..], b"\x04", b"\x04\x01", b"\x30\x02\x04\x01\xff", b"\x30\x01\x05\x00", b"\x30\x06\x04\x84\x0f\xff\xff\xff"]
-        {
+        for der in [
+            &b""[..],
+            b"\x04",
+            b"\x04\x01",
+            b"\x30\x02\x04\x01\xff",
+            b"\x30\x01\x05\x00",
+            b"\x30\x06\x04\x84\x0f\xff\xff\xff",
+            b"\x30\x0a\x80\x08\x30\x06\x04\x84\x0f\xff\xff\xff",
+        ] {
             assert!(check(der).is_err(), "{der:x?}");
         }
     }

@@ -18,12 +18,18 @@ const REVISION: u16 = 0x0200;
 /// `WIN_CERT_TYPE_PKCS_SIGNED_DATA`
 const PKCS_SIGNED_DATA: u16 = 0x0002;
 
+/// More bytes than the signatures of any image take: one has about 1,500.
+const MOST: usize = 64 << 10;
+
 /// The signatures of `image`, each a PKCS#7 `SignedData` with up to 7 bytes of padding behind it.
 ///
 /// # Errors
-/// The table does not end the file, or holds something else.
+/// The table does not end the file, holds something else, or is larger than 64 KiB.
 pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
     let Some(mut table) = table(image, &Image::parse(image)?)?.map(|table| &image[table]) else { return Ok(Vec::new()) };
+    if table.len() > MOST {
+        return Err(Error::CertificateTable);
+    }
     let mut found = Vec::new();
     while !table.is_empty() {
         let length = le::u32_at(table, 0).ok_or(Error::CertificateTable)? as usize;
