@@ -9,6 +9,7 @@ pub mod door;
 pub mod firmware;
 pub mod look;
 mod memory;
+mod newest;
 pub mod pace;
 pub mod repository;
 pub mod settings;

@@ -5,9 +5,9 @@ use std::io::{Seek, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use osbuild_abi::slot::EPOCH_SECTION;
 use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
 use osbuild_release::{Architecture, Document, target};
 use osbuild_slots::Header;
@@ -153,12 +153,11 @@ fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
         trust.check(target::NODE, uki.bytes(), now())?;
     }
     let image = Image::parse(uki.bytes()).explain(format_args!("read {}", target::NODE))?;
-    match image.section(EPOCH_SECTION) {
-        Some(section) if section.data() != document.security_epoch.to_string().as_bytes() => {
-            Err(Failure::new("the UKI is of another security epoch than its release"))
-        }
-        _ => Ok(()),
+    let (its, named) = (epoch::of(&image).explain(format_args!("read {}", target::NODE))?, document.security_epoch);
+    if its != named {
+        return Err(Failure::new(format!("the UKI is of security epoch {its}, and its release names {named}")));
     }
+    Ok(())
 }
 
 /// Seconds since 1970. A clock before that is as wrong as one that shows it.

@@ -9,6 +9,7 @@ use osbuild_release::{Document, File, target};
 use tokio_stream::{Stream, StreamExt};
 use tough::{ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName, error::Error};
 
+use crate::newest::Newest;
 use crate::pace::{Pace, Paced};
 use crate::settings::Settings;
 
@@ -30,7 +31,7 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has, and of one piece. `seen` is a
+    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has (see [`Newest`]), and of one piece. `seen` is a
     /// folder that lasts.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
         let folder = |name| settings.url.join(name).explain("read the repository's address");
@@ -40,6 +41,8 @@ impl Repository {
             .datastore(seen)
             .expiration_enforcement(ExpirationEnforcement::Safe);
         let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
+        let (root, timestamp) = (tuf.root().signed.version, tuf.timestamp().signed.version);
+        Newest::new(root.get(), timestamp.get()).keep(seen, &settings.root)?;
         Ok(Repository { tuf })
     }
 

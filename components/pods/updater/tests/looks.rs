@@ -5,7 +5,7 @@ mod world;
 use jiff::SignedDuration;
 use osbuild_slots::Header;
 use updater::look::Look;
-use world::{Certified, Keys, Manner, Release, Repository, Web, World};
+use world::{Certified, Keys, Manner, Release, Repository, Web, World, uki};
 
 /// The look must fail with this word, and nothing may have been asked of `init`.
 #[track_caller]
@@ -107,6 +107,26 @@ fn rolled_back() {
 }
 
 #[test]
+fn a_key_that_was_replaced_is_worth_nothing_any_more() {
+    let world = World::new();
+    let new = world.keys.rotated(&world.folder("new keys"));
+    world.init.says("SLOT-A, version 2, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    assert!(matches!(world.look_at(&world.publish_by(&new, &Release::new(2)), Manner::Honest), Ok(Look::Rests(_))));
+    // Whoever has stolen the old one hides that there is another.
+    refuses(&world, &world.publish(&Release::new(3)), Manner::Honest, "keys");
+}
+
+#[test]
+fn rolled_back_after_a_key_was_replaced() {
+    let world = World::new();
+    let new = world.keys.rotated(&world.folder("new keys"));
+    let [old, newer] = [2, 3].map(|version| world.publish_by(&new, &Release::new(version)));
+    world.init.says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    assert!(matches!(world.look_at(&newer, Manner::Honest), Ok(Look::Rests(_))));
+    refuses(&world, &old, Manner::Honest, "older");
+}
+
+#[test]
 fn mix_and_match() {
     let world = World::new();
     let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
@@ -170,6 +190,15 @@ fn damaged_on_the_way() {
 fn an_older_security_epoch_is_refused() {
     let world = World::new();
     refuses(&world, &world.publish(&Release { security_epoch: 1, ..Release::new(2) }), Manner::Honest, "epoch");
+}
+
+#[test]
+fn a_uki_of_another_security_epoch_than_its_release_is_refused() {
+    let without = || std::fs::read("/usr/lib/systemd/boot/efi/linuxx64.efi.stub").unwrap();
+    for node in [uki(1, b"a root"), uki(3, b"a root"), without()] {
+        let world = World::new();
+        leaves_the_slot_empty(&world, &world.publish(&Release { node, ..Release::new(2) }), Manner::Honest, "epoch");
+    }
 }
 
 #[test]

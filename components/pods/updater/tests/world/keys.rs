@@ -20,15 +20,35 @@ use tough::schema::{KeyHolder, RoleKeys, RoleType, Root};
 /// One Ed25519 key for all roles.
 pub struct Keys {
     file: PathBuf,
+    /// TUF's root metadata up to those by which every role has the key, and what they are in a file. The first are version 1.
+    roots: Vec<(Root, Vec<u8>)>,
 }
 
 impl Keys {
     /// A new one in this folder.
     pub fn new(folder: &Path) -> Keys {
+        Keys::made(folder, None)
+    }
+
+    /// A new one in this folder, which takes the place of this one.
+    pub fn rotated(&self, folder: &Path) -> Keys {
+        Keys::made(folder, Some(self))
+    }
+
+    fn made(folder: &Path, before: Option<&Keys>) -> Keys {
         fs::create_dir_all(folder).unwrap();
         let file = folder.join("release.key");
         fs::write(&file, Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap()).unwrap();
-        Keys { file }
+        let mut keys = Keys { file, roots: before.map(|before| before.roots.clone()).unwrap_or_default() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let root = runtime.block_on(keys.next_root(before));
+        keys.roots.push(root);
+        keys
+    }
+
+    /// TUF's root metadata in files, from version 1 on.
+    pub fn roots(&self) -> impl Iterator<Item = &[u8]> {
+        self.roots.iter().map(|(_, bytes)| &bytes[..])
     }
 
     /// The key as the editor takes it.
@@ -36,28 +56,32 @@ impl Keys {
         vec![Box::new(LocalKeySource { path: self.file.clone() })]
     }
 
-    /// TUF's root metadata, version 1, by which every role has the key.
-    pub fn root(&self) -> Vec<u8> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let key = self.sources()[0].as_sign().await.unwrap().tuf_key();
-            let id = key.key_id().unwrap();
-            let threshold = NonZeroU64::MIN;
-            let holder = || RoleKeys { keyids: vec![id.clone()], threshold, _extra: HashMap::new() };
-            let roles = [RoleType::Root, RoleType::Snapshot, RoleType::Targets, RoleType::Timestamp];
-            let root = Root {
-                spec_version: "1.0.0".to_owned(),
-                consistent_snapshot: true,
-                version: NonZeroU64::MIN,
-                expires: Timestamp::now() + (365 * 24).hours(),
-                keys: [(id.clone(), key)].into(),
-                roles: roles.map(|role| (role, holder())).into(),
-                _extra: HashMap::new(),
-            };
-            let holder = KeyHolder::Root(root.clone());
-            let signed = SignedRole::new(root, &holder, &self.sources(), &SystemRandom::new()).await.unwrap();
-            signed.buffer().clone()
-        })
+    /// The root metadata behind those that there are, by which every role has the key. Who had it before says so, too.
+    async fn next_root(&self, before: Option<&Keys>) -> (Root, Vec<u8>) {
+        let key = self.sources()[0].as_sign().await.unwrap().tuf_key();
+        let id = key.key_id().unwrap();
+        let holder = || RoleKeys { keyids: vec![id.clone()], threshold: NonZeroU64::MIN, _extra: HashMap::new() };
+        let roles = [RoleType::Root, RoleType::Snapshot, RoleType::Targets, RoleType::Timestamp];
+        let root = Root {
+            spec_version: "1.0.0".to_owned(),
+            consistent_snapshot: true,
+            version: NonZeroU64::new(self.roots.len() as u64 + 1).unwrap(),
+            expires: Timestamp::now() + (365 * 24).hours(),
+            keys: [(id.clone(), key)].into(),
+            roles: roles.map(|role| (role, holder())).into(),
+            _extra: HashMap::new(),
+        };
+        let mut signed = self.signed_root(&root, &root).await;
+        if let Some(before) = before {
+            let theirs = before.signed_root(&root, &before.roots.last().unwrap().0).await;
+            signed = signed.add_old_signatures(theirs.signed().signatures.clone()).unwrap();
+        }
+        (root, signed.buffer().clone())
+    }
+
+    /// Signed by the key that the root metadata `by` name.
+    async fn signed_root(&self, root: &Root, by: &Root) -> SignedRole<Root> {
+        SignedRole::new(root.clone(), &KeyHolder::Root(by.clone()), &self.sources(), &SystemRandom::new()).await.unwrap()
     }
 }
 

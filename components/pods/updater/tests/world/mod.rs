@@ -10,7 +10,7 @@ mod web;
 
 pub use init::Init;
 pub use keys::{Certified, Keys};
-pub use repository::{Release, Repository};
+pub use repository::{Release, Repository, uki};
 pub use server::{Manner, Server};
 pub use web::Web;
 
@@ -55,7 +55,7 @@ impl World {
         }
         let keys = Keys::new(&folder.path().join("keys"));
         let init = Init::start(&folder.path().join("socket"), room);
-        let root = keys.root();
+        let root = keys.roots().next().unwrap().to_vec();
         // Fast enough for tests, and what an honest server on the loopback does.
         World { folder, keys, init, root, pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 } }
     }
@@ -72,8 +72,13 @@ impl World {
 
     /// A release of this version, published in a folder of that name, as the repository's metadata of that version.
     pub fn publish(&self, release: &Release) -> PathBuf {
+        self.publish_by(&self.keys, release)
+    }
+
+    /// The same with other keys.
+    pub fn publish_by(&self, keys: &Keys, release: &Release) -> PathBuf {
         let folder = self.folder(&format!("repository-{}", release.version));
-        Repository::of(&folder, &self.keys).write(release);
+        Repository::of(&folder, keys).write(release);
         folder
     }
 

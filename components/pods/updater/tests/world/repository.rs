@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::{SignedDuration, Timestamp};
+use osbuild_formats::uki;
 use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
 use tough::TargetName;
 use tough::editor::RepositoryEditor;
@@ -14,7 +15,7 @@ use tough::schema::{Hashes, Target};
 
 use super::{Keys, RECIPE};
 
-/// Somebody else's UEFI program, which stands for UKI and slotboot.
+/// Somebody else's UEFI program, which stands for slotboot, and for stub and kernel of a UKI.
 const PROGRAM: &str = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
 
 /// What is released.
@@ -31,8 +32,8 @@ impl Release {
     /// A release of this version.
     pub fn new(version: u32) -> Release {
         let program = fs::read(PROGRAM).expect("systemd-boot-efi is installed");
-        let (node, boot) = (program.clone(), program);
-        Release { version, security_epoch: 2, node, boot, valid: SignedDuration::from_hours(24) }
+        let node = uki(2, b"a root");
+        Release { version, security_epoch: 2, node, boot: program, valid: SignedDuration::from_hours(24) }
     }
 
     fn document(&self) -> Document {
@@ -41,6 +42,20 @@ impl Release {
         let files = files.map(|(name, bytes)| (name.to_owned(), file(bytes))).into();
         Document::new(RECIPE, &self.version.to_string(), Architecture::Amd64, self.security_epoch, "2026-11-21", files).unwrap()
     }
+}
+
+/// A UKI of this security epoch and with this root.
+pub fn uki(security_epoch: u32, root: &[u8]) -> Vec<u8> {
+    let program = fs::read(PROGRAM).expect("systemd-boot-efi is installed");
+    let parts = uki::Parts {
+        os_release: "ID=osbuild\n",
+        command_line: "quiet",
+        uname: "6.12.117",
+        security_epoch,
+        initramfs: root,
+        kernel: &program,
+    };
+    uki::build(&program, &parts).unwrap()
 }
 
 /// The repository.
@@ -68,7 +83,9 @@ impl<'a> Repository<'a> {
         for (name, bytes) in &files {
             self.add(&format!("targets/{}.{name}", Sha256(hash(bytes))), bytes);
         }
-        self.add("metadata/1.root.json", &self.keys.root());
+        for (root, version) in self.keys.roots().zip(1..) {
+            self.add(&format!("metadata/{version}.root.json"), root);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.sign(release, &files));
     }
@@ -76,7 +93,7 @@ impl<'a> Repository<'a> {
     async fn sign(&self, release: &Release, files: &[(String, Vec<u8>)]) {
         let (expires, version) = (Timestamp::now() + release.valid, NonZeroU64::new(release.version.into()).unwrap());
         let metadata = self.folder.join("metadata");
-        let mut editor = RepositoryEditor::new(metadata.join("1.root.json")).await.unwrap();
+        let mut editor = RepositoryEditor::new(metadata.join(format!("{}.root.json", self.keys.roots().count()))).await.unwrap();
         editor.targets_expires(expires).unwrap().targets_version(version).unwrap();
         editor.snapshot_expires(expires).snapshot_version(version).timestamp_expires(expires).timestamp_version(version);
         for (name, bytes) in files {
