@@ -72,6 +72,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
         report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
     })?;
 
+    executor.check_rebuilt()?;
     let kernel = kernel.take();
     let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();
     let lock = Digest::of(plan.lock.get().print().as_bytes());

@@ -1,6 +1,6 @@
 //! The only writer to the terminal. stdout carries data alone; steps, bars, notes and errors go to stderr and read well in a pipe.
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub struct Report {
     verbosity: Verbosity,
     color: bool,
     lines: Arc<std::sync::Mutex<()>>,
+    /// Why data could not be written first.
+    unwritten: Arc<std::sync::Mutex<Option<std::io::Error>>>,
 }
 
 /// One piece of work that is under way. Dropping it without an end takes its bar away and prints nothing.
@@ -65,7 +67,13 @@ impl Report {
         };
         let target =
             if terminal && verbosity > Verbosity::Quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Report { bars: MultiProgress::with_draw_target(target), verbosity, color, lines: Arc::default() }
+        Report {
+            bars: MultiProgress::with_draw_target(target),
+            verbosity,
+            color,
+            lines: Arc::default(),
+            unwritten: Arc::default(),
+        }
     }
 
     /// Starts a step: a bar on a terminal, nothing in a pipe until it ends.
@@ -126,12 +134,25 @@ impl Report {
         }
     }
 
-    /// Writes data to stdout: a path, an id, JSON. A closed pipe is not an error.
+    /// Writes data to stdout: a path, an id, JSON. Whether all of it could be written is known at the end, by [`Self::all_written`].
     pub fn data(&self, data: impl AsRef<str>) {
-        self.bars.suspend(|| {
-            let mut out = std::io::stdout().lock();
-            let _ = writeln!(out, "{}", data.as_ref());
-        });
+        let written = self.bars.suspend(|| writeln!(std::io::stdout().lock(), "{}", data.as_ref()));
+        if let Err(error) = written {
+            self.unwritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
+        }
+    }
+
+    /// Whether stdout took all data. Who closes a pipe wants no more of it, which is no error.
+    ///
+    /// # Errors
+    /// It did not: a disk is full.
+    pub fn all_written(&self) -> Result<()> {
+        match self.unwritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take() {
+            Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Error::build("cannot write to stdout").cause(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes a line to stderr as it is, above the bars.

@@ -39,7 +39,7 @@ pub fn main(cli: Cli) -> ExitCode {
         _ => Verbosity::Normal,
     };
     let report = Report::new(verbosity, cli.common.color.into());
-    let done = stop::on_signals().and_then(|()| run(cli, &report));
+    let done = stop::on_signals().and_then(|()| run(cli, &report)).and_then(|code| report.all_written().map(|()| code));
     match done {
         Ok(code) => code,
         Err(error) => {
@@ -198,16 +198,22 @@ impl<'a> Session<'a> {
     }
 
     /// Where sources may come from, with the user's folder of exported ones.
-    fn from(&self, sources: Option<PathBuf>) -> From {
+    fn from(&self, sources: Option<PathBuf>) -> Result<From> {
         match sources {
-            Some(folder) => From::Exported(folder),
-            None if self.common.offline => From::Store,
-            None => From::Registries,
+            Some(folder) if !folder.is_dir() => Err(Error::usage(format!("there is no folder `{}`", folder.display()))
+                .hint("`cargo osbuild sources export RECIPE --to FOLDER` writes one")),
+            Some(folder) => Ok(From::Exported(folder)),
+            None => Ok(self.anywhere()),
         }
     }
 
-    fn fetcher<'s>(&'s self, store: &'s Store, sources: Option<PathBuf>) -> Fetcher<'s> {
-        Fetcher { store, report: self.report, project: self.root(), from: self.from(sources) }
+    /// Where sources may come from that nobody has put into a folder.
+    fn anywhere(&self) -> From {
+        if self.common.offline { From::Store } else { From::Registries }
+    }
+
+    fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
+        Fetcher { store, report: self.report, project: self.root(), from: self.anywhere() }
     }
 
     fn jobs(&self) -> usize {

@@ -17,10 +17,11 @@ use crate::report::{Outcome, Report, Step};
 use log::Log;
 use process::Ended;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Runs actions on this machine.
@@ -31,17 +32,27 @@ pub struct Executor {
     logs: PathBuf,
     stop: Stop,
     rebuild: Rebuild,
+    /// The names of all actions so far.
+    names: Mutex<BTreeSet<String>>,
 }
 
 impl Executor {
     /// An executor that writes the log of each action into the directory `logs`. An action sees `jobs` processors.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing }
+        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, names: Mutex::default() }
     }
 
     /// Makes it run these steps although the store has their results, and compare.
     pub fn rebuilding(self, rebuild: Rebuild) -> Self {
         Executor { rebuild, ..self }
+    }
+
+    /// Refuses what was to be run again and is none of the actions that there were.
+    ///
+    /// # Errors
+    /// See [`Rebuild::was_of`].
+    pub fn check_rebuilt(&self) -> Result<()> {
+        self.rebuild.was_of(&self.names.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What makes the actions that run now stop, for a [`super::graph::Graph`].
@@ -62,6 +73,7 @@ impl Executor {
     /// Finds the result of an action, waits for it when another build is at it, or runs it.
     pub fn run(&self, action: &Action) -> Result<ActionResult> {
         let key = action.digest();
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(action.name.clone());
         let again = self.rebuild.wants(&action.name);
         if let Some(result) = self.store.recall(&key).filter(|_| !again) {
             done(self.report.step(&action.name), &result, Outcome::Stored);

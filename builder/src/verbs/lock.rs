@@ -23,7 +23,7 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let store = session.store()?;
     let mut held = Held::by(before.clone());
     others(session, recipe).for_each(|lock| held.share(lock));
-    let online = session.fetcher(&store, None);
+    let online = session.fetcher(&store);
     let offline = Fetcher { from: From::Store, ..online.clone() };
     let after = match offline.pin(&plan, &held, epoch(session)) {
         // Only what has to ask somebody needs the tools to ask with.

@@ -17,6 +17,7 @@ use crate::produce::stages::Carried;
 use crate::ship::keys::Keys;
 use crate::ship::machine::{Download, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
+use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub fn build(
 ) -> Result<()> {
     let started = Instant::now();
     let plan = session.locked_for(recipe, signing)?;
-    let from = session.from(sources);
+    let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let rebuild = match rebuild {
         None => Rebuild::Nothing,
@@ -66,13 +67,16 @@ pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>,
         Error::usage(format!("recipe `{recipe}` does not say who signs it")).hint("name the keys by `--key NAME`")
     })?;
     let signer = Elsewhere::open(attach, keys::certificate(session, name)?)?;
-    let from = session.from(sources);
+    let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let built = image(session, &plan, from, Rebuild::Nothing, Some(&signer)).map_err(|error| match error.kind {
         Kind::Digest => error.hint(format!("sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign")),
         _ => error,
     })?;
-    session.report.note("every signature that is needed was there: no other round is needed");
+    session.report.note(match built.was_current {
+        true => "the image has these signatures already",
+        false => "every signature that is needed was there: no other round is needed",
+    });
     say(session, recipe, &built, &built.image, started);
     Ok(())
 }
@@ -86,7 +90,7 @@ pub fn for_build(from: &From) -> Vec<Tool> {
 /// Builds a recipe once more, into a folder of its own, for who has something to compare with it. Nobody signs it.
 pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Built> {
     let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
-    let from = session.from(sources);
+    let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
     image_into(&out, session, &plan, from, Rebuild::Nothing, None)
@@ -94,7 +98,7 @@ pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Resul
 
 /// Builds a locked plan into its folder in `out/`, from such a folder of sources if there is one, signed by the keys that it names.
 pub fn signed(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
-    let from = session.from(sources);
+    let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     image(session, plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))
@@ -113,6 +117,7 @@ fn image_into(
     rebuild: Rebuild,
     signer: Option<&dyn Signer>,
 ) -> Result<Built> {
+    check_root(session, plan)?;
     let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
@@ -120,6 +125,18 @@ fn image_into(
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
     let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
     pipeline::build(&setting, plan, out)
+}
+
+/// Refuses a file as root of trust that is none: a node with it would never update itself.
+fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
+    let Some(updates) = &plan.updates else { return Ok(()) };
+    let hint = "`cargo osbuild keys new NAME` makes one: keys/NAME/root.json";
+    let path = session.root().join(&updates.root);
+    let bytes = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
+    let refused = |error: Error| {
+        Error::usage(format!("`{}` is no root of trust", updates.root)).cause(error.problems[0].causes.join(": ")).hint(hint)
+    };
+    Root::parse(&bytes).map(drop).map_err(refused)
 }
 
 /// Builds what an installer carries, if this is one. Whoever signs the installer signs that too.
@@ -148,7 +165,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     disk_holds_image(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
-    let from = session.from(flags.sources.clone());
+    let from = session.from(flags.sources.clone())?;
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     let built = image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;

@@ -41,7 +41,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let published = match &flags.promote {
         Some(version) => promote(&place, &flags.recipe, version)?,
         None => {
-            let from = session.from(flags.sources.clone());
+            let from = session.from(flags.sources.clone())?;
             session.need(&make::for_build(&from))?;
             let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;

@@ -12,7 +12,7 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
     let (exported, moved) = match what {
         Sources::Export { recipe, folder } => {
             let plan = session.locked(&recipe)?;
-            session.fetcher(&store, None).fetch(&plan)?;
+            session.fetcher(&store).fetch(&plan)?;
             let exported = Exported::at(&folder);
             let moved = exported.write(&store, session.report, &plan.lock.get().sources(&plan.wanted.crates))?;
             (exported, moved)

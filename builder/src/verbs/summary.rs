@@ -34,12 +34,15 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     Ok(())
 }
 
-/// The recipe's last release, where a folder of releases is named. A folder without any of them is as good as nothing: each recipe is new
-/// once.
+/// The recipe's last release, where a folder of releases is named. An empty folder is as good as nothing: each recipe is new once.
 fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
-    match () {
-        () if is_repository(&path) => last_release(&path, recipe),
-        () if path.is_dir() => Ok(None),
-        () => Ok(Some(path)),
+    match std::fs::read_dir(&path) {
+        Ok(_) if is_repository(&path) => last_release(&path, recipe),
+        Ok(mut files) => match files.next() {
+            None => Ok(None),
+            Some(_) => Err(Error::usage(format!("`{}` is no folder of releases", path.display()))
+                .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")),
+        },
+        Err(_) => Ok(Some(path)),
     }
 }

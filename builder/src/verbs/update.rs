@@ -24,7 +24,7 @@ pub fn update(session: &Session, names: &[String]) -> Result<()> {
         return Err(Error::usage("an update asks what there is, and `--offline` forbids it").hint("run it without `--offline`"));
     }
     let store = session.store()?;
-    let mut update = Update::begin(session, session.fetcher(&store, None), names)?;
+    let mut update = Update::begin(session, session.fetcher(&store), names)?;
     update.refuse_unknown()?;
     session.need(&host::for_sources())?;
     update.releases()?;

@@ -49,6 +49,11 @@ fn an_esp_that_is_too_small_for_large_sectors_says_how_large_it_has_to_be() {
 }
 
 #[test]
+fn a_deadline_that_no_node_could_keep_is_refused() {
+    refused("deadline", &[(BENCH, "gate-hold-s = 30", "gate-hold-s = 600")]);
+}
+
+#[test]
 fn an_inheritance_cycle_shows_its_way() {
     refused("inheritance-cycle", &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")]);
 }

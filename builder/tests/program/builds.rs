@@ -96,3 +96,42 @@ fn compilers_of_the_host_have_no_say() {
     done(&scratch.osbuild(&["build", RECIPE, "--rebuild"]));
     assert_eq!(products(&scratch), before);
 }
+
+#[test]
+fn steps_that_are_to_run_again_are_named_as_they_are_shown_or_as_their_logs_are() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    for name in ["layer base", "layer-base"] {
+        let ran = scratch.osbuild(&["build", RECIPE, &format!("--rebuild={name}")]);
+        done(&ran);
+        assert!(ran.said.contains("layer base "), "{}", ran.said);
+    }
+    let ran = scratch.osbuild(&["build", RECIPE, "--rebuild=kernal"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert!(
+        ran.said.contains("error: no step begins with `kernal`\nhint: there are `") && ran.said.contains("`layer base`"),
+        "{}",
+        ran.said
+    );
+}
+
+#[test]
+fn a_folder_of_sources_that_is_not_there_is_an_error_also_when_nothing_is_to_be_built() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    let ran = scratch.osbuild(&["build", RECIPE, "--sources", "missing"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert!(ran.said.contains("no folder `missing`"), "{}", ran.said);
+}
+
+#[test]
+fn a_root_of_trust_that_is_none_is_refused() {
+    let scratch = open();
+    let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"recipes/hello.txt\"\n\n[files]";
+    scratch.edit("recipes/small.toml", "[files]", updates);
+    scratch.edit("recipes/base.toml", "[pods]", "[pods]\nupdater = { component = \"updater\" }");
+    scratch.relock();
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert!(ran.said.contains("error: `recipes/hello.txt` is no root of trust\n"), "{}", ran.said);
+}

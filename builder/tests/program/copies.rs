@@ -40,6 +40,10 @@ fn qemu_img_and_zstd_read_the_image_in_its_copies() {
     run(tool("cmp").arg(image(&scratch)).arg(&unpacked));
     let listed = run(tool("zstd").args(["--list", "-v"]).arg(&zst));
     assert!(listed.contains("Check: XXH64"), "{listed}");
+    for (path, how) in [(&qcow2, "qemu-img convert"), (&zst, "zstd -d")] {
+        let ran = scratch.osbuild(&["inspect", &path.display().to_string()]);
+        assert!(ran.code == Some(2) && ran.said.contains(&format!("hint: unpack it: {how}")), "{}", ran.said);
+    }
     for path in [&qcow2, &zst] {
         assert!(path.metadata().unwrap().len() < image(&scratch).metadata().unwrap().len() / 20, "{}", path.display());
     }

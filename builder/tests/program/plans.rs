@@ -35,3 +35,17 @@ fn a_date_is_a_date_in_json() {
     let plan: Value = serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).data).unwrap();
     assert_eq!(plan["kubernetes"]["exception"]["until"], "2027-01-31");
 }
+
+#[test]
+fn a_full_disk_behind_stdout_is_an_error() {
+    let scratch = Scratch::new();
+    let mut plan = scratch.command(&[], &["plan", RECIPE]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let ran = plan.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(
+        (ran.status.code(), said.contains("error: cannot write to stdout\n  caused by: No space left on device")),
+        (Some(1), true),
+        "{said}"
+    );
+}

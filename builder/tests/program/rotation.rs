@@ -76,6 +76,11 @@ fn a_revoked_certificate_leaves_db_for_dbx_and_the_one_that_signs_cannot_be_revo
     let own = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db.crt")]);
     assert_eq!(own.code, Some(2), "{}", own.said);
     assert!(own.said.ends_with("hint: cargo osbuild keys rotate mine\n"), "{}", own.said);
+    for name in ["PK.crt", "KEK.crt"] {
+        let never = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file(name)]);
+        assert_eq!(never.code, Some(2), "{}", never.said);
+        assert!(never.said.contains("none by which the keys `mine` signed images"), "{}", never.said);
+    }
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     enrolled(&scratch);
     let before = time(&scratch, "db");

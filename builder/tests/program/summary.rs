@@ -67,3 +67,10 @@ fn a_folder_without_a_release_of_the_recipe_is_nothing_to_compare_with() {
     done(&ran);
     assert!(ran.data.contains("There was no release to compare it with."), "{}", ran.data);
 }
+
+#[test]
+fn a_folder_of_something_else_is_an_error() {
+    let ran = project().osbuild(&["summary", RECIPE, "--against", "recipes"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert!(ran.said.contains("`recipes` is no folder of releases"), "{}", ran.said);
+}

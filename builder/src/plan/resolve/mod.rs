@@ -226,7 +226,19 @@ impl<'p> Resolver<'p> {
             }
         }
         self.check_esp(&board, node.get("esp-size-mib")?);
+        self.check_gate(&board, node.get("gate-hold-s")?);
         Some((architecture, board, node))
+    }
+
+    /// A slot on trial is given up at the deadline, and may only become good when it has held.
+    fn check_gate(&mut self, board: &Board, hold: &Node) {
+        let Board { gate_hold_s, gate_deadline_s, .. } = board;
+        if gate_hold_s >= gate_deadline_s {
+            let problem =
+                Problem::new(format!("a node that has to hold for {gate_hold_s} s misses the deadline of {gate_deadline_s} s"));
+            self.problems
+                .push(problem.at(hold.spot.place()).hint("no update could become a good node: make `gate-deadline-s` larger"));
+        }
     }
 
     /// FAT32 has a least number of clusters, of which none is smaller than a sector.

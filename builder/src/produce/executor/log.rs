@@ -25,12 +25,17 @@ pub(super) struct Log<'a> {
     lines: VecDeque<String>,
 }
 
+/// How the log of an action is called, without its ending.
+pub(super) fn name_of(action: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    action.chars().map(plain).collect()
+}
+
 impl<'a> Log<'a> {
     /// Begins the log of the action `name`; an older one of the same name goes.
     pub(super) fn create(directory: &Path, name: &str, step: &'a Step) -> Result<Log<'a>> {
         fs::create_dir_all(directory).at("make the directory", directory)?;
-        let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
-        let path = directory.join(format!("{}.log", name.chars().map(plain).collect::<String>()));
+        let path = directory.join(format!("{}.log", name_of(name)));
         let file = File::create(&path).at("write", &path)?;
         Ok(Log { path, file, step, line: Vec::new(), lines: VecDeque::new() })
     }

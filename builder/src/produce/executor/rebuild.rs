@@ -1,7 +1,9 @@
 //! Running steps again whose results are known, to see whether they give the same bytes.
 
+use super::log;
 use crate::error::{Error, Result};
 use crate::produce::action::{Action, ActionResult, OutputFile};
+use std::collections::BTreeSet;
 
 /// Which steps run although the store has their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,7 +13,7 @@ pub enum Rebuild {
     Nothing,
     /// All of them.
     Everything,
-    /// Those whose names begin with one of these words.
+    /// Those whose names begin with one of these words, as they are shown or as their logs are called.
     Steps(Vec<String>),
 }
 
@@ -21,9 +23,28 @@ impl Rebuild {
         match self {
             Rebuild::Nothing => false,
             Rebuild::Everything => true,
-            Rebuild::Steps(words) => words.iter().any(|word| name.starts_with(word.as_str())),
+            Rebuild::Steps(words) => words.iter().any(|word| fits(name, word)),
         }
     }
+
+    /// Refuses a word that fits none of these, which are the names of all steps.
+    ///
+    /// # Errors
+    /// Nothing was built again for it.
+    pub fn was_of(&self, names: &BTreeSet<String>) -> Result<()> {
+        let Rebuild::Steps(words) = self else { return Ok(()) };
+        match words.iter().find(|word| !names.iter().any(|name| fits(name, word))) {
+            None => Ok(()),
+            Some(word) => {
+                let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+                Err(Error::usage(format!("no step begins with `{word}`")).hint(format!("there are {names}")))
+            }
+        }
+    }
+}
+
+fn fits(name: &str, word: &str) -> bool {
+    name.starts_with(word) || log::name_of(name).starts_with(word)
 }
 
 /// Compares what a step gave before and now.

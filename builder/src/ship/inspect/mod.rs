@@ -113,7 +113,7 @@ fn kind(file: &std::fs::File) -> Option<Kind> {
     file.read_exact_at(&mut magic, 0).ok()?;
     match magic {
         [b'M', b'Z', ..] => Some(Kind::Uki),
-        [b'0', b'7', b'0', b'7'] | [0x28, 0xb5, 0x2f, 0xfd] => Some(Kind::Initramfs),
+        [b'0', b'7', b'0', b'7'] => Some(Kind::Initramfs),
         _ => None,
     }
 }
@@ -124,7 +124,15 @@ fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
         let error = Error::usage(format!("`{path}` is a disk of {} without a partition table", report::bytes(size)));
         return error.hint("`lsblk` lists the disks of this machine");
     }
-    Error::usage(format!("`{path}` is no image, no UKI and no initramfs"))
+    let mut magic = [0; 4];
+    match file.read_exact_at(&mut magic, 0).map(|()| magic) {
+        Ok([0x28, 0xb5, 0x2f, 0xfd]) => {
+            Error::usage(format!("`{path}` is packed by zstd")).hint(format!("unpack it: zstd -d {path}"))
+        }
+        Ok([b'Q', b'F', b'I', 0xfb]) => Error::usage(format!("`{path}` is a disk in QEMU's format"))
+            .hint(format!("unpack it: qemu-img convert -O raw {path} image.raw")),
+        _ => Error::usage(format!("`{path}` is no image, no UKI and no initramfs")),
+    }
 }
 
 impl Opened {
