@@ -3,7 +3,7 @@
 mod support;
 
 use osbuild_signatures::authenticode;
-use osbuild_signatures::efi::{Error, Listed, Store, Update, UpdateTime, Variable, read_list, write_list};
+use osbuild_signatures::efi::{Error, Listed, Store, Update, UpdateTime, Variable, read_known, read_list, write_list};
 use proptest::prelude::*;
 use std::path::Path;
 use std::process::Command;
@@ -45,6 +45,26 @@ fn efitools(folder: &Path, program: &str, arguments: &[&str]) {
 fn a_list_reads_back_as_it_was_written() {
     let list = write_list(&[listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)], OWNER);
     assert_eq!(read_list(&list).unwrap(), [listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)]);
+}
+
+#[test]
+fn entries_of_other_kinds_spoil_our_lists_and_are_passed_over_in_those_of_others() {
+    let mut other = write_list(&[Listed::Image([9; 32])], OWNER);
+    other[0] ^= 1;
+    let list = [write_list(&[Listed::Image([7; 32])], OWNER), other, write_list(&[listed(&OURS)], OWNER)].concat();
+    assert!(read_list(&list).is_err());
+    assert_eq!(read_known(&list).unwrap(), [Listed::Image([7; 32]), listed(&OURS)]);
+    assert!(read_known(&list[..list.len() - 1]).is_err());
+}
+
+#[test]
+fn what_debian_enrolls_for_others_is_known() {
+    let path = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
+    let store = Store::read(std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `ovmf`"))).unwrap();
+    for (variable, least) in [(Variable::Db, 2), (Variable::Dbx, 1)] {
+        let known = read_known(store.get(variable).unwrap()).unwrap();
+        assert!(known.len() >= least, "{variable:?}: {}", known.len());
+    }
 }
 
 #[test]

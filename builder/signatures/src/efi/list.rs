@@ -71,7 +71,22 @@ pub fn write_list(listed: &[Listed], owner: Uuid) -> Vec<u8> {
 ///
 /// # Errors
 /// The lists are damaged, or hold something else than certificates with RSA keys and images' digests.
-pub fn read_list(mut bytes: &[u8]) -> Result<Vec<Listed>, Error> {
+pub fn read_list(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
+    entries(bytes)?.into_iter().map(|(kind, bytes)| Listed::read(kind, bytes)).collect()
+}
+
+/// What is in lists that a machine's maker has begun: whatever is no certificate with an RSA key and no image's digest is passed over.
+///
+/// # Errors
+/// The lists are damaged.
+pub fn read_known(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
+    Ok(entries(bytes)?.into_iter().filter_map(|(kind, bytes)| Listed::read(kind, bytes).ok()).collect())
+}
+
+/// Kind and bytes of an entry.
+type Entry<'a> = ([u8; 16], &'a [u8]);
+
+fn entries(mut bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
         let (kind, [list, header, size]) = header(bytes).ok_or(Error::List)?;
@@ -80,9 +95,7 @@ pub fn read_list(mut bytes: &[u8]) -> Result<Vec<Listed>, Error> {
         if !signatures.len().is_multiple_of(size) {
             return Err(Error::List);
         }
-        for signature in signatures.chunks_exact(size) {
-            found.push(Listed::read(kind, &signature[OWNER..])?);
-        }
+        found.extend(signatures.chunks_exact(size).map(|signature| (kind, &signature[OWNER..])));
         bytes = &bytes[list..];
     }
     Ok(found)

@@ -8,7 +8,7 @@ mod store;
 mod update;
 
 pub use error::Error;
-pub use list::{Listed, read_list, write_list};
+pub use list::{Listed, read_known, read_list, write_list};
 pub use nitro::uefi_data;
 pub use store::Store;
 pub use update::{Update, UpdateTime};

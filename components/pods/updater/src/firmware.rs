@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::authenticode::{self, Verified};
 use osbuild_signatures::certificate::Certificate;
-use osbuild_signatures::efi::{Listed, Variable, read_list};
+use osbuild_signatures::efi::{Listed, Variable, read_known};
 
 /// The bytes of a variable's attributes, with which a file of it begins.
 const ATTRIBUTES: usize = 4;
@@ -38,7 +38,8 @@ impl Firmware {
         }
         let list = |variable: Variable| {
             let bytes = self.variable(variable.name(), variable)?.unwrap_or_default();
-            read_list(&bytes).explain(format_args!("read the firmware's {}", variable.name()))
+            // What is passed over may start a program or refuse one; the firmware itself decides, and a node that it does not start goes back.
+            read_known(&bytes).explain(format_args!("read the firmware's {}", variable.name()))
         };
         let db = list(Variable::Db)?.into_iter().filter_map(|listed| match listed {
             Listed::Certificate(certificate) => Some(*certificate),
