@@ -21,6 +21,9 @@ use crate::{hostname, kubelet, passing, servers, slot, status};
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
 
+/// How many pieces of lines a client may have read in a turn.
+const MOST_PIECES: usize = 16;
+
 /// The open sockets.
 #[derive(Default)]
 pub struct Doors {
@@ -73,12 +76,14 @@ pub fn open(node: &mut Node) -> Outcome {
     Ok(())
 }
 
-/// Takes new clients and answers all lines that have come.
+/// Takes new clients and answers lines that have come.
 pub fn serve(node: &mut Node) {
     // While a line is obeyed the node is whole except for its doors, which no line is about.
     let mut doors = std::mem::take(&mut node.doors);
     for door in &mut doors.doors {
-        while let Ok((stream, _)) = door.listener.accept() {
+        // What is left over waits for the next turn: nobody keeps `init` from its other work.
+        for _ in 0..MOST_CLIENTS {
+            let Ok((stream, _)) = door.listener.accept() else { break };
             if stream.set_nonblocking(true).is_ok() {
                 if door.clients.len() == MOST_CLIENTS {
                     door.clients.remove(0);
@@ -104,10 +109,10 @@ pub fn finish(node: &mut Node, outcome: Outcome) {
 }
 
 impl Client {
-    /// Answers all lines that have come, and returns whether the client is still there.
+    /// Answers the lines that have come, up to a number, and returns whether the client is still there.
     fn serve(&mut self, role: Role, node: &mut Node) -> bool {
         let mut buffer = [0u8; MAX_LINE];
-        loop {
+        for _ in 0..MOST_PIECES {
             while !self.waits
                 && let Some(line) = self.lines.take(MAX_LINE)
             {
@@ -131,6 +136,7 @@ impl Client {
                 Err(_) => return false,
             }
         }
+        true
     }
 
     fn tell(&self, answer: Result<&Answer, &Failure>) -> io::Result<()> {

@@ -147,8 +147,13 @@ impl Running {
         let name = other(self.booted.slot);
         let (label, _) = self.disk.label()?;
         let slot = slots(label.table()).into_iter().find(|slot| slot.name == name);
-        let partition = slot.and_then(|slot| self.disk.partitions.iter().find(|partition| partition.number == slot.number));
-        partition.cloned().ok_or_else(|| Failure::new(format!("the disk has no {name}")))
+        self.partition(&slot.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?).cloned()
+    }
+
+    /// The partition of a slot, as the kernel knows it.
+    fn partition(&self, slot: &Slot) -> Outcome<&Partition> {
+        let partition = self.disk.partitions.iter().find(|partition| partition.number == slot.number);
+        partition.ok_or_else(|| Failure::new(format!("the kernel shows no {}", slot.name)))
     }
 
     fn mark(&self, name: &str, as_what: Mark) -> Outcome {
@@ -159,11 +164,13 @@ impl Running {
 
     /// Both slots as they are on the disk now.
     fn slots(&self) -> Outcome<Vec<Found>> {
-        let (label, geometry) = self.disk.label()?;
-        let file = File::open(self.disk.device()).explain(format_args!("open {}", self.disk.device().display()))?;
+        let (label, _) = self.disk.label()?;
         let look = |slot: Slot| {
+            // An update is written through the partition, and what was read through the whole disk before would not show it.
+            let device = self.partition(&slot)?.device();
             let mut bytes = vec![0; HEADER_SIZE as usize];
-            file.read_exact_at(&mut bytes, slot.first * geometry.sector_size()).explain(format_args!("read {}", slot.name))?;
+            let read = File::open(&device).and_then(|file| file.read_exact_at(&mut bytes, 0));
+            read.explain(format_args!("read {}", device.display()))?;
             Ok((slot, Header::parse(&bytes)))
         };
         slots(label.table()).into_iter().map(look).collect()
