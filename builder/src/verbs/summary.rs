@@ -34,15 +34,17 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     Ok(())
 }
 
-/// The recipe's last release, where a folder of releases is named. An empty folder is as good as nothing: each recipe is new once.
+/// The recipe's last release, where a folder of releases is named. A folder without any file, but those that are hidden as git's are, is as good
+/// as nothing: each recipe is new once.
 fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
-    match std::fs::read_dir(&path) {
-        Ok(_) if is_repository(&path) => last_release(&path, recipe),
-        Ok(mut files) => match files.next() {
-            None => Ok(None),
-            Some(_) => Err(Error::usage(format!("`{}` is no folder of releases", path.display()))
-                .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")),
-        },
+    if is_repository(&path) {
+        return last_release(&path, recipe);
+    }
+    let is_shown = |file: std::fs::DirEntry| !file.file_name().as_encoded_bytes().starts_with(b".");
+    match std::fs::read_dir(&path).map(|files| files.flatten().any(is_shown)) {
+        Ok(true) => Err(Error::usage(format!("`{}` is no folder of releases", path.display()))
+            .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")),
+        Ok(false) => Ok(None),
         Err(_) => Ok(Some(path)),
     }
 }
