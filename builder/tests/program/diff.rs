@@ -185,7 +185,9 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
             serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [{ "referenceLocator": url }] })
         };
         let sbom = serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });
-        for (name, bytes) in [("node.efi", uki(node)), ("sbom.spdx.json", sbom.to_string().into_bytes())] {
+        for (name, bytes) in
+            [("node.efi", uki(node)), ("boot.efi", workshop::image()), ("sbom.spdx.json", sbom.to_string().into_bytes())]
+        {
             let name = format!("qemu-amd64_{version}_{name}");
             let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             fs::write(targets.join(format!("{sha256}.{name}")), bytes).unwrap();
@@ -214,6 +216,40 @@ fn releases_differ_in_the_entries_of_their_sboms_too() {
     }
     let ran = folder.diff(&["old", "both"]);
     assert!(ran.code == Some(2) && ran.said.contains("hint: name one of them: `both@qemu-amd64_2.0`"), "{}", ran.said);
+}
+
+#[test]
+fn releases_differ_in_the_program_that_starts_them() {
+    let folder =
+        Folder::with([("node.efi", uki(&OLD)), ("image", disk(&OLD, State { priority: 1, tries: 1, successful: false }))]);
+    for name in ["one", "other"] {
+        publish(&folder.0.path().join(name), 1, &[("1.0", &OLD, &[])]);
+    }
+    let same = folder.diff(&["one", "other"]);
+    assert_eq!((same.data.as_str(), same.code), ("no difference\n", Some(0)), "{}", same.said);
+    let targets = fs::read_dir(folder.0.path().join("other/targets")).unwrap().map(|entry| entry.unwrap().path());
+    let boot = targets.into_iter().find(|path| path.to_str().unwrap().ends_with("_boot.efi")).unwrap();
+    fs::write(boot, "changed").unwrap();
+    let ran = folder.diff(&["one", "other"]);
+    assert!(ran.data.contains("\n\nparts\n  ~ /EFI/BOOT/BOOT") && ran.code == Some(1), "{}{}", ran.data, ran.said);
+}
+
+#[test]
+fn images_differ_also_where_nothing_has_a_name() {
+    let image = disk(&OLD, State { priority: 1, tries: 1, successful: false });
+    // The backup of the partition table ends the disk, and DATA is the mebibyte before that one.
+    for (at, differs) in [(image.len() - 100, true), (image.len() - (MIB as usize) * 3 / 2, false)] {
+        let mut other = image.clone();
+        other[at] ^= 1;
+        let ran = Folder::with([("a", image.clone()), ("b", other)]).diff(&["a", "b"]);
+        assert_eq!(
+            (ran.data.contains("all bytes but those of DATA"), ran.code),
+            (differs, Some(differs.into())),
+            "{}{}",
+            ran.data,
+            ran.said
+        );
+    }
 }
 
 #[test]

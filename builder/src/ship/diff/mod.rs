@@ -1,6 +1,7 @@
 //! `osbuild diff`: what differs between two images, UKIs, initramfs or releases, read from their bytes alone, as `osbuild inspect` reads them.
 //!
 //! What only one of both has because of its kind, such as the partitions of an image beside a UKI, is not compared. DATA is not looked into.
+//! Between two files of a kind in which nothing of this differs, all other bytes are compared at last.
 
 mod change;
 mod release;
@@ -11,10 +12,17 @@ pub use release::{is_repository, last_release};
 
 use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::error::{self, Result};
+use crate::plan::Architecture;
+use crate::produce::digest::Digest;
+use crate::produce::disk::OnDisk;
+use crate::produce::image::removable_path;
 use change::changes;
+use osbuild_abi::disk::DATA;
 use release::Release;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// What differs between two files, by what it is about.
@@ -83,12 +91,28 @@ pub struct Part {
     pub sha256: String,
 }
 
+/// What is said to differ when no part of it does that is named.
+const WHOLE: &str = "all bytes but those of DATA";
+
+impl Part {
+    fn of(path: &Path) -> Result<Self> {
+        let size = path.metadata().at("read", path)?.len();
+        Ok(Part { size, sha256: Digest::of_file(path)?.hex() })
+    }
+}
+
 /// Compares two files.
 ///
 /// # Errors
 /// One of both cannot be read: never exit code 1, which says that they differ.
 pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
-    Ok(Difference::between(Input::read(a)?, Input::read(b)?))
+    let (a, b) = (Input::read(a)?, Input::read(b)?);
+    let whole = if a.side.kind == b.side.kind { Some((a.without_data()?, b.without_data()?)) } else { None };
+    let mut difference = Difference::between(a, b);
+    if let Some((a, b)) = whole.filter(|(a, b)| difference.is_empty() && a != b) {
+        difference.parts.push(Change { name: WHOLE.to_owned(), a: Some(a), b: Some(b) });
+    }
+    Ok(difference)
 }
 
 /// Looks into whatever [`diff`] takes.
@@ -102,7 +126,11 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
 /// What was read of a file.
 struct Input {
     side: Side,
+    /// The file itself, of a release its UKI.
+    file: PathBuf,
     found: Inspection,
+    /// The program that starts a slot, of an image and of a release: its path on the system partition, and what it is.
+    boot: Option<(String, Part)>,
     /// The SBOM, of a release.
     packages: Option<Named<String>>,
 }
@@ -121,21 +149,43 @@ impl Input {
 
     fn open(path: &Path) -> Result<Self> {
         let release = Release::find(path)?;
-        let found = inspect::inspect(release.as_ref().map_or(path, |release| &release.uki))?;
+        let file = release.as_ref().map_or(path, |release| &release.uki).to_owned();
+        let found = inspect::inspect(&file)?;
         let kind = match found.kind {
             _ if release.is_some() => Kind::Release,
             inspect::Kind::Image => Kind::Image,
             inspect::Kind::Uki => Kind::Uki,
             inspect::Kind::Initramfs => Kind::Initramfs,
         };
+        let boot = match (&release, &found.disk) {
+            (Some(release), _) => {
+                let part = Part::of(&release.boot)?;
+                Architecture::named(&found.root.architecture).map(|its| (format!("/{}", removable_path(its)), part))
+            }
+            (None, Some(Disk { boot, .. })) => Some((boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() })),
+            (None, None) => None,
+        };
         let packages = release.map(|release| release.packages()).transpose()?;
-        Ok(Input { side: Side { file: path.to_owned(), kind, size: found.size }, found, packages })
+        Ok(Input { side: Side { file: path.to_owned(), kind, size: found.size }, file, found, boot, packages })
+    }
+
+    /// All of the file but DATA.
+    fn without_data(&self) -> Result<Part> {
+        let partitions = self.found.disk.iter().flat_map(|disk| &disk.partitions);
+        let data = partitions.filter(|partition| partition.name == DATA).map(|data| data.start..data.start + data.size).next();
+        let data = data.unwrap_or(self.side.size..self.side.size);
+        let open = || fs::File::open(&self.file).at("read", &self.file);
+        let mut behind = open()?;
+        behind.seek(SeekFrom::Start(data.end)).at("read", &self.file)?;
+        let digest = Digest::of_reader(open()?.take(data.start).chain(behind)).at("read", &self.file)?;
+        Ok(Part { size: self.side.size - (data.end - data.start), sha256: digest.hex() })
     }
 }
 
 impl Difference {
     fn between(a: Input, b: Input) -> Self {
         let packages = a.packages.zip(b.packages).map(|(one, other)| changes(one, other)).unwrap_or_default();
+        let (one_boot, other_boot) = a.boot.zip(b.boot).unzip();
         let (left, right) = (a.found, b.found);
         let ukis = left.uki.as_ref().zip(right.uki.as_ref());
         let disks = left.disk.as_ref().zip(right.disk.as_ref());
@@ -147,7 +197,7 @@ impl Difference {
             kernel_options: of_ukis.map(|(one, other)| changes(one, other)).unwrap_or_default(),
             command_line: ukis.map_or(Words::compare("", ""), |(one, other)| Words::compare(&line(one), &line(other))),
             pods: changes(pods(&left), pods(&right)),
-            parts: changes(parts(&left, ukis.is_some(), disks.is_some()), parts(&right, ukis.is_some(), disks.is_some())),
+            parts: changes(parts(&left, ukis.is_some(), one_boot), parts(&right, ukis.is_some(), other_boot)),
             partitions: disks.map(|(one, other)| changes(partitions(one), partitions(other))).unwrap_or_default(),
             slots: disks.map(|(one, other)| changes(slots(one), slots(other))).unwrap_or_default(),
             packages,
@@ -218,7 +268,7 @@ fn files(found: Inspection) -> Named<File> {
     found.root.files.into_iter().map(|file| (file.path.clone(), file)).collect()
 }
 
-fn parts(found: &Inspection, with_uki: bool, with_disk: bool) -> Named<Part> {
+fn parts(found: &Inspection, with_uki: bool, boot: Option<(String, Part)>) -> Named<Part> {
     let layers = found.initramfs.layers.iter();
     let mut parts: Named<Part> = layers
         .map(|layer| (format!("layer {}", layer.component()), Part { size: layer.size, sha256: layer.sha256.clone() }))
@@ -226,9 +276,7 @@ fn parts(found: &Inspection, with_uki: bool, with_disk: bool) -> Named<Part> {
     for section in found.uki.iter().filter(|_| with_uki).flat_map(|uki| &uki.sections) {
         parts.insert(format!("section {}", section.name), Part { size: section.size, sha256: section.sha256.clone() });
     }
-    if let Some(boot) = found.disk.as_ref().filter(|_| with_disk).map(|disk| &disk.boot) {
-        parts.insert(boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() });
-    }
+    parts.extend(boot);
     parts
 }
 

@@ -1,4 +1,4 @@
-//! A release in the folder of a TUF repository, as far as it is compared: its UKI and its SBOM. Whether it may be believed is what
+//! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its SBOM. Whether it may be believed is what
 //! `osbuild verify` says.
 
 use crate::error::{Context, Error, Result};
@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// What ends the name of a release's UKI.
 const UKI: &str = "_node.efi";
+/// What ends the name of its slotboot.
+const BOOT: &str = "_boot.efi";
 /// What ends the name of its SBOM.
 const SBOM: &str = "_sbom.spdx.json";
 
@@ -19,6 +21,8 @@ const SBOM: &str = "_sbom.spdx.json";
 pub(super) struct Release {
     /// Its UKI.
     pub uki: PathBuf,
+    /// Its slotboot.
+    pub boot: PathBuf,
     sbom: PathBuf,
 }
 
@@ -73,7 +77,7 @@ impl Release {
             let digest = digest.ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
             Ok(folder.join("targets").join(format!("{digest}.{name}")))
         };
-        Ok(Release { uki: file(UKI)?, sbom: file(SBOM)? })
+        Ok(Release { uki: file(UKI)?, boot: file(BOOT)?, sbom: file(SBOM)? })
     }
 
     /// The packages of its SBOM: the versions of each, by its package URL without the version, or by its name if it has none.
