@@ -398,7 +398,7 @@ pub struct Verify {
     #[arg(long, value_name = "DIR")]
     pub memory: Option<PathBuf>,
     /// A certificate that is trusted, in PEM: `keys/NAME/db.crt`
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["key", "unsigned"])]
+    #[arg(long, value_name = "FILE")]
     pub cert: Vec<PathBuf>,
     /// Trust what machines with these keys of `keys/` trust, without what is revoked
     #[arg(long, value_name = "NAME")]

@@ -2,19 +2,19 @@
 
 use super::{Session, make, now};
 use crate::cli::{self, Common};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::assemble::Built;
-use crate::produce::disk::OnDisk;
 use crate::report::Report;
 use crate::ship::keys::Keys;
 use crate::ship::tuf::Root;
 use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use osbuild_signatures::certificate::Certificate;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// `osbuild verify`
 pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> {
+    check(flags)?;
     let mut judge = Judge {
         signed: !flags.unsigned,
         db: flags.cert.iter().map(certificate).collect::<Result<_>>()?,
@@ -40,6 +40,25 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     say(common, report, &found)
 }
 
+/// Refuses flags that say nothing about who is trusted, and such as have no say for what is looked at.
+fn check(flags: &cli::Verify) -> Result<()> {
+    if flags.cert.is_empty() && flags.key.is_none() && !flags.unsigned {
+        let hint =
+            "name certificates by `--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`";
+        return Err(Error::usage("nothing says who is to have signed it").hint(hint));
+    }
+    let (is_folder, file) = (flags.file.is_dir(), flags.file.display());
+    let of_folders = [("root", flags.root.is_some()), ("channel", flags.channel.is_some()), ("memory", flags.memory.is_some())];
+    let of_files = [("against", flags.against.is_some())];
+    let wrong = if is_folder { &of_files[..] } else { &of_folders[..] }.iter().find(|(_, is_there)| *is_there);
+    match wrong {
+        Some((name, _)) if is_folder => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is a folder of releases"))
+            .hint(format!("name the UKI in `{file}/targets`"))),
+        Some((name, _)) => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder of releases"))),
+        None => Ok(()),
+    }
+}
+
 fn say(common: &Common, report: &Report, found: &Verification) -> Result<()> {
     report.data(match common.json {
         true => serde_json::to_string(found).expect("a verification always serializes"),
@@ -52,8 +71,8 @@ fn say(common: &Common, report: &Report, found: &Verification) -> Result<()> {
 fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> Result<Root> {
     match (&flags.root, &flags.key) {
         (Some(path), _) => {
-            let root = Root::parse(&std::fs::read(path).at("read", path)?);
-            root.map_err(|error| error.cause(format!("it is `{}`", path.display())))
+            let root = Root::parse(&given(path)?);
+            root.map_err(|error| Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display())))
         }
         (None, Some(name)) => {
             // The oldest one, as a node has it whose image is old.
@@ -77,6 +96,14 @@ fn rebuilt(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<
 }
 
 fn certificate(path: &PathBuf) -> Result<Certificate> {
-    let pem = std::fs::read(path).at("read", path)?;
-    Certificate::from_pem(&pem).or_build(|| format!("cannot read `{}`", path.display()))
+    Certificate::from_pem(&given(path)?).map_err(|error| {
+        Error::usage(format!("`{}` holds no certificate", path.display()))
+            .cause(error)
+            .hint("of the keys in `keys/NAME` it is `db.crt`")
+    })
+}
+
+/// What a file holds that the command line names.
+fn given(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }

@@ -73,7 +73,7 @@ fn the_recipe_names_the_keys_and_the_command_line_others_or_none() {
     let recipe = format!("{}\n[signing]\nkey = \"mine\"\n", scratch.read("recipes/small.toml"));
     fs::write(scratch.project().join("recipes/small.toml"), recipe).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.code, Some(2));
     assert!(ran.said.starts_with("error: there are no keys `mine`\n"), "{}", ran.said);
     assert!(ran.said.ends_with("hint: cargo osbuild keys new mine\n"), "{}", ran.said);
     done(&scratch.osbuild(&["keys", "new", "mine"]));

@@ -234,3 +234,34 @@ fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_
     let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
     assert_eq!((holds, code), (false, Some(4)), "{found}");
 }
+
+#[test]
+fn flags_that_have_no_effect_are_refused_and_who_is_trusted_has_to_be_said() {
+    let scratch = signed();
+    let uki = out(&scratch, "node.efi").display().to_string();
+    let (folder, cert) = (scratch.project().display().to_string(), keys(&scratch, "mine").join("db.crt").display().to_string());
+    let key = keys(&scratch, "mine").join("db.key").display().to_string();
+    for (words, said) in [
+        (&[uki.as_str()][..], "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`"),
+        (&[&uki, "--key", "mine", "--channel", "stable"], "`--channel` has no effect"),
+        (&[&uki, "--key", "mine", "--memory", "seen"], "`--memory` has no effect"),
+        (&[&folder, "--key", "mine", "--against", RECIPE], "`--against` has no effect"),
+        (&[&uki, "--cert", &key], "holds no certificate"),
+        (&[&uki, "--cert", "missing"], "cannot read `missing`"),
+        (&[&folder, "--cert", &cert, "--root", &cert], "it is no root of trust"),
+        (&[&uki, "--key", "nobody"], "there are no keys `nobody`"),
+    ] {
+        let ran = scratch.osbuild(&[&["verify"], words].concat());
+        assert!(ran.code == Some(2) && ran.said.contains(said), "{words:?}: {}", ran.said);
+    }
+}
+
+#[test]
+fn what_is_cut_short_is_told_with_its_cause() {
+    let scratch = signed();
+    let whole = fs::read(out(&scratch, "node.efi")).unwrap();
+    fs::write(out(&scratch, "node.efi"), &whole[..whole.len() - 100]).unwrap();
+    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine"], "signature");
+    assert_eq!((holds, code), (false, Some(4)));
+    assert!(found.contains("the PE image cannot have a signature: the PE image ends before its "), "{found}");
+}

@@ -149,7 +149,7 @@ impl Keys {
 
     fn absent(&self, error: std::io::Error, path: &Path) -> Error {
         match error.kind() {
-            std::io::ErrorKind::NotFound => Error::build(format!("there are no keys `{}`", self.name))
+            std::io::ErrorKind::NotFound => Error::usage(format!("there are no keys `{}`", self.name))
                 .cause(format!("`{}` is missing", path.display()))
                 .hint(format!("cargo osbuild keys new {}", self.name)),
             _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),

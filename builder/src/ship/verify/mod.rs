@@ -131,7 +131,8 @@ impl Judge {
         }
         let revocation = revoked(&names, bytes, &self.dbx);
         let mut checks = self.signature(names, authenticode::verify(bytes, &self.db).map(|verified| verified.by));
-        checks.push(revocation);
+        // Of what cannot be read nobody knows by whom it is.
+        checks.extend(authenticode::signatures(bytes).is_ok().then_some(revocation));
         checks
     }
 
@@ -139,11 +140,17 @@ impl Judge {
     fn signature(&self, names: Names, by: std::result::Result<&Certificate, osbuild_signatures::Error>) -> Vec<Check> {
         let certificate = match by {
             Ok(certificate) => certificate,
-            Err(error) => return vec![Check::fails(names.signature, error.to_string())],
+            Err(error) => return vec![Check::fails(names.signature, whole(&error))],
         };
         let found = format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
         vec![Check::holds(names.signature, found), dates(names.dates, certificate, self.day)]
     }
+}
+
+/// An error and what led to it, in one line.
+fn whole(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
