@@ -17,7 +17,7 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     check(flags)?;
     let mut judge = Judge {
         signed: !flags.unsigned,
-        db: flags.cert.iter().map(certificate).collect::<Result<_>>()?,
+        db: flags.cert.iter().map(|path| certificate(path)).collect::<Result<_>>()?,
         dbx: Vec::new(),
         day: flags.as_of.map_or_else(|| now().map(Date::from_unix), Ok)?,
     };
@@ -95,7 +95,7 @@ fn rebuilt(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<
     Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs })
 }
 
-fn certificate(path: &PathBuf) -> Result<Certificate> {
+fn certificate(path: &Path) -> Result<Certificate> {
     Certificate::from_pem(&given(path)?).map_err(|error| {
         Error::usage(format!("`{}` holds no certificate", path.display()))
             .cause(error)
