@@ -41,6 +41,7 @@ const PACKAGES: Shape = Shape::List(&Shape::Text(&DEBIAN));
 const OPTIONS: Shape = Shape::Map { key: &OPTION, value: &Shape::KernelValue, removable: false };
 
 const MIB: &str = "a number of MiB";
+const GIB: &str = "a number of GiB";
 const SECONDS: &str = "a number of seconds";
 
 /// `recipes/<name>.toml`
@@ -114,6 +115,24 @@ static INSTALLS: &[Key] = &[
         Shape::Text(&FILE_PATH),
         "Its `installer.toml`, relative to the project: what it does unless the stick is edited.",
     ),
+];
+
+/// An `installer.toml`. The pod `installer` reads it again on the machine (`components/pods/installer/src/settings.rs`).
+pub(super) static INSTALLER: &[Key] = &[
+    key("unattended", Optional, Shape::Flag, "Whether to begin without anybody's word."),
+    key("countdown-s", Optional, Shape::Integer { least: 0, most: u32::MAX as i64, what: SECONDS }, "Time to pull the plug."),
+    key("enroll-keys", Optional, Shape::Flag, "Whether the firmware gets the keys of the stick."),
+    key("replace-node", Optional, Shape::Flag, "Whether a disk with a node may be erased."),
+    key("disk", Optional, Shape::Table(DISK), "Which disk; without it nothing is installed."),
+    key("files", Optional, Shape::Map { key: &ANY, value: &Shape::Text(&ANY), removable: false }, "Files of the stick for DATA."),
+];
+
+static DISK: &[Key] = &[
+    key("bus", Optional, Shape::Word(&["nvme", "sata", "scsi", "virtio", "mmc", "usb"]), "What it is connected to."),
+    key("model", Optional, Shape::Text(&ANY), "Its model."),
+    key("serial", Optional, Shape::Text(&ANY), "Its serial number."),
+    key("min-size-gib", Optional, Shape::Integer { least: 0, most: i64::MAX, what: GIB }, "Its least size."),
+    key("max-size-gib", Optional, Shape::Integer { least: 0, most: i64::MAX, what: GIB }, "Its greatest size."),
 ];
 
 static BINARIES: &[Key] = &[

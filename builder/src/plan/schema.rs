@@ -74,6 +74,7 @@ fn shape(shape_of: &'static Shape) -> Map<String, Value> {
         Shape::Word(words) => json!({ "enum": words }),
         Shape::Mode => json!({ "type": "integer", "minimum": 0, "maximum": 0o1777 }),
         Shape::True => json!({ "const": true }),
+        Shape::Flag => json!({ "type": "boolean" }),
         Shape::Date => json!({ "type": "string", "format": "date" }),
         Shape::KernelValue => json!({ "type": ["boolean", "integer", "string"] }),
         Shape::List(each) => json!({ "type": "array", "items": shape(each) }),

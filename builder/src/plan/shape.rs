@@ -37,6 +37,8 @@ pub(super) enum Shape {
     Mode,
     /// The word `true`.
     True,
+    /// `true` or `false`.
+    Flag,
     /// A day.
     Date,
     /// The value of a kernel option.
@@ -70,6 +72,7 @@ impl Shape {
             Shape::Word(words) => one_of(words.iter().map(|word| format!("\"{word}\""))),
             Shape::Mode => "permission bits in octal such as `0o644`".to_owned(),
             Shape::True => "`true`".to_owned(),
+            Shape::Flag => "`true` or `false`".to_owned(),
             Shape::Date => "a day such as `2026-12-31`".to_owned(),
             Shape::KernelValue => "`true`, `false`, a number or a string".to_owned(),
             Shape::List(shape) => format!("a list, each {}", shape.what()),

@@ -52,7 +52,7 @@ impl Walk<'_> {
             (Shape::Number(numbers), Value::Integer { value, .. }) if numbers.contains(value) => {}
             (Shape::Word(words), Value::Text(text)) if words.contains(&text.as_str()) => {}
             (Shape::Mode, Value::Integer { value, radix: 8 }) if (0..=0o1777).contains(value) => {}
-            (Shape::True, Value::Flag(true)) | (Shape::Date, Value::Date(_)) => {}
+            (Shape::True, Value::Flag(true)) | (Shape::Flag, Value::Flag(_)) | (Shape::Date, Value::Date(_)) => {}
             (Shape::KernelValue, Value::Flag(_) | Value::Integer { .. } | Value::Text(_)) => {}
             (Shape::List(shape), Value::List(list)) => list.iter().for_each(|node| self.value(node, shape, name)),
             (Shape::Table(keys), Value::Table(_)) => self.table(node, keys, name),

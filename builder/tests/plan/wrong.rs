@@ -224,6 +224,22 @@ fn a_stick_has_the_pod_that_installs_a_node_that_can_be_built_and_settings() {
 }
 
 #[test]
+fn the_settings_of_a_stick_are_read_with_its_recipe() {
+    let installs = INSTALLS.replace("recipes/absent.toml", "recipes/rack/installer.toml");
+    let said = |settings: &[u8]| {
+        let mut project = changed(&[(SMALL, "[files]", &installs)]);
+        project.files.insert("recipes/rack/installer.toml".to_owned(), settings.to_owned());
+        refusal(&project).to_string()
+    };
+    // The installer's own tests read this file, too.
+    let every = said(include_bytes!("../../../components/pods/installer/tests/every-key.toml"));
+    assert!(!every.contains("installer.toml"), "{every}");
+    let slip = said(b"unattended = true\n\n[disk]\nbuss = \"nvme\"\nbus = \"nvmee\"\n");
+    assert!(slip.contains("error: recipes/rack/installer.toml:4: unknown key `buss`"), "{slip}");
+    assert!(slip.contains("error: recipes/rack/installer.toml:5: "), "{slip}");
+}
+
+#[test]
 fn a_recipe_that_does_not_exist_suggests_the_nearest() {
     let error = plan::resolve(&crate::project(), "smal", crate::TODAY, Strictness::Build).map(|_| ()).unwrap_err();
     expect("unknown-recipe.txt", &format!("{error}\n"));

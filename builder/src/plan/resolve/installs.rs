@@ -3,6 +3,8 @@
 use super::{RECIPES, Resolver};
 use crate::error::Problem;
 use crate::plan::document::{Entry, Node, Spot};
+use crate::plan::inherit::read_file;
+use crate::plan::keys::INSTALLER;
 use crate::plan::{Architecture, Installs};
 use osbuild_abi::install::COMPONENT;
 
@@ -32,7 +34,7 @@ impl Resolver<'_> {
         let named = section.get("recipe")?;
         self.target(named.text()?, &named.spot, architecture);
         let settings = section.get("settings")?;
-        if !self.project.has(settings.text()?) {
+        if read_file(self.project, settings.text()?, INSTALLER, &mut self.problems).is_none() {
             self.problem(&settings.spot, format!("no file `{}` in the project", settings.text()?));
         }
         Some(Installs { recipe: named.text()?.to_owned(), settings: settings.text()?.to_owned() })
