@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The recipe for a bare machine.
-const BARE: &str = "uefi-amd64";
-
-/// What its disk may be connected to.
-const BUSES: [Bus; 4] = [Bus::Ahci, Bus::Nvme, Bus::Usb, Bus::VirtioScsi];
+/// The recipes for bare machines, and what their disk may be connected to.
+const AMD64: (&str, &[Bus]) = ("uefi-amd64", &[Bus::Ahci, Bus::Nvme, Bus::Usb, Bus::VirtioScsi]);
+/// Debian's firmware for arm64 has no driver for SATA.
+const ARM64: (&str, &[Bus]) = ("uefi-arm64", &[Bus::Nvme, Bus::Usb, Bus::VirtioScsi]);
 
 /// How long the node may take to get ready.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -30,11 +29,21 @@ const OTHER_SIZE: u64 = 1 << 30;
 /// Under Secure Boot the image of a bare machine boots to READY from SATA, NVMe, USB and SCSI. Each time there is another disk onto which
 /// `osbuild flash` has put a node, with all the same names, and the kernel sees it before it sees a stick: not a byte of it changes.
 pub fn a_bare_machine_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Verdict> {
-    let image = image(site, BARE)?;
+    boots_from_any_bus(site, AMD64)
+}
+
+/// So does that of one with arm64, from all that its firmware knows.
+pub fn a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Verdict> {
+    boots_from_any_bus(site, ARM64)
+}
+
+fn boots_from_any_bus(site: &Site, (recipe, buses): (&str, &[Bus])) -> Result<Verdict> {
+    let image = image(site, recipe)?;
     let other = flashed(site)?;
-    let mut verdict = Verdict { said: BUSES.map(Bus::name).join(", "), ..Verdict::default() };
-    for bus in BUSES {
-        let boots = boots_beside(site, &image, &other, bus).map_err(|error| error.to_string());
+    let names: Vec<_> = buses.iter().map(|bus| bus.name()).collect();
+    let mut verdict = Verdict { said: names.join(", "), ..Verdict::default() };
+    for bus in buses.iter().copied() {
+        let boots = boots_beside(site, recipe, &image, &other, bus).map_err(|error| error.to_string());
         verdict.claim(&format!("it boots from {}", bus.name()), boots);
     }
     fs::remove_file(&other).or_build(|| "cannot remove a disk".to_owned())?;
@@ -52,13 +61,13 @@ fn flashed(site: &Site) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn boots_beside(site: &Site, image: &Path, other: &Path, bus: Bus) -> Result<()> {
-    let log = format!("bare-{}", bus.name());
+fn boots_beside(site: &Site, recipe: &str, image: &Path, other: &Path, bus: Bus) -> Result<()> {
+    let log = format!("{recipe}-{}", bus.name());
     let disk = site.log(&log).with_extension("qcow2");
     let mut create = Command::new("qemu-img");
     create.args(["create", "-q", "-f", "qcow2", "-F", "raw", "-b"]).arg(other).arg(&disk);
     site.finish("other-overlay", &mut create)?;
-    let machine = options_of(site, BARE, image.to_owned(), &log)?;
+    let machine = options_of(site, recipe, image.to_owned(), &log)?;
     let machine = RunOptions {
         qemu: Qemu { bus, ..machine.qemu },
         secure_boot: SecureBoot::enforced(Keys::named(&site.project(), DEV)?.trust()?),

@@ -32,11 +32,6 @@ pub fn aws_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> 
     boots(site, "aws-arm64")
 }
 
-/// So does the one for bare machines with arm64.
-pub fn uefi_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
-    boots(site, "uefi-arm64")
-}
-
 /// So does one for arm64 that updates itself, with the C in its updater compiled for arm64.
 pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
     let lab = Lab::new(site, update::NAME)?;
