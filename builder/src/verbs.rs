@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
     fn from(&self, sources: Option<PathBuf>) -> Result<From> {
         match sources {
             Some(folder) if !folder.is_dir() => Err(Error::usage(format!("there is no folder `{}`", folder.display()))
-                .hint("`cargo osbuild sources export RECIPE --to FOLDER` writes one")),
+                .hint("`cargo osbuild sources export RECIPE FOLDER` writes one")),
             Some(folder) => Ok(From::Exported(folder)),
             None => Ok(self.anywhere()),
         }

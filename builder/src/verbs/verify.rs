@@ -52,9 +52,9 @@ fn check(flags: &cli::Verify) -> Result<()> {
     let of_files = [("against", flags.against.is_some())];
     let wrong = if is_folder { &of_files[..] } else { &of_folders[..] }.iter().find(|(_, is_there)| *is_there);
     match wrong {
-        Some((name, _)) if is_folder => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is a folder of releases"))
+        Some((name, _)) if is_folder => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is a folder"))
             .hint(format!("name the UKI in `{file}/targets`"))),
-        Some((name, _)) => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder of releases"))),
+        Some((name, _)) => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder"))),
         None => Ok(()),
     }
 }

@@ -26,7 +26,8 @@ pub enum Error {
     Signed,
     /// The header has no field for the place of a certificate table.
     NoCertificateDirectory,
-    /// The certificate table does not end the file, overlaps with the image, holds something else than signatures, or is larger than they can be.
+    /// The certificate table does not end the file, overlaps with the image, holds something else than signatures, or is
+    /// larger than they can be.
     CertificateTable,
     /// The data of this section do not follow those before it, so a signature would not cover every byte once.
     Layout(String),

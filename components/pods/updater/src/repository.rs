@@ -31,8 +31,8 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has (see [`Newest`]), and of one piece. `seen` is a
-    /// folder that lasts.
+    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has (see [`Newest`]), and of one
+    /// piece. `seen` is a folder that lasts.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
         let folder = |name| settings.url.join(name).explain("read the repository's address");
         let loader = RepositoryLoader::new(&settings.root, folder("metadata/")?, folder("targets/")?)
