@@ -120,6 +120,14 @@ impl Error {
         Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
     }
 
+    /// The same, because the command line names something that is not what it has to be. Who was stopped stays so.
+    pub fn of_usage(self) -> Self {
+        match self.kind {
+            Kind::Build => Error { kind: Kind::Usage, ..self },
+            _ => self,
+        }
+    }
+
     /// All of `problems` at once. There must be at least one.
     pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "an error has at least one problem");
@@ -154,6 +162,15 @@ pub fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
         (Ok(one), Ok(other)) => Ok((one, other)),
         (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+    }
+}
+
+/// Names for a message: `` `a`, `b` and `c` ``.
+pub fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
     }
 }
 

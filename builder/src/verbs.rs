@@ -126,6 +126,11 @@ fn consent(common: &Common) -> Consent {
     Consent { yes: common.yes, offline: common.offline }
 }
 
+/// What a file holds that the command line names.
+fn given(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
+}
+
 /// Seconds since 1970.
 fn now() -> Result<u64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?;

@@ -5,7 +5,7 @@ use super::nearest::nearest;
 use super::project::Project;
 use super::shape::{Key, Need, Shape};
 use super::walk::{missing, walk};
-use crate::error::Problem;
+use crate::error::{Problem, in_words};
 use std::sync::Arc;
 
 /// A kind of file that may inherit.
@@ -85,7 +85,7 @@ impl Kind {
         let names: Vec<&str> = self.names(project).collect();
         match nearest(name, names.iter().copied()) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
-            None => problem.hint(format!("there are {}", super::walk::list(names.into_iter()))),
+            None => problem.hint(format!("there are {}", in_words(names.into_iter()))),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::document::{Entry, Node, Spot, Table, Value};
 use super::nearest::nearest;
 use super::shape::{Form, Key, Need, Shape};
-use crate::error::Problem;
+use crate::error::{Problem, in_words};
 use regex_lite::Regex;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -108,7 +108,7 @@ impl Walk<'_> {
         };
         let hint = match nearest(found, keys.iter().map(|key| key.name)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("it has {}", list(keys.iter().map(|key| key.name))),
+            None => format!("it has {}", in_words(keys.iter().map(|key| key.name))),
         };
         self.problems.push(problem.hint(hint));
     }
@@ -119,13 +119,13 @@ impl Walk<'_> {
         match chosen[..] {
             [kind] => self.table(node, kind, name),
             [] => {
-                let problem = Problem::new(format!("{} needs one of {}", quoted(name), list(firsts(kinds))));
+                let problem = Problem::new(format!("{} needs one of {}", quoted(name), in_words(firsts(kinds))));
                 let stray = table.keys().find_map(|key| nearest(key, firsts(kinds)));
                 let problem = problem.at(node.spot.place());
                 self.problems.push(Problem { hint: stray.map(|near| format!("did you mean `{near}`?")), ..problem });
             }
             _ => {
-                let both = list(chosen.iter().filter_map(|kind| kind.first()).map(|key| key.name));
+                let both = in_words(chosen.iter().filter_map(|kind| kind.first()).map(|key| key.name));
                 self.problems.push(Problem::new(format!("{} can have only one of {both}", quoted(name))).at(node.spot.place()));
             }
         }
@@ -169,15 +169,6 @@ fn found(value: &Value) -> String {
 
 fn quoted(name: &str) -> String {
     if name == "this file" { name.to_owned() } else { format!("`{name}`") }
-}
-
-/// Names for a message: `` `a`, `b` and `c` ``.
-pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    match names.split_last() {
-        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => names.concat(),
-    }
 }
 
 /// A sentence as a cause: small first letter, no period.

@@ -1,11 +1,10 @@
 //! `osbuild keys`: makes, shows and enrolls keys.
 
-use super::Session;
+use super::{Session, given};
 use crate::cli;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use crate::produce::sign::Certified;
 use crate::produce::stop;
 use crate::report::Outcome;
@@ -36,7 +35,7 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         cli::Keys::Show { name } => {
             let all = match name {
                 Some(name) => vec![named(&name)?],
-                None => Keys::all(session.root())?,
+                None => whole(session)?,
             };
             let shown = all.iter().map(|keys| show(keys, session.today)).collect::<Result<Vec<_>>>()?.concat();
             data(session, &shown);
@@ -57,6 +56,15 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         }
         cli::Keys::Enroll { name, to, vars } => enroll(session, &named(&name)?, to, vars.as_deref()),
     }
+}
+
+/// All keys of the project. What is among them but lacks the certificate that images are signed by is named, and left out.
+fn whole(session: &Session) -> Result<Vec<Keys>> {
+    let (whole, others): (Vec<Keys>, Vec<Keys>) = Keys::all(session.root())?.into_iter().partition(Keys::exist);
+    for keys in others {
+        session.report.warning(format!("`keys/{}` has no `db.crt`, so these are no keys to sign with", keys.name));
+    }
+    Ok(whole)
 }
 
 /// Rotates one of these keys, and says what is to be done then.
@@ -87,15 +95,14 @@ fn rotated(keys: &Keys, role: cli::Rotated, terms: Terms, token: Option<&str>) -
 
 /// What the command line says to revoke: it names one of both.
 fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
-    let read = |path: &Path| std::fs::read(path).at("read", path);
     match (uki, certificate) {
         (Some(path), _) => {
-            let digest = authenticode::digest(&read(path)?);
-            digest.map(Listed::Image).or_build(|| format!("`{}` is no UKI", path.display()))
+            let digest = authenticode::digest(&given(path)?);
+            digest.map(Listed::Image).or_build(|| format!("`{}` is no UKI", path.display())).map_err(Error::of_usage)
         }
         (None, Some(path)) => {
-            let certificate = Certificate::from_pem(&read(path)?);
-            certificate.map(Listed::from).or_build(|| format!("cannot read `{}`", path.display()))
+            let certificate = Certificate::from_pem(&given(path)?);
+            certificate.map(Listed::from).or_build(|| format!("cannot read `{}`", path.display())).map_err(Error::of_usage)
         }
         (None, None) => Err(Error::usage("nothing is named that is to be revoked").hint("name `--uki` or `--certificate`")),
     }
@@ -106,7 +113,8 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
     let mut enrollment = Enrollment::of(keys)?;
     if let Some(path) = vars {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        enrollment.files.push((name, enrolled(std::fs::read(path).at("read", path)?, &keys.trust()?)?));
+        let variables = enrolled(given(path)?, &keys.trust()?).map_err(Error::of_usage)?;
+        enrollment.files.push((name, variables));
     }
     let written = enrollment.write(&folder)?;
     session.report.note("on a machine in setup mode, enroll PK.auth last: it ends that mode");

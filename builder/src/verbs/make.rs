@@ -15,7 +15,7 @@ use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
 use crate::ship::keys::Keys;
-use crate::ship::machine::{Download, SecureBoot};
+use crate::ship::machine::{Download, Firmware, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
@@ -66,7 +66,8 @@ pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>,
     let name = plan.signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{recipe}` does not say who signs it")).hint("name the keys by `--key NAME`")
     })?;
-    let signer = Elsewhere::open(attach, keys::certificate(session, name)?)?;
+    let certificate = keys::certificate(session, name)?;
+    let signer = Elsewhere::open(attach, certificate).map_err(Error::of_usage)?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let built = image(session, &plan, from, Rebuild::Nothing, Some(&signer)).map_err(|error| match error.kind {
@@ -167,6 +168,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
+    flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     let built = image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);

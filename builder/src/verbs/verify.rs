@@ -1,8 +1,8 @@
 //! `osbuild verify`: needs no project, unless it is asked to take a project's keys or to build a recipe again.
 
-use super::{Session, make, now};
+use super::{Session, given, make, now};
 use crate::cli::{self, Common};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::plan::Date;
 use crate::produce::assemble::Built;
 use crate::report::Report;
@@ -72,7 +72,7 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
     match (&flags.root, &flags.key) {
         (Some(path), _) => {
             let root = Root::parse(&given(path)?);
-            root.map_err(|error| Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display())))
+            root.map_err(|error| error.of_usage().cause(format!("it is `{}`", path.display())))
         }
         (None, Some(name)) => {
             // The oldest one, as a node has it whose image is old.
@@ -101,9 +101,4 @@ fn certificate(path: &Path) -> Result<Certificate> {
             .cause(error)
             .hint("of the keys in `keys/NAME` it is `db.crt`")
     })
-}
-
-/// What a file holds that the command line names.
-fn given(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }

@@ -78,3 +78,29 @@ fn efitools_and_virt_firmware_read_what_enrolls_keys() {
         assert!(said.contains(part), "{part}: {said}");
     }
 }
+
+#[test]
+fn a_file_that_is_not_what_a_flag_asks_for_is_refused_as_wrong_use() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    fs::write(scratch.path("notes"), "notes").unwrap();
+    let notes = scratch.path("notes").display().to_string();
+    let flags = [["enroll", "--vars"], ["revoke", "--uki"], ["revoke", "--certificate"]];
+    for [verb, flag] in flags {
+        for file in [&notes, "nothing"] {
+            let ran = scratch.osbuild(&["keys", verb, "mine", flag, file]);
+            assert_eq!(ran.code, Some(2), "keys {verb} {flag} {file}: {}", ran.said);
+        }
+    }
+}
+
+#[test]
+fn a_folder_without_a_certificate_is_named_when_keys_are_shown() {
+    let scratch = Scratch::new();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    fs::create_dir(keys(&scratch, "half")).unwrap();
+    let ran = scratch.osbuild(&["keys", "show"]);
+    done(&ran);
+    assert!(ran.said.contains("`keys/half` has no `db.crt`"), "{}", ran.said);
+    assert!(ran.data.contains("mine") && !ran.data.contains("half"), "{}", ran.data);
+}

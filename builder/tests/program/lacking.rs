@@ -48,6 +48,12 @@ fn missing_qemu_is_named_before_anything_is_built() {
 }
 
 #[test]
+fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
+    let ran = open().osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
+    assert_eq!((ran.code, ran.said.as_str()), (Some(2), "error: the firmware `none.fd` does not exist\n"));
+}
+
+#[test]
 fn missing_firmware_is_named_before_anything_is_built() {
     let mut scratch = open();
     // Nothing is started, so any program may stand where the machine's would.

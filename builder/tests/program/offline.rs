@@ -61,6 +61,8 @@ fn what_has_no_signature_is_named_all_at_once_with_what_to_do() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let attach = ["sign", RECIPE, "--key", "far", "--attach", &vault.display().to_string()];
+    let nowhere = scratch.osbuild(&["sign", RECIPE, "--key", "far", "--attach", "nowhere"]);
+    assert!(nowhere.code == Some(2) && nowhere.said.starts_with("error: cannot read `nowhere`\n"), "{}", nowhere.said);
     let none = scratch.osbuild(&attach);
     assert_eq!(none.code, Some(4), "{}", none.said);
     for name in ALL {

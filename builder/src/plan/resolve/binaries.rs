@@ -1,10 +1,9 @@
 //! The seven host binaries of a plan.
 
 use super::Resolver;
-use crate::error::Problem;
+use crate::error::{Problem, in_words};
 use crate::plan::component::Place;
 use crate::plan::document::Node;
-use crate::plan::walk::list;
 use crate::plan::{Binary, BinaryName, Cgo, Compile, GoOutput, Version};
 
 impl Resolver<'_> {
@@ -83,7 +82,7 @@ impl Resolver<'_> {
         }
         let component = named.text()?;
         let problem = Problem::new(format!("component `{component}` does not make `{file}`")).at(named.spot.place());
-        self.problems.push(problem.cause(format!("it makes {}", list(programs.iter().copied()))));
+        self.problems.push(problem.cause(format!("it makes {}", in_words(programs.iter().copied()))));
         None
     }
 

@@ -1,12 +1,11 @@
 //! The static pods of a plan and the images that they run.
 
 use super::Resolver;
-use crate::error::Problem;
+use crate::error::{Problem, in_words};
 use crate::plan::component::{Place, relative};
 use crate::plan::document::{Entry, Node};
 use crate::plan::manifest::{self, Manifest};
 use crate::plan::nearest::nearest;
-use crate::plan::walk::list;
 use crate::plan::{ImageFrom, Pod, PodImage};
 
 impl Resolver<'_> {
@@ -76,7 +75,7 @@ impl Resolver<'_> {
             (Some(image), Some(digest), None) => {
                 let [name] = &manifest.images[..] else {
                     let problem = Problem::new("`image` is for a manifest that names one image").at(image.spot.place());
-                    let found = list(manifest.images.iter().map(String::as_str));
+                    let found = in_words(manifest.images.iter().map(String::as_str));
                     self.problems
                         .push(problem.cause(format!("this one names {found}")).hint("list them in `images`, each by its name"));
                     return None;

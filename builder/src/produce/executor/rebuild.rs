@@ -1,7 +1,7 @@
 //! Running steps again whose results are known, to see whether they give the same bytes.
 
 use super::log;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_words};
 use crate::produce::action::{Action, ActionResult, OutputFile};
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ impl Rebuild {
         match words.iter().find(|word| !names.iter().any(|name| fits(name, word))) {
             None => Ok(()),
             Some(word) => {
-                let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+                let names = in_words(names.iter().map(String::as_str));
                 Err(Error::usage(format!("no step begins with `{word}`")).hint(format!("there are {names}")))
             }
         }

@@ -11,7 +11,7 @@ pub use change::{Change, Words};
 pub use release::{is_repository, last_release};
 
 use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
-use crate::error::{self, Result};
+use crate::error::Result;
 use crate::plan::Architecture;
 use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
@@ -137,10 +137,8 @@ struct Input {
 
 impl Input {
     fn read(path: &Path) -> Result<Self> {
-        Input::open(path).map_err(|mut error| {
-            if error.kind == error::Kind::Build {
-                error.kind = error::Kind::Usage;
-            }
+        Input::open(path).map_err(|error| {
+            let error = error.of_usage();
             let named = format!("`{}`", path.display());
             let is_named = error.problems.iter().any(|problem| problem.message.contains(&named));
             if is_named { error } else { error.cause(format!("it is about {named}")) }

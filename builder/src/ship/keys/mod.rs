@@ -87,13 +87,13 @@ impl Keys {
         Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name) })
     }
 
-    /// Every name for which there are keys in the project at `root`.
+    /// Every name that has a folder for keys in the project at `root`, sorted.
     pub fn all(root: &Path) -> Result<Vec<Self>> {
         let folder = root.join("keys");
         let mut found = Vec::new();
         for entry in std::fs::read_dir(&folder).at("read", &folder)? {
             let Ok(name) = entry.at("read", &folder)?.file_name().into_string() else { continue };
-            found.extend(Self::named(root, &name).ok().filter(Self::exist));
+            found.extend(Self::named(root, &name).ok().filter(|keys| keys.folder.is_dir()));
         }
         found.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(found)

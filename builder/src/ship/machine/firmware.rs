@@ -83,7 +83,7 @@ impl Firmware {
         download: &Download,
     ) -> Result<Self> {
         if let Some(code) = explicit {
-            return Self::beside(code);
+            return Self::named(code);
         }
         let known = Self::known(architecture, secure_boot).into_iter();
         let known = known.into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
@@ -133,14 +133,17 @@ impl Firmware {
     }
 
     /// The user's code, with the variables that stand beside it under the same name with `VARS` for `CODE`.
-    fn beside(code: &Path) -> Result<Self> {
+    ///
+    /// # Errors
+    /// One of both does not exist.
+    pub fn named(code: &Path) -> Result<Self> {
         if !code.exists() {
-            return Err(Error::build(format!("the firmware `{}` does not exist", code.display())));
+            return Err(Error::usage(format!("the firmware `{}` does not exist", code.display())));
         }
         let name = code.file_name().unwrap_or_default().to_string_lossy();
         let variables = code.with_file_name(name.replace("CODE", "VARS").replace("code", "vars"));
         if variables == code || !variables.exists() {
-            return Err(Error::build(format!("the firmware `{}` has no file of variables beside it", code.display()))
+            return Err(Error::usage(format!("the firmware `{}` has no file of variables beside it", code.display()))
                 .hint("name the file with `CODE` in its name that has one with `VARS` beside it"));
         }
         Ok(Firmware { code: code.to_owned(), variables })

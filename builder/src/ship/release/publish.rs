@@ -2,7 +2,7 @@
 
 use super::parts::Parts;
 use super::{dsse, provenance, sbom, sources};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, in_words};
 use crate::plan::{self, Date};
 use crate::produce::digest::Digest;
 use crate::produce::sign::ReleaseSigner;
@@ -72,11 +72,26 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
 /// Nothing of this recipe and version has been released here.
 pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> {
     let own = target::file(recipe, version, target::DOCUMENT);
-    let client = client(place)?.filter(|client| client.targets().contains_key(&own));
-    let absent = || Error::usage(format!("version {version} of `{recipe}` has not been released here"));
-    let text = client.ok_or_else(absent)?.read(&own)?;
+    let client = client(place)?;
+    let released = client.as_ref().map(|client| versions(client, recipe)).unwrap_or_default();
+    let client = client.filter(|_| released.iter().any(|known| known == version)).ok_or_else(|| {
+        let absent = Error::usage(format!("version {version} of `{recipe}` has not been released here"));
+        absent.hint(match released.is_empty() {
+            true => format!("nothing has: `cargo osbuild release {recipe}` releases what is built"),
+            false => format!("there are {}", in_words(released.iter().map(String::as_str))),
+        })
+    })?;
+    let text = client.read(&own)?;
     let document = Document::parse(&text).or_build(|| format!("`{own}` is no release"))?;
     Ok(Published { times: place.publish(&BTreeMap::from([(target::document(place.channel, recipe), &text[..])]))?, document })
+}
+
+/// What has been released of this recipe.
+fn versions(client: &Client, recipe: &str) -> Vec<String> {
+    let version = |name: &String| {
+        Some(name.strip_prefix(recipe)?.strip_prefix('_')?.strip_suffix(target::DOCUMENT)?.strip_suffix('_')?.to_owned())
+    };
+    client.targets().keys().filter_map(version).collect()
 }
 
 fn client(place: &Place) -> Result<Option<Client>> {
