@@ -55,6 +55,9 @@ pub trait Machine: Source {
     fn start(&mut self, slot: &Slot, header: &Header, image: Self::Image, booted: &Booted) -> String;
 }
 
+/// Begins why a slot was passed over whose try could not be spent: it has as many as before, and the next boot is no other one.
+pub const NOT_COUNTED: &str = "its try cannot be counted";
+
 /// Why nothing was started.
 #[derive(Debug)]
 pub enum Stop {
@@ -154,7 +157,7 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     }
     let writes = label.change_to(&table).map_err(|error| error.to_string())?;
     // A slot whose tries cannot be counted could fail for ever.
-    write_all(machine, &writes).map_err(|why| format!("its try cannot be counted: {why}"))
+    write_all(machine, &writes).map_err(|why| format!("{NOT_COUNTED}: {why}"))
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.

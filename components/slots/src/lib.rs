@@ -15,7 +15,7 @@ mod mark;
 mod slot;
 mod state;
 
-pub use boot::{Machine, Stop, boot};
+pub use boot::{Machine, NOT_COUNTED, Stop, boot};
 pub use booted::Booted;
 pub use header::{Header, HeaderError};
 pub use mark::{Mark, mark};

@@ -29,6 +29,8 @@ pub struct Door {
 /// Both slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
+    /// Why slotboot started the one that runs, and not the other one, in its words.
+    pub why: String,
     /// The one that runs.
     pub running: Held,
     /// The other one.
@@ -77,11 +79,10 @@ impl Door {
     /// How the slots are.
     pub fn status(&mut self) -> Outcome<Slots> {
         let (lines, _) = self.ask(update::STATUS, None)?;
-        let find = |key: &str| {
-            let line = lines.iter().find_map(|line| line.strip_prefix(key));
-            line.and_then(held).ok_or_else(|| Failure::new(format!("init says no `{}`", key.trim_end())))
-        };
-        Ok(Slots { running: find("slot-running ")?, other: find("slot-other ")? })
+        let line = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key));
+        let find = |key: &str| line(key).and_then(held).ok_or_else(|| Failure::new(format!("init says no `{}`", key.trim_end())));
+        let why = line("slot-why ").unwrap_or_default().to_owned();
+        Ok(Slots { why, running: find("slot-running ")?, other: find("slot-other ")? })
     }
 
     /// Takes the other slot, to write it.

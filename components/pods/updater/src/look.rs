@@ -10,7 +10,7 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
 use osbuild_release::{Architecture, Document, target};
-use osbuild_slots::Header;
+use osbuild_slots::{Header, NOT_COUNTED};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::door::{Door, Slots, State};
@@ -104,6 +104,10 @@ fn step(slots: &Slots, document: &Document) -> Step {
         State::OnTrial(0) if is_there => {
             Step::Nothing(Look::Rests(format!("{version} in {} did not become a good node", slots.other.slot)))
         }
+        // It would not be booted the next time either, and the node would reboot for ever.
+        State::OnTrial(_) if is_there && slots.why.contains(&format!("passed over {}: {NOT_COUNTED}", slots.other.slot)) => {
+            Step::Nothing(Look::Waits(format!("{version} in {} cannot be tried: {}", slots.other.slot, slots.why)))
+        }
         // Somebody ended this program before it could ask for the reboot.
         State::OnTrial(_) if is_there => Step::Reboot,
         _ => Step::Install,
@@ -183,8 +187,11 @@ mod tests {
     }
 
     fn decided(running: (&str, State), other: (&str, State)) -> Step {
-        let slots = Slots { running: held("SLOT-A", running.0, running.1), other: held("SLOT-B", other.0, other.1) };
-        step(&slots, &document())
+        step(&slots("good", running, other), &document())
+    }
+
+    fn slots(why: &str, running: (&str, State), other: (&str, State)) -> Slots {
+        Slots { why: why.to_owned(), running: held("SLOT-A", running.0, running.1), other: held("SLOT-B", other.0, other.1) }
     }
 
     #[test]
@@ -207,10 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_whose_tries_cannot_be_counted_is_not_rebooted_into_for_ever() {
+        let why = "good; passed over SLOT-B: its try cannot be counted: the disk cannot be written";
+        let there = slots(why, ("1", State::Good), ("2", State::OnTrial(3)));
+        assert!(matches!(step(&there, &document()), Step::Nothing(Look::Waits(said)) if said.ends_with(why)));
+        assert_eq!(step(&slots(why, ("1", State::Good), ("0", State::OnTrial(3))), &document()), Step::Install);
+        let refused = "good; passed over SLOT-B: the firmware refuses it";
+        assert_eq!(step(&slots(refused, ("1", State::Good), ("2", State::OnTrial(2))), &document()), Step::Reboot);
+    }
+
+    #[test]
     fn the_same_version_with_other_bytes_is_another_release() {
         let mut other = document();
         other.files.insert(target::NODE.to_owned(), Listed { length: 1, sha256: Sha256([0; 32]) });
-        let slots = Slots { running: held("SLOT-A", "1", State::Good), other: held("SLOT-B", "2", State::OnTrial(0)) };
-        assert_eq!(step(&slots, &other), Step::Install);
+        assert_eq!(step(&slots("good", ("1", State::Good), ("2", State::OnTrial(0))), &other), Step::Install);
     }
 }

@@ -297,6 +297,7 @@ fn a_try_that_cannot_be_counted_is_not_made() {
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
     assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the power is cut");
+    assert_eq!(machine.why(), "good; passed over SLOT-B: its try cannot be counted: the power is cut");
 }
 
 #[test]
