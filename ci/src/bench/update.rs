@@ -82,8 +82,8 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
     ])
 }
 
-/// How long the updater takes without a node around it, on this machine's own processor, and how long `dd` takes there.
-fn native(site: &Site) -> Result<[Row; 2]> {
+/// How long the updater takes without a node around it, on this machine's own processor, and how long `curl` and `dd` take there.
+fn native(site: &Site) -> Result<Vec<Row>> {
     let mut test = site.cargo()?;
     test.args(["test", "--quiet", "--release", "--locked", "--package", "pod-updater", "--test", "large", "--", "--nocapture"]);
     let said = site.finish("bench-updater", &mut test)?.said;
@@ -93,11 +93,13 @@ fn native(site: &Site) -> Result<[Row; 2]> {
             .map(Duration::from_secs_f64)
             .ok_or_else(|| Error::build("the updater's test does not say how long it took").cause(&said))
     };
-    let (updated, copied) = (time("seconds to update: ")?, time("seconds to copy: ")?);
-    Ok([
-        Row::time("update: `dd` of as many bytes on this machine, not emulated", copied),
-        Row::time("update: fetched, verified, written there", updated).below(copied * TENTHS / 10),
-    ])
+    let mut rows = Vec::new();
+    for line in ["the loopback", "1 Gbit/s"] {
+        let (updated, copied) = (time(&format!("update by {line}: "))?, time(&format!("copy by {line}: "))?);
+        rows.push(Row::time(format!("update: `curl` into `dd`, not emulated, by {line}"), copied));
+        rows.push(Row::time(format!("update: fetched, verified, written there, by {line}"), updated).below(copied * TENTHS / 10));
+    }
+    Ok(rows)
 }
 
 /// How long the probe takes to write the bytes to a partition.

@@ -1,7 +1,7 @@
-"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS ADDRESS serves a folder on the loopback.
+"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS ADDRESS [RATE] serves a folder on the loopback.
 
 Its certificate is for that address. It and the CA that signed it are made in KEYS if they are not there yet: `ca.crt` is whom a client has to
-trust. What it prints is its port, a free one if PORT is 0.
+trust. What it prints is its port, a free one if PORT is 0. With a RATE it sends no more bytes a second on a connection.
 """
 
 import functools
@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650"]
 
@@ -24,11 +25,31 @@ def certify(keys, address):
     make(["openssl", "req", "-x509", *by, *KEY, *leaf, "-subj", "/CN=web", "-keyout", "web.key", "-out", "web.crt"])
 
 
-def main(folder, port, keys, address):
+PIECE = 64 << 10
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Sends files no faster than the rate, if there is one."""
+
+    def __init__(self, *args, rate, **named):
+        self.rate = rate
+        super().__init__(*args, **named)
+
+    def copyfile(self, source, outputfile):
+        if self.rate is None:
+            return super().copyfile(source, outputfile)
+        started, sent = time.monotonic(), 0
+        while piece := source.read(PIECE):
+            outputfile.write(piece)
+            sent += len(piece)
+            time.sleep(max(0, started + sent / self.rate - time.monotonic()))
+
+
+def main(folder, port, keys, address, rate=None):
     keys = pathlib.Path(keys)
     if not (keys / "web.crt").exists():
         certify(keys, address)
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    handler = functools.partial(Handler, directory=folder, rate=rate and int(rate))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(keys / "web.crt", keys / "web.key")

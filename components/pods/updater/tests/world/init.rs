@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_slots::Header;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+use sha2::{Digest, Sha256};
 
 /// The other side of the socket.
 pub struct Init {
@@ -85,11 +88,28 @@ fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
                 File::from(given.unwrap()).read_to_end(&mut told.boot_program).unwrap();
                 send(client, "ok\n", None);
             }
+            "try" if !is_whole(slot) => send(client, "error: the slot does not hold what its header says\n", None),
             "try" | "reboot" => send(client, "ok\n", None),
             _ => send(client, "error: `x` is no verb of this socket\n", None),
         }
         told.verbs.push(verb);
     }
+}
+
+/// Whether the slot holds what its header says, for which the real one reads it, too.
+fn is_whole(slot: &Path) -> bool {
+    let mut file = File::open(slot).unwrap();
+    let mut first = vec![0; HEADER_SIZE as usize];
+    file.read_exact(&mut first).unwrap();
+    let Ok(header) = Header::parse(&first) else { return false };
+    let (mut uki, mut hash, mut piece) = (file.take(header.length), Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match uki.read(&mut piece).unwrap() {
+            0 => break,
+            read => hash.update(&piece[..read]),
+        }
+    }
+    hash.finalize()[..] == header.sha256
 }
 
 fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
