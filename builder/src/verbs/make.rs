@@ -165,10 +165,10 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let qemu = machine(&plan, flags)?;
     disk_holds_image(&plan, flags)?;
     let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
+    flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
-    flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     let built = image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);

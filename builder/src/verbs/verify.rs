@@ -2,7 +2,7 @@
 
 use super::{Session, given, make, now};
 use crate::cli::{self, Common};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::assemble::Built;
 use crate::report::Report;
@@ -72,7 +72,7 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
     match (&flags.root, &flags.key) {
         (Some(path), _) => {
             let root = Root::parse(&given(path)?);
-            root.map_err(|error| error.of_usage().cause(format!("it is `{}`", path.display())))
+            root.map_err(|error| Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display())))
         }
         (None, Some(name)) => {
             // The oldest one, as a node has it whose image is old.

@@ -42,14 +42,22 @@ fn who_has_the_sources_needs_nothing_that_fetches() {
 fn missing_qemu_is_named_before_anything_is_built() {
     let mut scratch = open();
     only(&mut scratch, &["bwrap"]);
-    let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "/dev/null"]);
+    let [firmware, _] = ["CODE.fd", "VARS.fd"].map(|name| {
+        let path = scratch.path(name);
+        fs::write(&path, "").unwrap();
+        path.display().to_string()
+    });
+    let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", &firmware]);
     let said = "error: `qemu-system-aarch64` is not installed: it is the machine that the node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not installed: it makes a disk that is thrown away over the image\nhint: apt-get install qemu-utils\n";
     says(&ran, said);
 }
 
 #[test]
 fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
-    let ran = open().osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
+    let mut scratch = open();
+    // Even where nothing could start it.
+    only(&mut scratch, &["bwrap"]);
+    let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), "error: the firmware `none.fd` does not exist\n"));
 }
 

@@ -57,7 +57,7 @@ pub fn what_a_machine_lacks_is_named(site: &Site) -> Result<Verdict> {
     }
     let flags = ["run", RECIPE, "--until", "ready", "--firmware", "/nonexistent/CODE.fd", "--yes"];
     let firmware = site.run("without-firmware", site.osbuild()?.args(flags))?;
-    if firmware.code != Some(1) || !firmware.said.contains("error: the firmware `/nonexistent/CODE.fd` does not exist") {
+    if firmware.code != Some(2) || !firmware.said.contains("error: the firmware `/nonexistent/CODE.fd` does not exist") {
         return Err(firmware.failure("missing firmware is not explained"));
     }
     Ok(Verdict { passed: 2, ..Verdict::default() })
