@@ -178,6 +178,18 @@ fn certificate_in(image: &[u8]) -> std::ops::Range<usize> {
     start..start + der.len()
 }
 
+#[test]
+fn a_digest_that_headers_lied_about_is_computed_anew() {
+    let mut lying = SIGNED.clone();
+    let directory = pe::covered(&SIGNED).unwrap()[1].end;
+    lying[directory] ^= 8;
+    let mut hasher = authenticode::Hasher::default();
+    hasher.push(&lying);
+    assert_eq!(hasher.finish(&SIGNED), authenticode::digest(&SIGNED));
+    let unsigned = unsigned();
+    assert_eq!(authenticode::Hasher::default().finish(&unsigned), authenticode::digest(&unsigned));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
@@ -196,6 +208,18 @@ proptest! {
         let mut image = SIGNED.clone();
         image[at] ^= 1 << bit;
         prop_assert!(verified(&image, &OURS).is_err(), "byte {at:#x}");
+    }
+
+    #[test]
+    fn an_image_that_comes_in_pieces_has_the_same_digest(pieces in prop::collection::vec(1..9000usize, 0..60), first in 0..5000usize) {
+        let (mut hasher, mut rest) = (authenticode::Hasher::default(), &SIGNED[..]);
+        for piece in [first].into_iter().chain(pieces) {
+            let (now, later) = rest.split_at(piece.min(rest.len()));
+            hasher.push(now);
+            rest = later;
+        }
+        hasher.push(rest);
+        prop_assert_eq!(hasher.finish(&SIGNED), authenticode::digest(&SIGNED));
     }
 
     #[test]

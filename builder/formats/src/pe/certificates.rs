@@ -1,6 +1,6 @@
 //! The certificate table, in which the signatures of an image stand ("The Attribute Certificate Table" of Microsoft's PE format).
 
-use super::image::{CHECKSUM_SIZE, DIRECTORY_SIZE};
+use super::image::{CERTIFICATE_DIRECTORY, CHECKSUM, CHECKSUM_SIZE, DIRECTORY_SIZE, OPTIONAL};
 use super::{Error, Image, checksum};
 use crate::le;
 use alloc::vec::Vec;
@@ -101,11 +101,23 @@ pub fn covered(image: &[u8]) -> Result<[Range<usize>; 3], Error> {
         covered += section.raw_size() as usize;
     }
     let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
-    let (checksum, headers) = (parsed.checksum_offset(), parsed.size_of_headers as usize);
-    if covered > end || directory + DIRECTORY_SIZE > parsed.table || parsed.table_end() > headers {
+    if covered > end || directory + DIRECTORY_SIZE > parsed.table || parsed.table_end() > parsed.size_of_headers as usize {
         return Err(Error::CertificateTable);
     }
-    Ok([0..checksum, checksum + CHECKSUM_SIZE..directory, directory + DIRECTORY_SIZE..end])
+    Ok(all_but(parsed.checksum_offset(), directory, end))
+}
+
+/// What a signature covers of an image that has signatures, by what it begins with, so that it can be digested while the rest is still to come.
+/// It is true if [`covered`] finds the same in the whole.
+pub fn covered_ahead(beginning: &[u8]) -> Option<[Range<usize>; 3]> {
+    let optional = le::u32_at(beginning, 0x3C)? as usize + OPTIONAL;
+    let directory = optional + CERTIFICATE_DIRECTORY;
+    Some(all_but(optional + CHECKSUM, directory, le::u32_at(beginning, directory)? as usize))
+}
+
+/// What stands before the end without two fields of the headers.
+fn all_but(checksum: usize, directory: usize, end: usize) -> [Range<usize>; 3] {
+    [0..checksum, checksum + CHECKSUM_SIZE..directory, directory + DIRECTORY_SIZE..end]
 }
 
 /// Where the table stands, which has to be the end of the file.

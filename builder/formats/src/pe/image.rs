@@ -6,17 +6,19 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+/// Where the optional header stands behind the offset that the DOS header names: there are a signature and the COFF header before it.
+pub(super) const OPTIONAL: usize = 4 + 20;
 /// Offsets within the optional header.
 pub(super) const SECTION_ALIGNMENT: usize = 32;
 pub(super) const FILE_ALIGNMENT: usize = 36;
 pub(super) const SIZE_OF_IMAGE: usize = 56;
 pub(super) const SIZE_OF_HEADERS: usize = 60;
-const CHECKSUM: usize = 64;
+pub(super) const CHECKSUM: usize = 64;
 pub(super) const CHECKSUM_SIZE: usize = 4;
 const SUBSYSTEM: usize = 68;
 const DIRECTORY_COUNT: usize = 108;
 /// Offset and size of the certificate table, four bytes each.
-const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
+pub(super) const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
 pub(super) const DIRECTORY_SIZE: usize = 8;
 /// Bytes of one entry of the section table.
 pub(super) const SECTION_HEADER: usize = 40;
@@ -86,7 +88,7 @@ impl<'a> Image<'a> {
         }
         let coff = signature + 4;
         let short = |offset| le::u16_at(bytes, offset).ok_or(Error::Truncated("header"));
-        let optional = coff + 20;
+        let optional = signature + OPTIONAL;
         let table = optional + usize::from(short(coff + 16)?);
         let header = bytes.get(optional..table).ok_or(Error::Truncated("optional header"))?;
         let field = |offset| le::u32_at(header, offset).ok_or(Error::Truncated("optional header's end"));

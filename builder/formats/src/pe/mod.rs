@@ -8,7 +8,7 @@ mod error;
 mod image;
 
 pub use append::{NewSection, append};
-pub use certificates::{attach, certificates, covered, detach};
+pub use certificates::{attach, certificates, covered, covered_ahead, detach};
 pub use error::Error;
 pub use image::{Image, Section};
 

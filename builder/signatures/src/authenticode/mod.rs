@@ -3,10 +3,12 @@
 //!
 //! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into the image. Here are no private keys.
 
+mod hasher;
 mod signature;
 
 pub use crate::error::Error;
-pub use signature::{Signature, Verified, signatures, verify};
+pub use hasher::Hasher;
+pub use signature::{Signature, Verified, signatures, verify, verify_hashed};
 
 use crate::certificate::Certificate;
 use crate::pkcs7;
@@ -35,9 +37,13 @@ pub fn digest(image: &[u8]) -> Result<Digest, Error> {
     let covered = pe::covered(image).map_err(Error::Image)?;
     let end = covered[2].end;
     covered.into_iter().for_each(|range| hasher.update(&image[range]));
-    // What an unsigned image is padded with before a signature follows.
+    Ok(padded(hasher, end))
+}
+
+/// Ends the digest with what an unsigned image of `end` bytes is padded with before a signature follows.
+fn padded(mut hasher: Sha256, end: usize) -> Digest {
     hasher.update(&[0; 8][..end.next_multiple_of(8) - end]);
-    Ok(hasher.finalize().into())
+    hasher.finalize().into()
 }
 
 /// What has to be signed for an image of this digest: the DER of the signed attributes. The signature is one of RSASSA-PKCS1-v1_5 with

@@ -1,6 +1,6 @@
 //! The reader: who signed an image, and whether it is what they signed.
 
-use super::{Digest, digest};
+use super::{Digest, Hasher};
 use crate::certificate::Certificate;
 use crate::error::Error;
 use crate::pkcs7::Signer;
@@ -61,11 +61,19 @@ pub fn signatures(image: &[u8]) -> Result<Vec<Signature>, Error> {
 /// # Errors
 /// It is not, or it is not signed at all.
 pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<Verified<'a>, Error> {
+    verify_hashed(image, Hasher::default(), trusted)
+}
+
+/// The same for an image that was given to `hasher` as it came.
+///
+/// # Errors
+/// As [`verify`]'s.
+pub fn verify_hashed<'a>(image: &[u8], hasher: Hasher, trusted: &'a [Certificate]) -> Result<Verified<'a>, Error> {
     let signatures = signatures(image)?;
     if signatures.is_empty() {
         return Err(Error::Unsigned);
     }
-    let digest = digest(image)?;
+    let digest = hasher.finish(image)?;
     let by = |signature: &Signature| trusted.iter().find(|certificate| signature.is_by(certificate));
     let mut found = signatures.iter().filter_map(|signature| Some((signature, by(signature)?))).peekable();
     if found.peek().is_none() {

@@ -2,6 +2,7 @@
 
 use osbuild_formats::pe::{Image, NewSection, append};
 use osbuild_formats::uki::{self, Parts};
+use osbuild_signatures::authenticode;
 
 use crate::target::{Answer, Memory, Target};
 
@@ -10,6 +11,7 @@ pub const TARGET: Target = Target { name: "pe", seeds, run, memory: Memory { bas
 
 fn run(input: &[u8]) -> Answer {
     let read = Image::parse(input);
+    digested(input);
     if let Ok(image) = &read {
         appended(input, image);
         built(input);
@@ -18,6 +20,15 @@ fn run(input: &[u8]) -> Answer {
         }
     }
     Answer::of(&read)
+}
+
+/// An image that comes in pieces has the digest of the whole, whatever its headers say.
+fn digested(input: &[u8]) {
+    let (first, rest) = input.split_at(input.len() / 2);
+    let mut hasher = authenticode::Hasher::default();
+    hasher.push(first);
+    hasher.push(rest);
+    assert_eq!(hasher.finish(input), authenticode::digest(input));
 }
 
 /// What is appended is read back behind what was there, which stays as it was.

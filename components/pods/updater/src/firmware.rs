@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_signatures::authenticode::{self, Verified};
+use osbuild_signatures::authenticode::{self, Hasher, Verified};
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Variable, read_known};
 
@@ -61,9 +61,10 @@ impl Firmware {
 
 impl Trust {
     /// Refuses a program that the firmware would not start, and one whose certificate is not valid at `now`, in seconds since 1970.
-    pub fn check(&self, name: &str, program: &[u8], now: u64) -> Outcome {
+    /// `hasher` may have seen the program as it came.
+    pub fn check(&self, name: &str, program: &[u8], hasher: Hasher, now: u64) -> Outcome {
         let what = format!("verify {name}");
-        let Verified { by, digest } = authenticode::verify(program, &self.db).explain(&what)?;
+        let Verified { by, digest } = authenticode::verify_hashed(program, hasher, &self.db).explain(&what)?;
         let signatures = authenticode::signatures(program).explain(&what)?;
         // A firmware refuses an image if any of its signers is revoked.
         let revoked = self.dbx.iter().any(|listed| match listed {

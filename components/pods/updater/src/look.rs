@@ -10,6 +10,7 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
 use osbuild_release::{Architecture, Document, target};
+use osbuild_signatures::authenticode::Hasher;
 use osbuild_slots::{Header, NOT_COUNTED};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -144,7 +145,7 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
     })
     .await?;
     if let Some(trust) = trust {
-        trust.check(target::BOOT, &bytes, now())?;
+        trust.check(target::BOOT, &bytes, Hasher::default(), now())?;
     }
     let mut memory = File::from(memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("make a file in memory")?);
     memory.write_all(&bytes).and_then(|()| memory.rewind()).explain("write to memory")?;
@@ -154,7 +155,7 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
 /// Refuses a UKI that the firmware would not start, or that is not of the epoch that its release names.
 fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
     if let Some(trust) = trust {
-        trust.check(target::NODE, uki.bytes(), now())?;
+        trust.check(target::NODE, uki.bytes(), uki.hasher(), now())?;
     }
     let image = Image::parse(uki.bytes()).explain(format_args!("read {}", target::NODE))?;
     let (its, named) = (epoch::of(&image).explain(format_args!("read {}", target::NODE))?, document.security_epoch);

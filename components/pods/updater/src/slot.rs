@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_signatures::authenticode::Hasher;
 use osbuild_slots::Header;
 
 use crate::memory::Mapped;
@@ -52,10 +53,10 @@ impl Slot {
     /// Ends the UKI, once all of it is on the medium.
     pub fn written(mut self) -> Outcome<Uki> {
         self.write()?;
-        self.writer.finish()?;
+        let hasher = self.writer.finish()?;
         let length = usize::try_from(HEADER_SIZE + self.given).explain("read the slot")?;
         let bytes = Mapped::new(&self.file, length).explain("read the slot")?;
-        Ok(Uki { file: self.file, bytes })
+        Ok(Uki { file: self.file, bytes, hasher })
     }
 
     /// Has written what waits.
@@ -71,12 +72,18 @@ pub struct Uki {
     file: File,
     /// The slot up to its end.
     bytes: Mapped,
+    hasher: Hasher,
 }
 
 impl Uki {
     /// Its bytes, as they are read back.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[HEADER_SIZE as usize..]
+    }
+
+    /// What has digested them as they came.
+    pub fn hasher(&self) -> Hasher {
+        self.hasher.clone()
     }
 
     /// Writes the header. Then the slot is whole.

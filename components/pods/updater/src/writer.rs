@@ -1,4 +1,4 @@
-//! The thread that writes a slot, so that a download goes on while the disk is busy.
+//! The thread that writes a slot and digests what it writes, so that a download goes on meanwhile.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_signatures::authenticode::Hasher;
 
 /// Bytes between two flushes: more of them would fill the pod's memory while they wait for the disk.
 const FLUSH: u64 = 16 << 20;
@@ -21,7 +22,7 @@ pub struct Writer {
 }
 
 /// Gets how it went, with the first error or when there are no more blocks.
-struct Thread(Receiver<Outcome>);
+struct Thread(Receiver<Outcome<Hasher>>);
 
 impl Writer {
     /// Writes into `file`, from `offset` on.
@@ -38,11 +39,11 @@ impl Writer {
 
     /// Has a block written behind those before it. An error may be one of theirs.
     pub fn push(&self, block: Vec<u8>) -> Outcome {
-        self.blocks.send(block).or_else(|_| self.thread.outcome())
+        self.blocks.send(block).or_else(|_| self.thread.outcome().map(drop))
     }
 
-    /// Waits until all blocks are on the medium.
-    pub fn finish(self) -> Outcome {
+    /// Waits until all blocks are on the medium. What it gives has seen them.
+    pub fn finish(self) -> Outcome<Hasher> {
         drop(self.blocks);
         self.thread.outcome()
     }
@@ -50,7 +51,7 @@ impl Writer {
 
 impl Thread {
     /// Waits for its end.
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> Outcome<Hasher> {
         self.0.recv().unwrap_or_else(|_| Err(Failure::new("write the slot: its thread is gone")))
     }
 }
@@ -62,9 +63,10 @@ impl Drop for Thread {
 }
 
 /// Writes until there are no more blocks, and closes the file.
-fn write(file: File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome {
-    let what = "write the slot";
+fn write(file: File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome<Hasher> {
+    let (what, mut hasher) = ("write the slot", Hasher::default());
     for block in blocks {
+        hasher.push(&block);
         file.write_all_at(&block, offset).explain(what)?;
         let flushed = offset / FLUSH;
         offset += block.len() as u64;
@@ -72,7 +74,8 @@ fn write(file: File, mut offset: u64, blocks: Receiver<Vec<u8>>) -> Outcome {
             file.sync_data().explain(what)?;
         }
     }
-    file.sync_all().explain(what)
+    file.sync_all().explain(what)?;
+    Ok(hasher)
 }
 
 #[cfg(test)]
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn nobody_holds_the_file_when_the_writer_is_gone() {
         let folder = tempfile::tempdir().unwrap();
-        for ends in [|writer: Writer| writer.finish().unwrap(), |writer: Writer| drop(writer)] {
+        for ends in [|writer: Writer| _ = writer.finish().unwrap(), |writer: Writer| drop(writer)] {
             let path = folder.path().join("slot");
             let writer = Writer::start(File::create(&path).unwrap(), 0);
             writer.push(vec![1; 4 << 20]).unwrap();
