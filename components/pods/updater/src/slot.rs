@@ -81,7 +81,7 @@ impl Uki {
         &self.bytes[HEADER_SIZE as usize..]
     }
 
-    /// What has digested them as they came.
+    /// What has digested them as they came. That the slot holds the same is for `init` to find, which reads it back before it marks it.
     pub fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
