@@ -149,6 +149,12 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
         state if !state.is_bootable() => return Err("it has no tries left".to_string()),
         _ => {}
     }
+    // A slot whose tries cannot be counted could fail for ever.
+    count(machine, slot).map_err(|why| format!("{NOT_COUNTED}: {why}"))
+}
+
+/// Writes what the partition table says of a slot that is tried once more.
+fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     let geometry = machine.geometry();
     let label = Label::read(machine, geometry).map_err(|error| error.to_string())?;
     let table = mark(label.table(), slot.name, Mark::Started).ok_or("it is gone from the partition table")?;
@@ -156,8 +162,7 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
         return Ok(());
     }
     let writes = label.change_to(&table).map_err(|error| error.to_string())?;
-    // A slot whose tries cannot be counted could fail for ever.
-    write_all(machine, &writes).map_err(|why| format!("{NOT_COUNTED}: {why}"))
+    write_all(machine, &writes)
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.

@@ -301,6 +301,18 @@ fn a_try_that_cannot_be_counted_is_not_made() {
 }
 
 #[test]
+fn a_try_that_the_partition_table_has_no_room_for_is_not_made() {
+    let mut machine = model(512, GOOD, TRIAL);
+    // The disk ends where SLOT-B does, so no backup of the table fits behind it.
+    machine.geometry = Geometry::new(512, 3 * MIB).unwrap();
+    machine.disk.truncate(3 * MIB as usize);
+    boot(&mut machine);
+    assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
+    let why = "good; passed over SLOT-B: its try cannot be counted: ";
+    assert!(machine.why().starts_with(why), "{}", machine.why());
+}
+
+#[test]
 fn a_slot_that_does_not_fit_the_memory_is_passed_over() {
     let mut machine = model(512, GOOD, State::EMPTY);
     machine.memory = 1000;
