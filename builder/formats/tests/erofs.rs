@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -105,13 +106,38 @@ fn files_hold_what_their_source_holds() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fill_with_all_kinds(&root);
-    for options in [&["-T0"][..], &["-zlz4hc,12", "-C65536"], &["-zlz4hc"], &["-zlz4"], &["-zlz4", "-C1048576"]] {
+    for options in [
+        &["-T0"][..],
+        &["-zlz4hc,12", "-C65536"],
+        &["-zlz4hc"],
+        &["-zlz4"],
+        &["-zlz4", "-C1048576"],
+        &["--chunksize=65536"],
+        &["--chunksize=4096", "-Eforce-chunk-indexes"],
+    ] {
         let found = contents(&image(folder.path(), &root, options)).unwrap_or_else(|error| panic!("{options:?}: {error}"));
         assert!(found.len() > 700);
         for (path, bytes) in found {
             assert!(std::fs::read(root.join(&path[1..])).unwrap() == bytes, "{path} {options:?}");
         }
     }
+}
+
+#[test]
+fn holes_are_zeros_and_a_file_of_nothing_else_is_no_way_to_keep_a_reader_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    let file = std::fs::File::create(root.join("sparse")).unwrap();
+    file.set_len(3 << 20).unwrap();
+    file.write_all_at(b"in the middle", 1 << 20).unwrap();
+    let mut image = image(folder.path(), &root, &["--chunksize=65536"]);
+    assert!(image.len() < 1 << 20, "mkfs.erofs has stored the holes");
+    assert!(contents(&image).unwrap() == [("/sparse".to_owned(), std::fs::read(root.join("sparse")).unwrap())]);
+    // One that says to be a thousand times larger has no table for that.
+    let inode = (0..image.len()).step_by(32).find(|at| image[*at + 8..*at + 16] == (3u64 << 20).to_le_bytes()).unwrap();
+    image[inode + 8..inode + 16].copy_from_slice(&(3u64 << 40).to_le_bytes());
+    assert!(matches!(contents(&image), Err(erofs::Error::File(_))));
 }
 
 #[test]

@@ -1,16 +1,25 @@
 //! What the files of an image hold.
 
+use super::chunks::{Chunk, chunks};
 use super::clusters::{Extent, extents};
 use super::{Entry, Error, Image, Inode, Layout};
 
 /// LZ4 makes data at most so many times smaller.
 const RATIO: u64 = 255;
 
+/// Chunks are shared, and holes take no room: an honest image has at most so many bytes in them for each of its own.
+const CHUNKED: u64 = 1024;
+
+/// A piece of a hole.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
 /// The files of an image.
 pub struct Files<'a> {
     image: Image<'a>,
     /// How many bytes of the image may still be read: an honest one stores each byte once.
     left: u64,
+    /// How many bytes of chunks.
+    left_in_chunks: u64,
 }
 
 impl<'a> Files<'a> {
@@ -19,7 +28,8 @@ impl<'a> Files<'a> {
     /// # Errors
     /// It is no image, or one with features that are not known here.
     pub fn new(image: &'a [u8]) -> Result<Self, Error> {
-        Ok(Files { image: Image::parse(image)?, left: image.len() as u64 })
+        let length = image.len() as u64;
+        Ok(Files { image: Image::parse(image)?, left: length, left_in_chunks: length.saturating_mul(CHUNKED) })
     }
 
     /// Gives what a file holds, piece by piece. Of a file with several names, ask for one: all files together are read once.
@@ -30,6 +40,7 @@ impl<'a> Files<'a> {
         let inode = self.image.inode(entry.inode)?;
         let done = match inode.layout {
             Layout::Compressed => self.decompress(&inode, entry.inode, &mut piece),
+            Layout::Chunks => self.gather(&inode, entry.inode, &mut piece),
             _ => self.plain(&inode, entry.inode).map(|bytes| piece(&bytes)),
         };
         done.ok_or_else(|| Error::File(entry.path.clone()))
@@ -38,6 +49,23 @@ impl<'a> Files<'a> {
     fn plain(&mut self, inode: &Inode, number: u64) -> Option<Vec<u8>> {
         self.left = self.left.checked_sub(inode.size)?;
         self.image.data(inode, number)
+    }
+
+    fn gather(&mut self, inode: &Inode, number: u64, piece: &mut impl FnMut(&[u8])) -> Option<()> {
+        self.left_in_chunks = self.left_in_chunks.checked_sub(inode.size)?;
+        for chunk in chunks(&self.image, inode, number)? {
+            let Chunk { mut length, start } = chunk?;
+            if let Some(start) = start {
+                piece(self.image.slice(start, length)?);
+                continue;
+            }
+            while length > 0 {
+                let zeros = length.min(ZEROS.len() as u64);
+                piece(&ZEROS[..zeros as usize]);
+                length -= zeros;
+            }
+        }
+        Some(())
     }
 
     fn decompress(&mut self, inode: &Inode, number: u64, piece: &mut impl FnMut(&[u8])) -> Option<()> {

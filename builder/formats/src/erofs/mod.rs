@@ -1,6 +1,7 @@
 //! The entries of an EROFS image, and what its files hold (Linux: Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). For
 //! looking at an image: `mkfs.erofs` makes them.
 
+mod chunks;
 mod clusters;
 mod files;
 
@@ -133,6 +134,8 @@ enum Layout {
     Inline,
     /// In blocks that are compressed, with compact indexes.
     Compressed,
+    /// In chunks at any place.
+    Chunks,
     /// Some other way, which is not read here.
     Other,
 }
@@ -143,7 +146,7 @@ struct Inode {
     gid: u32,
     size: u64,
     layout: Layout,
-    /// The first block of its data.
+    /// The first block of its data, or how its chunks are stored.
     block: u64,
     /// Bytes of the inode and of its extended attributes.
     length: u64,
@@ -188,7 +191,7 @@ impl<'a> Image<'a> {
         let in_blocks = match inode.layout {
             Layout::Blocks => inode.size,
             Layout::Inline => inode.size.saturating_sub(1) / self.block_size * self.block_size,
-            Layout::Compressed | Layout::Other => return None,
+            Layout::Compressed | Layout::Chunks | Layout::Other => return None,
         };
         let blocks = self.slice(inode.block.checked_mul(self.block_size)?, in_blocks);
         let blocks = if in_blocks == 0 { &[] } else { blocks? };
@@ -214,6 +217,7 @@ impl Inode {
             0 => Layout::Blocks,
             2 => Layout::Inline,
             3 => Layout::Compressed,
+            4 => Layout::Chunks,
             _ => Layout::Other,
         };
         let attributes = match u64::from(short(2)?) {

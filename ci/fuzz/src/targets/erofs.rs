@@ -45,5 +45,5 @@ fn fill(root: &Path) -> std::io::Result<()> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    [&[][..], &["-zlz4hc"], &["-Eforce-inode-extended"], &["-zlz4hc", "-Eztailpacking"]].map(image).into()
+    [&[][..], &["-zlz4hc"], &["-Eforce-inode-extended"], &["-zlz4hc", "-Eztailpacking"], &["--chunksize=4096"]].map(image).into()
 }
