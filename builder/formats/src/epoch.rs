@@ -1,12 +1,13 @@
-//! The security epoch of a UKI: a section with a number in decimal digits. A release that closes a hole counts it up, so that a machine that
+//! The security epoch of a UKI or of slotboot: a section with a number in decimal digits. A release that closes a hole counts it up, so that a machine that
 //! has run it can refuse what is older, however well that is signed.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 
 use osbuild_abi::slot::EPOCH_SECTION;
 
-use crate::pe::Image;
+use crate::pe::{self, Image};
 
 /// Why there is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,17 @@ pub fn parse(text: &[u8]) -> Result<u32, NotANumber> {
     let digits = core::str::from_utf8(text).map_err(|_| NotANumber)?;
     let plain = digits.bytes().all(|digit| digit.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
     if plain { digits.parse().map_err(|_| NotANumber) } else { Err(NotANumber) }
+}
+
+/// Gives `program`, which nobody has signed yet, with the section.
+///
+/// # Errors
+/// It is no PE image, has such a section, or has no room for one.
+pub fn stamp(program: &[u8], epoch: u32) -> Result<Vec<u8>, pe::Error> {
+    let text = text(epoch);
+    let section =
+        pe::NewSection { name: EPOCH_SECTION, data: text.as_bytes(), virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
+    pe::append(program, &[section])
 }
 
 /// The epoch of an image. One without the section is older than all that have it: 0.
@@ -46,7 +58,6 @@ impl core::error::Error for NotANumber {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     #[test]

@@ -71,18 +71,13 @@ fn a_volume_of_mkfs_reads_back() {
 }
 
 #[test]
-fn a_file_is_held_only_whole_and_unchanged() {
+fn a_file_is_found_whole_and_a_folder_is_none() {
     let volume = volume(512, 40 * MIB).write(&esp_files()).unwrap();
     for File { path, bytes } in esp_files() {
-        assert!(fat::holds(&volume, &path, &bytes).unwrap(), "{path}");
-        assert!(!fat::holds(&volume, &path, &[&bytes[..], b"x"].concat()).unwrap(), "{path}");
-        if let Some(last) = bytes.len().checked_sub(1) {
-            assert!(!fat::holds(&volume, &path, &bytes[..last]).unwrap(), "{path}");
-            let other = [&bytes[..last], &[bytes[last] ^ 1]].concat();
-            assert!(!fat::holds(&volume, &path, &other).unwrap(), "{path}");
-        }
+        assert!(fat::find(&volume, &path).unwrap() == Some(bytes), "{path}");
     }
-    assert!(!fat::holds(&volume, "/no-such-file", b"").unwrap());
+    assert_eq!(fat::find(&volume, "/no-such-file").unwrap(), None);
+    assert_eq!(fat::find(&volume, "/EFI").unwrap(), None);
 }
 
 #[test]

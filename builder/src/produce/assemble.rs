@@ -15,6 +15,7 @@ use crate::report::{Outcome, Report, bytes};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_abi::{cmdline, paths};
 use osbuild_formats::cpio::{self, Entry};
+use osbuild_formats::epoch;
 use osbuild_formats::uki::{self, Parts};
 use osbuild_slots::Header;
 use std::fmt::Write as _;
@@ -84,7 +85,7 @@ impl Assembly<'_> {
         let was_current = out.is_current(&key);
         if !was_current {
             let packed = self.initramfs(store, report)?;
-            let programs = Programs { boot: EfiProgram(store.read(&self.boot)?), uki: EfiProgram(self.uki(store, &packed)?) };
+            let programs = Programs { boot: EfiProgram(self.boot(store)?), uki: EfiProgram(self.uki(store, &packed)?) };
             let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of(&packed), report)?;
             self.check_size(unified.0.len() as u64)?;
             out.begin()?;
@@ -175,6 +176,11 @@ impl Assembly<'_> {
             kernel: &store.read(&self.kernel.image)?,
         };
         uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
+    }
+
+    /// slotboot, which says its security epoch: a node replaces it by no older one.
+    fn boot(&self, store: &Store) -> Result<Vec<u8>> {
+        epoch::stamp(&store.read(&self.boot)?, self.plan.security_epoch).or_build(|| format!("cannot make `{BOOT}`"))
     }
 
     /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.

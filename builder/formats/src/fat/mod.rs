@@ -7,7 +7,7 @@ mod tree;
 mod volume;
 
 pub use error::Error;
-pub use replace::{holds, replace};
+pub use replace::{find, replace};
 #[cfg(feature = "fat")]
 pub use volume::{File, Volume, least_size, read};
 

@@ -54,16 +54,14 @@ pub fn replace(volume: &[u8], path: &str, bytes: &[u8]) -> Result<Vec<Write>, Er
     Ok(writes)
 }
 
-/// Whether the file at the absolute `path` of `volume` holds `bytes` and nothing else. A volume without such a file does not.
+/// What the file at the absolute `path` of `volume` holds; `None` if there is no such file.
 ///
 /// # Errors
 /// The volume is damaged.
-pub fn holds(volume: &[u8], path: &str, bytes: &[u8]) -> Result<bool, Error> {
+pub fn find(volume: &[u8], path: &str) -> Result<Option<Vec<u8>>, Error> {
     let mut tree = Tree::parse(volume)?;
-    let Some(node) = tree.nodes()?.into_iter().find(|node| !node.is_folder && node.path == path) else { return Ok(false) };
-    let mut parts = bytes.chunks(tree.cluster_size);
-    let same = node.extents.iter().all(|extent| parts.next().is_some_and(|part| volume[*extent..].starts_with(part)));
-    Ok(node.size == bytes.len() && same)
+    let node = tree.nodes()?.into_iter().find(|node| !node.is_folder && node.path == path);
+    Ok(node.map(|node| tree.content(&node)))
 }
 
 /// Clusters for so many bytes that no file has.

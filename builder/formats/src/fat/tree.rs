@@ -102,6 +102,14 @@ impl<'a> Tree<'a> {
         Ok(nodes)
     }
 
+    /// The bytes of a file.
+    pub fn content(&self, file: &Node) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(file.extents.len() * self.cluster_size);
+        file.extents.iter().for_each(|extent| bytes.extend_from_slice(&self.bytes[*extent..*extent + self.cluster_size]));
+        bytes.truncate(file.size);
+        bytes
+    }
+
     /// What one folder holds.
     fn folder(&mut self, path: &str, extents: &[usize]) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::new();

@@ -105,16 +105,8 @@ impl Volume<'_> {
 /// Reads all files of a FAT32 volume, sorted by path.
 pub fn read(volume: &[u8]) -> Result<Vec<File<Vec<u8>>>, Error> {
     let mut tree = Tree::parse(volume)?;
-    let cluster_size = tree.cluster_size;
-    let mut files = Vec::new();
-    for node in tree.nodes()?.into_iter().filter(|node| !node.is_folder) {
-        let mut bytes = Vec::with_capacity(node.extents.len() * cluster_size);
-        for extent in node.extents {
-            bytes.extend_from_slice(&volume[extent..extent + cluster_size]);
-        }
-        bytes.truncate(node.size);
-        files.push(File { path: node.path, bytes });
-    }
+    let nodes = tree.nodes()?.into_iter().filter(|node| !node.is_folder);
+    let mut files: Vec<_> = nodes.map(|node| File { bytes: tree.content(&node), path: node.path }).collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
 }

@@ -1,4 +1,4 @@
-//! The FAT volume of an EFI system partition, as `osbuild inspect` reads it.
+//! The FAT volume of an EFI system partition, as `osbuild inspect` reads it, and as `init` replaces slotboot on it.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -8,11 +8,16 @@ use osbuild_formats::fat::{self, File, Volume};
 use crate::patch::{change, changes};
 use crate::target::{Answer, Memory, Target};
 
+const BOOT: &str = "/EFI/BOOT/BOOTX64.EFI";
+
+/// What it is replaced by: more than one cluster.
+const NEW: [u8; 5000] = [7; 5000];
+
 /// See the module. An input is changes to a sound volume. What is read may be as large as that.
 pub const TARGET: Target = Target { name: "fat", seeds, run, memory: Memory { base: 40 << 20, per_byte: 0 } };
 
 static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let files = [("/EFI/BOOT/BOOTX64.EFI", 3000), ("/EFI/osbuild/a longer name than eight.txt", 700), ("/loader.conf", 0)];
+    let files = [(BOOT, 3000), ("/EFI/osbuild/a longer name than eight.txt", 700), ("/loader.conf", 0)];
     let files = files.map(|(path, size)| File { path: path.to_owned(), bytes: vec![b'x'; size] });
     let volume = Volume { sector_size: 512, size: fat::least_size(512), label: "ESP", id: 1 };
     volume.write(&files).expect("the files fit the volume")
@@ -41,6 +46,17 @@ fn run(input: &[u8]) -> Answer {
             volume[start..start + bytes.len()].copy_from_slice(bytes);
         }
         let read = fat::read(&volume);
+        if let Ok(writes) = fat::replace(&volume, BOOT, &NEW) {
+            for write in &writes {
+                let place = write.offset as usize;
+                volume[place..place + write.bytes.len()].copy_from_slice(&write.bytes);
+            }
+            assert!(fat::find(&volume, BOOT).is_ok_and(|found| found.is_some_and(|found| found == NEW)));
+            for write in &writes {
+                let place = write.offset as usize;
+                volume[place..place + write.bytes.len()].copy_from_slice(&SOUND[place..place + write.bytes.len()]);
+            }
+        }
         for (start, bytes) in changes(input, &regions, size) {
             volume[start..start + bytes.len()].copy_from_slice(&SOUND[start..start + bytes.len()]);
         }

@@ -8,6 +8,7 @@ use std::path::Path;
 use osbuild_abi::disk::{BOOT_PROGRAM_AMD64, BOOT_PROGRAM_ARM64};
 use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_formats::epoch;
 use osbuild_formats::fat;
 use osbuild_formats::gpt::Write;
 use osbuild_formats::pe::Image;
@@ -48,10 +49,21 @@ fn writes(mut disk: &File, program: &[u8]) -> Outcome<Vec<Write>> {
     let mut volume = Vec::new();
     disk.read_to_end(&mut volume).explain("read the file system")?;
     let path = format!("/{}", HERE.0);
-    if fat::holds(&volume, &path, program).explain("look into the file system")? {
+    let there = fat::find(&volume, &path).explain("look into the file system")?.unwrap_or_default();
+    if there == program {
         return Ok(Vec::new());
     }
+    // An older one may not know the hole that its successor has closed, or not look at epochs at all.
+    let (old, new) = (epoch_of(&there).unwrap_or(0), epoch_of(program)?);
+    if new < old {
+        return Err(Failure::new(format!("the boot program is of security epoch {new}, and the one that is there of {old}")));
+    }
     fat::replace(&volume, &path, program).explain("replace the boot program")
+}
+
+fn epoch_of(program: &[u8]) -> Outcome<u32> {
+    let image = Image::parse(program).explain("read the boot program")?;
+    epoch::of(&image).explain("read the boot program")
 }
 
 #[cfg(test)]
@@ -70,6 +82,10 @@ mod tests {
         put(0x44, &machine.to_le_bytes());
         put(0x54, &240u16.to_le_bytes());
         put(0x58, &0x20Bu16.to_le_bytes());
+        // What its sections and the file are aligned to, and the size of all headers.
+        put(0x58 + 32, &4096u32.to_le_bytes());
+        put(0x58 + 36, &512u32.to_le_bytes());
+        put(0x58 + 60, &0x400u32.to_le_bytes());
         put(0x58 + 68, &subsystem.to_le_bytes());
         put(0x58 + 108, &16u32.to_le_bytes());
         bytes.extend([content; 3000]);
@@ -106,6 +122,21 @@ mod tests {
         let device = system(program(HERE.1, APPLICATION, 1));
         let disk = File::open(device.path()).unwrap();
         assert_eq!(writes(&disk, &program(HERE.1, APPLICATION, 1)), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_program_of_an_older_security_epoch_is_refused() {
+        let plain = |content| program(HERE.1, APPLICATION, content);
+        let of = |number, content| epoch::stamp(&plain(content), number).unwrap();
+        let device = system(of(2, 1));
+        for (older, word) in [(of(1, 2), "epoch 1"), (plain(3), "epoch 0")] {
+            assert!(replace(device.path(), &older[..]).unwrap_err().to_string().contains(word));
+            assert!(copied(device.path()) == of(2, 1));
+        }
+        for new in [of(2, 4), of(3, 5)] {
+            replace(device.path(), &new[..]).unwrap();
+            assert!(copied(device.path()) == new);
+        }
     }
 
     #[test]
