@@ -162,7 +162,12 @@ fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
         return Ok(());
     }
     let writes = label.change_to(&table).map_err(|error| error.to_string())?;
-    write_all(machine, &writes)
+    write_all(machine, &writes)?;
+    // A worn disk may say that it has written and keep what it had.
+    match Label::read(machine, geometry) {
+        Ok(label) if *label.table() == table => Ok(()),
+        _ => Err("the disk does not keep what is written to it".to_string()),
+    }
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.

@@ -20,6 +20,8 @@ struct Model {
     memory: usize,
     /// Bytes that may still be written before the power is cut.
     power: usize,
+    /// Whether the disk keeps what is written.
+    keeps: bool,
     /// The least security epoch, and whether the firmware lets it be written.
     floor: u32,
     keeps_floor: bool,
@@ -53,6 +55,9 @@ impl Machine for Model {
     fn write(&mut self, write: &Write) -> Result<(), &'static str> {
         let length = if self.started.is_some() { 0 } else { write.bytes.len().min(self.power) };
         self.power -= length;
+        if !self.keeps {
+            return Ok(());
+        }
         self.disk[write.offset as usize..][..length].copy_from_slice(&write.bytes[..length]);
         if length == write.bytes.len() { Ok(()) } else { Err("the power is cut") }
     }
@@ -141,7 +146,7 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
     }
     let (said, started, refuses, floor) = Default::default();
     let (memory, power) = (usize::MAX, usize::MAX);
-    Model { disk, geometry, verifies: false, refuses, memory, power, floor, keeps_floor: true, said, started }
+    Model { disk, geometry, verifies: false, refuses, memory, power, keeps: true, floor, keeps_floor: true, said, started }
 }
 
 /// What stands in a slot that starts there.
@@ -298,6 +303,15 @@ fn a_try_that_cannot_be_counted_is_not_made() {
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
     assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the power is cut");
     assert_eq!(machine.why(), "good; passed over SLOT-B: its try cannot be counted: the power is cut");
+}
+
+#[test]
+fn a_try_that_the_disk_does_not_keep_is_not_made() {
+    let mut machine = model(512, GOOD, TRIAL);
+    machine.keeps = false;
+    boot(&mut machine);
+    assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
+    assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the disk does not keep what is written to it");
 }
 
 #[test]
