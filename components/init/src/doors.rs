@@ -164,8 +164,9 @@ fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<An
         }
         Request::TrySlot => return begin(node, Work::Try, &slot::other_device(node)?, None),
         Request::ReplaceBootProgram => {
+            let device = slot::system_device(node)?;
             let given = given.ok_or_else(|| Failure::new("no descriptor came with the line"))?;
-            return begin(node, Work::BootProgram, &slot::system_device(node)?, Some(given));
+            return begin(node, Work::BootProgram, &device, Some(given));
         }
         Request::RestartKubelet => kubelet::restart(node),
         Request::Reboot => node.end = Some(End::Reboot),

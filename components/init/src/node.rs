@@ -49,7 +49,7 @@ pub struct Node {
     pub disk: Option<Disk>,
     /// The slot that runs, if slotboot has told.
     pub slot: Option<Running>,
-    /// Whether that slot still has to become a good one.
+    /// Whether the slot that runs still has to become a good one, or may have to where nothing tells which one it is.
     pub on_trial: bool,
     /// When the node goes back to the other slot, since boot, unless this one has become a good one before.
     pub deadline: Option<Duration>,

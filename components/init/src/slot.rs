@@ -30,8 +30,8 @@ pub struct Running {
     disk: Disk,
 }
 
-/// A slot and what it holds.
-type Found = (Slot, Result<Header, HeaderError>);
+/// What a slot holds: nothing, or what its header speaks of. An error says why that cannot be told.
+type Holds = Result<Option<Header>, String>;
 
 /// What slotboot said, if it was what the firmware started.
 pub fn booted() -> Option<Booted> {
@@ -41,10 +41,11 @@ pub fn booted() -> Option<Booted> {
 
 /// Finds the slot, and says which it is and what the other one is.
 pub fn find(node: &mut Node) -> Outcome {
-    let booted = booted().ok_or_else(|| Failure::new("nothing tells which slot was started"))?;
+    let booted = booted().ok_or_else(untold)?;
     let disk = node.disk.clone().filter(|disk| disk.guid == Some(booted.disk));
     let disk = disk.ok_or_else(|| Failure::new("DATA is not on the disk that was booted"))?;
-    let running = Running { booted, disk };
+    // What cannot be told of a slot leaves the node in no doubt which one it runs.
+    let running = node.slot.insert(Running { booted, disk });
     for (slot, holds) in running.slots()? {
         let (name, what) = (slot.name, contents(&holds));
         match name == running.booted.slot {
@@ -52,7 +53,6 @@ pub fn find(node: &mut Node) -> Outcome {
             false => node.console.say(NAME, format_args!("the other one is {name}, {what}: {}", state(&slot))),
         }
     }
-    node.slot = Some(running);
     Ok(())
 }
 
@@ -72,9 +72,12 @@ pub fn status(node: &Node) -> Outcome<String> {
 
 /// Marks the slot that runs as a good one, and says so.
 pub fn mark_good(node: &mut Node) -> Outcome {
-    let Some(running) = &node.slot else { return Ok(()) };
-    let name = running.booted.slot;
-    running.mark(name, Mark::Good)?;
+    let (disk, name) = match (&node.slot, &node.disk) {
+        (Some(running), _) => (&running.disk, running.booted.slot),
+        (None, Some(disk)) => (disk, only(disk)?),
+        (None, None) => return Err(untold()),
+    };
+    mark_on(disk, name, Mark::Good)?;
     node.console.line(&format!("{SLOT_GOOD}{name}"));
     Ok(())
 }
@@ -88,7 +91,7 @@ pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
     let file = File::options().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(&device);
     let file = file.explain(format_args!("open {} alone", device.display()))?;
     let length = disks::size(&partition.name)?;
-    running.mark(name, Mark::Bad)?;
+    mark_on(&running.disk, name, Mark::Bad)?;
     // As long as there is no header, what is written behind it counts for nothing.
     file.write_all_at(&[0; HEADER_SIZE as usize], 0).and_then(|()| file.sync_all()).explain(format_args!("erase {name}"))?;
     node.console.say(NAME, format_args!("{name} is opened for an update"));
@@ -111,7 +114,7 @@ pub fn system_device(node: &Node) -> Outcome<PathBuf> {
 pub fn mark_for_try(node: &mut Node) -> Outcome {
     let running = running(node)?;
     let name = other(running.booted.slot);
-    running.mark(name, Mark::ForTry)?;
+    mark_on(&running.disk, name, Mark::ForTry)?;
     node.console.say(NAME, format_args!("{name} is booted next"));
     Ok(())
 }
@@ -127,26 +130,62 @@ fn updatable(node: &Node) -> Outcome<&Running> {
 }
 
 fn running(node: &Node) -> Outcome<&Running> {
-    node.slot.as_ref().ok_or_else(|| Failure::new("nothing tells which slot was started"))
+    node.slot.as_ref().ok_or_else(untold)
+}
+
+fn untold() -> Failure {
+    Failure::new("nothing tells which slot was started")
+}
+
+/// Whether the slot that runs still has to become a good one. Where nothing tells which one runs, it may be any that has to.
+pub fn is_on_trial(node: &Node) -> Outcome<bool> {
+    match (&node.slot, &node.disk) {
+        (Some(running), _) => running.is_on_trial(),
+        (None, Some(disk)) => Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && !slot.state.successful)),
+        (None, None) => Ok(false),
+    }
+}
+
+/// Whether there is another slot to go back to. Where nothing tells which one runs, it is one that was a good node.
+pub fn has_other(node: &Node) -> Outcome<bool> {
+    match (&node.slot, &node.disk) {
+        (Some(running), _) => running.has_other(),
+        (None, Some(disk)) => Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && slot.state.successful)),
+        (None, None) => Ok(false),
+    }
+}
+
+/// The slots as the partition table of a disk has them.
+fn states(disk: &Disk) -> Outcome<Vec<Slot>> {
+    Ok(slots(disk.label()?.0.table()))
+}
+
+/// The only slot of a disk that is ever booted: of that nobody has to tell that it runs.
+fn only(disk: &Disk) -> Outcome<&'static str> {
+    let booted: Vec<_> = states(disk)?.into_iter().filter(|slot| slot.state.priority > 0).map(|slot| slot.name).collect();
+    if let [only] = booted[..] { Ok(only) } else { Err(untold()) }
+}
+
+fn mark_on(disk: &Disk, name: &str, as_what: Mark) -> Outcome {
+    let (label, _) = disk.label()?;
+    let table = mark(label.table(), name, as_what).ok_or_else(|| Failure::new(format!("{name} is gone")))?;
+    disk.write(&label.change_to(&table).explain("change the partition table")?)
 }
 
 impl Running {
-    /// Whether the slot still has to become a good one.
-    pub fn is_on_trial(&self) -> Outcome<bool> {
-        Ok(self.slots()?.iter().any(|(slot, _)| slot.name == self.booted.slot && !slot.state.successful))
+    fn is_on_trial(&self) -> Outcome<bool> {
+        Ok(states(&self.disk)?.iter().any(|slot| slot.name == self.booted.slot && !slot.state.successful))
     }
 
-    /// Whether there is another slot to go back to.
-    pub fn has_other(&self) -> Outcome<bool> {
-        let other = other(self.booted.slot);
-        Ok(self.slots()?.iter().any(|(slot, holds)| slot.name == other && slot.state.is_bootable() && holds.is_ok()))
+    fn has_other(&self) -> Outcome<bool> {
+        let (other, holds) = (other(self.booted.slot), |holds: &Holds| matches!(holds, Ok(Some(_))));
+        Ok(self.slots()?.iter().any(|(slot, found)| slot.name == other && slot.state.is_bootable() && holds(found)))
     }
 
     /// The partition of the other slot, as the kernel knows it.
     fn other_partition(&self) -> Outcome<Partition> {
         let name = other(self.booted.slot);
-        let (label, _) = self.disk.label()?;
-        let slot = slots(label.table()).into_iter().find(|slot| slot.name == name);
+        let slot = states(&self.disk)?.into_iter().find(|slot| slot.name == name);
         self.partition(&slot.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?).cloned()
     }
 
@@ -156,36 +195,42 @@ impl Running {
         partition.ok_or_else(|| Failure::new(format!("the kernel shows no {}", slot.name)))
     }
 
-    fn mark(&self, name: &str, as_what: Mark) -> Outcome {
-        let (label, _) = self.disk.label()?;
-        let table = mark(label.table(), name, as_what).ok_or_else(|| Failure::new(format!("{name} is gone")))?;
-        self.disk.write(&label.change_to(&table).explain("change the partition table")?)
+    /// Both slots as they are on the disk now.
+    fn slots(&self) -> Outcome<Vec<(Slot, Holds)>> {
+        let look = |slot: Slot| {
+            let header = self.header(&slot).map_err(|_| "its header cannot be read".to_owned());
+            (slot, header.and_then(|bytes| holds_of(&bytes)))
+        };
+        Ok(states(&self.disk)?.into_iter().map(look).collect())
     }
 
-    /// Both slots as they are on the disk now.
-    fn slots(&self) -> Outcome<Vec<Found>> {
-        let (label, _) = self.disk.label()?;
-        let look = |slot: Slot| {
-            // An update is written through the partition, and what was read through the whole disk before would not show it.
-            let device = self.partition(&slot)?.device();
-            let mut bytes = vec![0; HEADER_SIZE as usize];
-            let read = File::open(&device).and_then(|file| file.read_exact_at(&mut bytes, 0));
-            read.explain(format_args!("read {}", device.display()))?;
-            Ok((slot, Header::parse(&bytes)))
-        };
-        slots(label.table()).into_iter().map(look).collect()
+    /// The bytes of a slot's header. An update is written through the partition, and what was read through the whole disk before would not show it.
+    fn header(&self, slot: &Slot) -> Outcome<Vec<u8>> {
+        let device = self.partition(slot)?.device();
+        let mut bytes = vec![0; HEADER_SIZE as usize];
+        let read = File::open(&device).and_then(|file| file.read_exact_at(&mut bytes, 0));
+        read.explain(format_args!("read {}", device.display())).map(|()| bytes)
     }
 }
 
-/// What a slot holds, in words.
-fn contents(header: &Result<Header, HeaderError>) -> String {
-    match header {
-        Ok(header) => {
+/// What a slot holds whose header has these bytes.
+fn holds_of(header: &[u8]) -> Holds {
+    match Header::parse(header) {
+        Ok(header) => Ok(Some(header)),
+        Err(HeaderError::Empty) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The same in words.
+fn contents(holds: &Holds) -> String {
+    match holds {
+        Ok(Some(header)) => {
             let digest: String = header.sha256[..6].iter().map(|byte| format!("{byte:02x}")).collect();
             format!("version {}, sha256 {digest}", header.version)
         }
-        Err(HeaderError::Empty) => "empty".to_owned(),
-        Err(error) => format!("damaged ({error})"),
+        Ok(None) => "empty".to_owned(),
+        Err(why) => format!("damaged ({why})"),
     }
 }
 
@@ -206,9 +251,12 @@ mod tests {
     #[test]
     fn a_slot_is_told_by_version_and_digest() {
         let header = Header { length: 1, sha256: [0xAB; 32], version: "1.35.8".to_owned() };
-        assert_eq!(contents(&Ok(header)), "version 1.35.8, sha256 abababababab");
-        assert_eq!(contents(&Err(HeaderError::Empty)), "empty");
-        assert_eq!(contents(&Err(HeaderError::Checksum)), "damaged (the checksum of its header is wrong)");
+        let mut bytes = header.encode().unwrap();
+        let said = |bytes: &[u8]| contents(&holds_of(bytes));
+        assert_eq!(said(&bytes), "version 1.35.8, sha256 abababababab");
+        bytes[20] ^= 1;
+        assert_eq!(said(&bytes), "damaged (the checksum of its header is wrong)");
+        assert_eq!(said(&[0; 4096]), "empty");
     }
 
     #[test]

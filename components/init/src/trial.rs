@@ -22,13 +22,12 @@ const HUNG_TASK_PANIC: &str = "/proc/sys/kernel/hung_task_panic";
 /// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
 /// node stays, and may still become a good one.
 pub fn begin(node: &mut Node) -> Outcome {
-    let Some(running) = &node.slot else { return bear_hung_tasks() };
-    if !running.is_on_trial()? {
+    if !slot::is_on_trial(node)? {
         return bear_hung_tasks();
     }
     node.on_trial = true;
     let seconds = value(&node.command_line, GATE_DEADLINE).and_then(|text| text.parse().ok());
-    node.deadline = seconds.filter(|_| running.has_other().unwrap_or(false)).map(Duration::from_secs);
+    node.deadline = seconds.filter(|_| slot::has_other(node).unwrap_or(false)).map(Duration::from_secs);
     Ok(())
 }
 
@@ -62,7 +61,7 @@ fn bear_hung_tasks() -> Outcome {
 pub fn watch(node: &mut Node) {
     if node.end.is_none() && node.deadline.is_some_and(|deadline| uptime() >= deadline) {
         node.deadline = None;
-        let name = node.slot.as_ref().map_or("", |running| running.booted.slot);
+        let name = node.slot.as_ref().map_or("the slot that runs", |running| running.booted.slot);
         node.console.line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
         node.end = Some(End::Reboot);
     }
