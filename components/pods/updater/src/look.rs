@@ -17,7 +17,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use crate::door::{Door, Slots, State};
 use crate::firmware::{Firmware, Trust};
 use crate::pace::Pace;
-use crate::repository::{Repository, each};
+use crate::repository::{Repository, begun, each};
 use crate::settings::Settings;
 use crate::slot::Uki;
 
@@ -123,6 +123,8 @@ async fn install(updater: &Updater, repository: &Repository, document: &Document
     let boot = boot_program(repository, document, trust.as_ref()).await?;
     let mut door = Door::open(&updater.socket)?;
     let (file, stream) = repository.file(document, target::NODE).await?;
+    // A server that has no such file must not cost the node the slot to which it could go back.
+    let stream = begun(stream).await?;
     let mut slot = door.slot()?;
     each(stream, |piece| slot.push(piece)).await?;
     let uki = slot.written()?;
@@ -147,22 +149,28 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
     if let Some(trust) = trust {
         trust.check(target::BOOT, &bytes, Hasher::default(), now())?;
     }
+    is_of_epoch(document, target::BOOT, &bytes)?;
     let mut memory = File::from(memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("make a file in memory")?);
     memory.write_all(&bytes).and_then(|()| memory.rewind()).explain("write to memory")?;
     Ok(memory)
 }
 
-/// Refuses a UKI that the firmware would not start, or that is not of the epoch that its release names.
+/// Refuses a UKI that the firmware would not start, or that is of another epoch than its release.
 fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
     if let Some(trust) = trust {
         trust.check(target::NODE, uki.bytes(), uki.hasher(), now())?;
     }
-    let image = Image::parse(uki.bytes()).explain(format_args!("read {}", target::NODE))?;
-    let (its, named) = (epoch::of(&image).explain(format_args!("read {}", target::NODE))?, document.security_epoch);
-    if its != named {
-        return Err(Failure::new(format!("the UKI is of security epoch {its}, and its release names {named}")));
+    is_of_epoch(document, target::NODE, uki.bytes())
+}
+
+/// Refuses a program of another security epoch than the release that it is in.
+fn is_of_epoch(document: &Document, name: &str, program: &[u8]) -> Outcome {
+    let image = Image::parse(program).explain(format_args!("read {name}"))?;
+    let (its, named) = (epoch::of(&image).explain(format_args!("read {name}"))?, document.security_epoch);
+    match its == named {
+        true => Ok(()),
+        false => Err(Failure::new(format!("{name} is of security epoch {its}, and its release names {named}"))),
     }
-    Ok(())
 }
 
 /// Seconds since 1970. A clock before that is as wrong as one that shows it.

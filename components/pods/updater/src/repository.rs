@@ -82,6 +82,12 @@ impl Repository {
     }
 }
 
+/// Waits for the first piece of a file: only then is it known that somebody has it.
+pub async fn begun(mut stream: Pieces) -> Outcome<Pieces> {
+    let first = stream.next().await.transpose().explain("read the release")?;
+    Ok(Box::pin(tokio_stream::iter(first.map(Ok)).chain(stream)))
+}
+
 /// All of a file's pieces, each given to `take`.
 pub async fn each(mut stream: Pieces, mut take: impl FnMut(&[u8]) -> Outcome) -> Outcome {
     while let Some(piece) = stream.next().await {

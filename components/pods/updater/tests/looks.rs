@@ -3,6 +3,8 @@
 mod world;
 
 use jiff::SignedDuration;
+use osbuild_signatures::authenticode;
+use osbuild_signatures::efi::Listed;
 use osbuild_slots::Header;
 use updater::look::Look;
 use world::{Certified, Keys, Manner, Release, Repository, Web, World, uki};
@@ -202,6 +204,24 @@ fn a_uki_of_another_security_epoch_than_its_release_is_refused() {
 }
 
 #[test]
+fn a_boot_program_of_another_security_epoch_than_its_release_is_refused() {
+    for boot in [1, 3].map(Release::boot_program) {
+        let world = World::new();
+        refuses(&world, &world.publish(&Release { boot, ..Release::new(2) }), Manner::Honest, "boot.efi is of security epoch");
+    }
+}
+
+#[test]
+fn a_server_without_the_uki_does_not_cost_the_node_its_other_slot() {
+    let world = World::new();
+    let folder = world.publish(&Release::new(2));
+    let targets = folder.join("targets").read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let node = targets.into_iter().find(|path| path.to_str().unwrap().ends_with("node.efi")).unwrap();
+    std::fs::remove_file(node).unwrap();
+    refuses(&world, &folder, Manner::Honest, "node.efi");
+}
+
+#[test]
 fn a_release_that_is_larger_than_the_slot_is_refused() {
     let world = World::new();
     let node = vec![0; (1 << 20) - 4095];
@@ -222,6 +242,22 @@ fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() 
     let world = World::new();
     ours.enrolled(&world.firmware(), &[]);
     installs(&world, &signed, world.look_at(&world.publish(&signed), Manner::Honest).unwrap());
+}
+
+#[test]
+fn what_the_firmware_has_in_dbx_is_refused_though_db_trusts_it() {
+    let ours = Certified::new(2020..2100);
+    let plain = Release::new(2);
+    let release = Release { node: ours.signed(&plain.node), boot: ours.signed(&plain.boot), ..plain };
+    let image = |program: &[u8]| Listed::Image(authenticode::digest(program).unwrap());
+    for revoked in [ours.listed(), image(&release.boot)] {
+        let world = World::new();
+        ours.enrolled(&world.firmware(), &[revoked]);
+        refuses(&world, &world.publish(&release), Manner::Honest, "verify boot.efi: it is revoked");
+    }
+    let world = World::new();
+    ours.enrolled(&world.firmware(), &[image(&release.node)]);
+    leaves_the_slot_empty(&world, &world.publish(&release), Manner::Honest, "verify node.efi: it is revoked");
 }
 
 #[test]

@@ -114,6 +114,11 @@ impl Certified {
         signed
     }
 
+    /// The certificate, as a list of the firmware has it.
+    pub fn listed(&self) -> Listed {
+        self.certificate.clone().into()
+    }
+
     /// Has the firmware behind this folder enforce signatures, and trust this key, and not what is in `revoked`.
     pub fn enrolled(&self, firmware: &Path, revoked: &[Listed]) {
         let write = |name: &str, beside: Variable, bytes: &[u8]| {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use jiff::{SignedDuration, Timestamp};
-use osbuild_formats::uki;
+use osbuild_formats::{epoch, uki};
 use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
 use tough::TargetName;
 use tough::editor::RepositoryEditor;
@@ -31,9 +31,14 @@ pub struct Release {
 impl Release {
     /// A release of this version.
     pub fn new(version: u32) -> Release {
-        let program = fs::read(PROGRAM).expect("systemd-boot-efi is installed");
         let node = uki(2, b"a root");
-        Release { version, security_epoch: 2, node, boot: program, valid: SignedDuration::from_hours(24) }
+        Release { version, security_epoch: 2, node, boot: Release::boot_program(2), valid: SignedDuration::from_hours(24) }
+    }
+
+    /// A boot program of this security epoch.
+    pub fn boot_program(security_epoch: u32) -> Vec<u8> {
+        let program = fs::read(PROGRAM).expect("systemd-boot-efi is installed");
+        epoch::stamp(&program, security_epoch).unwrap()
     }
 
     fn document(&self) -> Document {
