@@ -7,7 +7,7 @@ use crate::error::{Context, Error, Kind, Result, both};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::ReleaseSigner;
+use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -166,6 +166,23 @@ impl Client {
     pub fn root(&self) -> Result<Root> {
         let bytes = serde_json::to_vec(self.inner.root()).or_build(|| "cannot read the root of trust".to_owned())?;
         Root::parse(&bytes)
+    }
+
+    /// The keys that sign releases, those of all roots of trust from `first` on: what an older one has signed is still good where the newest
+    /// metadata speak of it.
+    ///
+    /// # Errors
+    /// The roots in between do not lead from the one to the other (`Kind::Digest`).
+    pub fn release_keys(&self, first: &Root) -> Result<Vec<ReleasePublicKey>> {
+        let (mut root, newest) = (first.clone(), self.root()?.version());
+        let mut keys = root.release_keys();
+        while root.version() < newest {
+            let path = self.folder.join(METADATA).join(format!("{}.root.json", root.version() + 1));
+            let bytes = fs::read(&path).at("read", &path)?;
+            root = root.next(&bytes).map_err(|error| error.cause(format!("it is `{}`", path.display())))?;
+            keys.extend(root.release_keys());
+        }
+        Ok(keys)
     }
 
     /// Versions and days.

@@ -22,9 +22,27 @@ impl Root {
     /// # Errors
     /// It is none, or is not signed by the key that it names (`Kind::Digest`).
     pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::vouched_for(bytes, &[])
+    }
+
+    /// Reads the one that followed this one, which vouches for it.
+    ///
+    /// # Errors
+    /// It is none, or is not signed by the key that it names and by that of this one (`Kind::Digest`).
+    pub fn next(&self, bytes: &[u8]) -> Result<Self> {
+        let next = Self::vouched_for(bytes, &[self])?;
+        match next.version() == self.version() + 1 {
+            true => Ok(next),
+            false => Err(Error::digest(format!("it has version {}, and follows {}", next.version(), self.version()))),
+        }
+    }
+
+    fn vouched_for(bytes: &[u8], by: &[&Self]) -> Result<Self> {
         let refuse = |error: &dyn std::error::Error| Error::digest("it is no root of trust").cause(error);
         let root: Signed<schema::Root> = serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
-        root.signed.verify_role(&root).map_err(|error| refuse(&error))?;
+        for signed in by.iter().map(|root| &root.signed).chain([&root.signed]) {
+            signed.verify_role(&root).map_err(|error| refuse(&error))?;
+        }
         Ok(Root { bytes: bytes.to_owned(), signed: root.signed })
     }
 

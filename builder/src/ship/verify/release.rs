@@ -9,6 +9,8 @@ use crate::produce::sign::ReleasePublicKey;
 use crate::ship::inspect::{Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};
 use crate::ship::tuf::{Client, Repository, Root};
+use osbuild_formats::epoch;
+use osbuild_formats::pe::Image;
 use osbuild_release::{Channel, Document, target};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +41,7 @@ pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Ve
         (until, first) => Check::holds("metadata dates", format!("believed until {until}, when {first} expires")),
     });
     checks.push(targets(&client));
-    let keys = client.root()?.release_keys();
+    let keys = client.release_keys(&reader.root)?;
     let documents = documents(&client, reader.channel);
     if documents.is_empty() {
         checks.push(Check::fails("release", "the channel has no release".to_owned()));
@@ -111,6 +113,7 @@ fn programs(client: &Client, document: &Document, files: &BTreeMap<String, Vec<u
     let lock = files.get(target::LOCK).map(|bytes| Digest::of(bytes).hex()).unwrap_or_default();
     let found = open(&path)?.inspect();
     checks.extend(found.as_ref().ok().map(|found| origin(found, document, &lock)));
+    checks.push(epoch_of_boot(&files[target::BOOT], document.security_epoch));
     checks.extend(contents(found));
     Ok(checks)
 }
@@ -124,6 +127,15 @@ fn origin(found: &Inspection, document: &Document, lock: &str) -> Check {
     match found.uki.as_ref().is_some_and(|uki| uki.security_epoch == epoch) {
         true => Check::holds("lock", format!("the UKI was built from it, sha256:{lock}")),
         false => Check::fails("lock", format!("the UKI is not of the security epoch {epoch}")),
+    }
+}
+
+/// slotboot is of the release's security epoch: a node replaces its own by no older one.
+fn epoch_of_boot(program: &[u8], wanted: u32) -> Check {
+    let found = Image::parse(program).ok().and_then(|image| epoch::of(&image).ok());
+    match found == Some(wanted) {
+        true => Check::holds("boot epoch", wanted.to_string()),
+        false => Check::fails("boot epoch", format!("slotboot is not of the security epoch {wanted}")),
     }
 }
 
@@ -145,7 +157,7 @@ fn papers(document: &Document, files: &BTreeMap<String, Vec<u8>>, keys: &[Releas
         Check::holds("sources", format!("{} inputs, those of the lock", sources.len())),
         judged(
             "provenance",
-            checked.map(|()| "signed by the release key, about these files, this lock and these sources".to_owned()),
+            checked.map(|()| "signed by a release key, about these files, this lock and these sources".to_owned()),
         ),
         judged("sbom", listed.map(|count| format!("{count} packages: the programs, and what the lock has"))),
     ]
