@@ -415,6 +415,9 @@ pub struct Verify {
     /// Build it from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR", requires = "against")]
     pub sources: Option<PathBuf>,
+    /// The file is the disk of a node that has run: set aside what it writes, which is the state of its slots, DATA, and the other slot
+    #[arg(long, requires = "against")]
+    pub has_run: bool,
 }
 
 /// Flags of `osbuild flash`.

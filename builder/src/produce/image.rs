@@ -68,12 +68,10 @@ impl Contents<'_> {
     /// A part does not fit or cannot be read, or `out`, which people know as `path`, cannot be written.
     pub fn write(&self, out: &mut File, path: &Path) -> Result<()> {
         let board = &self.plan.board;
-        let volume =
-            Volume { sector_size: board.sector_size.into(), size: board.esp_size_mib << 20, label: disk::ESP, id: VOLUME_ID };
         let loader = format!("/{}", removable_path(self.plan.architecture));
         let settings = self.settings.map(|bytes| fat::File { path: SETTINGS.to_owned(), bytes });
         let files: Vec<_> = [fat::File { path: loader, bytes: self.boot }].into_iter().chain(settings).collect();
-        let esp = volume.write(&files).or_build(|| "cannot make the ESP".into())?;
+        let esp = system_volume(board.sector_size.into(), board.esp_size_mib << 20, &files)?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
         let first = Content::reader((self.header.len() + self.uki.len()) as u64, self.header.chain(self.uki));
@@ -93,6 +91,15 @@ impl Contents<'_> {
             other => other.map(drop).or_build(|| format!("cannot make `{}`", path.display())),
         }
     }
+}
+
+/// The file system of the EFI system partition. Both sizes are in bytes.
+///
+/// # Errors
+/// The files do not fit.
+pub fn system_volume<T: AsRef<[u8]>>(sector_size: u64, size: u64, files: &[fat::File<T>]) -> Result<Vec<u8>> {
+    let volume = Volume { sector_size, size, label: disk::ESP, id: VOLUME_ID };
+    volume.write(files).or_build(|| "cannot make the ESP".into())
 }
 
 fn partition<'a>(name: &'a str, kind: &str, size_mib: u64, content: Content<'a>) -> Partition<'a> {

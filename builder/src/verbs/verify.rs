@@ -10,7 +10,7 @@ use crate::ship::keys::Keys;
 use crate::ship::tuf::Root;
 use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use osbuild_signatures::certificate::Certificate;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// `osbuild verify`
 pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> {
@@ -35,7 +35,7 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     if flags.unsigned {
         report.note("nobody has to have signed it: signatures are not looked at");
     }
-    let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags.sources.clone())).transpose()?;
+    let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags)).transpose()?;
     let found = verify(&flags.file, &judge, rebuilt.as_ref())?;
     say(common, report, &found)
 }
@@ -90,9 +90,9 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
     }
 }
 
-fn rebuilt(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Rebuilt> {
-    let Built { image, uki, initramfs, .. } = make::again(session, recipe, sources)?;
-    Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs })
+fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebuilt> {
+    let Built { image, uki, initramfs, .. } = make::again(session, recipe, flags.sources.clone())?;
+    Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, has_run: flags.has_run })
 }
 
 fn certificate(path: &Path) -> Result<Certificate> {

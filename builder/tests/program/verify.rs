@@ -31,6 +31,8 @@ fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, S
     (check["holds"].as_bool().unwrap(), check["found"].as_str().unwrap().to_owned(), ran.code)
 }
 
+const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writes";
+
 const ALL: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
 #[test]
@@ -171,7 +173,10 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
     disk[planted] ^= 1;
     fs::write(out(&scratch, "image.raw"), disk).unwrap();
     let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
-    assert_eq!((holds, found, code), (false, format!("it is not what `small` gives: DATA differs at byte {planted}"), Some(4)));
+    assert_eq!(
+        (holds, found, code),
+        (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}"), Some(4))
+    );
     scratch.edit("recipes/base.toml", "panic=10", "panic=11");
     let (holds, found, code) = check(&scratch, "node.efi", &against, "rebuild");
     assert_eq!((holds, found.as_str(), code), (false, "it is not what `small` gives: `.cmdline` differ", Some(4)));
@@ -228,11 +233,71 @@ fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_
     let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
     tool("sgdisk", &["--disk-guid", guid, "--partition-guid", &format!("4:{guid}"), path]);
     let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
-    let aside = format!("set aside, as a node has its own: the GUID of the disk, {}, the GUID of DATA, ", guid.to_lowercase());
-    assert!(holds && found.to_lowercase().contains(&aside.to_lowercase()), "{found}");
+    let aside = format!("set aside, as a disk has its own: the GUID of the disk, {guid}, the GUID of DATA");
+    assert!(holds && found.to_lowercase().ends_with(&aside.to_lowercase()), "{found}");
     tool("sgdisk", &["--change-name", "4:OTHER", path]);
     let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
     assert_eq!((holds, code), (false, Some(4)), "{found}");
+}
+
+#[test]
+fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it() {
+    let scratch = signed();
+    let image = out(&scratch, "image.raw");
+    let path = image.to_str().unwrap();
+    let against = ["--key", "mine", "--against", RECIPE];
+    let ran = [&against[..], &["--has-run"]].concat();
+    tool("sgdisk", &["--disk-guid", "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B", path]);
+    let fresh = fs::read(&image).unwrap();
+    let start = |number: &str| 512 * tool("cgpt", &["show", "-i", number, "-b", path]).trim().parse::<usize>().unwrap();
+    let [esp, slot_b, data] = ["1", "3", "4"].map(start);
+    // The last cluster of the system partition, the slot that is not booted, and a file system that the kubelet would read.
+    for (name, byte) in [("ESP", slot_b - (1 << 20)), ("SLOT-B", slot_b + 8192), ("DATA", data + (2 << 20))] {
+        let byte = if name == "ESP" { start("2") - 4096 } else { byte };
+        assert!(esp < byte);
+        let mut changed = fresh.clone();
+        changed[byte] ^= 1;
+        fs::write(&image, changed).unwrap();
+        let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
+        assert!(!holds && found.contains(&format!(": {name} differs at byte ")) && found.ends_with(RAN), "{found}");
+        assert_eq!(code, Some(4));
+        let (holds, found, _) = check(&scratch, "image.raw", &ran, "disk");
+        assert!(holds && found.contains("what is in DATA"), "{found}");
+    }
+    fs::write(&image, &fresh).unwrap();
+    tool("cgpt", &["add", "-i", "2", "-S", "1", path]);
+    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
+    assert_eq!((holds, found), (false, format!("it is not what `small` gives: SLOT-A is in another state{RAN}")));
+    let (holds, found, _) = check(&scratch, "image.raw", &ran, "disk");
+    assert!(holds && found.contains("the state of SLOT-A, "), "{found}");
+}
+
+#[test]
+fn a_partition_more_than_a_node_has_is_found() {
+    let scratch = signed();
+    assert!(check(&scratch, "image.raw", &["--key", "mine"], "partitions").0);
+    let image = out(&scratch, "image.raw");
+    let file = fs::File::options().write(true).open(&image).unwrap();
+    file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
+    tool("sgdisk", &["--move-second-header", "--new", "5:0:0", "--typecode", "5:ef00", image.to_str().unwrap()]);
+    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "partitions");
+    assert_eq!((holds, code), (false, Some(4)), "{found}");
+    assert!(found.starts_with("they are not those of a node: `ESP` (esp), "), "{found}");
+}
+
+#[test]
+fn a_header_of_a_slot_with_more_than_a_header_has_is_found() {
+    let scratch = signed();
+    let image = out(&scratch, "image.raw");
+    let mut bytes = fs::read(&image).unwrap();
+    let header = memchr::memmem::find(&bytes, b"OSBSLOT\0").unwrap();
+    bytes[header + 2000..][..6].copy_from_slice(b"hidden");
+    let mut checksum = flate2::Crc::new();
+    checksum.update(&bytes[header..header + 4092]);
+    bytes[header + 4092..][..4].copy_from_slice(&checksum.sum().to_le_bytes());
+    fs::write(&image, bytes).unwrap();
+    let ran = scratch.osbuild(&["verify", image.to_str().unwrap(), "--key", "mine"]);
+    assert!(ran.code == Some(4) && ran.said.contains("its header has more than a header has"), "{}", ran.said);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub fn a_flashed_disk_of_large_sectors_boots(site: &Site) -> Result<Verdict> {
     let certificate = project.join("keys/dev/db.crt").display().to_string();
     let verify = ["verify", disk.device(), "--cert", &certificate, "--against", NAME];
     let verified = site.finish("sectors-verify", site.osbuild()?.current_dir(&project).args(verify))?;
-    if !verified.said.contains("set aside, as a node has its own: the GUID of the disk") {
+    if !verified.said.contains("set aside, as a disk has its own: the GUID of the disk") {
         return Err(verified.failure("`osbuild verify` does not say that the disk has identifiers of its own"));
     }
     drop(disk);

@@ -21,6 +21,7 @@ pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};
 use crate::report;
+use osbuild_abi::paths::INSTALL_IMAGE;
 use serde::Serialize;
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -45,6 +46,13 @@ pub struct Inspection {
     /// What the node runs.
     #[serde(flatten)]
     pub root: Root,
+}
+
+impl Inspection {
+    /// Whether it is a stick that installs a machine.
+    pub fn installs(&self) -> bool {
+        self.root.files.iter().any(|file| file.path == INSTALL_IMAGE)
+    }
 }
 
 /// What a file is.

@@ -67,7 +67,12 @@ impl Slot {
 fn header(file: &File, start: u64) -> Result<Header> {
     let mut bytes = [0; HEADER_SIZE as usize];
     file.read_exact_at(&mut bytes, start).or_build(|| "it cannot be read".to_owned())?;
-    Header::parse(&bytes).map_err(|error| Error::build(error.to_string()))
+    let header = Header::parse(&bytes).map_err(|error| Error::build(error.to_string()))?;
+    // A reader passes over what it does not know. We know all that is written.
+    match header.encode() {
+        Ok(written) if written == bytes => Ok(header),
+        _ => Err(Error::build("its header has more than a header has")),
+    }
 }
 
 fn uki(file: &File, start: u64, size: u64, header: &Header) -> Result<Vec<u8>> {

@@ -1,7 +1,9 @@
 //! What is looked at of a disk beside what is signed on it.
 
 use super::Check;
-use crate::ship::inspect::{Disk, Slot};
+use crate::ship::inspect::{Disk, Partition, Slot};
+use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
+use osbuild_abi::install::SETTINGS;
 
 /// Both copies of the partition table.
 pub(super) fn table(disk: &Disk) -> Check {
@@ -10,6 +12,18 @@ pub(super) fn table(disk: &Disk) -> Check {
         false => {
             let found = "the copies differ or one is damaged; on a disk that is larger than its image, the first boot mends that";
             Check::fails("partition table", found.to_owned())
+        }
+    }
+}
+
+/// Firmware looks for a program on whatever partition it can read, so there is none but those of a node.
+pub(super) fn partitions(partitions: &[Partition]) -> Check {
+    let found: Vec<_> = partitions.iter().map(|one| (one.number, one.purpose.as_str(), one.name.as_str())).collect();
+    match found == [(1, "esp", ESP), (2, "slot", SLOT_A), (3, "slot", SLOT_B), (4, "data", DATA)] {
+        true => Check::holds("partitions", format!("{ESP}, {SLOT_A}, {SLOT_B} and {DATA}, and no other")),
+        false => {
+            let found: Vec<_> = partitions.iter().map(|one| format!("`{}` ({})", one.name, one.purpose)).collect();
+            Check::fails("partitions", format!("they are not those of a node: {}", found.join(", ")))
         }
     }
 }
@@ -25,12 +39,16 @@ pub(super) fn slots(slots: &[Slot]) -> Check {
     Check::holds("slots", format!("{} can be booted and holds what its header speaks of{aside}", names(&booted)))
 }
 
-/// The EFI system partition is not signed, so nothing may be on it that somebody could come to read, but what the firmware verifies.
-pub(super) fn esp(files: &[String], boot: &str) -> Check {
-    let others: Vec<_> = files.iter().filter(|path| *path != boot).map(|path| format!("`{path}`")).collect();
-    match others.is_empty() {
-        true => Check::holds("ESP", format!("it has `{boot}` and no other file")),
-        false => Check::fails("ESP", format!("it has more than `{boot}`: {}", others.join(", "))),
+/// The EFI system partition is not signed, so nothing may be on it that somebody could come to read, but what the firmware verifies. A stick
+/// that `installs` has its settings there, which are for everybody to edit.
+pub(super) fn esp(files: &[String], boot: &str, installs: bool) -> Check {
+    let settings = files.iter().any(|path| installs && path == SETTINGS);
+    let others = files.iter().filter(|path| *path != boot && !(installs && *path == SETTINGS));
+    let others: Vec<_> = others.map(|path| format!("`{path}`")).collect();
+    match (others.is_empty(), settings) {
+        (true, false) => Check::holds("ESP", format!("it has `{boot}` and no other file")),
+        (true, true) => Check::holds("ESP", format!("it has `{boot}`, and no other file but `{SETTINGS}`, which nobody signs")),
+        (false, _) => Check::fails("ESP", format!("it has more than `{boot}`: {}", others.join(", "))),
     }
 }
 
@@ -41,11 +59,18 @@ mod tests {
     #[test]
     fn a_second_file_on_the_esp_is_wrong_whatever_it_is() {
         let boot = "/EFI/BOOT/BOOTX64.EFI";
-        assert!(esp(&[boot.to_owned()], boot).holds);
-        let check = esp(&["/loader/addons/a.addon.efi".to_owned(), boot.to_owned()], boot);
+        assert!(esp(&[boot.to_owned()], boot, false).holds);
+        let check = esp(&["/loader/addons/a.addon.efi".to_owned(), boot.to_owned()], boot, false);
         assert_eq!(
             (check.holds, check.found.as_str()),
             (false, "it has more than `/EFI/BOOT/BOOTX64.EFI`: `/loader/addons/a.addon.efi`")
         );
+    }
+
+    #[test]
+    fn the_settings_of_a_stick_belong_on_a_stick_alone() {
+        let boot = "/EFI/BOOT/BOOTX64.EFI";
+        let files = [boot.to_owned(), SETTINGS.to_owned()];
+        assert!(esp(&files, boot, true).holds && !esp(&files, boot, false).holds);
     }
 }

@@ -8,7 +8,7 @@ mod release;
 pub use rebuilt::Rebuilt;
 pub use release::Reader;
 
-use super::inspect::{Kind, Opened, open};
+use super::inspect::{Inspection, Kind, Opened, open};
 use crate::error::{Context, Error, Problem, Result};
 use crate::plan::Date;
 use osbuild_signatures::certificate::Certificate;
@@ -79,8 +79,9 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     let kind = opened.kind;
     let others = opened.take_others();
     let mut checks = Vec::new();
+    let esp = opened.disk.as_ref().map(|disk| (std::mem::take(&mut opened.esp), disk.boot.path.clone()));
     if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
-        checks.extend([disk::table(disk), disk::esp(&opened.esp, &disk.boot.path), disk::slots(&disk.slots)]);
+        checks.extend([disk::table(disk), disk::partitions(&disk.partitions), disk::slots(&disk.slots)]);
         checks.extend(judge.program(BOOT, boot));
     }
     if kind == Kind::Initramfs && judge.signed {
@@ -91,7 +92,11 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
     }
-    checks.extend(contents::contents(opened.inspect()));
+    let found = opened.inspect();
+    // Whether what the system partition has belongs there is for the signed root to say.
+    let installs = found.as_ref().is_ok_and(Inspection::installs);
+    checks.extend(esp.map(|(files, boot)| disk::esp(&files, &boot, installs)));
+    checks.extend(contents::contents(found));
     for (name, other) in others {
         let mut found = judge.program(OTHER, &other.bytes);
         found.extend(contents::contents(other.inspect()));

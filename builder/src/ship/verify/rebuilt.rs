@@ -1,16 +1,25 @@
 //! Whether a file is what its recipe gives: compared with what a build of the recipe has left, which nobody signed.
 
 use super::Check;
-use crate::error::Result;
+use crate::error::{Context, Result};
 use crate::produce::disk::OnDisk;
+use crate::produce::image::system_volume;
 use crate::report::bytes;
 use crate::ship::inspect::{Disk, Kind, Opened, Partition, open};
+use osbuild_abi::disk::ESP;
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_formats::fat;
 use osbuild_formats::pe::{self, Image};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// Bytes of the entries of a partition table: 128 of 128 bytes, behind the sectors of the MBR and of its header.
+const ENTRIES: u64 = 128 * 128;
+
+/// What a difference may come from.
+const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writes";
 
 /// How much is compared at once.
 const CHUNK: u64 = 1 << 20;
@@ -26,6 +35,8 @@ pub struct Rebuilt {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
+    /// Whether what is compared with it is the disk of a node that has run.
+    pub has_run: bool,
 }
 
 impl Rebuilt {
@@ -58,58 +69,106 @@ impl Rebuilt {
         }
     }
 
-    /// Compares a disk that a node has made its own: with identifiers and a size of its own, its slots' state, and what it has written to DATA.
-    fn set_aside(&self, disk: &Disk, other: &Disk) -> Check {
+    /// All of a disk but what firmware verifies on it, which was compared already. What a disk has of its own is set aside, by name.
+    fn compare_disk(&self, path: &Path, opened: &Opened, disk: &Disk, other: &Opened) -> Result<Check> {
+        let Some(given) = &other.disk else { return Ok(self.differs("it gives no disk")) };
+        let aside = match set_aside(disk, given, self.has_run) {
+            Ok(aside) => aside,
+            Err(why) => return Ok(self.differs(&why)),
+        };
+        if !self.has_run
+            && let Some(why) = self.first_difference(path, opened, disk, given)?
+        {
+            return Ok(self.differs(&format!("{why}{RAN}")));
+        }
         let recipe = &self.recipe;
-        if disk.sector_size != other.sector_size || !disk.partitions.iter().map(place).eq(other.partitions.iter().map(place)) {
-            return Check::fails("disk", format!("it is not what `{recipe}` gives: it has other partitions, or at other places"));
-        }
-        let mut aside = vec![format!("the GUID of the disk, {}", disk.disk_guid)];
-        for (own, given) in disk.partitions.iter().zip(&other.partitions) {
-            let name = &own.name;
-            if own.guid != given.guid {
-                aside.push(format!("the GUID of {name}"));
-            }
-            if own.attributes != given.attributes {
-                aside.push(format!("the state of {name}"));
-            }
-            if own.size != given.size && own.purpose == "data" {
-                aside.push(format!("the size of {name}, {}", bytes(own.size)));
-            } else if own.size != given.size {
-                return Check::fails("disk", format!("it is not what `{recipe}` gives: {name} has another size"));
-            }
-        }
-        aside.push("what is in DATA and in no slot that is booted".to_owned());
-        Check::holds(
+        let what = if self.has_run { "the partitions are those" } else { "the table, the ESP, the slots and DATA are those" };
+        Ok(Check::holds(
             "disk",
-            format!("the partitions are those that `{recipe}` gives; set aside, as a node has its own: {}", aside.join(", ")),
-        )
+            match aside[..] {
+                [] => format!("{what} that `{recipe}` gives, byte for byte"),
+                _ => format!("{what} that `{recipe}` gives; set aside, as a disk has its own: {}", aside.join(", ")),
+            },
+        ))
     }
 
-    /// All of a disk but its EFI system partition and the UKI in its slot, of which what firmware verifies was compared already.
-    fn compare_disk(&self, path: &Path, opened: &Opened, disk: &Disk, other: &Opened) -> Result<Check> {
-        let recipe = &self.recipe;
-        let Some(other) = &other.disk else { return Ok(Check::fails("disk", format!("`{recipe}` gives no disk"))) };
-        if other.disk_guid != disk.disk_guid {
-            return Ok(self.set_aside(disk, other));
-        }
+    fn differs(&self, why: &str) -> Check {
+        Check::fails("disk", format!("it is not what `{}` gives: {why}", self.recipe))
+    }
+
+    /// Where the bytes of a disk that no node has run are others than those of the rebuilt image; none if nowhere.
+    fn first_difference(&self, path: &Path, opened: &Opened, disk: &Disk, given: &Disk) -> Result<Option<String>> {
         let name = opened.slot.as_deref().unwrap_or_default();
         let version = |disk: &Disk| disk.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.version.clone());
-        if version(disk) != version(other) {
-            return Ok(Check::fails(
-                "disk",
-                format!("it is not what `{recipe}` gives: the header of {name} has another version"),
-            ));
+        if version(disk) != version(given) {
+            return Ok(Some(format!("the header of {name} has another version")));
         }
-        for range in to_compare(disk, name, opened.bytes.len() as u64) {
+        let boot = opened.boot.as_deref().unwrap_or_default();
+        let (esp, wanted) = (system(path, disk)?, self.system_with(given, boot)?);
+        if let Some(at) = esp.iter().zip(&wanted).position(|(one, other)| one != other) {
+            return Ok(Some(format!("{ESP} differs at byte {at} of it")));
+        }
+        for range in to_compare(disk, given, name, opened.bytes.len() as u64) {
             if let Some(at) = first_difference(path, &self.image, range)? {
                 let inside = disk.partitions.iter().find(|one| (one.start..one.start + one.size).contains(&at));
                 let place = inside.map_or("the partition table", |partition| &partition.name);
-                return Ok(Check::fails("disk", format!("it is not what `{recipe}` gives: {place} differs at byte {at}")));
+                return Ok(Some(format!("{place} differs at byte {at}")));
             }
         }
-        Ok(Check::holds("disk", format!("table, slots and DATA are what `{recipe}` gives, byte for byte")))
+        Ok(None)
     }
+
+    /// The system partition that the recipe gives, with this program for the firmware to start.
+    fn system_with(&self, given: &Disk, boot: &[u8]) -> Result<Vec<u8>> {
+        let volume = system(&self.image, given)?;
+        let files = fat::read(&volume).or_build(|| format!("cannot read the ESP of `{}`", self.image.display()))?;
+        let own = |file: fat::File<Vec<u8>>| match file.path == given.boot.path {
+            true => fat::File { bytes: boot.to_vec(), ..file },
+            false => file,
+        };
+        system_volume(given.sector_size, volume.len() as u64, &files.into_iter().map(own).collect::<Vec<_>>())
+    }
+}
+
+/// What is another on a disk than in the image that was written to it, without being wrong: identifiers, and a size that fits the disk. Of a node
+/// that has run, what it writes, too.
+fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Vec<String>, String> {
+    if disk.sector_size != given.sector_size || !disk.partitions.iter().map(place).eq(given.partitions.iter().map(place)) {
+        return Err("it has other partitions, or at other places".to_owned());
+    }
+    let mut aside = Vec::new();
+    if disk.disk_guid != given.disk_guid {
+        aside.push(format!("the GUID of the disk, {}", disk.disk_guid));
+    }
+    for (own, given) in disk.partitions.iter().zip(&given.partitions) {
+        let name = &own.name;
+        if own.guid != given.guid {
+            aside.push(format!("the GUID of {name}"));
+        }
+        match own.attributes == given.attributes {
+            true => {}
+            false if has_run => aside.push(format!("the state of {name}")),
+            false => return Err(format!("{name} is in another state{RAN}")),
+        }
+        match own.purpose == "data" {
+            _ if own.size == given.size => {}
+            true if own.size > given.size => aside.push(format!("the size of {name}, {}", bytes(own.size))),
+            _ => return Err(format!("{name} has another size")),
+        }
+    }
+    if has_run {
+        aside.push("what is free on ESP, what is in DATA, and what is in a slot behind its UKI or not booted".to_owned());
+    }
+    Ok(aside)
+}
+
+/// The bytes of the system partition.
+fn system(path: &Path, disk: &Disk) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(esp) = disk.partitions.iter().find(|partition| partition.purpose == "esp") {
+        from(path, esp.start)?.take(esp.size).read_to_end(&mut bytes).at("read", path)?;
+    }
+    Ok(bytes)
 }
 
 /// A partition as the builder writes it, which no node changes.
@@ -117,21 +176,26 @@ fn place(partition: &Partition) -> (u32, &str, &str, u64) {
     (partition.number, &partition.name, &partition.purpose, partition.start)
 }
 
-/// A disk without its EFI system partition and without a UKI of `length` bytes in the slot `name`, whose header has the UKI's digest.
-fn to_compare(disk: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
-    let mut aside: Vec<Range<u64>> = Vec::new();
-    for partition in &disk.partitions {
-        let size = match () {
-            () if partition.purpose == "esp" => partition.size,
-            () if partition.name == name => HEADER_SIZE + length,
-            () => continue,
-        };
-        aside.push(partition.start..partition.start + size);
+/// A disk without its EFI system partition, and without header and UKI of `length` bytes in the slot `name`. Where the disk has identifiers or a
+/// size of its own, without both copies of its partition table, too, and without what is behind what was given.
+fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
+    let partitions = disk.partitions.iter().zip(&given.partitions);
+    let mut aside: Vec<Range<u64>> = partitions
+        .filter_map(|(partition, given)| match () {
+            () if partition.purpose == "esp" => Some(partition.start..partition.start + given.size),
+            () if partition.name == name => Some(partition.start..partition.start + HEADER_SIZE + length),
+            () => None,
+        })
+        .collect();
+    if disk.disk_guid != given.disk_guid || disk.partitions != given.partitions {
+        let ends = given.partitions.iter().map(|partition| partition.start + partition.size);
+        aside.push(0..2 * disk.sector_size + ENTRIES);
+        aside.push(ends.max().unwrap_or(0)..u64::MAX);
     }
     aside.sort_by_key(|range| range.start);
     let starts = [0].into_iter().chain(aside.iter().map(|range| range.end));
     let ends = aside.iter().map(|range| range.start).chain([u64::MAX]);
-    starts.zip(ends).map(|(start, end)| start..end).collect()
+    starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty()).collect()
 }
 
 /// The parts of two PE images that are not the same, once the signatures are removed; none if all are.
