@@ -1,11 +1,13 @@
 //! What a probe pod sees inside the running node, held against what was promised.
 
+mod doors;
 mod facts;
 mod kernel;
 
 use super::node::{Node, ask, free_port};
 use crate::check::Verdict;
 use crate::site::Site;
+use doors::Doors;
 use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
@@ -30,6 +32,7 @@ const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 /// What is known of the node.
 struct Seen {
     facts: Facts,
+    doors: Doors,
     inspection: Inspection,
     lock: Lock,
 }
@@ -54,16 +57,20 @@ const CLAIMS: &[Claim] = &[
     ("not even root starts another kernel or loads a module", |seen| kernel::starts_no_kernel_and_loads_no_module(&seen.facts)),
     ("the kernel's memory is no file", |seen| kernel::shows_no_memory(&seen.facts)),
     ("a good node does not restart because a task hangs", hung_tasks_are_borne),
+    ("`status` tells which slot runs, why, and what the other one is", doors::say_how_the_node_is),
+    ("no socket does what is for another role", doors::refuse_what_is_not_theirs),
     ("no device and no rights come from DATA, and programs only where the table says so", restricted_data),
 ];
 
 /// Boots the node with the probe once, and tries every claim on what it sees.
 pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
-    let facts = facts(site, "inside", &["--disk-size", &DISK_MIB.to_string()])?;
+    let (port, disk_size) = (free_port()?, DISK_MIB.to_string());
+    let flags = ["--disk-size", &disk_size, "--forward", &format!("{port}:{}", doors::PORT)];
+    let (facts, doors) = look(site, "inside", &flags, || Doors::ask(port))?;
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
     let inspection = inspect(&site.project().join("out").join(PROBE).join("image.raw"))?;
-    let seen = Seen { facts: Facts(facts), inspection, lock: Lock::parse(&path, &text)? };
+    let seen = Seen { facts: Facts(facts), doors, inspection, lock: Lock::parse(&path, &text)? };
     let problems = |(name, claim): &Claim| claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why));
     let problems: Vec<Problem> = CLAIMS.iter().filter_map(problems).collect();
     if !problems.is_empty() {
@@ -74,13 +81,18 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
 
 /// Boots the node with the probe and more flags, and gives what the probe says when the node is ready. The console goes to the log `name`.
 pub fn facts(site: &Site, name: &str, flags: &[&str]) -> Result<String> {
+    look(site, name, flags, || Ok(())).map(|(facts, ())| facts)
+}
+
+/// The same, and asks something else before the node ends.
+fn look<T>(site: &Site, name: &str, flags: &[&str], more: impl FnOnce() -> Result<T>) -> Result<(String, T)> {
     let port = free_port()?;
     let forward = format!("{port}:{PORT}");
     let flags = [&["--forward", &forward], flags].concat();
     let mut node = Node::boot(site, name, PROBE, &flags)?;
     // Until then the gate is one more process.
     node.until(SLOT_GOOD)?;
-    ask(port)
+    Ok((ask(port)?, more()?))
 }
 
 impl Seen {

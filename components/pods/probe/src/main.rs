@@ -1,8 +1,9 @@
 //! A pod for tests: whoever connects to its first port gets what the node looks like from inside, a fact a line; whoever sends the URL
 //! of an API server and the certificate of a CA to its second one makes the node join that cluster; whoever connects to its third one makes
 //! PID 1 stand still; whoever sends a number to its fourth one makes it write so many files, each on the disk before the next; whoever sends a
-//! tar archive to its fifth one has it unpacked where the node without a network looks for releases; and what somebody sends to its sixth one
-//! it writes over the partition that the first line names, and says how long that took.
+//! tar archive to its fifth one has it unpacked where the node without a network looks for releases; what somebody sends to its sixth one it
+//! writes over the partition that the first line names, and says how long that took; and whoever sends the path of one of `init`'s sockets and
+//! a line to its seventh one gets what `init` answers to that.
 //!
 //! `/proc/1/root` is the host's root. The facts are asked for anew for each connection.
 
@@ -12,6 +13,7 @@ mod join;
 mod kernel;
 mod plain_copy;
 mod processes;
+mod sockets;
 mod synced;
 mod sys;
 mod versions;
@@ -32,6 +34,8 @@ const FREEZE: u16 = 7072;
 const UNPACK: u16 = 7074;
 /// The port on which it takes the name of a partition, in a line, and then what to write there, to the end.
 const COPY: u16 = 7075;
+/// The port on which it takes the path of a socket, and behind a space what is said there, to the end.
+const SAY: u16 = 7076;
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -50,6 +54,8 @@ fn main() -> io::Result<()> {
     std::thread::spawn(move || serve(&unpacks, unpack));
     let copies = TcpListener::bind((Ipv4Addr::UNSPECIFIED, COPY))?;
     std::thread::spawn(move || serve(&copies, copy));
+    let says = TcpListener::bind((Ipv4Addr::UNSPECIFIED, SAY))?;
+    std::thread::spawn(move || serve(&says, say));
     serve(&TcpListener::bind((Ipv4Addr::UNSPECIFIED, TELL))?, tell);
     Ok(())
 }
@@ -93,6 +99,14 @@ fn copy(stream: &mut TcpStream) -> io::Result<()> {
     sent.read_line(&mut partition)?;
     let took = plain_copy::write(Path::new(HOST), partition.trim_end(), sent);
     let answer = took.map_or_else(|error| format!("error: {error}\n"), |took| format!("{}\n", took.as_secs_f64()));
+    stream.write_all(answer.as_bytes())
+}
+
+fn say(stream: &mut TcpStream) -> io::Result<()> {
+    let mut words = String::new();
+    stream.read_to_string(&mut words)?;
+    let (path, line) = words.split_once(' ').unwrap_or((&words, ""));
+    let answer = sockets::say(Path::new(HOST), path, line).unwrap_or_else(|error| format!("error: {error}\n"));
     stream.write_all(answer.as_bytes())
 }
 
