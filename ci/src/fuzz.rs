@@ -6,11 +6,14 @@ use crate::check::Verdict;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Kind, Problem, Result};
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread::available_parallelism;
 
 /// How long the check runs each target, in seconds.
-const SECONDS: u32 = 20;
+const SECONDS: u32 = 120;
 
 /// How long one input may take, in seconds. A second is what the slowest takes on a machine that does much else.
 const LONGEST: u32 = 10;
@@ -76,25 +79,42 @@ impl<'a> Fuzzer<'a> {
         Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
     }
 
-    /// Runs the targets of these names, or all if there are none, one after the other.
+    /// Runs the targets of these names, or all if there are none: one on each processor.
     fn run(&self, names: &[&str], seconds: u32) -> Result<Verdict> {
         if let Some(name) = names.iter().find(|name| !self.targets.iter().any(|target| target == *name)) {
             return Err(
                 Error::usage(format!("`{name}` is no target")).hint(format!("the targets are: {}", self.targets.join(", ")))
             );
         }
-        let (mut executions, mut verdict) = (0, Verdict::default());
         let chosen = self.targets.iter().filter(|target| names.is_empty() || names.contains(&target.as_str()));
-        for target in chosen {
-            let ran = self.site.run(&format!("fuzz-{target}"), &mut self.command(target, seconds)?)?;
-            executions += self::executions(&ran.said);
-            match self.problem(target, &ran) {
-                None => verdict.passed += 1,
-                Some(problem) => verdict.problems.push(problem),
+        let (chosen, found) = (Mutex::new(chosen), Mutex::new(Vec::new()));
+        let next = || chosen.lock().expect("nobody panics with the lock").next();
+        let work = || {
+            while let Some(target) = next() {
+                let ran = self.one(target, seconds);
+                found.lock().expect("nobody panics with the lock").push(ran);
             }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..available_parallelism().map_or(1, NonZero::get) {
+                scope.spawn(work);
+            }
+        });
+        let (mut executions, mut verdict) = (0, Verdict::default());
+        for ran in found.into_inner().expect("nobody panics with the lock") {
+            let (more, problem) = ran?;
+            executions += more;
+            verdict.passed += usize::from(problem.is_none());
+            verdict.problems.extend(problem);
         }
         verdict.said = format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
         Ok(verdict)
+    }
+
+    /// Runs a target, and gives how many inputs it had and what was found.
+    fn one(&self, target: &str, seconds: u32) -> Result<(u64, Option<Problem>)> {
+        let ran = self.site.run(&format!("fuzz-{target}"), &mut self.command(target, seconds)?)?;
+        Ok((executions(&ran.said), self.problem(target, &ran)))
     }
 
     /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added there.

@@ -10,7 +10,8 @@
 //! one time and holds that against the input's length. Inputs are small: what parsers read of larger things (a disk, a volume, an archive
 //! with checksums) a target makes of them.
 //!
-//! Left out are parsers that others keep (`sntpc` of the pod `time`, `zip` for Go's modules), and what a client has checked by then.
+//! Left out are parsers that others keep (`sntpc` of the pod `time`, `zip` for Go's modules), but for `tough`, whose input a web server makes; and
+//! what a client has checked by then.
 
 pub mod documents;
 pub mod patch;

@@ -23,6 +23,7 @@ mod release;
 mod signature;
 mod slot;
 mod sources;
+mod tuf;
 mod variables;
 
 use crate::target::Target;
@@ -51,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     lock::TARGET,
     recipe::TARGET,
     release::TARGET,
+    tuf::TARGET,
     console::TARGET,
     inspect::TARGET,
 ];
