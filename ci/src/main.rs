@@ -83,6 +83,7 @@ const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
     Check { name: "vm: secure boot, at length", run: vm::secure::the_firmware_is_not_fooled_by_halves },
+    Check { name: "vm: no secure boot", run: vm::boots::a_machine_without_secure_boot_boots_and_says_so },
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
     Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },

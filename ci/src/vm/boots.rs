@@ -41,7 +41,16 @@ pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
 
 /// On a machine in setup mode it boots as well, and the node says once that anything would.
 pub fn a_machine_in_setup_mode_boots_and_says_so(site: &Site) -> Result<Verdict> {
-    let (ran, summary) = ready(site, "boots-setup-mode", &site.project(), RECIPE, &["--setup-mode"])?;
+    warns(site, "boots-setup-mode", "--setup-mode")
+}
+
+/// So it does on firmware that can verify nothing, which never leaves that mode.
+pub fn a_machine_without_secure_boot_boots_and_says_so(site: &Site) -> Result<Verdict> {
+    warns(site, "boots-insecure", "--insecure")
+}
+
+fn warns(site: &Site, log: &str, flag: &str) -> Result<Verdict> {
+    let (ran, summary) = ready(site, log, &site.project(), RECIPE, &[flag])?;
     let warning = format!("{INSECURE}setup-mode");
     match ran.said.lines().filter(|line| line.contains(&warning)).count() {
         1 => Ok(Verdict::holds(summary)),

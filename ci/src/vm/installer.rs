@@ -54,6 +54,7 @@ const REBOOTS: &str = "init: shutdown: reboot";
 /// enforced. What partitions the disk had does not matter. A stick in a machine whose firmware always starts it leaves the node alone. The disk boots without the stick, too. The other disk stays as it was.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
     let machine = Machine::new(site, RECIPE)?;
+    machine.is_verified()?;
     let before = machine.digests()?;
     ambiguous(&machine)?;
     same(&before, &machine.digests()?, "a disk was touched although the rule fits two")?;
@@ -75,7 +76,7 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
         return Err(Error::build(format!("DATA does not hold `{FILE_ON_DATA}` as the stick has it")));
     }
     let summary = boots_alone(site, &machine)?;
-    Ok(Verdict { passed: 9, said: format!("installed in {took:.1} s; {summary}"), ..Verdict::default() })
+    Ok(Verdict { passed: 10, said: format!("installed in {took:.1} s; {summary}"), ..Verdict::default() })
 }
 
 /// So does the stick for arm64, unattended.

@@ -44,6 +44,9 @@ const RECORDING: &str = "recording";
 pub const OPENED: &str = "SLOT-B is opened for an update";
 pub const NEXT: &str = "SLOT-B is booted next";
 
+/// What it says when the node ends in order, in that order: with its pods, DATA given back, by its own will.
+const ENDS: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
+
 /// Size of the disk in MiB: more than the image's, so that DATA grows.
 pub const DISK_MIB: u64 = 1024;
 
@@ -138,6 +141,7 @@ fn installs(node: &mut Node) -> Result<f64> {
     let opened = Instant::now();
     node.hear(NEXT, PATIENCE)?;
     let took = opened.elapsed().as_secs_f64();
+    ENDS.iter().try_for_each(|line| node.hear(line, PATIENCE).map(drop))?;
     hears(node, SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
     hears(node, SLOT, &["SLOT-B", NEW])?;
     hears(node, SLOT_GOOD, &["SLOT-B"])?;

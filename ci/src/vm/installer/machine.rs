@@ -72,6 +72,13 @@ impl<'a> Machine<'a> {
         Ok(machine)
     }
 
+    /// `osbuild verify` finds no fault with the stick as it was built.
+    pub fn is_verified(&self) -> Result<()> {
+        let stick = self.stick().display().to_string();
+        let mut osbuild = self.site.osbuild()?;
+        self.site.finish("installer-verify", osbuild.args(["verify", &stick, "--key", DEV])).map(drop)
+    }
+
     /// What is typed on it.
     pub fn keyboard(&self) -> &Keyboard {
         &self.keyboard

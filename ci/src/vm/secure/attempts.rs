@@ -53,8 +53,11 @@ fn by_a_revoked_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let keys = lab.keys("revoked", lab.terms())?;
     let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
     rotate(&keys, lab.terms(), None)?;
-    revoke(&keys, certificate.into())?;
-    Ok((uki, keys.trust()?))
+    revoke(&keys, certificate.clone().into())?;
+    // Without this the firmware would refuse it as nobody's whom it knows, whatever dbx says.
+    let mut trust = keys.trust()?;
+    trust.db.push(certificate);
+    Ok((uki, trust))
 }
 
 fn by_a_revoked_certificate_and_a_good_one(lab: &Lab) -> Result<(Vec<u8>, Trust)> {

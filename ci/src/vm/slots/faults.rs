@@ -4,28 +4,34 @@ use super::change::{Change, Over};
 use super::disk::{A, B, Disk};
 use super::{BACKUP, GOOD, LAST_TRY, PATIENCE, SECOND, SPENT, hears};
 use crate::vm::inside::PROBE;
-use crate::vm::node::{ask, free_port};
+use crate::vm::node::{answer, ask, free_port};
 use osbuild::error::{Error, Result};
 use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
-use osbuild_abi::console::{READY, SLOT, SLOT_LATE, SLOTBOOT_STARTS};
-use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS};
+use osbuild_abi::console::{READY, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS, SLOTBOOT_STOPPED};
+use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_abi::sockets::{ERROR, update};
 use osbuild_slots::State;
 use std::fmt;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Makes a slot bad, and waits until the other one is back.
 pub type Fault = fn(&Disk) -> Result<Back>;
 
 /// Every fault that shows when the slot runs. All of them want a disk whose SLOT-A is good.
-pub const ALL: [Fault; 7] = [panic, init_crash, hang, deadline, kubelet, pod, boot_loop];
+pub const ALL: [Fault; 8] = [panic, init_crash, hang, deadline, kubelet, untold, pod, boot_loop];
 
 /// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
 
-/// Where the probe freezes PID 1.
+/// Where the probe freezes PID 1, and where it says something to `init`.
 const FREEZE: u16 = 7072;
+const SAY: u16 = 7076;
+
+/// What `init` says where no variable of the firmware has the slot's name.
+const UNTOLD: &str = "nothing tells which slot was started";
 
 /// Words for a slot that has to be good soon, seconds after power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";
@@ -81,6 +87,17 @@ pub fn kubelet(disk: &Disk) -> Result<Back> {
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
     trial.node.hear(SLOT_LATE, PATIENCE)?;
     trial.comes_back("a kubelet that never runs, by a deadline of 40 s")
+}
+
+pub fn untold(disk: &Disk) -> Result<Back> {
+    let kubelet = format!("{BIN}/kubelet");
+    let over = &[(kubelet.as_str(), Over::Link("mount"))];
+    // Without the firmware's variables nothing tells `init` which slot it runs.
+    let words = format!("{SOON} efi=noruntime");
+    let mut trial = Trial::begin(disk, &Change { over, words: &words, ..Change::default() })?;
+    trial.node.hear(UNTOLD, PATIENCE)?;
+    trial.node.hear(SLOT_LATE, PATIENCE)?;
+    trial.comes_back("a slot that does not know its name, by a deadline of 40 s")
 }
 
 pub fn pod(disk: &Disk) -> Result<Back> {
@@ -139,6 +156,48 @@ pub fn exchanged(disk: &Disk) -> Result<String> {
     hears(&mut node, SLOT, &["SLOT-A, version 0.0.2"])?;
     node.power_off()?;
     disk.write(a, &in_a).map(|()| String::new())
+}
+
+/// The node falls back to the other slot, and both start from the same slotboot: nobody gets to change either.
+pub fn asked_for_an_update(disk: &Disk) -> Result<String> {
+    let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600";
+    let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
+    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: SAY }))?;
+    trial.node.hear(READY, PATIENCE)?;
+    for line in [update::SLOT, update::BOOT_PROGRAM, update::TRY] {
+        let said = answer(port, |stream| write!(stream, "{UPDATE_SOCKET} {line}"))?;
+        if said != format!("{ERROR}SLOT-B is on trial") {
+            return Err(Error::build(format!("a slot on trial does not refuse `{line}`")).cause(said));
+        }
+    }
+    trial.node.power_off()?;
+    disk.is(B, SPENT)?;
+    disk.is(A, GOOD).map(|()| String::new())
+}
+
+/// The only slot there is does not know its name, and becomes a good one.
+pub fn untold_alone(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change { words: "efi=noruntime", ..Change::default() })?;
+    disk.set(A, State::EMPTY)?;
+    disk.set(B, State { priority: 1, ..LAST_TRY })?;
+    let mut node = disk.boot()?;
+    node.hear(UNTOLD, PATIENCE)?;
+    hears(&mut node, SLOT_GOOD, &["SLOT-B"])?;
+    node.power_off()?;
+    disk.is(B, State { priority: 1, ..GOOD }).map(|()| String::new())
+}
+
+/// Each slot has a UKI with a flipped bit.
+pub fn both_damaged(disk: &Disk) -> Result<String> {
+    disk.fill(B, &Change::default())?;
+    disk.set(A, GOOD)?;
+    disk.set(B, LAST_TRY)?;
+    let bytes = [disk.start(A)?, disk.start(B)?].map(|start| start + HEADER_SIZE + (20 << 20));
+    bytes.iter().try_for_each(|byte| disk.flip(*byte))?;
+    let mut node = disk.boot()?;
+    hears(&mut node, SLOTBOOT_STOPPED, &["SLOT-A: the firmware refuses it", "SLOT-B: the firmware refuses it"])?;
+    node.power_off()?;
+    disk.flip(bytes[0]).map(|()| String::new())
 }
 
 pub fn damaged_tables(disk: &Disk) -> Result<String> {
