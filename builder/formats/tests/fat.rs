@@ -81,6 +81,20 @@ fn a_file_is_found_whole_and_a_folder_is_none() {
 }
 
 #[test]
+fn what_another_reader_would_see_is_not_passed_over() {
+    let good = volume(512, 40 * MIB).write(&esp_files()).unwrap();
+    let changed = |place: usize, bytes: &[u8]| {
+        let mut volume = good.clone();
+        volume[place..place + bytes.len()].copy_from_slice(bytes);
+        fat::read(&volume)
+    };
+    let boot = good.chunks(32).position(|entry| entry.starts_with(b"BOOTX64 EFI")).unwrap() * 32;
+    assert!(matches!(changed(boot, b".OOTX64 EFI"), Err(fat::Error::Name(_))));
+    // A table of its own for who looks at the flags.
+    assert!(matches!(changed(40, &[0x81]), Err(fat::Error::Field("flags"))));
+}
+
+#[test]
 fn the_order_of_the_files_does_not_matter() {
     let mut reversed = esp_files();
     reversed.reverse();

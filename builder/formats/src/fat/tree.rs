@@ -11,6 +11,10 @@ const VOLUME_LABEL: u8 = 0x08;
 const FOLDER: u8 = 0x10;
 /// The attributes of an entry that holds a part of the long name of the entry behind it.
 const LONG_NAME: u8 = 0x0F;
+/// What a folder calls itself, and the folder that it is in.
+const DOTS: [&[u8]; 2] = [b".          ", b"..         "];
+/// Only one copy of the table counts, and it need not be the first.
+const NOT_MIRRORED: u16 = 1 << 7;
 /// The most units of a long name: it has up to 20 parts.
 const LONGEST_NAME: usize = 20 * 13;
 /// The longest path that Linux takes.
@@ -63,6 +67,9 @@ impl<'a> Tree<'a> {
         }
         let per_cluster = byte(13).filter(|count| count.is_power_of_two()).ok_or(Error::Field("sectors per cluster"))?;
         let fats = byte(16).filter(|count| *count > 0).ok_or(Error::Field("number of tables"))?;
+        if le::u16_at(bytes, 40).is_none_or(|flags| flags & NOT_MIRRORED != 0) {
+            return Err(Error::Field("flags"));
+        }
         let (sectors, fat_sectors) = (long(32, "sectors")? as usize, long(36, "sectors per table")? as usize);
         if sectors > bytes.len() / sector_size {
             return Err(Error::Field("sectors"));
@@ -129,7 +136,9 @@ impl<'a> Tree<'a> {
                             return Err(Error::Name(path.to_owned()));
                         }
                     }
-                    (b'.', _) => long_name.clear(),
+                    // Any other name that begins so is none, and some reader would show what we pass over.
+                    (b'.', _) if DOTS.iter().any(|name| entry.starts_with(name)) => long_name.clear(),
+                    (b'.', _) => return Err(Error::Name(path.to_owned())),
                     (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name.clear(),
                     _ => nodes.push(Node { entry: place, ..self.node(path, entry, &std::mem::take(&mut long_name))? }),
                 }
