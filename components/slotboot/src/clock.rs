@@ -17,6 +17,11 @@ impl Clock {
         Clock { started, frequency: frequency().max(1) }
     }
 
+    /// The time since it showed `before`. Some processors' counters step back now and then: nothing then.
+    pub fn since(&self, before: Duration) -> Duration {
+        self.elapsed().saturating_sub(before)
+    }
+
     /// The time since it was started.
     pub fn elapsed(&self) -> Duration {
         let ticks = u128::from(counter().saturating_sub(self.started));
@@ -38,7 +43,7 @@ fn frequency() -> u64 {
     let count = || {
         let start = counter();
         uefi::boot::stall(Duration::from_millis(1));
-        counter() - start
+        counter().saturating_sub(start)
     };
     (0..8).map(|_| count()).min().unwrap_or_default() * 1000
 }

@@ -72,7 +72,7 @@ impl Machine for Firmware {
     fn sha256(&mut self, bytes: &[u8]) -> [u8; 32] {
         let before = self.clock.elapsed();
         let digest = Sha256::digest(bytes).into();
-        self.hashing += self.clock.elapsed() - before;
+        self.hashing += self.clock.since(before);
         digest
     }
 
@@ -86,7 +86,7 @@ impl Machine for Firmware {
         let before = self.clock.elapsed();
         let source = LoadImageSource::FromBuffer { buffer: uki, file_path: Some(&path) };
         let loaded = boot::load_image(boot::image_handle(), source);
-        self.loading += self.clock.elapsed() - before;
+        self.loading += self.clock.since(before);
         loaded.map_err(|error| format!("the firmware refuses it: {}", error.status()))
     }
 
