@@ -56,6 +56,7 @@ const CLAIMS: &[Claim] = &[
     ("not even root changes the running kernel", |seen| kernel::is_locked_down(&seen.facts)),
     ("not even root starts another kernel or loads a module", |seen| kernel::starts_no_kernel_and_loads_no_module(&seen.facts)),
     ("the kernel's memory is no file", |seen| kernel::shows_no_memory(&seen.facts)),
+    ("a kernel that finds itself broken restarts the machine after ten seconds", |seen| kernel::restarts(&seen.facts)),
     ("a good node does not restart because a task hangs", hung_tasks_are_borne),
     ("`status` tells which slot runs, why, and what the other one is", doors::say_how_the_node_is),
     ("no socket does what is for another role", doors::refuse_what_is_not_theirs),
@@ -109,7 +110,7 @@ impl Seen {
 
 /// The command line says otherwise, until the slot is a good one.
 fn hung_tasks_are_borne(seen: &Seen) -> std::result::Result<(), String> {
-    expect(seen.facts.number("hung-task-panic", 0)?, 0)
+    expect(kernel::number(&seen.facts, "hung_task_panic")?, 0)
 }
 
 fn seven_files(seen: &Seen) -> std::result::Result<(), String> {

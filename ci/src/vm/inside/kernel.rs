@@ -5,6 +5,19 @@ use rustix::io::Errno;
 
 type Holds = Result<(), String>;
 
+/// By the words of the command line that is signed: an oops and a processor that is locked up are a panic, and a panic restarts.
+pub fn restarts(facts: &Facts) -> Holds {
+    expect(number(facts, "panic_on_oops")?, 1)?;
+    expect(number(facts, "softlockup_panic")?, 1)?;
+    expect(number(facts, "panic")?, 10)
+}
+
+/// A number of the kernel's.
+pub fn number(facts: &Facts, name: &str) -> Result<u64, String> {
+    let fact = facts.all("kernel").find(|fact| fact[0] == name);
+    fact.and_then(|fact| fact.get(1)?.parse().ok()).ok_or_else(|| format!("the probe does not say `kernel {name}`"))
+}
+
 /// Nothing but the kernel itself refuses what the probe tries: it has every capability, and no filter stands before its system calls.
 pub fn gives_all_rights(facts: &Facts) -> Holds {
     let last = facts.number("rights", 1)?;

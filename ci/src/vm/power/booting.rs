@@ -16,8 +16,6 @@ pub struct Booting {
     pub about: String,
     /// The disk, which goes when it was booted from.
     pub disk: PathBuf,
-    /// Whether the node has to complete its update.
-    pub completes: bool,
 }
 
 /// Boots from one disk after the other, until there are no more, also after an error: the judge waits for somebody to take his disks.
@@ -25,8 +23,8 @@ pub fn boot_all(session: &Session, disks: &Mutex<Receiver<Booting>>, findings: &
     let mut noted = Ok(());
     loop {
         let next = disks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Booting { index, about, disk, completes }) = next else { return noted };
-        let booted = session.boot(&disk, index, completes);
+        let Ok(Booting { index, about, disk }) = next else { return noted };
+        let booted = session.boot(&disk, index);
         let removed = fs::remove_file(&disk).or_build(|| format!("cannot remove `{}`", disk.display()));
         noted = noted.and(findings.add(index, &about, booted)).and(removed);
     }

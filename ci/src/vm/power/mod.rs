@@ -32,16 +32,15 @@ const LIES: usize = 5;
 struct Effort {
     /// How many disks are judged.
     judged: usize,
-    /// How many are booted.
+    /// How many are booted, and go on until the update is complete.
     booted: usize,
-    /// Of these every how many-th has to go on until the update is complete; the others have to get ready.
-    completed: usize,
-    /// How many machines boot beside each other.
-    machines: usize,
 }
 
-const SHORT: Effort = Effort { judged: 400, booted: 12, completed: 6, machines: 1 };
-const LONG: Effort = Effort { judged: 10_000, booted: 60, completed: 1, machines: 2 };
+const SHORT: Effort = Effort { judged: 400, booted: 12 };
+const LONG: Effort = Effort { judged: 10_000, booted: 60 };
+
+/// How many machines boot beside each other.
+const MACHINES: usize = 2;
 
 /// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
 /// boot of the other slot: the power may go anywhere.
@@ -62,7 +61,7 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
     let (give, take) = sync_channel(0);
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
-        let machines: Vec<_> = (0..effort.machines).map(|_| scope.spawn(|| boot_all(&session, &take, &findings))).collect();
+        let machines: Vec<_> = (0..MACHINES).map(|_| scope.spawn(|| boot_all(&session, &take, &findings))).collect();
         let judged = judge_all(site, &session, &recording, &findings, give, effort);
         let booted = machines.into_iter().map(|machine| machine.join().expect("a machine's thread does not panic"));
         booted.chain([judged]).collect::<Result<()>>()
@@ -95,8 +94,7 @@ fn judge_all(
         let disk = session.disk(index);
         match court.judge(&cut, boots.then_some(&disk)) {
             Ok(()) if boots => {
-                let completes = (index / every).is_multiple_of(effort.completed);
-                machines.send(Booting { index, about, disk, completes }).expect("who takes disks outlives this");
+                machines.send(Booting { index, about, disk }).expect("who takes disks outlives this");
             }
             judged => findings.add(index, &about, judged)?,
         }

@@ -75,8 +75,8 @@ impl<'a> Session<'a> {
         Ok(to)
     }
 
-    /// Boots from the disk, which stays as it is: the node has to get ready, and if `completes` it has to end up with the release as a good node.
-    pub fn boot(&self, disk: &Path, cut: usize, completes: bool) -> Result<()> {
+    /// Boots from the disk, which stays as it is: the node has to get ready, and to end up with the release as a good node.
+    pub fn boot(&self, disk: &Path, cut: usize) -> Result<()> {
         let options = RunOptions {
             secure_boot: SecureBoot::enforced(self.played.lab.keys()?.trust()?),
             timeout: Some(PATIENCE),
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         node.ready(options.timeout)?;
         let said = fs::read_to_string(&options.log).or_build(|| format!("cannot read `{}`", options.log.display()))?;
         let runs = said.lines().find(|line| line.contains(SLOT)).unwrap_or_default();
-        if completes && !(runs.contains(NEW) && runs.ends_with(": good")) {
+        if !(runs.contains(NEW) && runs.ends_with(": good")) {
             is_updated(&mut node)?;
         }
         node.power_off()

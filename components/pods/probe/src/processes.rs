@@ -4,9 +4,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+/// What the kernel does when it finds itself broken (admin-guide/sysctl/kernel.rst).
+const NUMBERS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
+
 /// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
 /// sets of capabilities for all others, `blocked NAME SIGNALS` for each of both with the set of signals that it has blocked,
-/// `memory TOTAL AVAILABLE` in bytes, `hung-task-panic 0` or `1`.
+/// `memory TOTAL AVAILABLE` in bytes, and `kernel NAME NUMBER` for each of [`NUMBERS`].
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
@@ -28,8 +31,10 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     }
     let memory = fs::read_to_string(proc.join("meminfo"))?;
     facts.push(format!("memory {} {}", kibibytes(&memory, "MemTotal:"), kibibytes(&memory, "MemAvailable:")));
-    let panics = fs::read_to_string(proc.join("sys/kernel/hung_task_panic"))?;
-    facts.push(format!("hung-task-panic {}", panics.trim()));
+    for name in NUMBERS {
+        let number = fs::read_to_string(proc.join("sys/kernel").join(name))?;
+        facts.push(format!("kernel {name} {}", number.trim()));
+    }
     Ok(facts)
 }
 
