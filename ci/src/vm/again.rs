@@ -6,16 +6,20 @@ use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
+use osbuild::ship::keys::DEV;
 use std::process::Command;
 
 /// Size of its disk: larger than the image, so that the first boot grows DATA.
 const DISK_MIB: &str = "2048";
 
+/// Says that a node has run on a disk that is verified.
+const HAS_RUN: &str = "--has-run";
+
 /// What `init` says when it has grown DATA.
 const GROWN: &str = "init: data: grown from ";
 
 /// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before. The first
-/// boot has given the disk identifiers that the image has not, and the second one leaves them. e2fsck finds nothing in DATA but the journal to
+/// boot has given the disk identifiers that the image has not, and the second one leaves them. All else of it is what the recipe gives. e2fsck finds nothing in DATA but the journal to
 /// replay.
 pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     let kept = Kept::of(site, RECIPE);
@@ -35,6 +39,7 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if kept.identifiers(site)? != own {
         return Err(Error::build("the second boot has changed the disk's identifiers again"));
     }
+    is_what_its_recipe_gives(site, &kept)?;
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let data = folder.path().join("data");
     kept.copy_data(site, &data)?;
@@ -52,5 +57,20 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if !log.said.contains(GROWN) {
         return Err(log.failure("the log of the boot before is not there"));
     }
-    Ok(Verdict { passed: 5, ..Verdict::default() })
+    Ok(Verdict { passed: 6, ..Verdict::default() })
+}
+
+/// `osbuild verify` finds on the disk what the recipe gives, and what the node has written only where it is not told that one has run.
+fn is_what_its_recipe_gives(site: &Site, kept: &Kept) -> Result<()> {
+    let disk = kept.path().display().to_string();
+    let words = ["verify", &disk, "--key", DEV, "--against", RECIPE];
+    let ran = site.run("verify-of-a-disk", site.osbuild()?.args(words))?;
+    if ran.code != Some(4) || !ran.said.contains(HAS_RUN) {
+        return Err(ran.failure("`osbuild verify` does not find what the node has written"));
+    }
+    let ran = site.finish("verify-of-a-node", site.osbuild()?.args(words).arg(HAS_RUN))?;
+    match ran.said.contains("set aside, as a disk has its own: the GUID of the disk, ") && ran.said.contains("what is in DATA") {
+        true => Ok(()),
+        false => Err(ran.failure("`osbuild verify` does not say what it sets aside")),
+    }
 }

@@ -18,6 +18,11 @@ impl Kept {
         kept
     }
 
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// What `sfdisk` finds: the GUIDs of the disk and of its partitions.
     pub fn identifiers(&self, site: &Site) -> Result<BTreeSet<String>> {
         identifiers_of_table(site, &self.0)
