@@ -183,6 +183,26 @@ fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
 }
 
 #[test]
+fn a_replacement_of_the_roots_key_that_was_interrupted_is_ended_by_the_next_one() {
+    let scratch = open();
+    done(&scratch.osbuild(&["keys", "new", "mine"]));
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine"]));
+    let folder = keys(&scratch, "mine");
+    let first = scratch.path("first-root.json");
+    fs::copy(folder.join("root.json"), &first).unwrap();
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
+    // As it is when the power goes between the two last steps.
+    fs::rename(folder.join("root.key"), folder.join(".root.unfinished")).unwrap();
+    fs::rename(folder.join("root-1.key"), folder.join("root.key")).unwrap();
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]));
+    // And when it goes before the root names the key.
+    fs::copy(folder.join("root-1.key"), folder.join(".root.unfinished")).unwrap();
+    done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
+    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine", "--promote", "1.35.8", "--channel", "stable"]));
+    assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
+}
+
+#[test]
 fn spdx_tools_find_the_sbom_valid_and_whole() {
     let scratch = released();
     let sbom = target(&scratch, "_sbom.spdx.json");

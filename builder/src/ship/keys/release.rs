@@ -12,6 +12,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The new key of a root of trust, until the root names it.
+const UNFINISHED_ROOT: &str = ".root.unfinished";
+
 impl Keys {
     /// The key that signs releases: the one in `release.key`, or the one in AWS KMS that `release.kms` names.
     ///
@@ -108,6 +111,7 @@ pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
 /// # Errors
 /// The key of the root of trust is not here.
 pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()> {
+    resume(keys)?;
     let key = keys.secret(ROOT[0])?;
     let unfinished = keys.folder.join(".release.unfinished");
     remove(&unfinished)?;
@@ -130,14 +134,30 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
 /// # Errors
 /// The old key is not here.
 pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
+    resume(keys)?;
     let (old, new) = (keys.secret(ROOT[0])?, ReleaseKey::generate()?);
-    let unfinished = keys.folder.join(".root.unfinished");
-    remove(&unfinished)?;
-    new.write(&unfinished)?;
+    new.write(&keys.folder.join(UNFINISHED_ROOT))?;
     let root = next(keys, terms, &(Arc::new(new) as _), &old, keys.release_public()?)?;
+    // From here on the new key is needed for whatever comes next.
+    write_next(keys, &root)?;
+    take_root(keys)
+}
+
+/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that is the key.
+fn resume(keys: &Keys) -> Result<()> {
+    let unfinished = keys.folder.join(UNFINISHED_ROOT);
+    let named = keys.roots()?.last().map(Root::root_keys).unwrap_or_default();
+    match ReleaseKey::read(&unfinished) {
+        Ok(key) if named.contains(&key.public()) => take_root(keys),
+        _ => remove(&unfinished),
+    }
+}
+
+/// Puts the new key of the root into the old one's place.
+fn take_root(keys: &Keys) -> Result<()> {
+    let unfinished = keys.folder.join(UNFINISHED_ROOT);
     retire(keys, ROOT[0], "root", "key")?;
-    fs::rename(&unfinished, keys.folder.join(ROOT[0])).at("write", &unfinished)?;
-    write_next(keys, &root)
+    fs::rename(&unfinished, keys.folder.join(ROOT[0])).at("write", &unfinished)
 }
 
 fn next(
@@ -154,7 +174,10 @@ fn next(
 
 fn write_next(keys: &Keys, root: &Root) -> Result<()> {
     retire(keys, ROOT[1], "root", "json")?;
-    write_public(&keys.folder.join(ROOT[1]), &String::from_utf8_lossy(&root.bytes))
+    // Whole or not at all: without it nobody can make the next one.
+    let unfinished = keys.folder.join(".root.json.unfinished");
+    write_public(&unfinished, &String::from_utf8_lossy(&root.bytes))?;
+    fs::rename(&unfinished, keys.folder.join(ROOT[1])).at("write", &unfinished)
 }
 
 /// Gives what is replaced the next of the names `NAME-1`, `NAME-2`, ….

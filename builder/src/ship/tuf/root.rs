@@ -58,12 +58,21 @@ impl Root {
 
     /// The keys that sign releases.
     pub fn release_keys(&self) -> Vec<ReleasePublicKey> {
+        self.keys_of(RoleType::Targets)
+    }
+
+    /// The keys that sign the next root.
+    pub fn root_keys(&self) -> Vec<ReleasePublicKey> {
+        self.keys_of(RoleType::Root)
+    }
+
+    fn keys_of(&self, role: RoleType) -> Vec<ReleasePublicKey> {
         let key = |key: &schema::key::Key| match key {
             schema::key::Key::Ed25519 { keyval, .. } => Some(ReleasePublicKey::Ed25519(keyval.public.to_vec().try_into().ok()?)),
             schema::key::Key::Ecdsa { keyval, .. } => Some(ReleasePublicKey::P256(keyval.public.to_vec().try_into().ok()?)),
             _ => None,
         };
-        self.signed.keys(RoleType::Targets).filter_map(key).collect()
+        self.signed.keys(role).filter_map(key).collect()
     }
 }
 
