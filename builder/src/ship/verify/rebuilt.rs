@@ -77,7 +77,7 @@ impl Rebuilt {
             Err(why) => return Ok(self.differs(&why)),
         };
         if !self.has_run
-            && let Some(why) = self.first_difference(path, opened, disk, given)?
+            && let Some(why) = self.difference(path, opened, disk, given)?
         {
             return Ok(self.differs(&format!("{why}{RAN}")));
         }
@@ -97,7 +97,7 @@ impl Rebuilt {
     }
 
     /// Where the bytes of a disk that no node has run are others than those of the rebuilt image; none if nowhere.
-    fn first_difference(&self, path: &Path, opened: &Opened, disk: &Disk, given: &Disk) -> Result<Option<String>> {
+    fn difference(&self, path: &Path, opened: &Opened, disk: &Disk, given: &Disk) -> Result<Option<String>> {
         let name = opened.slot.as_deref().unwrap_or_default();
         let version = |disk: &Disk| disk.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.version.clone());
         if version(disk) != version(given) {
