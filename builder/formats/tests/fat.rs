@@ -90,8 +90,36 @@ fn what_another_reader_would_see_is_not_passed_over() {
     };
     let boot = good.chunks(32).position(|entry| entry.starts_with(b"BOOTX64 EFI")).unwrap() * 32;
     assert!(matches!(changed(boot, b".OOTX64 EFI"), Err(fat::Error::Name(_))));
-    // A table of its own for who looks at the flags.
+    // A table of its own for who looks at the flags, and a file system of its own for who looks at the fields of an older one.
     assert!(matches!(changed(40, &[0x81]), Err(fat::Error::Field("flags"))));
+    for field in [17, 19, 22, 42] {
+        assert!(matches!(changed(field, &[1]), Err(fat::Error::Field(_))), "{field}");
+    }
+    // A long name that is not that of the entry behind it, or has lost a part.
+    let long = good.chunks(32).position(|entry| entry.starts_with(b"AMUCHL~1TXT")).unwrap() * 32;
+    assert!(matches!(changed(long, b"BMUCHL~1TXT"), Err(fat::Error::Name(folder)) if folder == "/EFI/osbuild"));
+    assert!(matches!(changed(long - 32, &[0x02]), Err(fat::Error::Name(_))));
+    assert!(matches!(changed(long - 64, &[0x03]), Err(fat::Error::Name(_))));
+}
+
+#[test]
+fn of_two_files_of_one_name_nobody_says_which_it_is() {
+    let files = [file("/EFI/BOOT/BOOTX64.EFI", b"good".to_vec()), file("/EFO/BOOT/BOOTX64.EFI", b"evil".to_vec())];
+    let good = volume(512, 40 * MIB).write(&files).unwrap();
+    let second = good.chunks(32).position(|entry| entry.starts_with(b"EFO        ")).unwrap() * 32;
+    let mut twice = good.clone();
+    twice[second..second + 3].copy_from_slice(b"EFI");
+    // Without its long name, whose checksum would not fit any more.
+    twice[second - 32] = 0xE5;
+    assert!(matches!(fat::read(&twice), Err(fat::Error::Path(path)) if path == "/EFI"));
+    // By its long name, in other letters.
+    let long = [file("/Efi.folder/a", b"good".to_vec()), file("/eFI.folded/a", b"evil".to_vec())];
+    let mut twice = volume(512, 40 * MIB).write(&long).unwrap();
+    let name = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let place = twice.windows(8).position(|bytes| bytes == name("FI.f")).unwrap();
+    let rest = (place..).find(|at| twice[*at..].starts_with(&name("ed"))).unwrap();
+    twice[rest..rest + 4].copy_from_slice(&name("er"));
+    assert!(matches!(fat::read(&twice), Err(fat::Error::Path(_))));
 }
 
 #[test]
@@ -146,11 +174,13 @@ fn a_long_name_of_more_parts_than_there_can_be_is_refused() {
     let files: Vec<_> = (0..40).map(|number| file(&format!("/F{number}"), vec![])).collect();
     let mut bytes = volume(512, 33 * MIB).write(&files).unwrap();
     let root = bytes.windows(11).position(|name| name == b"F0         ").unwrap() - 32;
-    let part = [[0x41; 11].as_slice(), &[0x0F], &[0x42; 20]].concat();
-    let mut put = |parts: usize| {
-        bytes[root..root + parts * 32].copy_from_slice(&part.repeat(parts));
+    let mut put = |parts: u8| {
+        let number = |left: u8| left | if left == parts { 0x40 } else { 0 };
+        let part = |left: u8| [&[number(left)], [0x41; 10].as_slice(), &[0x0F, 0], &[0x42; 13], &[0, 0], &[0x43; 4]].concat();
+        let all: Vec<u8> = (1..=parts).rev().flat_map(part).collect();
+        bytes[root..root + all.len()].copy_from_slice(&all);
         // Nothing stands behind them.
-        bytes[root + parts * 32] = 0;
+        bytes[root + all.len()] = 0;
         fat::read(&bytes)
     };
     assert_eq!(put(20).unwrap(), []);

@@ -31,7 +31,7 @@ pub enum Error {
     Field(&'static str),
     /// This cluster is used twice, or referred to and not there.
     Cluster(u32),
-    /// The name of an entry in this folder is not text.
+    /// The name of an entry in this folder is not text, or another one to another reader.
     Name(String),
     /// The file system could not be written.
     Io(io::Error),
@@ -48,7 +48,7 @@ impl fmt::Display for Error {
             Self::Path(path) => write!(f, "`{path}` is no path that a FAT volume can hold, or it is there twice"),
             Self::Field(name) => write!(f, "no FAT32 volume: the field `{name}` is wrong"),
             Self::Cluster(number) => write!(f, "cluster `{number}` of the FAT volume is used twice or missing"),
-            Self::Name(folder) => write!(f, "a name in folder `{folder}` of the FAT volume is not text"),
+            Self::Name(folder) => write!(f, "a name in folder `{folder}` of the FAT volume is damaged"),
             Self::Io(_) => write!(f, "the FAT volume could not be written"),
         }
     }

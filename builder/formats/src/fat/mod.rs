@@ -1,6 +1,7 @@
 //! FAT32 volumes (Microsoft's FAT specification 1.03), as the EFI system partition is one.
 
 mod error;
+mod long_name;
 mod replace;
 mod tree;
 #[cfg(feature = "fat")]

@@ -1,6 +1,9 @@
 //! The reader. It is our own, as `fatfs` trusts the volume: a loop in it would never end there.
 
+use std::collections::HashSet;
+
 use super::Error;
+use super::long_name::LongName;
 use crate::le;
 
 /// Bytes of an entry of a folder.
@@ -15,8 +18,9 @@ const LONG_NAME: u8 = 0x0F;
 const DOTS: [&[u8]; 2] = [b".          ", b"..         "];
 /// Only one copy of the table counts, and it need not be the first.
 const NOT_MIRRORED: u16 = 1 << 7;
-/// The most units of a long name: it has up to 20 parts.
-const LONGEST_NAME: usize = 20 * 13;
+/// Fields of two bytes that are zero in FAT32: who finds something there reads another file system.
+const ZERO: [(usize, &str); 4] =
+    [(17, "root entries"), (19, "sectors, short"), (22, "sectors per table, short"), (42, "version")];
 /// The longest path that Linux takes.
 const LONGEST_PATH: usize = 4096;
 /// A cluster number from here on ends a chain.
@@ -70,6 +74,9 @@ impl<'a> Tree<'a> {
         if le::u16_at(bytes, 40).is_none_or(|flags| flags & NOT_MIRRORED != 0) {
             return Err(Error::Field("flags"));
         }
+        if let Some((_, name)) = ZERO.iter().find(|(offset, _)| le::u16_at(bytes, *offset) != Some(0)) {
+            return Err(Error::Field(name));
+        }
         let (sectors, fat_sectors) = (long(32, "sectors")? as usize, long(36, "sectors per table")? as usize);
         if sectors > bytes.len() / sector_size {
             return Err(Error::Field("sectors"));
@@ -93,11 +100,13 @@ impl<'a> Tree<'a> {
         let mut nodes = Vec::new();
         let mut folders = vec![(String::new(), root)];
         let mut named = 0;
+        let mut names = HashSet::new();
         while let Some((path, extents)) = folders.pop() {
             for node in self.folder(&path, &extents)? {
                 // Paths repeat the names of folders. Those of an honest volume do not take more than the volume.
                 named += node.path.len();
-                if named > self.bytes.len() {
+                // Two names that differ in case are the same file, and readers differ in which of them it is.
+                if named > self.bytes.len() || !names.insert(node.path.to_uppercase()) {
                     return Err(Error::Path(node.path));
                 }
                 if node.is_folder {
@@ -120,27 +129,25 @@ impl<'a> Tree<'a> {
     /// What one folder holds.
     fn folder(&mut self, path: &str, extents: &[usize]) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::new();
-        let mut long_name = Vec::new();
+        let mut long_name = LongName::default();
         let bytes = self.bytes;
         for extent in extents {
             let (entries, _) = bytes[*extent..*extent + self.cluster_size].as_chunks::<ENTRY>();
             for (index, entry) in entries.iter().enumerate() {
                 let place = extent + index * ENTRY;
+                let damaged = || Error::Name(path.to_owned());
                 match (entry[0], entry[11]) {
                     (0, _) => return Ok(nodes),
-                    (DELETED, _) => long_name.clear(),
-                    // The parts of a long name come last one first.
-                    (_, LONG_NAME) => {
-                        long_name.splice(..0, name_part(entry));
-                        if long_name.len() > LONGEST_NAME {
-                            return Err(Error::Name(path.to_owned()));
-                        }
-                    }
+                    (DELETED, _) => long_name = LongName::default(),
+                    (_, LONG_NAME) => long_name.take(entry).ok_or_else(damaged)?,
                     // Any other name that begins so is none, and some reader would show what we pass over.
-                    (b'.', _) if DOTS.iter().any(|name| entry.starts_with(name)) => long_name.clear(),
-                    (b'.', _) => return Err(Error::Name(path.to_owned())),
-                    (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name.clear(),
-                    _ => nodes.push(Node { entry: place, ..self.node(path, entry, &std::mem::take(&mut long_name))? }),
+                    (b'.', _) if DOTS.iter().any(|name| entry.starts_with(name)) => long_name = LongName::default(),
+                    (b'.', _) => return Err(damaged()),
+                    (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name = LongName::default(),
+                    _ => {
+                        let name = long_name.of(entry).ok_or_else(damaged)?;
+                        nodes.push(Node { entry: place, ..self.node(path, entry, &name)? });
+                    }
                 }
             }
         }
@@ -205,16 +212,6 @@ impl Tree<'_> {
     pub fn copies(&self) -> impl Iterator<Item = usize> {
         (self.reserved..self.data).step_by(self.fat.len())
     }
-}
-
-/// The up to 13 units of a name that an entry holds.
-fn name_part(entry: &[u8; ENTRY]) -> impl Iterator<Item = u16> {
-    let places = [1..11, 14..26, 28..32];
-    places
-        .into_iter()
-        .flat_map(|place| entry[place].chunks_exact(2))
-        .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
-        .take_while(|unit| *unit != 0)
 }
 
 /// The name of eight and three characters; `None` if it is not ASCII.
