@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 const DAY: &str = "2026-11-21";
@@ -194,6 +195,12 @@ fn a_replacement_of_the_roots_key_that_was_interrupted_is_ended_by_the_next_one(
     // As it is when the power goes between the two last steps.
     fs::rename(folder.join("root.key"), folder.join(".root.unfinished")).unwrap();
     fs::rename(folder.join("root-1.key"), folder.join("root.key")).unwrap();
+    // The only copy of the key stays, even if it cannot be read.
+    let only = folder.join(".root.unfinished");
+    fs::set_permissions(&only, fs::Permissions::from_mode(0o644)).unwrap();
+    let refused = scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]);
+    assert!(refused.code == Some(1) && refused.said.contains("can be read by other users"), "{}", refused.said);
+    fs::set_permissions(&only, fs::Permissions::from_mode(0o600)).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]));
     // And when it goes before the root names the key.
     fs::copy(folder.join("root-1.key"), folder.join(".root.unfinished")).unwrap();

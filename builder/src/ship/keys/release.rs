@@ -8,7 +8,7 @@ use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
         }
     }
     let (file, other) = if arn.is_some() { (RELEASE_KMS, RELEASE[0]) } else { (RELEASE[0], RELEASE_KMS) };
-    fs::rename(&unfinished, keys.folder.join(file)).at("write", &unfinished)?;
+    put(&unfinished, &keys.folder.join(file))?;
     remove(&keys.folder.join(other))?;
     write_public(&keys.folder.join(RELEASE[1]), &release.pem())?;
     write_next(keys, &root)
@@ -143,13 +143,16 @@ pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
     take_root(keys)
 }
 
-/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that is the key.
+/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that is the key, and there is no other copy.
 fn resume(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     let named = keys.roots()?.last().map(Root::root_keys).unwrap_or_default();
-    match ReleaseKey::read(&unfinished) {
-        Ok(key) if named.contains(&key.public()) => take_root(keys),
-        _ => remove(&unfinished),
+    if !unfinished.exists() || named.contains(&keys.secret(ROOT[0])?.public()) {
+        return remove(&unfinished);
+    }
+    match named.contains(&ReleaseKey::read(&unfinished)?.public()) {
+        true => take_root(keys),
+        false => remove(&unfinished),
     }
 }
 
@@ -157,7 +160,7 @@ fn resume(keys: &Keys) -> Result<()> {
 fn take_root(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     retire(keys, ROOT[0], "root", "key")?;
-    fs::rename(&unfinished, keys.folder.join(ROOT[0])).at("write", &unfinished)
+    put(&unfinished, &keys.folder.join(ROOT[0]))
 }
 
 fn next(
@@ -174,10 +177,9 @@ fn next(
 
 fn write_next(keys: &Keys, root: &Root) -> Result<()> {
     retire(keys, ROOT[1], "root", "json")?;
-    // Whole or not at all: without it nobody can make the next one.
     let unfinished = keys.folder.join(".root.json.unfinished");
     write_public(&unfinished, &String::from_utf8_lossy(&root.bytes))?;
-    fs::rename(&unfinished, keys.folder.join(ROOT[1])).at("write", &unfinished)
+    put(&unfinished, &keys.folder.join(ROOT[1]))
 }
 
 /// Gives what is replaced the next of the names `NAME-1`, `NAME-2`, ….
@@ -186,5 +188,13 @@ fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
     let same = |path: &Path| Digest::of_file(path).ok() == Digest::of_file(&now).ok();
     let free = (1..).map(|number| keys.folder.join(format!("{name}-{number}.{kind}"))).find(|path| !path.exists() || same(path));
     let path = free.expect("there is always a next number");
-    fs::copy(&now, &path).map(drop).at("write", &path)
+    let unfinished = keys.folder.join(".retired.unfinished");
+    fs::copy(&now, &unfinished).at("write", &unfinished)?;
+    put(&unfinished, &path)
+}
+
+/// Puts what was written into its place, whole or not at all: without any root of trust nobody can make the next one.
+fn put(unfinished: &Path, path: &Path) -> Result<()> {
+    let on_medium = File::open(unfinished).and_then(|file| file.sync_all());
+    on_medium.and_then(|()| fs::rename(unfinished, path)).at("write", path)
 }
