@@ -225,6 +225,35 @@ fn boot_code_stays_and_a_hybrid_mbr_is_left_alone() {
 }
 
 #[test]
+fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_is_as_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    for sector_size in [512, 4096] {
+        let (disk, geometry) = node_disk(sector_size, 6);
+        let is_alone = |disk: &[u8]| {
+            let table = read(disk, geometry).unwrap().table().clone();
+            gpt::is_as_created(&mut Cursor::new(disk), &table, geometry).unwrap()
+        };
+        assert!(is_alone(&disk));
+        let (size, end) = (sector_size as usize, disk.len());
+        // Boot code, an MBR's partition instead of the table and one beside it, and what is behind a header, in its first copy and the second.
+        for place in [0, 446 + 4, 462 + 4, size + 100, end - size + 100] {
+            let mut changed = disk.clone();
+            changed[place] = 0xEF;
+            assert!(!is_alone(&changed), "byte {place}");
+        }
+    }
+    let path = folder.path().join("disk");
+    let (disk, geometry) = node_disk(512, 6);
+    std::fs::write(&path, disk).unwrap();
+    let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
+    tool("gdisk", Command::new("sgdisk").args(["--disk-guid", guid, "--change-name", "3:OTHER"]).arg(&path));
+    let disk = std::fs::read(&path).unwrap();
+    let table = read(&disk, geometry).unwrap().table().clone();
+    assert_eq!(table.disk_guid, guid.parse::<Uuid>().unwrap());
+    assert!(gpt::is_as_created(&mut Cursor::new(disk), &table, geometry).unwrap());
+}
+
+#[test]
 fn names_give_the_same_identifier_for_ever() {
     assert_eq!(gpt::guid_from_name("ESP").to_string(), "2ee3291e-c21f-5379-9c9b-cf060d4b53d5");
     assert_ne!(gpt::guid_from_name("ESP"), gpt::guid_from_name("DATA"));

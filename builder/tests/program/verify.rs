@@ -6,7 +6,7 @@ use crate::keys::keys;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A project with an image that the keys `mine` have signed.
@@ -21,14 +21,28 @@ fn out(scratch: &Scratch, name: &str) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join(name)
 }
 
-/// What a check found in one of the files of `out/`, and whether it holds; and the exit code.
-fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, String, Option<i32>) {
+/// What a check found in one of the files of `out/`, and whether it holds.
+fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, String) {
+    let all = checks(scratch, name, flags);
+    all.into_iter().find(|check| check.0 == about).map(|(_, holds, found)| (holds, found)).unwrap_or_else(|| panic!("{about}"))
+}
+
+/// Each check of one of the files of `out/`: its name, whether it holds, and what it found.
+fn checks(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<(String, bool, String)> {
     let file = out(scratch, name).display().to_string();
     let ran = scratch.osbuild(&[&["verify", "--json", &file], flags].concat());
     let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap_or_else(|_| panic!("{}", ran.said));
-    let checks = json["checks"].as_array().unwrap();
-    let check = checks.iter().find(|check| check["name"] == about).unwrap_or_else(|| panic!("{about}: {json}"));
-    (check["holds"].as_bool().unwrap(), check["found"].as_str().unwrap().to_owned(), ran.code)
+    let text = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
+    let all = json["checks"].as_array().unwrap().iter();
+    let all: Vec<_> = all.map(|one| (text(one, "name"), one["holds"].as_bool().unwrap(), text(one, "found"))).collect();
+    assert_eq!(ran.code, Some(if all.iter().all(|(_, holds, _)| *holds) { 0 } else { 4 }), "{json}");
+    all
+}
+
+/// The names of the checks that do not hold. That of the contents never does, as there is nothing in these layers.
+fn wrong(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<String> {
+    let all = checks(scratch, name, flags).into_iter();
+    all.filter(|(name, holds, _)| !holds && name != "contents").map(|(name, ..)| name).collect()
 }
 
 const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writes";
@@ -54,23 +68,23 @@ fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
     let scratch = signed();
     done(&scratch.osbuild(&["keys", "new", "other"]));
     for name in ALL {
-        let (holds, found, code) = check(&scratch, name, &["--key", "other"], "signature");
-        assert_eq!((holds, found.as_str(), code), (false, "it is signed by `mine db`, which is not trusted", Some(4)), "{name}");
+        let (holds, found) = check(&scratch, name, &["--key", "other"], "signature");
+        assert_eq!((holds, found.as_str()), (false, "it is signed by `mine db`, which is not trusted"), "{name}");
     }
     for name in ["node.efi", "initramfs.cpio"] {
         let mut bytes = fs::read(out(&scratch, name)).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;
         fs::write(out(&scratch, name), bytes).unwrap();
-        let (holds, found, code) = check(&scratch, name, &["--key", "mine"], "signature");
-        assert_eq!((holds, found.as_str(), code), (false, "it is not what was signed", Some(4)), "{name}");
+        let (holds, found) = check(&scratch, name, &["--key", "mine"], "signature");
+        assert_eq!((holds, found.as_str()), (false, "it is not what was signed"), "{name}");
     }
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     for name in ALL {
-        let (holds, found, code) = check(&scratch, name, &["--key", "mine"], "signature");
-        assert_eq!((holds, found.as_str(), code), (false, "it is not signed", Some(4)), "{name}");
+        let (holds, found) = check(&scratch, name, &["--key", "mine"], "signature");
+        assert_eq!((holds, found.as_str()), (false, "it is not signed"), "{name}");
     }
-    let (holds, found, _) = check(&scratch, "image.raw", &["--key", "mine"], "boot signature");
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "boot signature");
     assert_eq!((holds, found.as_str()), (false, "it is not signed"));
 }
 
@@ -91,8 +105,8 @@ fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
         fs::write(out(&scratch, "image.raw"), changed).unwrap();
         for (names, is_good) in [(wrong, false), (good, true)] {
             for name in names {
-                let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], name);
-                assert_eq!((holds, code), (is_good, Some(4)), "{name}: {found}");
+                let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], name);
+                assert_eq!(holds, is_good, "{name}: {found}");
             }
         }
     }
@@ -101,9 +115,9 @@ fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
 #[test]
 fn an_expired_certificate_is_refused_although_firmware_would_not_look() {
     let scratch = signed();
-    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
-    assert!(!holds && found.starts_with("the certificate has expired on ") && code == Some(4), "{found}");
-    let (holds, found, _) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
+    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
+    assert!(!holds && found.starts_with("the certificate has expired on "), "{found}");
+    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
     assert!(!holds && found.ends_with("and this is 2001-01-01"), "{found}");
 }
 
@@ -115,12 +129,12 @@ fn a_revoked_certificate_and_a_revoked_image_are_refused() {
     assert!(check(&scratch, "node.efi", &["--key", "mine"], "revocation").0);
     let old = keys(&scratch, "mine").join("db-1.crt").display().to_string();
     done(&scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &old]));
-    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine"], "revocation");
-    assert_eq!((holds, found.as_str(), code), (false, "it has a signature by `mine db`, which is revoked", Some(4)));
+    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine"], "revocation");
+    assert_eq!((holds, found.as_str()), (false, "it has a signature by `mine db`, which is revoked"));
     done(&scratch.osbuild(&["keys", "revoke", "mine", "--uki", &uki]));
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
-    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "revocation");
-    assert_eq!((holds, found.as_str(), code), (false, "the image is revoked", Some(4)));
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "revocation");
+    assert_eq!((holds, found.as_str()), (false, "the image is revoked"));
 }
 
 #[test]
@@ -157,11 +171,11 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
     let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();
     let against = ["--key", "mine", "--against", RECIPE];
     for name in ALL {
-        let (holds, found, _) = check(&scratch, name, &against, "rebuild");
+        let (holds, found) = check(&scratch, name, &against, "rebuild");
         assert!(holds, "{name}: {found}");
     }
     for about in ["boot rebuild", "disk"] {
-        let (holds, found, _) = check(&scratch, "image.raw", &against, about);
+        let (holds, found) = check(&scratch, "image.raw", &against, about);
         assert!(holds, "{about}: {found}");
     }
     assert!(
@@ -172,14 +186,11 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
     let planted = disk.len() - (2 << 20);
     disk[planted] ^= 1;
     fs::write(out(&scratch, "image.raw"), disk).unwrap();
-    let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
-    assert_eq!(
-        (holds, found, code),
-        (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}"), Some(4))
-    );
+    let (holds, found) = check(&scratch, "image.raw", &against, "disk");
+    assert_eq!((holds, found), (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}")));
     scratch.edit("recipes/base.toml", "panic=10", "panic=11");
-    let (holds, found, code) = check(&scratch, "node.efi", &against, "rebuild");
-    assert_eq!((holds, found.as_str(), code), (false, "it is not what `small` gives: `.cmdline` differ", Some(4)));
+    let (holds, found) = check(&scratch, "node.efi", &against, "rebuild");
+    assert_eq!((holds, found.as_str()), (false, "it is not what `small` gives: `.cmdline` differ"));
 }
 
 /// Runs a tool of somebody else's on an image.
@@ -199,9 +210,9 @@ fn a_second_file_on_the_esp_is_found() {
     fs::write(&planted, "a credential").unwrap();
     let volume = format!("{}@@{}", image.display(), start * 512);
     tool("mcopy", &["-i", &volume, planted.to_str().unwrap(), "::/EFI/BOOT/extra.cred"]);
-    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "ESP");
-    assert_eq!((holds, code), (false, Some(4)));
-    assert!(found.ends_with(": `/EFI/BOOT/extra.cred`"), "{found}");
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "ESP");
+    assert!(!holds && found.ends_with(": `/EFI/BOOT/extra.cred`"), "{found}");
+    assert_eq!(wrong(&scratch, "image.raw", &["--key", "mine"]), ["ESP"]);
 }
 
 #[test]
@@ -216,11 +227,11 @@ fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
     });
     let unsigned = fs::read(&image).unwrap()[starts[0]..starts[1]].to_vec();
     fs::write(&image, [&signed[..starts[1]], &unsigned, &signed[starts[1] + unsigned.len()..]].concat()).unwrap();
-    let (holds, found, _) = check(&scratch, "image.raw", &["--key", "mine"], "slots");
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "slots");
     assert!(holds && found.ends_with("; set aside: SLOT-B, which is not booted"), "{found}");
     tool("cgpt", &["add", "-i", "3", "-P", "1", "-T", "1", image.to_str().unwrap()]);
-    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "other signature");
-    assert_eq!((holds, found.as_str(), code), (false, "SLOT-B: it is not signed", Some(4)));
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "other signature");
+    assert_eq!((holds, found.as_str()), (false, "SLOT-B: it is not signed"));
     assert!(check(&scratch, "image.raw", &["--key", "mine"], "signature").0);
 }
 
@@ -232,12 +243,12 @@ fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_
     let path = image.to_str().unwrap();
     let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
     tool("sgdisk", &["--disk-guid", guid, "--partition-guid", &format!("4:{guid}"), path]);
-    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
-    let aside = format!("set aside, as a disk has its own: the GUID of the disk, {guid}, the GUID of DATA");
+    let (holds, found) = check(&scratch, "image.raw", &against, "disk");
+    let aside = format!("the GUID of the disk, {guid}, the GUID of DATA, what is behind the partitions of the image");
     assert!(holds && found.to_lowercase().ends_with(&aside.to_lowercase()), "{found}");
     tool("sgdisk", &["--change-name", "4:OTHER", path]);
-    let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
-    assert_eq!((holds, code), (false, Some(4)), "{found}");
+    let (holds, found) = check(&scratch, "image.raw", &against, "disk");
+    assert!(!holds, "{found}");
 }
 
 #[test]
@@ -258,18 +269,37 @@ fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it(
         let mut changed = fresh.clone();
         changed[byte] ^= 1;
         fs::write(&image, changed).unwrap();
-        let (holds, found, code) = check(&scratch, "image.raw", &against, "disk");
+        let (holds, found) = check(&scratch, "image.raw", &against, "disk");
         assert!(!holds && found.contains(&format!(": {name} differs at byte ")) && found.ends_with(RAN), "{found}");
-        assert_eq!(code, Some(4));
-        let (holds, found, _) = check(&scratch, "image.raw", &ran, "disk");
+        assert_eq!(wrong(&scratch, "image.raw", &against), ["disk"]);
+        let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
         assert!(holds && found.contains("what is in DATA"), "{found}");
     }
     fs::write(&image, &fresh).unwrap();
     tool("cgpt", &["add", "-i", "2", "-S", "1", path]);
-    let (holds, found, _) = check(&scratch, "image.raw", &against, "disk");
+    let (holds, found) = check(&scratch, "image.raw", &against, "disk");
     assert_eq!((holds, found), (false, format!("it is not what `small` gives: SLOT-A is in another state{RAN}")));
-    let (holds, found, _) = check(&scratch, "image.raw", &ran, "disk");
+    let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
     assert!(holds && found.contains("the state of SLOT-A, "), "{found}");
+}
+
+#[test]
+fn partitions_of_an_mbr_that_firmware_would_take_are_found_on_every_disk() {
+    let scratch = signed();
+    let image = out(&scratch, "image.raw");
+    let against = ["--key", "mine", "--against", RECIPE];
+    let ran = [&against[..], &["--has-run"]].concat();
+    tool("sgdisk", &["--disk-guid", "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B", image.to_str().unwrap()]);
+    assert_eq!(wrong(&scratch, "image.raw", &ran), [""; 0]);
+    let mut bytes = fs::read(&image).unwrap();
+    // The one record of the MBR, which says that the disk has another table, becomes a system partition at its end.
+    bytes[446 + 4] = 0xEF;
+    let start = (bytes.len() as u32 / 512 - 4096).to_le_bytes();
+    bytes[446 + 8..446 + 12].copy_from_slice(&start);
+    fs::write(&image, bytes).unwrap();
+    for flags in [&["--key", "mine"][..], &against, &ran] {
+        assert_eq!(wrong(&scratch, "image.raw", flags), ["partition table"], "{flags:?}");
+    }
 }
 
 #[test]
@@ -280,22 +310,39 @@ fn a_partition_more_than_a_node_has_is_found() {
     let file = fs::File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
     tool("sgdisk", &["--move-second-header", "--new", "5:0:0", "--typecode", "5:ef00", image.to_str().unwrap()]);
-    let (holds, found, code) = check(&scratch, "image.raw", &["--key", "mine"], "partitions");
-    assert_eq!((holds, code), (false, Some(4)), "{found}");
-    assert!(found.starts_with("they are not those of a node: `ESP` (esp), "), "{found}");
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "partitions");
+    assert!(!holds && found.starts_with("they are not those of a node: `ESP` (esp), "), "{found}");
+    assert_eq!(wrong(&scratch, "image.raw", &["--key", "mine"]), ["partitions"]);
+}
+
+/// Changes the header of the first slot of the image.
+fn edit_header(image: &Path, edit: impl FnOnce(&mut [u8])) {
+    let mut bytes = fs::read(image).unwrap();
+    let header = memchr::memmem::find(&bytes, b"OSBSLOT\0").unwrap();
+    edit(&mut bytes[header..header + 4092]);
+    let mut checksum = flate2::Crc::new();
+    checksum.update(&bytes[header..header + 4092]);
+    bytes[header + 4092..][..4].copy_from_slice(&checksum.sum().to_le_bytes());
+    fs::write(image, bytes).unwrap();
+}
+
+#[test]
+fn another_version_in_the_header_of_the_slot_that_runs_is_found() {
+    let scratch = signed();
+    edit_header(&out(&scratch, "image.raw"), |header| {
+        let version = memchr::memmem::find(header, b"1.35.8").unwrap();
+        header[version] = b'9';
+    });
+    for flags in [&["--key", "mine", "--against", RECIPE][..], &["--key", "mine", "--against", RECIPE, "--has-run"]] {
+        assert_eq!(wrong(&scratch, "image.raw", flags), ["disk"], "{flags:?}");
+    }
 }
 
 #[test]
 fn a_header_of_a_slot_with_more_than_a_header_has_is_found() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
-    let mut bytes = fs::read(&image).unwrap();
-    let header = memchr::memmem::find(&bytes, b"OSBSLOT\0").unwrap();
-    bytes[header + 2000..][..6].copy_from_slice(b"hidden");
-    let mut checksum = flate2::Crc::new();
-    checksum.update(&bytes[header..header + 4092]);
-    bytes[header + 4092..][..4].copy_from_slice(&checksum.sum().to_le_bytes());
-    fs::write(&image, bytes).unwrap();
+    edit_header(&image, |header| header[2000..][..6].copy_from_slice(b"hidden"));
     let ran = scratch.osbuild(&["verify", image.to_str().unwrap(), "--key", "mine"]);
     assert!(ran.code == Some(4) && ran.said.contains("its header has more than a header has"), "{}", ran.said);
 }
@@ -326,7 +373,7 @@ fn what_is_cut_short_is_told_with_its_cause() {
     let scratch = signed();
     let whole = fs::read(out(&scratch, "node.efi")).unwrap();
     fs::write(out(&scratch, "node.efi"), &whole[..whole.len() - 100]).unwrap();
-    let (holds, found, code) = check(&scratch, "node.efi", &["--key", "mine"], "signature");
-    assert_eq!((holds, code), (false, Some(4)));
+    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine"], "signature");
+    assert!(!holds, "{found}");
     assert!(found.contains("the PE image cannot have a signature: the PE image ends before its "), "{found}");
 }

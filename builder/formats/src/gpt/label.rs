@@ -128,6 +128,23 @@ pub fn create(table: &Table, geometry: Geometry) -> Result<Vec<Write>, Error> {
     Ok(end.writes(geometry).into_iter().chain(front.writes(geometry)).chain(mbr).collect())
 }
 
+/// Whether the disk has `table` as [`create`] writes it, and nothing beside it: no boot code and no partition of an MBR, which firmware would
+/// take for the disk's, and nothing in the rest of those sectors.
+///
+/// # Errors
+/// The table does not fit the disk, or that cannot be read.
+pub fn is_as_created<D: Source + ?Sized>(disk: &mut D, table: &Table, geometry: Geometry) -> Result<bool, Error> {
+    for write in create(table, geometry)? {
+        let mut found = vec![0; write.bytes.len()];
+        disk.read_at(write.offset, &mut found).map_err(|error| Error::Read(error.into()))?;
+        let is_same = if write.offset == 0 { mbr::is_same(&found, &write.bytes) } else { found == write.bytes };
+        if !is_same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl Copy {
     /// The copy of `table` for this place.
     fn new(table: &Table, geometry: Geometry, place: Place) -> Result<Self, Error> {

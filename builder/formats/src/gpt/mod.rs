@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 pub use error::Error;
 pub use geometry::Geometry;
-pub use label::{Health, Label, create};
+pub use label::{Health, Label, create, is_as_created};
 pub use partition::Partition;
 pub use source::Source;
 pub use table::Table;

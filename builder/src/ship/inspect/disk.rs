@@ -20,8 +20,9 @@ pub struct Disk {
     pub sector_size: u64,
     /// The disk's GUID.
     pub disk_guid: String,
-    /// Whether both copies of the table are good and say the same.
-    pub table_is_sound: bool,
+    /// Why its table is not to be trusted; none if both copies are good, say the same, and nobody could take anything beside them for a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_fault: Option<String>,
     /// Its partitions, in the order of their numbers.
     pub partitions: Vec<Partition>,
     /// What the firmware starts.
@@ -91,8 +92,8 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
 
 /// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A damaged UKI is given when there is no other.
 pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found> {
-    let label =
-        Geometry::new(sector_size, size).and_then(|geometry| Label::read(file, geometry)).map_err(|error| broken(size, error))?;
+    let geometry = Geometry::new(sector_size, size).map_err(|error| broken(size, error))?;
+    let label = Label::read(file, geometry).map_err(|error| broken(size, error))?;
     let table = label.table();
     let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
@@ -113,9 +114,19 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
     let others = ukis.collect();
     let digest = Digest::of(&program.bytes);
     let boot = Boot { path: program.path, size: digest.size(), sha256: digest.hex(), signatures: Vec::new() };
-    let (table_is_sound, disk_guid) = (label.health() == Health::Sound, table.disk_guid.to_string());
-    let disk = Disk { sector_size, disk_guid, table_is_sound, partitions, boot, slots };
+    let table_fault = table_fault(file, &label, geometry)?;
+    let disk = Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_fault, partitions, boot, slots };
     Ok(Found { disk, boot: program.bytes, esp, slot, uki, others })
+}
+
+/// What is wrong with the table. Firmware takes the partitions of an MBR, where there are any, and not those of the table.
+fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Option<String>> {
+    if label.health() != Health::Sound {
+        let grown = "on a disk that is larger than its image, the first boot mends that";
+        return Ok(Some(format!("the copies differ or one is damaged; {grown}")));
+    }
+    let is_alone = gpt::is_as_created(file, label.table(), geometry).or_build(|| "cannot read the partition table".to_owned())?;
+    Ok((!is_alone).then(|| "there is more in its place: boot code, partitions of an MBR, or what nobody reads".to_owned()))
 }
 
 /// Why a disk of this many bytes has no good partition table.

@@ -144,6 +144,12 @@ fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
 }
 
 impl Opened {
+    /// The version in the header of the slot with the UKI, of a disk.
+    pub fn version(&self) -> Option<&str> {
+        let slot = self.disk.as_ref()?.slots.iter().find(|slot| Some(&slot.name) == self.slot.as_ref());
+        slot?.version.as_deref()
+    }
+
     /// Splits off the UKIs of the other slots, each as if it had come in a file of its own.
     pub fn take_others(&mut self) -> Vec<(String, Opened)> {
         let uki = |bytes: Vec<u8>| Opened {

@@ -60,8 +60,10 @@ fn row(f: &mut Formatter<'_>, name: &str, size: u64) -> fmt::Result {
 }
 
 fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
-    let sound = if disk.table_is_sound { "" } else { ", THE COPIES OF THE TABLE DIFFER" };
-    writeln!(f, "\ndisk {}, sectors of {} bytes{sound}", disk.disk_guid, disk.sector_size)?;
+    writeln!(f, "\ndisk {}, sectors of {} bytes", disk.disk_guid, disk.sector_size)?;
+    if let Some(fault) = &disk.table_fault {
+        writeln!(f, "  ITS TABLE IS NOT TO BE TRUSTED: {fault}")?;
+    }
     for partition in &disk.partitions {
         let (number, name, purpose) = (partition.number, &partition.name, &partition.purpose);
         let (start, size) = (bytes(partition.start), bytes(partition.size));

@@ -5,14 +5,11 @@ use crate::ship::inspect::{Disk, Partition, Slot};
 use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
 use osbuild_abi::install::SETTINGS;
 
-/// Both copies of the partition table.
+/// Both copies of the partition table, and that firmware finds no other.
 pub(super) fn table(disk: &Disk) -> Check {
-    match disk.table_is_sound {
-        true => Check::holds("partition table", "both copies are good and say the same".to_owned()),
-        false => {
-            let found = "the copies differ or one is damaged; on a disk that is larger than its image, the first boot mends that";
-            Check::fails("partition table", found.to_owned())
-        }
+    match &disk.table_fault {
+        None => Check::holds("partition table", "both copies are good and say the same, and there is no other".to_owned()),
+        Some(fault) => Check::fails("partition table", fault.clone()),
     }
 }
 

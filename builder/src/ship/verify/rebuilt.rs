@@ -76,6 +76,10 @@ impl Rebuilt {
             Ok(aside) => aside,
             Err(why) => return Ok(self.differs(&why)),
         };
+        // An update may have put the same release into the other slot.
+        if opened.version() != other.version() {
+            return Ok(self.differs("the header of the slot that is booted has another version"));
+        }
         if !self.has_run
             && let Some(why) = self.difference(path, opened, disk, given)?
         {
@@ -99,10 +103,6 @@ impl Rebuilt {
     /// Where the bytes of a disk that no node has run are others than those of the rebuilt image; none if nowhere.
     fn difference(&self, path: &Path, opened: &Opened, disk: &Disk, given: &Disk) -> Result<Option<String>> {
         let name = opened.slot.as_deref().unwrap_or_default();
-        let version = |disk: &Disk| disk.slots.iter().find(|slot| slot.name == name).and_then(|slot| slot.version.clone());
-        if version(disk) != version(given) {
-            return Ok(Some(format!("the header of {name} has another version")));
-        }
         let boot = opened.boot.as_deref().unwrap_or_default();
         let (esp, wanted) = (system(path, disk)?, self.system_with(given, boot)?);
         if let Some(at) = esp.iter().zip(&wanted).position(|(one, other)| one != other) {
@@ -157,7 +157,12 @@ fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Ve
         }
     }
     if has_run {
-        aside.push("what is free on ESP, what is in DATA, and what is in a slot behind its UKI or not booted".to_owned());
+        aside.push(
+            "what is free on ESP, what is in DATA, what is in a slot behind its UKI or not booted, and what is in no partition"
+                .to_owned(),
+        );
+    } else if !aside.is_empty() {
+        aside.push("what is behind the partitions of the image".to_owned());
     }
     Ok(aside)
 }
@@ -177,7 +182,7 @@ fn place(partition: &Partition) -> (u32, &str, &str, u64) {
 }
 
 /// A disk without its EFI system partition, and without header and UKI of `length` bytes in the slot `name`. Where the disk has identifiers or a
-/// size of its own, without both copies of its partition table, too, and without what is behind what was given.
+/// size of its own, without both copies of its partition table, too, which were judged by themselves, and without what is behind what was given.
 fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
     let partitions = disk.partitions.iter().zip(&given.partitions);
     let mut aside: Vec<Range<u64>> = partitions
