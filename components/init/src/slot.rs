@@ -160,7 +160,7 @@ fn states(disk: &Disk) -> Outcome<Vec<Slot>> {
     Ok(slots(disk.label()?.0.table()))
 }
 
-/// The only slot of a disk that is ever booted: of that nobody has to tell that it runs.
+/// The only slot of a disk that is ever booted: where nothing tells which one runs, it is taken to be that.
 fn only(disk: &Disk) -> Outcome<&'static str> {
     let booted: Vec<_> = states(disk)?.into_iter().filter(|slot| slot.state.priority > 0).map(|slot| slot.name).collect();
     if let [only] = booted[..] { Ok(only) } else { Err(untold()) }

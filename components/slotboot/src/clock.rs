@@ -37,7 +37,7 @@ fn counter() -> u64 {
 }
 
 /// Compared with the firmware's idea of a millisecond, as not every processor says how fast it counts. A virtual machine may be held up
-/// in between, so the shortest of some counts.
+/// in between, so the shortest of some counts; one of nothing is of a counter that stepped back.
 #[cfg(target_arch = "x86_64")]
 fn frequency() -> u64 {
     let count = || {
@@ -45,7 +45,7 @@ fn frequency() -> u64 {
         uefi::boot::stall(Duration::from_millis(1));
         counter().saturating_sub(start)
     };
-    (0..8).map(|_| count()).min().unwrap_or_default() * 1000
+    (0..8).map(|_| count()).filter(|count| *count > 0).min().unwrap_or_default() * 1000
 }
 
 /// The counter.
