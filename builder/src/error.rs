@@ -33,7 +33,7 @@ pub struct Place {
     pub text: String,
 }
 
-/// One problem, as design 8 shows it: a line, a place, causes and a hint.
+/// One problem, as people see it: a line, a place, causes and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// One line, lower case, no period, literals in backticks.

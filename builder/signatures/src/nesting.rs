@@ -45,7 +45,7 @@ pub(crate) fn check(der: &[u8]) -> der::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{MOST, check};
 
     #[test]
     fn elements_fill_what_they_stand_in() {
@@ -57,7 +57,15 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_longer_than_what_it_stands_in() {
+    fn nothing_is_longer_than_any_signature_is() {
+        let string = |length: u16| [&b"\x04\x82"[..], &length.to_be_bytes(), &vec![0; length.into()]].concat();
+        let most = string(u16::try_from(MOST - 4).unwrap());
+        assert!(check(&most).is_ok());
+        assert!(check(&[&most[..], b"\x00"].concat()).is_err());
+    }
+
+    #[test]
+    fn nothing_is_longer_than_what_what_it_stands_in() {
         for der in [
             &b""[..],
             b"\x04",
