@@ -5,7 +5,7 @@ fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
     bytes.get(offset..)?.first_chunk().copied()
 }
 
-#[cfg(any(feature = "erofs", feature = "fat-replace", feature = "pe"))]
+#[cfg(any(feature = "erofs", feature = "ext4", feature = "fat-replace", feature = "pe"))]
 pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     array(bytes, offset).map(u16::from_le_bytes)
 }

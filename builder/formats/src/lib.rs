@@ -14,6 +14,8 @@ pub mod disk;
 pub mod epoch;
 #[cfg(feature = "erofs")]
 pub mod erofs;
+#[cfg(feature = "ext4")]
+pub mod ext4;
 #[cfg(feature = "fat-replace")]
 pub mod fat;
 pub mod gpt;

@@ -18,8 +18,12 @@ const HAS_RUN: &str = "--has-run";
 /// What `init` says when it has grown DATA.
 const GROWN: &str = "init: data: grown from ";
 
+/// What it says when it has mended the superblock of DATA.
+const MENDED: &str = "init: data: a power cut tore its superblock, which is mended";
+
 /// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before. The first
-/// boot has given the disk identifiers that the image has not, and the second one leaves them. All else of it is what the recipe gives. e2fsck finds nothing in DATA but the journal to
+/// boot has given the disk identifiers that the image has not, and the second one leaves them. It finds a superblock of which the disk has written
+/// one sector, without which Linux would mount nothing. All else of it is what the recipe gives. e2fsck finds nothing in DATA but the journal to
 /// replay.
 pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     let kept = Kept::of(site, RECIPE);
@@ -32,9 +36,13 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if !own.is_disjoint(&kept.identifiers_of_image(site)?) {
         return Err(Error::build("the disk has identifiers of its image").cause(format!("{own:?}")));
     }
+    kept.tear_superblock()?;
     let second = Node::boot(site, "after-the-power-cut", RECIPE, &flags)?.said()?;
     if second.contains(GROWN) {
         return Err(Error::build("the second boot has grown DATA again"));
+    }
+    if !second.contains(MENDED) {
+        return Err(Error::build("the second boot has not mended the superblock of DATA"));
     }
     if kept.identifiers(site)? != own {
         return Err(Error::build("the second boot has changed the disk's identifiers again"));
@@ -57,7 +65,7 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     if !log.said.contains(GROWN) {
         return Err(log.failure("the log of the boot before is not there"));
     }
-    Ok(Verdict { passed: 6, ..Verdict::default() })
+    Ok(Verdict { passed: 7, ..Verdict::default() })
 }
 
 /// `osbuild verify` finds on the disk what the recipe gives, and what the node has written only where it is not told that one has run.

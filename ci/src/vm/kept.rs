@@ -1,11 +1,16 @@
 //! The disk that a node leaves.
 
 use crate::site::Site;
-use osbuild::error::{Error, Result};
+use osbuild::error::{Context, Error, Result};
 use osbuild::ship::inspect::{Partition, inspect};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Where ext4 counts how often it was mounted, in bytes: in the first sector of its superblock.
+const MOUNTS: u64 = 1024 + 0x34;
 
 /// A disk that `osbuild run --keep` has left, with the firmware's variables beside it. It goes when nobody needs it.
 pub struct Kept(PathBuf);
@@ -49,6 +54,17 @@ impl Kept {
         let mut dd = dd(from, &self.0);
         dd.arg("conv=notrunc").arg(format!("seek={}", data(&self.0)?.start >> 20));
         site.finish("data-in", &mut dd).map(drop)
+    }
+
+    /// Makes of the superblock of DATA what a power cut leaves when the disk has written the first one of its sectors: the mounts that it
+    /// counts are new, its checksum is old.
+    pub fn tear_superblock(&self) -> Result<()> {
+        let cannot = || format!("cannot change `{}`", self.0.display());
+        let disk = File::options().read(true).write(true).open(&self.0).or_build(cannot)?;
+        let (place, mut mounts) = (data(&self.0)?.start + MOUNTS, [0; 2]);
+        disk.read_exact_at(&mut mounts, place).or_build(cannot)?;
+        let mounts = u16::from_le_bytes(mounts).wrapping_add(1);
+        disk.write_all_at(&mounts.to_le_bytes(), place).or_build(cannot)
     }
 
     fn remove(&self) {

@@ -1,10 +1,13 @@
 //! DATA, the one partition that persists: found on the disk that the node was booted from, grown to that disk, mounted.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use osbuild_abi::cmdline::{self, value};
 use osbuild_abi::paths::DATA;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_formats::ext4;
 use rustix::mount::{MountFlags, mount as mount_fs};
 use uuid::Uuid;
 
@@ -53,6 +56,11 @@ fn on_disk(node: &mut Node) -> Outcome {
     if let Err(failure) = grow::partition(&disk, &partition) {
         node.console.say("data", failure);
     }
+    match mend(&partition) {
+        Ok(true) => node.console.say("data", "a power cut tore its superblock, which is mended"),
+        Ok(false) => {}
+        Err(failure) => node.console.say("data", failure),
+    }
     // After an error of the disk nothing more is written, and the node's pods and the kubelet show it. Blocks are found when a program writes
     // and not half a minute later: otherwise a power cut leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
     mount_fs(partition.device(), DATA, "ext4", FLAGS, c"errors=remount-ro,nodelalloc")
@@ -67,6 +75,16 @@ fn on_disk(node: &mut Node) -> Outcome {
         node.console.say("data", failure);
     }
     Ok(())
+}
+
+/// Mends what a power cut can do to a file system that Linux does not mount then. Gives whether there was something to mend.
+fn mend(partition: &Partition) -> Outcome<bool> {
+    let device = partition.device();
+    let cannot = format_args!("mend {}", device.display()).to_string();
+    let mut file = File::options().read(true).write(true).open(&device).explain(&cannot)?;
+    let Some(write) = ext4::mend(&mut file).explain(&cannot)? else { return Ok(false) };
+    file.write_all_at(&write.bytes, write.offset).and_then(|()| file.sync_all()).explain(&cannot)?;
+    Ok(true)
 }
 
 fn find() -> Outcome<(Disk, Partition)> {

@@ -9,6 +9,7 @@ mod dhcp_message;
 mod dhcp_names;
 mod doors;
 mod erofs;
+mod ext4;
 mod fat;
 mod gpt;
 mod inspect;
@@ -34,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     fat::TARGET,
     cpio::TARGET,
     erofs::TARGET,
+    ext4::TARGET,
     pe::TARGET,
     slot::TARGET,
     signature::TARGET,

@@ -6,6 +6,7 @@ use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
 use osbuild_abi::disk::{DATA, ESP};
+use osbuild_formats::ext4;
 use osbuild_formats::gpt::{Geometry, Label, Source, Table, Write};
 use osbuild_slots::{Booted, Header, Machine, Slot, boot};
 use std::fs::{self, File};
@@ -83,7 +84,7 @@ impl<'a> Judge<'a> {
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Looks at DATA, up to the end of the disk: it has to be sound once its journal was replayed, and to hold the probe's first `synced` files.
+    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and its journal was replayed, and to hold the probe's first `synced` files.
     ///
     /// # Errors
     /// DATA is damaged, or has lost what it was told to keep.
@@ -91,6 +92,7 @@ impl<'a> Judge<'a> {
         let data = self.folder.join("data");
         let size = disk.metadata().or_build(cannot)?.len();
         copy(disk, self.data_start, size - self.data_start, &data).or_build(cannot)?;
+        mend(&data)?;
         let checked = self.site.run("power-e2fsck", Command::new("e2fsck").args(["-f", "-p"]).arg(&data))?;
         if !matches!(checked.code, Some(0 | 1)) {
             return Err(checked.failure("DATA is damaged"));
@@ -121,6 +123,15 @@ fn table(mut disk: &File) -> Result<Table> {
 
 fn partition<'t>(table: &'t Table, name: &str) -> Result<&'t osbuild_formats::gpt::Partition> {
     table.named(name).ok_or_else(|| Error::build(format!("the partition {name} is gone")))
+}
+
+/// Mends a file system as `init` does before it mounts it.
+fn mend(path: &Path) -> Result<()> {
+    let mut data = File::options().read(true).write(true).open(path).or_build(cannot)?;
+    match ext4::mend(&mut data).or_build(cannot)? {
+        Some(write) => data.write_all_at(&write.bytes, write.offset).or_build(cannot),
+        None => Ok(()),
+    }
 }
 
 /// A file that the probe had flushed holds its number from end to end.

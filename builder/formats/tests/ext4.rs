@@ -1,0 +1,79 @@
+//! A superblock of ext4 that a power cut has torn, against e2fsck and dumpe2fs.
+#![cfg(feature = "ext4")]
+
+mod support;
+
+use std::io::Cursor;
+use std::path::Path;
+use std::process::Command;
+
+use osbuild_formats::ext4;
+use support::tool;
+
+/// Where the superblock is in a file system, and where its second sector begins.
+const SUPERBLOCK: std::ops::Range<usize> = 1024..2048;
+const MIDDLE: usize = 1536;
+
+/// A file system as that of DATA, and the same after it was mounted once more.
+fn before_and_after(path: &Path) -> [Vec<u8>; 2] {
+    std::fs::File::create(path).unwrap().set_len(160 << 20).unwrap();
+    tool("e2fsprogs", Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-L", "DATA"]).arg(path));
+    let before = std::fs::read(path).unwrap();
+    tool("e2fsprogs", Command::new("/sbin/tune2fs").args(["-C", "7", "-T", "20300101000000"]).arg(path));
+    [before, std::fs::read(path).unwrap()]
+}
+
+fn is_sound(path: &Path) -> bool {
+    Command::new("/sbin/e2fsck").args(["-f", "-p"]).arg(path).output().unwrap().status.success()
+}
+
+#[test]
+fn a_torn_superblock_is_mended_whichever_half_is_new_and_e2fsck_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let [before, after] = before_and_after(&path);
+    for (first, second, mounts) in
+        [(&before, &after, "Mount count:              0"), (&after, &before, "Mount count:              7")]
+    {
+        let mut torn = first.clone();
+        torn[MIDDLE..SUPERBLOCK.end].copy_from_slice(&second[MIDDLE..SUPERBLOCK.end]);
+        std::fs::write(&path, &torn).unwrap();
+        assert!(!is_sound(&path), "e2fsck takes a torn superblock");
+        let write = ext4::mend(&mut Cursor::new(&torn)).unwrap().unwrap();
+        assert_eq!((write.offset as usize, write.bytes.len()), (MIDDLE, 512));
+        torn[MIDDLE..][..512].copy_from_slice(&write.bytes);
+        std::fs::write(&path, &torn).unwrap();
+        let told = tool("e2fsprogs", Command::new("/sbin/dumpe2fs").arg("-h").arg(&path));
+        assert!(told.contains(mounts), "{told}");
+        assert!(is_sound(&path));
+        assert_eq!(ext4::mend(&mut Cursor::new(&torn)).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_superblock_that_is_good_or_damaged_in_another_way_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [before, after] = before_and_after(&folder.path().join("data"));
+    for sound in [&before, &after] {
+        assert_eq!(ext4::mend(&mut Cursor::new(sound)).unwrap(), None);
+    }
+    // The magic number, the size of blocks, the blocks of a group, the size of inodes, the journal, and the checksum's seed.
+    for field in [0x38, 0x18, 0x20, 0x58, 0xE0, 0x270] {
+        let mut damaged = after.clone();
+        damaged[SUPERBLOCK.start + field] ^= 1;
+        assert!(matches!(ext4::mend(&mut Cursor::new(&damaged)), Ok(None) | Err(_)), "{field:#x}");
+    }
+    assert_eq!(ext4::mend(&mut Cursor::new(vec![0; 4096])).unwrap(), None);
+    assert!(ext4::mend(&mut Cursor::new(vec![0; 1500])).is_err());
+}
+
+#[test]
+fn nothing_that_a_superblock_may_say_is_too_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let [mut volume, _] = before_and_after(&folder.path().join("data"));
+    for byte in SUPERBLOCK {
+        let was = std::mem::replace(&mut volume[byte], 0xFF);
+        let _ = ext4::mend(&mut Cursor::new(&volume));
+        volume[byte] = was;
+    }
+}
