@@ -18,6 +18,12 @@ const SNAPSHOTS: &str = "/var/lib/containerd/io.containerd.snapshotter.v1.overla
 /// What is put in the place of each program and each blob. Nothing can be started that has a part of it.
 const PLANTED: &str = "planted";
 
+/// What the kubelet remembers of its containers, as one with another policy leaves it: it ends with an error as soon as it reads that.
+const MEMORIES: [(&str, &str); 2] = [
+    ("kubelet/cpu_manager_state", r#"{"policyName":"static","defaultCpuSet":"0","checksum":1}"#),
+    ("kubelet/memory_manager_state", r#"{"policyName":"Static","machineState":{},"checksum":1}"#),
+];
+
 /// DATA in a file of its own, which debugfs changes.
 struct Data<'a> {
     site: &'a Site<'a>,
@@ -25,7 +31,8 @@ struct Data<'a> {
 }
 
 /// With the power off, all that containerd keeps on DATA of the node's own pods is replaced, what was unpacked and what it was unpacked from. The
-/// next boot gets ready: it runs what is in the signed root. And it does so with another release's leftovers in the way.
+/// next boot gets ready: it runs what is in the signed root. And it does so with another release's leftovers in the way, and with those of another
+/// release's kubelet.
 pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
     let kept = Kept::of(site, RECIPE);
     drop(Node::boot(site, "before-planting", RECIPE, &["--keep"])?);
@@ -34,6 +41,7 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
     kept.copy_data(site, &data.path)?;
     data.check()?;
     let planted = data.plant(&folder.path().join(PLANTED))?;
+    data.mislead_the_kubelet(&folder.path().join("memory"))?;
     kept.replace_data(site, &data.path)?;
     let said = Node::boot(site, "after-planting", RECIPE, &["--keep"])?.said()?;
     kept.copy_data(site, &data.path)?;
@@ -76,6 +84,22 @@ impl Data<'_> {
             true => Ok(all.len()),
             false => Err(Error::build("debugfs has not replaced all of them")),
         }
+    }
+
+    /// Replaces what the kubelet remembers.
+    fn mislead_the_kubelet(&self, memory: &Path) -> Result<()> {
+        for (path, text) in MEMORIES {
+            fs::write(memory, text).or_build(|| "cannot write what the kubelet is to remember".to_owned())?;
+            for words in [format!("rm {path}"), format!("write {} {path}", memory.display())] {
+                self.site.finish("mislead", Command::new("debugfs").args(["-w", "-R", &words]).arg(&self.path))?;
+            }
+            let read =
+                self.site.finish("misled", Command::new("debugfs").args(["-R", &format!("cat {path}")]).arg(&self.path))?;
+            if !read.said.contains(text) {
+                return Err(Error::build(format!("debugfs has not written {path}")));
+            }
+        }
+        Ok(())
     }
 
     fn is_planted(&self, path: &str) -> bool {

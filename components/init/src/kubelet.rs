@@ -23,8 +23,13 @@ struct Found {
 /// Where the kubelet keeps the certificate that it makes for itself when it has none.
 const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
 
+/// What the kubelet remembers of containers that ended with the boot before. Another release's kubelet, another policy or another number of processors
+/// finds fault with that, and then the kubelet never starts: a slot on trial would take the other one's kubelet with it.
+const OF_ENDED_CONTAINERS: [&str; 2] = ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
+
 /// Starts it: standalone, or joined when a kubeconfig is there.
 pub fn start(node: &mut Node) -> Outcome {
+    remove(&OF_ENDED_CONTAINERS.map(Path::new));
     node.run(NAME, Life::Daemon, |node_name| {
         forget_cut_off(&PAIR.map(Path::new));
         let found =
@@ -37,10 +42,14 @@ pub fn start(node: &mut Node) -> Outcome {
 fn forget_cut_off(pair: &[&Path; 2]) {
     let is_whole = |file: &Path| file.metadata().is_ok_and(|about| about.len() > 0);
     if !pair.iter().all(|file| is_whole(file)) {
-        for file in pair {
-            // It may not be there; and what cannot be removed the kubelet names.
-            let _ = std::fs::remove_file(file);
-        }
+        remove(pair);
+    }
+}
+
+fn remove(files: &[&Path]) {
+    for file in files {
+        // It may not be there; and what cannot be removed the kubelet names.
+        let _ = std::fs::remove_file(file);
     }
 }
 
