@@ -1,6 +1,8 @@
 //! The ordered end of the node.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use osbuild_abi::paths::{DATA, INIT};
@@ -45,7 +47,10 @@ pub fn run(node: &mut Node, end: End) -> ! {
     node.console.say("shutdown", "unmounts");
     node.console.end_log();
     node.processes.clear();
-    if let Err(left) = unmount_data() {
+    if within(GRACE, unmount_above_root).is_none() {
+        node.console.say("shutdown", "a volume does not answer and is left");
+    }
+    if let Err(left) = keep_data() {
         node.console.say("shutdown", left);
     }
     node.console.say(
@@ -69,7 +74,8 @@ pub fn give_up(node: &mut Node) -> ! {
 
 /// Ends the machine at once. Also the way out for the life of `init` that has no node yet.
 pub fn now(end: End) -> ! {
-    rustix::fs::sync();
+    // A volume whose server is gone would never be written.
+    within(GRACE, rustix::fs::sync);
     let _ = reboot(match end {
         End::PowerOff => RebootCommand::PowerOff,
         End::Reboot => RebootCommand::Restart,
@@ -139,15 +145,42 @@ fn has_children() -> bool {
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
 }
 
-/// Unmounts everything that DATA is behind, deepest first. What cannot be unmounted is made read-only, which is as good for the disk.
-fn unmount_data() -> Result<(), String> {
-    let mounted = || std::fs::read("/proc/self/mountinfo").map(|table| above_root(&table)).map_err(|error| error.to_string());
-    for path in mounted()? {
+/// Unmounts everything, deepest first: what DATA is behind, and what pods have mounted.
+fn unmount_above_root() {
+    for path in mounted().unwrap_or_default() {
         let _ = unmount(&path, UnmountFlags::empty());
     }
+}
+
+/// Makes DATA read-only if it is mounted still, which is as good for the disk.
+fn keep_data() -> Result<(), String> {
     if mounted()?.iter().all(|path| path != Path::new(DATA)) {
         return Ok(());
     }
     mount_remount(DATA, MountFlags::RDONLY, c"")
         .map_err(|error| format!("{DATA} cannot be unmounted nor made read-only: {error}"))
+}
+
+fn mounted() -> Result<Vec<PathBuf>, String> {
+    std::fs::read("/proc/self/mountinfo").map(|table| above_root(&table)).map_err(|error| error.to_string())
+}
+
+/// What `work` gives, unless that takes longer: then it goes on by itself, if it ever does. The kernel ends nobody who waits for a disk.
+fn within<T: Send + 'static>(longest: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (tell, told) = mpsc::channel();
+    // Nobody listens any more when it comes too late.
+    let begun = thread::Builder::new().spawn(move || tell.send(work()));
+    begun.ok().and_then(|_| told.recv_timeout(longest).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_not_waited_for() {
+        assert_eq!(within(GRACE, || 7), Some(7));
+        let (_held, never) = mpsc::channel::<()>();
+        assert_eq!(within(Duration::from_millis(1), move || never.recv().ok()), None);
+    }
 }
