@@ -1,16 +1,20 @@
 //! The disks that the kernel sees, and which of them the node was booted from.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use osbuild_abi::disk::DATA;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::{Geometry, Label, Write};
+use rustix::fs::OFlags;
 use uuid::Uuid;
 
 /// The unit of a disk's size below `/sys`, whatever its own sectors are.
 const SYSFS_SECTOR: u64 = 512;
+/// Bytes of the largest sectors of a disk.
+const LARGEST_SECTOR: usize = 4096;
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +64,10 @@ impl Disk {
                 .and_then(|()| file.sync_all())
                 .explain(format_args!("write the partition table of {}", self.name))?;
         }
-        Ok(())
+        // A worn disk may say that it has written and keep what it had; the kernel would remember what was written until the next boot.
+        let kept = File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&device);
+        let kept = kept.and_then(|file| has_kept(&file, writes)).explain(format_args!("read {} again", device.display()))?;
+        if kept { Ok(()) } else { Err(Failure::new(format!("disk {} does not keep what is written to it", self.name))) }
     }
 
     /// Takes its GUID from its table: the kernel does not tell it.
@@ -76,6 +83,25 @@ impl Partition {
     pub fn device(&self) -> PathBuf {
         Path::new("/dev").join(&self.name)
     }
+}
+
+/// Whether a file has what was written last to each place.
+fn has_kept(file: &File, writes: &[Write]) -> io::Result<bool> {
+    for (index, write) in writes.iter().enumerate() {
+        let is_last = writes[index + 1..].iter().all(|later| later.offset != write.offset);
+        if is_last && read_direct(file, write.offset, write.bytes.len())? != write.bytes {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Reads past the kernel's memory of the disk, which wants a place in memory that fits the disk's sectors.
+fn read_direct(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    let mut room = vec![0; length + LARGEST_SECTOR];
+    let start = room.as_ptr().align_offset(LARGEST_SECTOR);
+    file.read_exact_at(&mut room[start..start + length], offset)?;
+    Ok(room[start..start + length].to_vec())
 }
 
 /// The size of a disk or a partition in bytes, as the kernel knows it. `name` is the kernel's.
@@ -147,6 +173,15 @@ mod tests {
         };
         let partitions = labels.iter().enumerate().map(partition).collect();
         Disk { name: name.to_owned(), guid: guid.map(Uuid::from_u128), partitions }
+    }
+
+    #[test]
+    fn a_disk_that_forgets_what_it_was_given_is_found_out() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 8192], 0).unwrap();
+        let write = |offset, byte| Write { offset, bytes: vec![byte; 512] };
+        assert!(has_kept(&file, &[write(512, 1), write(512, 7), write(4096, 7)]).unwrap());
+        assert!(!has_kept(&file, &[write(512, 7), write(512, 1)]).unwrap());
     }
 
     #[test]
