@@ -78,13 +78,14 @@ impl Watchdog {
     }
 }
 
-/// `watchdog0` and so on; the one without a number is the first of them.
+/// `watchdog0` and so on. The one without a number is the first of them, and the only one where a driver knows no numbers, as that of IPMI.
 fn devices(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix(NAME)?.parse::<u32>().ok();
     let mut found: Vec<_> = entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
     found.sort();
-    found.into_iter().map(|(_, path)| path).collect()
+    let unnumbered = [folder.join(NAME)].into_iter().filter(|path| found.is_empty() && path.exists());
+    found.iter().map(|(_, path)| path.clone()).chain(unnumbered).collect()
 }
 
 /// Opens a watchdog, which starts it.
@@ -100,13 +101,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_has_a_number_is_a_watchdog_and_each_is_found_once() {
+    fn what_has_a_number_is_a_watchdog_and_what_has_none_is_one_where_it_is_alone() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["watchdog", "watchdog10", "watchdog2", "watchdogs", "watch0"] {
             File::create(folder.path().join(name)).unwrap();
         }
         assert_eq!(devices(folder.path()), ["watchdog2", "watchdog10"].map(|name| folder.path().join(name)));
         assert!(devices(&folder.path().join("none")).is_empty());
+        let folder = tempfile::tempdir().unwrap();
+        File::create(folder.path().join("watchdog")).unwrap();
+        assert_eq!(devices(folder.path()), [folder.path().join("watchdog")]);
     }
 
     #[test]
