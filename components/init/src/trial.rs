@@ -8,7 +8,7 @@ use osbuild_abi::paths::INIT;
 use osbuild_failure::{Explain, Outcome};
 
 use crate::node::Node;
-use crate::process::Life;
+use crate::process::{Life, State};
 use crate::shutdown::End;
 use crate::slot;
 use crate::uptime::uptime;
@@ -18,6 +18,9 @@ pub const NAME: &str = "trial";
 
 /// Whether a task that waits for two minutes is a panic. The command line says that it is.
 const HUNG_TASK_PANIC: &str = "/proc/sys/kernel/hung_task_panic";
+
+/// How long after a slot could not be marked as a good one that is tried again.
+const AGAIN: Duration = Duration::from_secs(600);
 
 /// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
 /// node stays, and may still become a good one.
@@ -41,13 +44,15 @@ pub fn hold(node: &mut Node) {
     }
 }
 
-/// Notes that the gate has held: the slot is a good one.
+/// Notes that the gate has held: the slot is a good one. A disk that does not take that may do so the next time.
 pub fn passed(node: &mut Node) {
     node.deadline = None;
-    node.on_trial = false;
-    // The slot stays on trial then, and has as many tries more as its state says.
     for failure in [slot::mark_good(node), bear_hung_tasks()].into_iter().filter_map(Outcome::err) {
         node.console.say(NAME, failure);
+    }
+    node.on_trial = node.slot.is_some() && slot::is_on_trial(node).unwrap_or(true);
+    if let (true, Some(trial)) = (node.on_trial, node.process(NAME)) {
+        trial.state = State::Waiting { until: uptime() + AGAIN };
     }
 }
 

@@ -73,7 +73,8 @@ fn missing(pod: &DeclaredPod<'_>, node_name: &str, containers: &[Container]) -> 
     let has = |container: &Container, label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
     pod.containers().find_map(|name| {
         let of_this_name = containers.iter().filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
-        match of_this_name.max_by_key(|one| one.created_at).map(Container::state) {
+        // Those of earlier boots have ended, whatever the clock said that made them.
+        match of_this_name.max_by_key(|one| (one.state() == ContainerState::Running, one.created_at)).map(Container::state) {
             Some(ContainerState::Running) => None,
             Some(ContainerState::Created) => Some(format!("container `{name}` of pod `{}` is not started yet", pod.name)),
             Some(ContainerState::Exited) => Some(format!("container `{name}` of pod `{}` has ended", pod.name)),
@@ -122,11 +123,19 @@ mod tests {
     }
 
     #[test]
-    fn only_the_newest_container_counts() {
+    fn of_those_that_do_not_run_the_newest_one_counts() {
         let side = container("web-node-1", "side", ContainerState::Running, 1);
-        let old = container("web-node-1", "nginx", ContainerState::Running, 1);
+        let old = container("web-node-1", "nginx", ContainerState::Created, 1);
         let new = container("web-node-1", "nginx", ContainerState::Exited, 2);
         assert_eq!(why(&[new, old, side]).unwrap(), "container `nginx` of pod `web` has ended");
+    }
+
+    #[test]
+    fn a_container_that_an_earlier_boot_has_dated_into_the_future_hides_none_that_runs() {
+        let side = container("web-node-1", "side", ContainerState::Running, 1);
+        let now = container("web-node-1", "nginx", ContainerState::Running, 5);
+        let before = container("web-node-1", "nginx", ContainerState::Exited, 9);
+        assert_eq!(why(&[before, now, side]), None);
     }
 
     #[test]
