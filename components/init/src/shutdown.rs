@@ -1,5 +1,6 @@
 //! The ordered end of the node.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
@@ -30,6 +31,8 @@ pub enum End {
 const GRACE: Duration = Duration::from_secs(10);
 /// How long the pods are given: two waves of the longest grace, and some.
 const PODS_GRACE: Duration = Duration::from_secs(100);
+/// How long what pods have mounted is given to be written.
+const VOLUMES_GRACE: Duration = Duration::from_secs(30);
 /// How long a failed boot can be read on the console.
 const READING_TIME: Duration = Duration::from_secs(10);
 
@@ -47,7 +50,8 @@ pub fn run(node: &mut Node, end: End) -> ! {
     node.console.say("shutdown", "unmounts");
     node.console.end_log();
     node.processes.clear();
-    if within(GRACE, unmount_above_root).is_none() {
+    flush_data();
+    if within(VOLUMES_GRACE, unmount_above_root).is_none() {
         node.console.say("shutdown", "a volume does not answer and is left");
     }
     if let Err(left) = keep_data() {
@@ -143,6 +147,13 @@ fn kill_the_rest(node: &mut Node) {
 /// Whether any process is left, looked at without taking its status.
 fn has_children() -> bool {
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
+}
+
+/// Writes all of DATA onto its disk, however long that takes: an ordered end loses nothing of it.
+fn flush_data() {
+    if let Ok(data) = File::open(DATA) {
+        let _ = rustix::fs::syncfs(&data);
+    }
 }
 
 /// Unmounts everything, deepest first: what DATA is behind, and what pods have mounted.
