@@ -1,7 +1,8 @@
 //! The superblock of an ext4 file system (Linux, Documentation/filesystems/ext4/super.rst).
 //!
 //! Linux writes it in its place when it mounts and unmounts, past the journal, with a checksum at its end. It has 1024 bytes: if the power
-//! goes while a disk of smaller sectors has written one of them, the checksum is wrong, and neither Linux nor `e2fsck -p` take the file system any more.
+//! goes while a disk of smaller sectors has written one of them, the checksum is wrong, and neither Linux nor `e2fsck -p` take the file system
+//! any more.
 
 use alloc::vec;
 use core::ops::Range;
@@ -43,7 +44,9 @@ const FIXED: [Range<usize>; 8] =
 pub fn mend<D: Source + ?Sized>(volume: &mut D) -> Result<Option<Write>, D::Error> {
     let mut first = [0; SIZE];
     volume.read_at(START, &mut first)?;
-    let Some(place) = second(&first).filter(|_| Some(checksum(&first)) != le::u32_at(&first, CHECKSUM)) else { return Ok(None) };
+    let Some(place) = place_of_second(&first).filter(|_| Some(checksum(&first)) != le::u32_at(&first, CHECKSUM)) else {
+        return Ok(None);
+    };
     let mut second = [0; SIZE];
     volume.read_at(place, &mut second)?;
     if FIXED.iter().any(|field| first[field.clone()] != second[field.clone()]) {
@@ -56,7 +59,7 @@ pub fn mend<D: Source + ?Sized>(volume: &mut D) -> Result<Option<Write>, D::Erro
 }
 
 /// Where the second superblock stands, in bytes, by what the first one says; `None` if that is none with a checksum.
-fn second(first: &[u8; SIZE]) -> Option<u64> {
+fn place_of_second(first: &[u8; SIZE]) -> Option<u64> {
     let field = |offset| le::u32_at(first, offset);
     let is_ours = le::u16_at(first, MAGIC.0) == Some(MAGIC.1) && field(FEATURES)? & HAS_CHECKSUMS != 0;
     let block = 1024u64.checked_shl(field(BLOCK_SIZE)?).filter(|size| *size <= 64 << 10)?;

@@ -80,7 +80,7 @@ fn on_disk(node: &mut Node) -> Outcome {
 /// Mends what a power cut can do to a file system that Linux does not mount then. Gives whether there was something to mend.
 fn mend(partition: &Partition) -> Outcome<bool> {
     let device = partition.device();
-    let cannot = format_args!("mend {}", device.display()).to_string();
+    let cannot = format!("mend {}", device.display());
     let mut file = File::options().read(true).write(true).open(&device).explain(&cannot)?;
     let Some(write) = ext4::mend(&mut file).explain(&cannot)? else { return Ok(false) };
     file.write_all_at(&write.bytes, write.offset).and_then(|()| file.sync_all()).explain(&cannot)?;

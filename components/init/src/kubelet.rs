@@ -23,8 +23,8 @@ struct Found {
 /// Where the kubelet keeps the certificate that it makes for itself when it has none.
 const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
 
-/// What the kubelet remembers of containers that ended with the boot before. Another release's kubelet, another policy or another number of processors
-/// finds fault with that, and then the kubelet never starts: a slot on trial would take the other one's kubelet with it.
+/// What the kubelet remembers of containers that ended with the boot before. Another release's kubelet, another policy or another number of
+/// processors finds fault with that, and then the kubelet never starts: a slot on trial would take the other one's kubelet with it.
 const OF_ENDED_CONTAINERS: [&str; 2] = ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
 
 /// Starts it: standalone, or joined when a kubeconfig is there.

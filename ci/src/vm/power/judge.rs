@@ -84,7 +84,8 @@ impl<'a> Judge<'a> {
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and its journal was replayed, and to hold the probe's first `synced` files.
+    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and its journal was replayed, and to hold the
+    /// probe's first `synced` files.
     ///
     /// # Errors
     /// DATA is damaged, or has lost what it was told to keep.

@@ -1,5 +1,5 @@
 //! A pod for tests: whoever connects to one of its ports and says what there is to say there gets an answer, or a line that begins with
-//! `error`. `DOORS` names the ports. What it tells it asks for anew for each connection.
+//! `error`. `PORTS` names the ports. What it tells it asks for anew for each connection.
 //!
 //! `/proc/1/root` is the host's root.
 
@@ -23,7 +23,7 @@ use std::path::Path;
 type Answer = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports, each with what answers there.
-const DOORS: [(u16, Answer); 7] =
+const PORTS: [(u16, Answer); 7] =
     [(7070, tell), (7071, join), (7072, freeze), (7073, write), (7074, unpack), (7075, copy), (7076, say)];
 
 /// The host's root, by way of PID 1.
@@ -34,7 +34,7 @@ const RELEASES: &str = "/releases";
 
 fn main() -> io::Result<()> {
     let bound: io::Result<Vec<_>> =
-        DOORS.iter().map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer))).collect();
+        PORTS.iter().map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer))).collect();
     let bound = bound?;
     std::thread::scope(|threads| {
         for (listener, answer) in &bound {
