@@ -67,6 +67,7 @@ const AT_LENGTH: &[Claim] = &[
     ("an init that crashes comes back to the other slot", |disk| told(faults::init_crash(disk))),
     ("a kubelet that never becomes healthy comes back to the other slot", |disk| told(faults::kubelet(disk))),
     ("a slot that does not know its name comes back to the other one", |disk| told(faults::untold(disk))),
+    ("a slot on a disk that could not be written becomes a good one later", faults::marked_later),
     ("the only slot becomes a good one though it does not know its name", faults::untold_alone),
     ("a declared pod that never runs comes back to the other slot", |disk| told(faults::pod(disk))),
     ("a slot that panics at each boot is tried as often as it has tries, and then the other one is back", |disk| {

@@ -4,7 +4,7 @@ use super::change::{Change, Over};
 use super::disk::{A, B, Disk};
 use super::{BACKUP, GOOD, LAST_TRY, PATIENCE, SECOND, SPENT, hears};
 use crate::vm::inside::PROBE;
-use crate::vm::node::{answer, ask, free_port};
+use crate::vm::node::{answer, ask, free_port, tell};
 use osbuild::error::{Error, Result};
 use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
@@ -26,15 +26,19 @@ pub const ALL: [Fault; 8] = [panic, init_crash, hang, deadline, kubelet, untold,
 /// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
 
-/// Where the probe freezes PID 1, and where it says something to `init`.
+/// Where the probe freezes PID 1, where it says something to `init`, and where it makes the disk read-only or writable.
 const FREEZE: u16 = 7072;
 const SAY: u16 = 7076;
+const DISK: u16 = 7077;
 
 /// What `init` says where no variable of the firmware has the slot's name.
 const UNTOLD: &str = "nothing tells which slot was started";
 
 /// Words for a slot that has to be good soon, seconds after power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";
+
+/// How long after a slot could not be marked `init` tries again.
+const MARKED_AGAIN: Duration = Duration::from_secs(600);
 
 /// A pod whose image is nowhere.
 const NEVER: &str = "\
@@ -173,6 +177,26 @@ pub fn asked_for_an_update(disk: &Disk) -> Result<String> {
     trial.node.power_off()?;
     disk.is(B, SPENT)?;
     disk.is(A, GOOD).map(|()| String::new())
+}
+
+/// The disk takes no write when the slot is to be marked, and takes them again later.
+pub fn marked_later(disk: &Disk) -> Result<String> {
+    let words = "osbuild.gate-hold-s=20 osbuild.gate-deadline-s=3600";
+    let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
+    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: DISK }))?;
+    trial.node.hear(READY, PATIENCE)?;
+    tell(port, |stream| stream.write_all(b"read-only"))?;
+    trial.node.hear("trial: write the partition table", PATIENCE)?;
+    tell(port, |stream| stream.write_all(b"writable"))?;
+    let failed = Instant::now();
+    let line = trial.node.hear(SLOT_GOOD, MARKED_AGAIN + PATIENCE)?;
+    if !line.contains("SLOT-B") {
+        return Err(Error::build("another slot was marked").cause(line));
+    }
+    trial.node.power_off()?;
+    disk.is(B, State { priority: LAST_TRY.priority, ..GOOD })?;
+    disk.is_sound()?;
+    Ok(format!("marked {:.0} s after a disk that could not be written", failed.elapsed().as_secs_f64()))
 }
 
 /// The only slot there is does not know its name, and becomes a good one.

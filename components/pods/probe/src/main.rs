@@ -7,8 +7,10 @@ mod files;
 mod freeze;
 mod join;
 mod kernel;
+mod partition;
 mod plain_copy;
 mod processes;
+mod read_only;
 mod sockets;
 mod synced;
 mod sys;
@@ -23,8 +25,8 @@ use std::path::Path;
 type Answer = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports, each with what answers there.
-const PORTS: [(u16, Answer); 7] =
-    [(7070, tell), (7071, join), (7072, freeze), (7073, write), (7074, unpack), (7075, copy), (7076, say)];
+const PORTS: [(u16, Answer); 8] =
+    [(7070, tell), (7071, join), (7072, freeze), (7073, write), (7074, unpack), (7075, copy), (7076, say), (7077, make_disk)];
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -98,6 +100,16 @@ fn say(stream: &TcpStream) -> io::Result<String> {
     let words = said(stream)?;
     let (path, words) = words.split_once(' ').unwrap_or((&words, ""));
     sockets::say(Path::new(HOST), path, words)
+}
+
+/// Takes `read-only` or `writable`, and makes the node's disk so.
+fn make_disk(stream: &TcpStream) -> io::Result<String> {
+    let is_read_only = match said(stream)?.as_str() {
+        "read-only" => true,
+        "writable" => false,
+        other => return Err(io::Error::other(format!("no disk is made `{other}`"))),
+    };
+    read_only::set(Path::new(HOST), is_read_only).map(|()| line("ok"))
 }
 
 /// What somebody says on `stream`, to the end.

@@ -2,8 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::c_long;
+use std::ffi::{c_int, c_long};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 
 /// Something to try, by its name.
 type Call = (&'static str, fn() -> io::Result<()>);
@@ -27,6 +29,19 @@ const WRONG: c_long = -1;
 const KEXEC_FILE_LOAD: c_long = 294;
 #[cfg(not(target_arch = "aarch64"))]
 const KEXEC_FILE_LOAD: c_long = libc::SYS_kexec_file_load;
+
+/// `BLKROSET` is `_IO(0x12, 93)` (linux/fs.h).
+const BLKROSET: u32 = 0x125D;
+
+/// Has the kernel refuse to write what is asked of this disk's device file, or ends that.
+pub fn set_read_only(disk: &File, is_so: bool) -> io::Result<()> {
+    let flag = c_int::from(is_so);
+    // SAFETY: the descriptor is open for as long as `disk` is borrowed, and the kernel reads one number where `flag` is.
+    match unsafe { libc::ioctl(disk.as_raw_fd(), BLKROSET as _, &flag) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
 
 fn refused(number: c_long, [a, b, c, d]: [c_long; 4]) -> io::Result<()> {
     // SAFETY: no argument is the address of anything, so that the kernel neither reads nor writes this program's memory.
