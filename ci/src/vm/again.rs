@@ -1,13 +1,12 @@
 //! A node that lost its power and boots again from the same disk.
 
-use super::kept::{Kept, identifier_of_data};
+use super::kept::{Kept, check_data, identifier_of_data, read_data};
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::ship::keys::DEV;
-use std::process::Command;
 
 /// Size of its disk: larger than the image, so that the first boot grows DATA.
 const DISK_MIB: &str = "2048";
@@ -52,18 +51,14 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     let data = folder.path().join("data");
     kept.copy_data(site, &data)?;
     // The journal is replayed here, and the log is read after that.
-    let checked = site.run("e2fsck-after-power-cuts", Command::new("e2fsck").args(["-f", "-p"]).arg(&data))?;
-    // 1: what `-p` may do by itself was done.
-    if !matches!(checked.code, Some(0 | 1)) {
-        return Err(checked.failure("DATA is damaged"));
-    }
+    check_data(site, &data)?;
     if kept.identifiers_of_image(site)?.contains(&identifier_of_data(site, &data, 0)?) {
         return Err(Error::build("the file system on DATA has the identifier of its image"));
     }
-    let log = site.finish("log-of-the-boot-before", Command::new("debugfs").args(["-R", "cat log/init.log.1"]).arg(&data))?;
+    let log = read_data(site, &data, "log/init.log.1")?;
     // Its last lines went with the power.
-    if !log.said.contains(GROWN) {
-        return Err(log.failure("the log of the boot before is not there"));
+    if !log.contains(GROWN) {
+        return Err(Error::build("the log of the boot before is not there").cause(log));
     }
     Ok(Verdict { passed: 7, ..Verdict::default() })
 }

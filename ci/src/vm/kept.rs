@@ -41,12 +41,9 @@ impl Kept {
         Ok(found)
     }
 
-    /// Copies DATA out of the disk: e2fsck replays a journal only in a file of its own.
+    /// Copies DATA out of the disk.
     pub fn copy_data(&self, site: &Site, to: &Path) -> Result<()> {
-        let data = data(&self.0)?;
-        let mut dd = dd(&self.0, to);
-        dd.arg("conv=sparse").args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
-        site.finish("data-out", &mut dd).map(drop)
+        copy_data(site, &self.0, to)
     }
 
     /// Puts DATA back into the disk.
@@ -85,6 +82,26 @@ fn data(disk: &Path) -> Result<Partition> {
     let found = inspect(disk)?.disk;
     let data = found.into_iter().flat_map(|disk| disk.partitions).find(|partition| partition.purpose == "data");
     data.ok_or_else(|| Error::build("the disk has no DATA").cause(disk.display()))
+}
+
+/// Copies DATA out of a disk: e2fsck replays a journal only in a file of its own.
+pub fn copy_data(site: &Site, disk: &Path, to: &Path) -> Result<()> {
+    let data = data(disk)?;
+    let mut dd = dd(disk, to);
+    dd.arg("conv=sparse").args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
+    site.finish("data-out", &mut dd).map(drop)
+}
+
+/// Replays the journal of a copy of DATA, without which debugfs sees old folders or opens nothing at all, and checks all.
+pub fn check_data(site: &Site, data: &Path) -> Result<()> {
+    let checked = site.run("e2fsck-of-data", Command::new("e2fsck").args(["-f", "-p"]).arg(data))?;
+    // 1: what `-p` may do by itself was done.
+    if matches!(checked.code, Some(0 | 1)) { Ok(()) } else { Err(checked.failure("DATA is damaged")) }
+}
+
+/// What `debugfs` finds in a file of a copy of DATA that was checked.
+pub fn read_data(site: &Site, data: &Path, path: &str) -> Result<String> {
+    Ok(site.finish("file-of-data", Command::new("debugfs").args(["-R", &format!("cat {path}")]).arg(data))?.said)
 }
 
 /// What `blkid` finds: the UUID of a file system, so many bytes into a file.

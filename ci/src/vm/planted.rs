@@ -1,6 +1,6 @@
 //! A node whose disk was in somebody else's machine.
 
-use super::kept::Kept;
+use super::kept::{Kept, check_data, read_data};
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
@@ -39,13 +39,13 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let data = Data { site, path: folder.path().join("data") };
     kept.copy_data(site, &data.path)?;
-    data.check()?;
+    check_data(site, &data.path)?;
     let planted = data.plant(&folder.path().join(PLANTED))?;
     data.mislead_the_kubelet(&folder.path().join("memory"))?;
     kept.replace_data(site, &data.path)?;
     let said = Node::boot(site, "after-planting", RECIPE, &["--keep"])?.said()?;
     kept.copy_data(site, &data.path)?;
-    data.check()?;
+    check_data(site, &data.path)?;
     let left = data.files(CONTAINERD_BLOBS)?.iter().filter(|path| data.is_planted(path)).count();
     if left > 0 {
         return Err(Error::build(format!("{left} of the blobs on DATA are still those that were planted")).cause(said));
@@ -54,13 +54,6 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
 }
 
 impl Data<'_> {
-    /// Replays the journal, without which debugfs sees old folders, and checks all.
-    fn check(&self) -> Result<()> {
-        let checked = self.site.run("e2fsck-planted", Command::new("e2fsck").args(["-f", "-p"]).arg(&self.path))?;
-        // 1: what `-p` may do by itself was done.
-        if matches!(checked.code, Some(0 | 1)) { Ok(()) } else { Err(checked.failure("DATA is damaged")) }
-    }
-
     /// Replaces every program of every unpacked image, and every blob. Gives how many files that were.
     fn plant(&self, planted: &Path) -> Result<usize> {
         let cannot = || "cannot write what is planted".to_owned();
@@ -93,9 +86,7 @@ impl Data<'_> {
             for words in [format!("rm {path}"), format!("write {} {path}", memory.display())] {
                 self.site.finish("mislead", Command::new("debugfs").args(["-w", "-R", &words]).arg(&self.path))?;
             }
-            let read =
-                self.site.finish("misled", Command::new("debugfs").args(["-R", &format!("cat {path}")]).arg(&self.path))?;
-            if !read.said.contains(text) {
+            if !read_data(self.site, &self.path, path)?.contains(text) {
                 return Err(Error::build(format!("debugfs has not written {path}")));
             }
         }
@@ -103,8 +94,7 @@ impl Data<'_> {
     }
 
     fn is_planted(&self, path: &str) -> bool {
-        let read = self.site.finish("planted", Command::new("debugfs").args(["-R", &format!("cat {path}")]).arg(&self.path));
-        read.is_ok_and(|ran| ran.said.contains(PLANTED))
+        read_data(self.site, &self.path, path).is_ok_and(|said| said.contains(PLANTED))
     }
 
     /// The regular files of a folder of the node, by their paths on DATA.

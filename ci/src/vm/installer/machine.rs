@@ -3,6 +3,7 @@
 use super::keyboard::Keyboard;
 use crate::image::image;
 use crate::site::Site;
+use crate::vm::kept::{check_data, copy_data, read_data};
 use crate::vm::machine::options_of;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Bus, Qemu};
@@ -190,13 +191,9 @@ impl<'a> Machine<'a> {
 
     /// What `debugfs` finds in a file of DATA of the disk that is meant.
     pub fn file_on_data(&self, path: &str) -> Result<String> {
-        let said = self.site.finish("installer-sgdisk", Command::new("sgdisk").arg("--info=4").arg(self.disk(MEANT)))?.said;
-        let sector = said.lines().find_map(|line| line.strip_prefix("First sector: ")?.split(' ').next()?.parse::<u64>().ok());
-        let sector = sector.ok_or_else(|| Error::build("`sgdisk` does not say where DATA is").cause(&said))?;
-        let device = format!("{}?offset={}", self.disk(MEANT).display(), sector * 512);
-        let mut debugfs = Command::new("debugfs");
-        let output =
-            debugfs.args(["-R", &format!("cat {path}"), &device]).output().or_build(|| "cannot start `debugfs`".to_owned())?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let data = self.folder.path().join("data");
+        copy_data(self.site, &self.disk(MEANT), &data)?;
+        check_data(self.site, &data)?;
+        read_data(self.site, &data, path)
     }
 }

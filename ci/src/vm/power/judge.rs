@@ -3,6 +3,7 @@
 use super::cut::Undo;
 use super::recording::{Entry, SECTOR};
 use crate::site::Site;
+use crate::vm::kept::check_data;
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
 use osbuild_abi::disk::{DATA, ESP};
@@ -94,10 +95,7 @@ impl<'a> Judge<'a> {
         let size = disk.metadata().or_build(cannot)?.len();
         copy(disk, self.data_start, size - self.data_start, &data).or_build(cannot)?;
         mend(&data)?;
-        let checked = self.site.run("power-e2fsck", Command::new("e2fsck").args(["-f", "-p"]).arg(&data))?;
-        if !matches!(checked.code, Some(0 | 1)) {
-            return Err(checked.failure("DATA is damaged"));
-        }
+        check_data(self.site, &data)?;
         if synced == 0 {
             return Ok(());
         }
