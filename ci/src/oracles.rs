@@ -11,6 +11,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("cmark-gfm", "cmark-gfm", "reads our reports as sites do that show pull requests"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),
+    ("ctr", "containerd", "brings containerd into a state that a node has met"),
     ("curl", "curl", "asks the kubelet of a node for its logs"),
     ("dnsmasq", "dnsmasq-base", "serves leases to our DHCP client"),
     ("e2fsck", "e2fsprogs", "checks the file system of DATA"),

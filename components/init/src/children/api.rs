@@ -12,7 +12,7 @@ use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 /// The namespace in which the CRI plugin looks for images.
@@ -257,8 +257,44 @@ pub struct DeleteLease {
     /// The lease's name.
     #[prost(string, tag = "1")]
     pub id: String,
+    /// Whether what nothing refers to any more is to be gone when the answer comes.
+    #[prost(bool, tag = "2")]
+    pub sync: bool,
+}
+
+/// `containerd.services.leases.v1.ListRequest`: all leases.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListLeases {}
+
+/// `containerd.services.leases.v1.ListResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListLeasesAnswer {
+    /// The leases.
+    #[prost(message, repeated, tag = "1")]
+    pub leases: Vec<Lease>,
+}
+
+/// `containerd.services.leases.v1.Lease`.
+#[derive(Clone, PartialEq, Message)]
+pub struct Lease {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub id: String,
 }
 
 /// An answer in which nothing is read.
 #[derive(Clone, PartialEq, Message)]
 pub struct Ignored {}
+
+/// The part of a status that a person wants to read.
+pub fn told(status: Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+/// The same for what must not fail but because it has been done before.
+pub fn unless_there(result: Result<(), Status>) -> Result<(), String> {
+    match result {
+        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
+        other => other.map_err(told),
+    }
+}

@@ -2,32 +2,65 @@
 
 use std::collections::BTreeSet;
 
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use tonic::{Code, Status};
 
-use super::api::{Connection, DeleteContent, Ignored, ListSnapshots, RemoveSnapshot, Snapshot};
+use super::api::{
+    Connection, CreateLease, DeleteContent, DeleteLease, Ignored, Labels, ListLeases, ListLeasesAnswer, ListSnapshots,
+    RemoveSnapshot, Snapshot, told, unless_there,
+};
 use super::layout::Image;
 
 /// The snapshotter of `containerd.toml`.
 const SNAPSHOTTER: &str = "overlayfs";
 
+/// The lease with whose end containerd collects what nothing refers to.
+const LEASE: &str = "osbuild-forget";
+
 /// Forgets these images. Whatever was made on top of them goes too: the containers of earlier boots, none of which runs.
 pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
-    let snapshotter = SNAPSHOTTER.to_owned();
-    let listed = containerd.list_snapshots(ListSnapshots { snapshotter: snapshotter.clone() }).await;
-    let snapshots = listed.map_err(|status| status.to_string()).explain("list the snapshots")?;
+    let snapshots = list(containerd).await?;
     let unpacked: BTreeSet<&str> = images.iter().flat_map(|image| image.chain.iter().map(String::as_str)).collect();
+    let mut left = BTreeSet::new();
     for key in on_top_of(&unpacked, &snapshots) {
-        let remove = RemoveSnapshot { snapshotter: snapshotter.clone(), key: key.to_owned() };
-        let removed = containerd.call::<_, Ignored>("/containerd.services.snapshots.v1.Snapshots/Remove", remove).await;
-        unless_gone(removed).explain(format_args!("remove the snapshot {key}"))?;
+        let remove = RemoveSnapshot { snapshotter: SNAPSHOTTER.to_owned(), key: key.to_owned() };
+        match containerd.call::<_, Ignored>("/containerd.services.snapshots.v1.Snapshots/Remove", remove).await {
+            Err(status) if status.code() == Code::FailedPrecondition => drop(left.insert(key)),
+            removed => unless_gone(removed).explain(format_args!("remove the snapshot {key}"))?,
+        }
     }
     for blob in images.iter().flat_map(Image::blobs) {
         let delete = DeleteContent { digest: blob.digest.clone() };
         let deleted = containerd.call::<_, Ignored>("/containerd.services.content.v1.Content/Delete", delete).await;
         unless_gone(deleted).explain(format_args!("forget {}", blob.digest))?;
     }
-    Ok(())
+    if left.is_empty() { Ok(()) } else { collect(containerd, &left).await }
+}
+
+/// Has containerd collect these snapshots, to which nothing refers any more. It refuses to remove one of which it knows a child, and when it
+/// has collected a child, as that of a container whose making was broken off, it knows it still (containerd's issue 11908). What it collects is
+/// not asked for children.
+async fn collect(containerd: &mut Connection, snapshots: &BTreeSet<&str>) -> Outcome {
+    let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
+    let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
+    unless_there(made.map(drop)).explain("make a lease")?;
+    // Leases of an earlier boot hold snapshots by their names, and nobody waits for what they were made for.
+    let listed = containerd.call("/containerd.services.leases.v1.Leases/List", ListLeases {}).await;
+    let ListLeasesAnswer { leases } = listed.map_err(told).explain("list the leases")?;
+    for lease in leases {
+        let delete = DeleteLease { id: lease.id, sync: true };
+        let ended = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", delete).await;
+        unless_gone(ended).explain("end a lease")?;
+    }
+    match list(containerd).await?.into_iter().find(|one| snapshots.contains(one.name.as_str())) {
+        Some(kept) => Err(Failure::new(format!("containerd does not let go of the snapshot {}", kept.name))),
+        None => Ok(()),
+    }
+}
+
+async fn list(containerd: &mut Connection) -> Outcome<Vec<Snapshot>> {
+    let listed = containerd.list_snapshots(ListSnapshots { snapshotter: SNAPSHOTTER.to_owned() }).await;
+    listed.map_err(|status| status.to_string()).explain("list the snapshots")
 }
 
 /// The snapshots with these names and all that were made on top of them, the topmost first.
@@ -56,7 +89,7 @@ fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'
 fn unless_gone(result: Result<Ignored, Status>) -> Result<(), String> {
     match result {
         Err(status) if status.code() == Code::NotFound => Ok(()),
-        other => other.map(|Ignored {}| ()).map_err(|status| format!("{:?}: {}", status.code(), status.message())),
+        other => other.map(|Ignored {}| ()).map_err(told),
     }
 }
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use osbuild_abi::paths::IMAGES;
 use osbuild_failure::{Explain, Failure, Outcome};
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::api::{
     Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels, ListImages, ListImagesAnswer,
-    PutImage, WriteAction, WriteContent,
+    PutImage, WriteAction, WriteContent, told, unless_there,
 };
 use super::forget;
 use super::layout::{self, Blob};
@@ -35,16 +35,16 @@ pub async fn images() -> Outcome {
     let layout = Path::new(IMAGES);
     let images = layout::read(layout)?;
     let mut containerd = Connection::open().await?;
+    forget::images(&mut containerd, &images).await?;
     let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
     let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
     unless_there(made.map(drop)).explain("make a lease")?;
     containerd.use_lease(LEASE);
-    forget::images(&mut containerd, &images).await?;
     for image in &images {
         load(&mut containerd, layout, image).await.explain(format_args!("load {}", image.name))?;
     }
     remove_others(&mut containerd, &images).await?;
-    let lease = DeleteLease { id: LEASE.to_owned() };
+    let lease = DeleteLease { id: LEASE.to_owned(), sync: false };
     containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease).await.explain("end the lease")?;
     for image in &images {
         found(&mut containerd, image).await?;
@@ -159,18 +159,6 @@ async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) ->
         removed.map_err(told).explain(format_args!("remove {}", other.name))?;
     }
     Ok(())
-}
-
-fn unless_there(result: Result<(), Status>) -> Result<(), String> {
-    match result {
-        Err(status) if status.code() == Code::AlreadyExists => Ok(()),
-        other => other.map_err(told),
-    }
-}
-
-/// The part of a status that a person wants to read.
-fn told(status: Status) -> String {
-    format!("{:?}: {}", status.code(), status.message())
 }
 
 #[cfg(test)]
