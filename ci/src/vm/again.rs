@@ -1,11 +1,12 @@
 //! A node that lost its power and boots again from the same disk.
 
-use super::kept::{Kept, check_data, identifier_of_data, read_data};
+use super::data::Data;
+use super::kept::Kept;
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
-use osbuild::error::{Context, Error, Result};
+use osbuild::error::{Error, Result};
 use osbuild::ship::keys::DEV;
 
 /// Size of its disk: larger than the image, so that the first boot grows DATA.
@@ -47,15 +48,11 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
         return Err(Error::build("the second boot has changed the disk's identifiers again"));
     }
     is_what_its_recipe_gives(site, &kept)?;
-    let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-    let data = folder.path().join("data");
-    kept.copy_data(site, &data)?;
-    // The journal is replayed here, and the log is read after that.
-    check_data(site, &data)?;
-    if kept.identifiers_of_image(site)?.contains(&identifier_of_data(site, &data, 0)?) {
+    let data = Data::of(site, kept.path())?;
+    if kept.identifiers_of_image(site)?.contains(&data.identifier()?) {
         return Err(Error::build("the file system on DATA has the identifier of its image"));
     }
-    let log = read_data(site, &data, "log/init.log.1")?;
+    let log = data.read("log/init.log.1")?.unwrap_or_default();
     // Its last lines went with the power.
     if !log.contains(GROWN) {
         return Err(Error::build("the log of the boot before is not there").cause(log));

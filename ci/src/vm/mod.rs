@@ -3,6 +3,7 @@
 pub mod again;
 pub mod boards;
 pub mod boots;
+mod data;
 pub mod inside;
 pub mod installer;
 pub mod interrupted;

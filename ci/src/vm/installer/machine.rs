@@ -3,7 +3,7 @@
 use super::keyboard::Keyboard;
 use crate::image::image;
 use crate::site::Site;
-use crate::vm::kept::{check_data, copy_data, read_data};
+use crate::vm::data::Data;
 use crate::vm::machine::options_of;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::{Bus, Qemu};
@@ -189,11 +189,8 @@ impl<'a> Machine<'a> {
         Ok(found)
     }
 
-    /// What `debugfs` finds in a file of DATA of the disk that is meant.
-    pub fn file_on_data(&self, path: &str) -> Result<String> {
-        let data = self.folder.path().join("data");
-        copy_data(self.site, &self.disk(MEANT), &data)?;
-        check_data(self.site, &data)?;
-        read_data(self.site, &data, path)
+    /// The text of a file on DATA of the disk that is meant, or nothing where there is no file.
+    pub fn file_on_data(&self, path: &str) -> Result<Option<String>> {
+        Data::of(self.site, &self.disk(MEANT))?.read(path)
     }
 }

@@ -3,7 +3,7 @@
 use super::cut::Undo;
 use super::recording::{Entry, SECTOR};
 use crate::site::Site;
-use crate::vm::kept::check_data;
+use crate::vm::data::check;
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
 use osbuild_abi::disk::{DATA, ESP};
@@ -95,7 +95,7 @@ impl<'a> Judge<'a> {
         let size = disk.metadata().or_build(cannot)?.len();
         copy(disk, self.data_start, size - self.data_start, &data).or_build(cannot)?;
         mend(&data)?;
-        check_data(self.site, &data)?;
+        check(self.site, &data)?;
         if synced == 0 {
             return Ok(());
         }
