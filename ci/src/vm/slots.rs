@@ -4,6 +4,7 @@ mod change;
 pub mod disk;
 mod epochs;
 pub mod faults;
+mod spoilt;
 
 use crate::check::Verdict;
 use crate::image::RECIPE;
@@ -50,6 +51,7 @@ const CLAIMS: &[Claim] = &[
     ("a kernel that panics comes back to the other slot", |disk| told(faults::panic(disk))),
     ("a slot that is not good by its deadline comes back to the other one", |disk| told(faults::deadline(disk))),
     ("a node that hangs comes back to the other slot, by its watchdog", |disk| told(faults::hang(disk))),
+    ("a good slot that fails by what is kept of containers begins without that", spoilt::blobs),
     ("without a slot slotboot says why and stands still", no_slot),
     ("once a good slot of a newer security epoch was started, an older one is passed over", epochs::older),
 ];
@@ -64,6 +66,8 @@ const AT_LENGTH: &[Claim] = &[
     ("two damaged slots are told, and slotboot stands still", faults::both_damaged),
     ("a slot on trial lets nobody write the other one or slotboot", faults::asked_for_an_update),
     ("a partition table that is damaged anywhere in either copy boots and is repaired", faults::damaged_tables),
+    ("a good slot whose containerd cannot read what it keeps begins without that", spoilt::database),
+    ("a release whose images are not there costs nothing that is kept of containers", spoilt::on_trial),
     ("an init that crashes comes back to the other slot", |disk| told(faults::init_crash(disk))),
     ("a kubelet that never becomes healthy comes back to the other slot", |disk| told(faults::kubelet(disk))),
     ("a slot that does not know its name comes back to the other one", |disk| told(faults::untold(disk))),

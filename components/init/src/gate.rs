@@ -6,8 +6,8 @@ use osbuild_failure::Outcome;
 
 use crate::node::Node;
 use crate::process::Life;
-use crate::trial;
 use crate::uptime::uptime;
+use crate::{last_resort, trial};
 
 /// The name of the phase, the job and the subcommand.
 pub const NAME: &str = "gate";
@@ -22,5 +22,8 @@ pub fn opened(node: &mut Node) {
     let now = uptime();
     node.ready = Some(now);
     node.console.line(&format!("{READY} {:.3}", now.as_secs_f64()));
+    if let Err(failure) = last_resort::reset() {
+        node.console.say(last_resort::NAME, failure);
+    }
     trial::hold(node);
 }

@@ -22,6 +22,7 @@ mod hostname;
 mod identity;
 mod images;
 mod kubelet;
+mod last_resort;
 mod limits;
 mod link;
 mod log;
@@ -86,7 +87,8 @@ fn live(mut node: Node) -> ! {
     let mut boot = Boot::default();
     loop {
         if let Err((phase, failure)) = boot.advance(&mut node) {
-            node.console.failed(phase, failure);
+            node.console.failed(phase.name, failure);
+            phase.note_failure(&mut node);
             shutdown::give_up(&mut node);
         }
         node.turn(if boot.is_under_way() { BOOT_TURN } else { QUIET_TURN });

@@ -8,12 +8,12 @@ use osbuild_failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, limits, link, log_files, machine_id, memory, mounts,
-    secure_boot, slot, sysctl, trial, watchdog, writable,
+    clock, containerd, data, doors, gate, hostname, images, kubelet, last_resort, limits, link, log_files, machine_id, memory,
+    mounts, secure_boot, slot, sysctl, trial, watchdog, writable,
 };
 
 use Ends::{AtOnce, Done, Later, When};
-use Failing::{Noted, Reboots};
+use Failing::{Counts, Noted, Reboots};
 
 /// One phase of the boot.
 pub struct Phase {
@@ -44,6 +44,8 @@ pub enum Ends {
 pub enum Failing {
     /// No node without it: say so, wait, reboot.
     Reboots,
+    /// The same, and what is kept of containers may be why: it counts for the last resort.
+    Counts,
     /// The node is poorer without it: say so and go on.
     Noted,
 }
@@ -63,13 +65,14 @@ pub const BOOT: &[Phase] = &[
     phase("deadline", trial::begin, AtOnce, Noted),
     phase("last-clock", clock::not_before_the_last_boot, AtOnce, Noted),
     phase("machine-id", machine_id::make, AtOnce, Reboots),
+    phase(last_resort::NAME, last_resort::take, AtOnce, Noted),
     phase("writable", writable::mount, AtOnce, Reboots),
     phase("logs", log_files::start, AtOnce, Noted),
     phase("hostname", hostname::set_first, AtOnce, Noted),
     phase("doors", doors::open, AtOnce, Noted),
-    phase("old-images", images::forget, AtOnce, Reboots),
-    phase("containerd", containerd::start, When(containerd::answers), Reboots),
-    phase(images::NAME, images::start, Done, Reboots),
+    phase("old-images", images::forget, AtOnce, Counts),
+    phase("containerd", containerd::start, When(containerd::answers), Counts),
+    phase(images::NAME, images::start, Done, Counts),
     phase("kubelet", kubelet::start, AtOnce, Noted),
     phase(gate::NAME, gate::start, Later, Noted),
 ];
@@ -79,6 +82,17 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 const fn phase(name: &'static str, start: fn(&mut Node) -> Outcome, ends: Ends, failing: Failing) -> Phase {
     Phase { name, start, ends, failing }
+}
+
+impl Phase {
+    /// Notes for the next boots that the phase has failed.
+    pub fn note_failure(&self, node: &mut Node) {
+        if self.failing == Counts
+            && let Err(failure) = last_resort::count(node)
+        {
+            node.console.say(last_resort::NAME, failure);
+        }
+    }
 }
 
 /// How far the boot has come.
@@ -97,13 +111,13 @@ impl Boot {
     }
 
     /// Goes on as far as the boot can without waiting. A failure means that the node cannot go on.
-    pub fn advance(&mut self, node: &mut Node) -> Result<(), (&'static str, Failure)> {
+    pub fn advance(&mut self, node: &mut Node) -> Result<(), (&'static Phase, Failure)> {
         while let Some(phase) = BOOT.get(self.at) {
             match self.step(phase, node) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
-                Err(failure) if phase.failing == Reboots => return Err((phase.name, failure)),
-                Err(failure) => node.console.say(phase.name, failure),
+                Err(failure) if phase.failing == Noted => node.console.say(phase.name, failure),
+                Err(failure) => return Err((phase, failure)),
             }
             self.at += 1;
             self.started = None;
@@ -170,7 +184,21 @@ mod tests {
         assert!(matches!(BOOT[place("containerd")].ends, When(_)));
         // Without them the kubelet could run what somebody has put on the disk.
         for name in ["old-images", images::NAME] {
-            assert!(matches!(BOOT[place(name)].ends, AtOnce | Done) && BOOT[place(name)].failing == Reboots);
+            assert!(matches!(BOOT[place(name)].ends, AtOnce | Done) && BOOT[place(name)].failing != Noted);
         }
+    }
+
+    #[test]
+    fn what_may_fail_by_what_is_kept_of_containers_counts_for_the_last_resort() {
+        for phase in BOOT {
+            let reads = ["old-images", containerd::NAME, images::NAME].contains(&phase.name);
+            assert_eq!(phase.failing == Counts, reads, "{}", phase.name);
+        }
+    }
+
+    #[test]
+    fn the_last_resort_comes_between_data_and_what_is_bound_to_it() {
+        let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
+        assert!(place("data") < place(last_resort::NAME) && place(last_resort::NAME) < place("writable"));
     }
 }

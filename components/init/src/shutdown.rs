@@ -121,6 +121,10 @@ fn has_ended(node: &mut Node, name: &'static str, within: Duration) -> bool {
 }
 
 fn stop_pods(node: &mut Node) {
+    // Before the kubelet there are none, and a containerd that does not answer would be waited for.
+    if node.process(kubelet::NAME).is_none() {
+        return;
+    }
     if node.process(containerd::NAME).is_none_or(|containerd| containerd.pid().is_none()) {
         return;
     }

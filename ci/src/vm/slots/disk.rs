@@ -2,6 +2,7 @@
 
 use super::change::Change;
 use crate::site::Site;
+use crate::vm::data::Data;
 use crate::vm::machine;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
@@ -104,6 +105,11 @@ impl<'a> Disk<'a> {
         let start = self.start(slot)?;
         self.write(start, &header)?;
         self.write(start + HEADER_SIZE, &uki)
+    }
+
+    /// Its DATA, in a file of its own.
+    pub fn data(&self) -> Result<Data<'a>> {
+        Data::of(self.site, &self.path())
     }
 
     /// Puts another program into slotboot's place.
