@@ -99,7 +99,7 @@ const FULL: &[Check] = &[
         run: vm::boards::a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk,
     },
     Check { name: "vm: installer for arm64", run: vm::installer::a_stick_installs_a_machine_with_arm64 },
-    Check { name: "vm: arm64 with an updater", run: vm::boots::arm64_with_an_updater_boots_to_ready },
+    Check { name: "vm: update with arm64", run: vm::update::a_node_with_arm64_updates_itself_and_goes_back },
     Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
 ];
 

@@ -4,10 +4,8 @@ use crate::check::Verdict;
 use crate::image::{ARM64, RECIPE};
 use crate::site::{Ran, Site};
 use crate::vm::machine::PROCESSORS;
-use crate::vm::update::lab::{self as update, Lab, Releases};
 use osbuild::error::{Error, Result};
 use osbuild_abi::console::INSECURE;
-use std::path::Path;
 
 /// What the kernel says when the firmware verified it.
 const SECURE: &str = "UEFI Secure Boot is enabled";
@@ -32,13 +30,6 @@ pub fn aws_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> 
     boots(site, "aws-arm64")
 }
 
-/// So does one for arm64 that updates itself, with the C in its updater compiled for arm64.
-pub fn arm64_with_an_updater_boots_to_ready(site: &Site) -> Result<Verdict> {
-    let lab = Lab::new(site, update::NAME)?;
-    lab.write_recipe_of(ARM64, "1.0.0", Releases::Folder)?;
-    boots_in(site, lab.project(), update::NAME)
-}
-
 /// On a machine in setup mode it boots as well, and the node says once that anything would.
 pub fn a_machine_in_setup_mode_boots_and_says_so(site: &Site) -> Result<Verdict> {
     warns(site, "boots-setup-mode", "--setup-mode")
@@ -50,7 +41,7 @@ pub fn a_machine_without_secure_boot_boots_and_says_so(site: &Site) -> Result<Ve
 }
 
 fn warns(site: &Site, log: &str, flag: &str) -> Result<Verdict> {
-    let (ran, summary) = ready(site, log, &site.project(), RECIPE, &[flag])?;
+    let (ran, summary) = ready(site, log, RECIPE, &[flag])?;
     let warning = format!("{INSECURE}setup-mode");
     match ran.said.lines().filter(|line| line.contains(&warning)).count() {
         1 => Ok(Verdict::holds(summary)),
@@ -59,11 +50,7 @@ fn warns(site: &Site, log: &str, flag: &str) -> Result<Verdict> {
 }
 
 fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
-    boots_in(site, &site.project(), recipe)
-}
-
-fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
-    let (ran, summary) = ready(site, &format!("boots-{recipe}"), project, recipe, &[])?;
+    let (ran, summary) = ready(site, &format!("boots-{recipe}"), recipe, &[])?;
     // The kernel's UEFI stub asks the firmware.
     if !ran.said.contains(SECURE) {
         return Err(ran.failure("the kernel does not say that Secure Boot is on"));
@@ -76,10 +63,10 @@ fn boots_in(site: &Site, project: &Path, recipe: &str) -> Result<Verdict> {
 }
 
 /// `osbuild run` until the node is ready: all that it said, and its summary.
-fn ready(site: &Site, log: &str, project: &Path, recipe: &str, more: &[&str]) -> Result<(Ran, String)> {
+fn ready(site: &Site, log: &str, recipe: &str, more: &[&str]) -> Result<(Ran, String)> {
     let processors = PROCESSORS.to_string();
     let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
-    let ran = site.run(log, site.osbuild()?.current_dir(project).args(words).args(more))?;
+    let ran = site.run(log, site.osbuild()?.args(words).args(more))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));
     }

@@ -1,5 +1,6 @@
 //! The machines that checks boot: for most QEMU's q35 with what a node asks for, for others what stands in for a board.
 
+use crate::image::ARM64;
 use crate::site::Site;
 use osbuild::checkout::Checkout;
 use osbuild::error::{Error, Result};
@@ -38,6 +39,14 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
         show_console: false,
         log: site.log(log),
         cache: site.machine.clone(),
+    }
+}
+
+/// The same for either architecture.
+pub fn options_for(site: &Site, architecture: Architecture, image: PathBuf, log: &str) -> Result<RunOptions> {
+    match architecture {
+        Architecture::Amd64 => Ok(options(site, image, log)),
+        Architecture::Arm64 => options_of(site, ARM64, image, log),
     }
 }
 

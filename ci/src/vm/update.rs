@@ -11,7 +11,7 @@ use super::slots::hears;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
-pub use folder::a_node_updates_itself_from_a_folder;
+pub use folder::{a_node_updates_itself_from_a_folder, a_node_with_arm64_updates_itself_and_goes_back};
 use lab::{Lab, NAME, Releases};
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;

@@ -43,6 +43,8 @@ pub struct Disk<'a> {
     out: PathBuf,
     /// The keys that signed it.
     keys: Keys,
+    /// The processor of the machines.
+    architecture: Architecture,
     /// How the names of the consoles' logs begin: each boot has its own, by its number.
     log: &'static str,
     boots: Cell<u32>,
@@ -53,7 +55,12 @@ impl<'a> Disk<'a> {
     /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The consoles go to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        Ok(Disk { site, out, keys, log, boots: Cell::new(0), folder })
+        Ok(Disk { site, out, keys, architecture: Architecture::Amd64, log, boots: Cell::new(0), folder })
+    }
+
+    /// The same for machines with this processor.
+    pub fn with(self, architecture: Architecture) -> Self {
+        Disk { architecture, ..self }
     }
 
     /// The file.
@@ -94,7 +101,7 @@ impl<'a> Disk<'a> {
             keep: Some(self.path()),
             secure_boot: SecureBoot::enforced(self.keys.trust()?),
             watchdog: true,
-            ..machine::options(self.site, self.out("image.raw"), &log)
+            ..machine::options_for(self.site, self.architecture, self.out("image.raw"), &log)?
         };
         start(self.site.report, &change(options))
     }
@@ -116,7 +123,7 @@ impl<'a> Disk<'a> {
     pub fn replace_slotboot(&self, program: &[u8]) -> Result<()> {
         let file = self.folder.path().join("program.efi");
         fs::write(&file, program).or_build(|| format!("cannot write `{}`", file.display()))?;
-        let (disk, to) = (format!("{}@@1M", self.path().display()), format!("::/{}", removable_path(Architecture::Amd64)));
+        let (disk, to) = (format!("{}@@1M", self.path().display()), format!("::/{}", removable_path(self.architecture)));
         self.tool(Command::new("mcopy").args(["-o", "-i", &disk]).arg(&file).arg(to)).map(drop)
     }
 

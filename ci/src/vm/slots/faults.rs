@@ -242,7 +242,7 @@ pub fn damaged_tables(disk: &Disk) -> Result<String> {
 }
 
 /// A slot that is damaged leads to the other one, which needs no more than slotboot's word.
-fn passes_over(disk: &Disk, why: &str) -> Result<String> {
+pub fn passes_over(disk: &Disk, why: &str) -> Result<String> {
     disk.set(A, GOOD)?;
     disk.set(B, LAST_TRY)?;
     let mut node = disk.boot()?;

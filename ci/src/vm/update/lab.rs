@@ -1,5 +1,6 @@
 //! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks at.
 
+use crate::image::ARM64;
 use crate::recipe;
 use crate::site::Site;
 use crate::vm::inside::PROBE;
@@ -39,12 +40,13 @@ pub enum Releases {
 pub struct Lab<'a> {
     site: &'a Site<'a>,
     project: PathBuf,
+    architecture: Architecture,
 }
 
 impl<'a> Lab<'a> {
     /// The copy in the folder `name` that a check made before.
     pub fn existing(site: &'a Site<'a>, name: &str) -> Self {
-        Lab { site, project: site.root.join("out/ci").join(name) }
+        Lab { site, project: site.root.join("out/ci").join(name), architecture: Architecture::Amd64 }
     }
 
     /// A fresh copy with keys of its own.
@@ -56,9 +58,9 @@ impl<'a> Lab<'a> {
         Ok(lab)
     }
 
-    /// The folder of the copy.
-    pub fn project(&self) -> &Path {
-        &self.project
+    /// The same for nodes with this processor.
+    pub fn with(self, architecture: Architecture) -> Self {
+        Lab { architecture, ..self }
     }
 
     /// A file of a check.
@@ -98,17 +100,16 @@ impl<'a> Lab<'a> {
 
     /// Writes the recipe as this version.
     pub fn write_recipe(&self, version: &str, releases: Releases) -> Result<()> {
-        self.write_recipe_of(PROBE, version, releases)
-    }
-
-    /// The same over any recipe.
-    pub fn write_recipe_of(&self, base: &str, version: &str, releases: Releases) -> Result<()> {
+        let (base, probe) = match self.architecture {
+            Architecture::Amd64 => (PROBE, ""),
+            Architecture::Arm64 => (ARM64, "probe = { component = \"probe\" }\n"),
+        };
         let (url, files) = match releases {
             Releases::Web(port) => (format!("https://{HOST}:{port}"), self.trust_the_server()?),
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
         let more = format!(
-            "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n\n\
+            "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n{probe}\n\
              [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
         recipe::inherit(self.site, &self.project, NAME, base, &more)
@@ -152,13 +153,13 @@ impl<'a> Lab<'a> {
         let file = self.file("boot.efi");
         fs::write(&file, twice).or_build(|| "cannot write the boot program".to_owned())?;
         let mut mcopy = self.mcopy(&self.image());
-        self.site.finish("update-mcopy", mcopy.arg(&file).arg(on_system())).map(drop)
+        self.site.finish("update-mcopy", mcopy.arg(&file).arg(self.on_system())).map(drop)
     }
 
     /// What mtools find on the system partition of a disk as the program that firmware starts.
     pub fn boot_program(&self, disk: &Path) -> Result<Vec<u8>> {
         let file = self.file("boot.efi");
-        self.site.finish("update-mcopy", self.mcopy(disk).arg(on_system()).arg(&file))?;
+        self.site.finish("update-mcopy", self.mcopy(disk).arg(self.on_system()).arg(&file))?;
         fs::read(&file).or_build(|| "cannot read what mcopy wrote".to_owned())
     }
 
@@ -174,6 +175,11 @@ impl<'a> Lab<'a> {
         Ok(took)
     }
 
+    /// The boot program, as mtools call it.
+    fn on_system(&self) -> String {
+        format!("::/{}", removable_path(self.architecture))
+    }
+
     fn mcopy(&self, disk: &Path) -> Command {
         let mut mcopy = Command::new("mcopy");
         // The system partition is the first.
@@ -185,9 +191,4 @@ impl<'a> Lab<'a> {
         let mut osbuild = self.site.osbuild()?;
         self.site.finish(&format!("{NAME}-{}", words[0]), osbuild.current_dir(&self.project).args(words)).map(drop)
     }
-}
-
-/// The boot program, as mtools call it.
-fn on_system() -> String {
-    format!("::/{}", removable_path(Architecture::Amd64))
 }
