@@ -251,7 +251,7 @@ pub enum Verb {
     ///
     /// Looks at the signatures, their certificates' days, what is revoked; of a disk at both copies of the partition table, at each slot that can
     /// be booted, and whether the ESP has anything but slotboot; whether /bin has exactly the seven binaries, and all files are those that the
-    /// inventory lists. Says what it found of each, and ends with exit code 4 if anything is wrong. Needs no project, no network and no private
+    /// inventory lists; whether the version in the UKI is that of its slot or of its release. Says what it found of each, and ends with exit code 4 if anything is wrong. Needs no project, no network and no private
     /// key.
     Verify(Verify),
     /// Show what this machine needs and has, for building and running

@@ -18,7 +18,7 @@ use osbuild_formats::cpio::{self, Entry};
 use osbuild_formats::epoch;
 use osbuild_formats::uki::{self, Parts};
 use osbuild_slots::Header;
-use std::fmt::Write as _;
+use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -105,20 +105,39 @@ impl Assembly<'_> {
         Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current })
     }
 
-    /// The digest of all that decides about the bytes, this program among it.
+    /// The digest of all that decides about the bytes, this program among it. What goes into [`Parts`], [`Header`] and [`image::Contents`] stands
+    /// here by name: a value that reaches the bytes and is not hashed here leaves an old image in place.
     fn key(&self) -> Result<Digest> {
-        let program = Digest::of_file(std::path::Path::new("/proc/self/exe"))?;
-        let mut text = format!("{program}\n{}\n{}\n", self.kernel.image, self.kernel.release);
-        writeln!(text, "{}\n{}\n{}", self.boot, self.init, self.data).expect("a string takes every write");
-        for layer in &self.layers {
-            writeln!(text, "{} {}", layer.name, layer.image).expect("a string takes every write");
-        }
-        let (plan, lock) = (self.plan, self.plan.lock.get());
-        writeln!(text, "{:?}\n{}\n{}", plan.board, lock.stub.sha256, self.command_line()).expect("a string takes every write");
-        let signer = self.signer.map_or_else(|| "unsigned".to_owned(), |signer| signer.certificate().fingerprint());
-        writeln!(text, "{signer}\n{}", plan.security_epoch).expect("a string takes every write");
-        text.push_str(&self.inventory());
-        Ok(Digest::of(text.as_bytes()))
+        let (plan, board) = (self.plan, &self.plan.board);
+        let layers: Vec<_> = self.layers.iter().map(|layer| json!([layer.name, layer.image.hex()])).collect();
+        let decides = json!({
+            "program": Digest::of_file(std::path::Path::new("/proc/self/exe"))?.hex(),
+            "architecture": plan.architecture.name(),
+            "stub": plan.lock.get().stub.sha256,
+            "os-release": self.os_release(),
+            "command-line": self.command_line(),
+            "uname": self.kernel.release,
+            "security-epoch": plan.security_epoch,
+            "kernel": self.kernel.image.hex(),
+            "init": self.init.hex(),
+            "layers": layers,
+            "inventory": self.inventory,
+            "slot-version": plan.version,
+            "slotboot": self.boot.hex(),
+            "settings": self.settings.as_ref().map(|settings| Digest::of(settings).hex()),
+            "data": self.data.hex(),
+            "sector-size": board.sector_size,
+            "esp-size-mib": board.esp_size_mib,
+            "slot-size-mib": board.slot_size_mib,
+            "data-size-mib": board.data_size_mib,
+            "signer": self.signer.map(|signer| signer.certificate().fingerprint()),
+        });
+        Ok(Digest::of(decides.to_string().as_bytes()))
+    }
+
+    /// What the UKI says of itself to boot loaders and to people.
+    fn os_release(&self) -> String {
+        format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", self.plan.recipe, self.plan.version)
     }
 
     fn inventory(&self) -> String {
@@ -168,7 +187,7 @@ impl Assembly<'_> {
             &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
         )?;
         let parts = Parts {
-            os_release: &format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.version),
+            os_release: &self.os_release(),
             command_line: &self.command_line(),
             uname: &self.kernel.release,
             security_epoch: plan.security_epoch,

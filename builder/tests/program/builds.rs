@@ -28,6 +28,24 @@ fn a_build_gives_stdout_the_image_and_nothing_else() {
 }
 
 #[test]
+fn another_version_alone_gives_another_image() {
+    let scratch = open();
+    done(&scratch.osbuild(&["build", RECIPE]));
+    scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
+    let ran = scratch.osbuild(&["build", RECIPE, "--json"]);
+    done(&ran);
+    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    assert_eq!(json["was-current"].as_bool(), Some(false), "{}", ran.said);
+    let uki = fs::read(json["uki"].as_str().unwrap()).unwrap();
+    let parts = osbuild_formats::uki::read(&uki).unwrap();
+    assert_eq!(parts.os_release, "ID=osbuild\nPRETTY_NAME=\"osbuild small\"\nVERSION_ID=1.35.8-2\n");
+    // The header of the first slot, which the node shows on its console.
+    let image = fs::read(json["image"].as_str().unwrap()).unwrap();
+    let header = memchr::memmem::find(&image, b"OSBSLOT\0").unwrap();
+    assert!(memchr::memmem::find(&image[header..header + 4096], b"1.35.8-2").is_some());
+}
+
+#[test]
 fn a_quiet_build_says_nothing_and_a_verbose_one_what_the_store_had() {
     let scratch = open();
     let quiet = scratch.osbuild(&["build", RECIPE, "-q"]);

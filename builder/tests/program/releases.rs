@@ -89,7 +89,9 @@ fn a_release_is_what_its_metadata_its_document_and_its_papers_say() {
     let scratch = released();
     let ran = verify(&scratch, &[]);
     assert_eq!(wrong(&ran), [""; 0], "{}{}", ran.data, ran.said);
-    for check in ["metadata", "targets", "release", "boot signature", "signature", "dates", "sources", "provenance", "sbom"] {
+    for check in
+        ["metadata", "targets", "release", "boot signature", "signature", "dates", "version", "sources", "provenance", "sbom"]
+    {
         assert!(ran.data.lines().any(|line| line.starts_with(&format!("ok     {check} "))), "{check}: {}", ran.data);
     }
 }
@@ -330,6 +332,26 @@ fn what_was_released_is_promoted_as_it_is_and_never_replaced() {
     let ran = verify(&scratch, &["--channel", "candidate"]);
     assert!(ran.data.contains("version 1.35.8-2 of small") && !ran.data.contains("version 1.35.8 of small"), "{}", ran.data);
     assert_eq!(wrong(&ran), [""; 0]);
+    let uki = fs::read(target(&scratch, "small_1.35.8-2_node.efi")).unwrap();
+    assert!(osbuild_formats::uki::read(&uki).unwrap().os_release.contains("\nVERSION_ID=1.35.8-2\n"));
+}
+
+#[test]
+fn a_uki_that_gives_itself_another_version_than_its_release_is_refused() {
+    let scratch = workshop();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    let image = scratch.project().join("out").join(RECIPE).join("image.raw");
+    let old = fs::read(&image).unwrap();
+    scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    // The image of the version before, which the build takes for its own: size, inode and time are those that it noted.
+    let built = fs::metadata(&image).unwrap().modified().unwrap();
+    fs::write(&image, old).unwrap();
+    fs::File::options().write(true).open(&image).unwrap().set_modified(built).unwrap();
+    done(&release(&scratch, &[]));
+    let ran = verify(&scratch, &[]);
+    let said = "WRONG  version          the release is 1.35.8-2, and its UKI says that it is 1.35.8";
+    assert_eq!((wrong(&ran), ran.code), (vec![said], Some(4)), "{}", ran.data);
 }
 
 /// Has openssl sign what is left to be signed, as it is done on a machine without a network, and gives how much that was.

@@ -333,8 +333,10 @@ fn another_version_in_the_header_of_the_slot_that_runs_is_found() {
         let version = memchr::memmem::find(header, b"1.35.8").unwrap();
         header[version] = b'9';
     });
+    let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "version");
+    assert_eq!((holds, found.as_str()), (false, "the header of the slot says 9.35.8, and its UKI 1.35.8"));
     for flags in [&["--key", "mine", "--against", RECIPE][..], &["--key", "mine", "--against", RECIPE, "--has-run"]] {
-        assert_eq!(wrong(&scratch, "image.raw", flags), ["disk"], "{flags:?}");
+        assert_eq!(wrong(&scratch, "image.raw", flags), ["version", "disk"], "{flags:?}");
     }
 }
 

@@ -17,6 +17,7 @@ pub use file::{File, FileKind};
 pub use root::{Binary, Initramfs, Layer, Pod, Root};
 pub use signature::Signature;
 pub use slot::Slot;
+pub(in crate::ship) use uki::version;
 pub use uki::{Section, Uki};
 
 use crate::error::{Context, Error, Result};

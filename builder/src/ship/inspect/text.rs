@@ -80,6 +80,7 @@ fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
         row(f, &section.name, section.size)?;
         writeln!(f)?;
     }
+    uki.version.iter().try_for_each(|version| writeln!(f, "  version: {version}"))?;
     writeln!(f, "  security epoch: {}", uki.security_epoch)?;
     writeln!(f, "  command line: {}", uki.command_line)?;
     show_signatures(f, &uki.signatures)

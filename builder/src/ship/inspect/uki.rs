@@ -17,6 +17,9 @@ pub struct Uki {
     pub slot: Option<String>,
     /// Its size in bytes.
     pub size: u64,
+    /// The version of the node, as its os-release says it; none if it says none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The kernel's release, as `uname -r` says it.
     pub uname: String,
     /// The security epoch; 0 for a UKI that says nothing of it.
@@ -56,6 +59,7 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
     let uki = Uki {
         slot,
         size: bytes.len() as u64,
+        version: version_id(parts.os_release),
         uname: plain(parts.uname),
         security_epoch: parts.security_epoch,
         command_line: plain(parts.command_line),
@@ -64,4 +68,18 @@ pub(super) fn read(bytes: &[u8], slot: Option<String>) -> Result<(Uki, &[u8])> {
         sections: image.sections.iter().map(section).collect(),
     };
     Ok((uki, parts.initramfs))
+}
+
+/// The version that a UKI gives itself; none if it gives none.
+///
+/// # Errors
+/// It is no UKI.
+pub(in crate::ship) fn version(bytes: &[u8]) -> Result<Option<String>> {
+    Ok(version_id(uki::read(bytes).or_build(|| "cannot read the UKI".to_owned())?.os_release))
+}
+
+/// `VERSION_ID` of an os-release (os-release(5)), without quotes.
+fn version_id(os_release: &str) -> Option<String> {
+    let value = os_release.lines().find_map(|line| line.strip_prefix("VERSION_ID="))?;
+    Some(value.trim_matches(['"', '\'']).to_owned())
 }

@@ -1,7 +1,7 @@
 //! What is looked at of a disk beside what is signed on it.
 
 use super::Check;
-use crate::ship::inspect::{Disk, Partition, Slot};
+use crate::ship::inspect::{self, Disk, Partition, Slot};
 use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
 use osbuild_abi::install::SETTINGS;
 
@@ -34,6 +34,18 @@ pub(super) fn slots(slots: &[Slot]) -> Check {
     let names = |slots: &[&Slot]| slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(" and ");
     let aside = if not.is_empty() { String::new() } else { format!("; set aside: {}, which is not booted", names(&not)) };
     Check::holds("slots", format!("{} can be booted and holds what its header speaks of{aside}", names(&booted)))
+}
+
+/// The header of a slot is not signed, and the UKI behind it is: both give the node one version.
+pub(super) fn version(header: &str, uki: &[u8]) -> Check {
+    match inspect::version(uki) {
+        Ok(Some(inside)) if inside == header => Check::holds("version", format!("the slot's header and its UKI say {inside}")),
+        Ok(inside) => {
+            let inside = inside.unwrap_or_else(|| "none".to_owned());
+            Check::fails("version", format!("the header of the slot says {header}, and its UKI {inside}"))
+        }
+        Err(error) => Check::fails("version", error.problems[0].message.clone()),
+    }
 }
 
 /// The EFI system partition is not signed, so nothing may be on it that somebody could come to read, but what the firmware verifies. A stick

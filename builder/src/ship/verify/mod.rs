@@ -89,6 +89,9 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     } else {
         checks.extend(judge.program(CONTENTS, &opened.bytes));
     }
+    if let Some(header) = opened.version() {
+        checks.push(disk::version(header, &opened.bytes));
+    }
     if let Some(rebuilt) = rebuilt {
         checks.extend(rebuilt.compare(path, &opened)?);
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::{Lock, Source};
 use crate::produce::digest::Digest;
 use crate::produce::sign::ReleasePublicKey;
-use crate::ship::inspect::{Inspection, open};
+use crate::ship::inspect::{self, Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};
 use crate::ship::tuf::{Client, Repository, Root};
 use osbuild_formats::epoch;
@@ -113,14 +113,30 @@ fn programs(client: &Client, document: &Document, files: &BTreeMap<String, Vec<u
     let lock = files.get(target::LOCK).map(|bytes| Digest::of(bytes).hex()).unwrap_or_default();
     let found = open(&path)?.inspect();
     checks.extend(found.as_ref().ok().map(|found| origin(found, document, &lock)));
+    checks.push(version(&files[target::NODE], document));
     checks.push(epoch_of_boot(&files[target::BOOT], document.security_epoch));
     checks.extend(contents(found));
     Ok(checks)
 }
 
+/// The UKI gives itself the version under which it was released. This needs nothing of its layers, which may be damaged.
+fn version(uki: &[u8], document: &Document) -> Check {
+    let released = &document.version;
+    match inspect::version(uki) {
+        Ok(Some(inside)) if inside == *released => Check::holds("version", format!("the UKI says that it is {inside}")),
+        Ok(Some(inside)) => Check::fails("version", format!("the release is {released}, and its UKI says that it is {inside}")),
+        Ok(None) => Check::fails("version", format!("the release is {released}, and its UKI gives itself no version")),
+        Err(error) => Check::fails("version", said(&error)),
+    }
+}
+
 /// The UKI says of itself what the document and the lock beside it say.
 fn origin(found: &Inspection, document: &Document, lock: &str) -> Check {
     let epoch = document.security_epoch;
+    if found.root.recipe != document.recipe {
+        let (inside, released) = (&found.root.recipe, &document.recipe);
+        return Check::fails("lock", format!("the release is one of {released}, and its UKI was built from recipe {inside}"));
+    }
     if found.root.lock != lock {
         return Check::fails("lock", format!("the UKI was built from another lock, sha256:{}", found.root.lock));
     }
