@@ -26,6 +26,16 @@ impl Project {
             .ok()
     }
 
+    /// The path of every file, whatever its size.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.files.keys().chain(&self.big).map(String::as_str)
+    }
+
+    /// Whether there is such a folder with a file in it.
+    pub(super) fn has_folder(&self, path: &str) -> bool {
+        self.paths().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
+    }
+
     /// Whether there is such a file.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.contains_key(path) || self.big.contains(path)

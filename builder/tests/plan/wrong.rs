@@ -1,6 +1,6 @@
 //! Each way in which a recipe, a board or a component can be wrong, with the whole message.
 
-use crate::{changed, expect, refusal, resolve};
+use crate::{changed, expect, project, refusal, resolve};
 use osbuild::error::Kind;
 use osbuild::plan::{self, Content, Strictness};
 use osbuild_abi::paths;
@@ -142,6 +142,20 @@ fn a_pod_must_fit_its_manifest() {
 #[test]
 fn two_pods_may_not_call_different_images_by_one_name() {
     refused("pod-images-clash", &[("recipes/hello.yaml", "localhost/hello:1", "localhost/dhcp:1")]);
+}
+
+#[test]
+fn the_archive_of_a_pod_may_be_too_big_to_be_read_for_a_plan() {
+    let mut project = project();
+    project.files.remove("recipes/hello.tar").unwrap();
+    project.big.insert("recipes/hello.tar".into());
+    assert!(resolve(&project).pods.iter().any(|pod| pod.name == "hello"));
+    // A layout is a folder, and all that is in it may be big.
+    project.big = ["recipes/hello.tar/index.json".to_owned()].into();
+    assert!(resolve(&project).pods.iter().any(|pod| pod.name == "hello"));
+    project.big = ["recipes/hallo.tar".to_owned()].into();
+    let error = refusal(&project);
+    assert_eq!(error.problems[0].hint.as_deref(), Some("did you mean `recipes/hallo.tar`?"));
 }
 
 #[test]

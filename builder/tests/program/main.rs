@@ -42,6 +42,7 @@ mod loops;
 mod offline;
 mod pipelines;
 mod plans;
+mod pods;
 mod publish;
 mod releases;
 mod rotation;

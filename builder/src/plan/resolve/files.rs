@@ -77,8 +77,7 @@ impl Resolver<'_> {
         if let Some(source) = node.get("source") {
             let path = source.text()?;
             if !self.project.has(path) {
-                let near =
-                    nearest(path, self.project.files.keys().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+                let near = nearest(path, self.project.paths()).map(|near| format!("did you mean `{near}`?"));
                 let problem = Problem::new(format!("no file `{path}` in the project")).at(source.spot.place());
                 self.problems.push(Problem { hint: near, ..problem });
             }

@@ -102,13 +102,11 @@ impl Resolver<'_> {
         }
     }
 
-    /// An archive is a file of the project, a layout a folder.
+    /// An archive is a file of the project, of any size, a layout a folder.
     fn is_there(&mut self, named: &Node) {
         let Some(path) = named.text().map(|path| relative(named.spot.file(), path)) else { return };
-        let inside = format!("{path}/");
-        if !self.project.files.keys().any(|file| *file == path || file.starts_with(&inside)) {
-            let near =
-                nearest(&path, self.project.files.keys().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+        if !self.project.has(&path) && !self.project.has_folder(&path) {
+            let near = nearest(&path, self.project.paths()).map(|near| format!("did you mean `{near}`?"));
             let problem = Problem::new(format!("no file or folder `{path}` in the project")).at(named.spot.place());
             let problem = problem.cause("the image of a pod is an OCI archive or an OCI layout");
             self.problems.push(Problem { hint: near, ..problem });

@@ -1,0 +1,85 @@
+//! A user's own pod, whose image is an archive of the project.
+
+use crate::builds::done;
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open_with;
+use osbuild::produce::digest::Digest;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::{Read, repeat};
+use std::path::Path;
+use std::process::Stdio;
+use tar::{Builder, Header};
+
+/// A layer that holds none of what the pods need, so that the size of an archive does not become that of the image.
+const SMALL_LAYER: &str = "layer() { cat modes >layer.erofs; }\n";
+
+/// Adds a blob to an archive, and gives its descriptor.
+fn blob(tar: &mut Builder<File>, media_type: &str, size: u64, bytes: impl Fn() -> Box<dyn Read>) -> Value {
+    let digest = Digest::of_reader(bytes()).unwrap();
+    assert_eq!(digest.size(), size);
+    file(tar, &format!("blobs/sha256/{digest}"), size, bytes());
+    json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": size })
+}
+
+fn file(tar: &mut Builder<File>, path: &str, size: u64, bytes: impl Read) {
+    let mut header = Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, path, bytes).unwrap();
+}
+
+/// Writes an OCI archive for arm64 with a layer of so many bytes.
+fn archive(path: &Path, layer: u64) {
+    let mut tar = Builder::new(File::create(path).unwrap());
+    let text = |value: &Value| {
+        let text = value.to_string().into_bytes();
+        (text.len() as u64, move || Box::new(std::io::Cursor::new(text.clone())) as Box<dyn Read>)
+    };
+    let layer = blob(&mut tar, "application/vnd.oci.image.layer.v1.tar", layer, || Box::new(repeat(7).take(layer)));
+    let (size, config) = text(&json!({ "architecture": "arm64", "os": "linux" }));
+    let config = blob(&mut tar, "application/vnd.oci.image.config.v1+json", size, config);
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let (size, manifest) = text(&json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] }));
+    let manifest = blob(&mut tar, kind, size, manifest);
+    let (size, index) = text(&json!({ "schemaVersion": 2, "manifests": [manifest] }));
+    file(&mut tar, "index.json", size, index());
+    tar.finish().unwrap();
+}
+
+/// Gives the project the pod `hello`, whose image is an archive with a layer of so many MiB. The digest of the archive.
+pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
+    let path = scratch.project().join("recipes/hello.tar");
+    archive(&path, mib << 20);
+    let digest = Digest::of_file(&path).unwrap();
+    let pod = format!("[pods.hello]\nmanifest = \"hello.yaml\"\nimage = \"hello.tar\"\ndigest = \"sha256:{digest}\"\n\n[files]");
+    scratch.edit("recipes/small.toml", "[files]", &pod);
+    digest
+}
+
+/// Builds, and gives how many bytes of memory the program had at once (wait4(2)). Its steps are processes of their own, which are small.
+pub fn built(scratch: &Scratch) -> u64 {
+    let said = scratch.path("said");
+    let mut command = scratch.command(&[], &["build", RECIPE]);
+    let child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
+    let (mut status, pid) = (0, child.id() as libc::pid_t);
+    // SAFETY: `rusage` is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live variables of the types that wait4(2) writes.
+    assert_eq!(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) }, pid);
+    assert_eq!(status, 0, "{}", fs::read_to_string(said).unwrap());
+    usage.ru_maxrss as u64 * 1024
+}
+
+#[test]
+fn the_archive_of_a_pod_may_be_of_any_size_and_memory_stays_what_it_is() {
+    for mib in [2, 300] {
+        let scratch = open_with(SMALL_LAYER);
+        let digest = with_archive(&scratch, mib);
+        let memory = built(&scratch);
+        assert!(memory < 128 << 20, "{mib} MiB took {} MiB", memory >> 20);
+        let plan = scratch.osbuild(&["plan", RECIPE]);
+        done(&plan);
+        assert!(plan.data.contains(&digest.hex()), "{}", plan.data);
+    }
+}
