@@ -1,7 +1,7 @@
 //! An image of the user's: an OCI archive (one tar file) or an OCI image layout (a folder), pinned by digest.
 
 use super::layout::{Descriptor, Image};
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Result, in_words};
 use crate::plan::Architecture;
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
@@ -28,6 +28,15 @@ struct Manifest {
     layers: Vec<Descriptor>,
 }
 
+/// What an image's configuration says of the machine that it is for (OCI "Image Configuration"). Both are required there.
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    os: String,
+}
+
 /// Reads the image for `architecture` out of `path`, whose digest must be `pinned`: that of the file for an archive, that of
 /// `index.json` for a folder.
 ///
@@ -50,7 +59,8 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
     }
     let text = read_small(&folder.join("index.json"))?;
     let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
-    let reader = Reader { store, folder, architecture, blobs: BTreeMap::new(), indexes: BTreeSet::new() };
+    let (blobs, indexes, others) = Default::default();
+    let reader = Reader { store, folder, architecture, blobs, indexes, others };
     reader.image(index, path)
 }
 
@@ -106,14 +116,13 @@ struct Reader<'a> {
     blobs: BTreeMap<String, Digest>,
     /// The indexes inside the first one that were looked into.
     indexes: BTreeSet<String>,
+    /// The machines that the images are for which were passed over: `linux/arm64`.
+    others: BTreeSet<String>,
 }
 
 impl Reader<'_> {
     fn image(mut self, index: Index, path: &Path) -> Result<Image> {
-        let manifest = self.choose(index, DEPTH)?.ok_or_else(|| {
-            Error::build(format!("`{}` has no image for {}", path.display(), self.architecture))
-                .hint("give an image that was built for the board's architecture")
-        })?;
+        let manifest = self.choose(index, DEPTH)?.ok_or_else(|| self.none(path))?;
         let text = self.blob(&manifest)?;
         let parsed: Manifest =
             serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
@@ -125,20 +134,33 @@ impl Reader<'_> {
         Ok(Image { manifest, blobs: self.blobs.into_values().collect() })
     }
 
-    /// The manifest for our architecture: the one that says so, or the only one that says nothing.
+    /// Why there is no image for the node.
+    fn none(&self, path: &Path) -> Error {
+        let architecture = self.architecture.go();
+        let error = Error::build(format!("`{}` has no image for {architecture}", path.display()));
+        let error = match self.others.is_empty() {
+            true => error,
+            false => error.cause(format!("what it has is for {}", in_words(self.others.iter().map(String::as_str)))),
+        };
+        error.hint(format!(
+            "give one that was built for the board: `podman pull --arch {architecture} IMAGE`, then `podman save --format oci-archive IMAGE`"
+        ))
+    }
+
+    /// The first manifest for our architecture. Not every program that writes archives says in the index what an image is for (`podman save`
+    /// does not), and whoever does may be wrong: what the image's configuration says counts.
     fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
         for descriptor in &index.manifests {
-            if descriptor
-                .platform
-                .as_ref()
-                .is_some_and(|platform| platform.os != "linux" || platform.architecture != self.architecture.go())
+            if let Some(platform) = &descriptor.platform
+                && !self.fits(&platform.os, &platform.architecture)
             {
                 continue;
             }
             if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
-                return Ok(Some(descriptor.clone()));
-            }
-            if depth > 0 && self.indexes.insert(descriptor.digest.clone()) {
+                if self.is_ours(descriptor)? {
+                    return Ok(Some(descriptor.clone()));
+                }
+            } else if depth > 0 && self.indexes.insert(descriptor.digest.clone()) {
                 let inner = self.read(descriptor)?;
                 let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
                 if let Some(found) = self.choose(inner, depth - 1)? {
@@ -147,6 +169,26 @@ impl Reader<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the configuration of the image behind a manifest says that it is for our architecture.
+    fn is_ours(&mut self, manifest: &Descriptor) -> Result<bool> {
+        let damaged = |what: &str| format!("the {what} of an image is damaged");
+        let parsed: Manifest = serde_json::from_slice(&self.read(manifest)?).or_build(|| damaged("manifest"))?;
+        let config: Config = serde_json::from_slice(&self.read(&parsed.config)?).or_build(|| damaged("configuration"))?;
+        Ok(self.fits(&config.os, &config.architecture))
+    }
+
+    /// Whether this is our machine. Another one is remembered, for whoever wants to know what there is.
+    fn fits(&mut self, os: &str, architecture: &str) -> bool {
+        let fits = os == "linux" && architecture == self.architecture.go();
+        if !fits {
+            self.others.insert(match (os, architecture) {
+                ("", _) | (_, "") => "unknown".to_owned(),
+                _ => format!("{os}/{architecture}"),
+            });
+        }
+        fits
     }
 
     fn blob(&mut self, descriptor: &Descriptor) -> Result<Vec<u8>> {

@@ -36,12 +36,25 @@ impl Bench {
 
     /// An image for an architecture with one layer.
     fn image(&self, architecture: &str, layer: &[u8]) -> Value {
-        let layer = self.blob("application/vnd.oci.image.layer.v1.tar", layer);
-        let config = self.blob("application/vnd.oci.image.config.v1+json", architecture.as_bytes());
-        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
-        let mut descriptor = self.blob(MANIFEST, manifest.to_string().as_bytes());
+        let mut descriptor = self.unlabelled(&config(architecture), layer);
         descriptor["platform"] = json!({ "architecture": architecture, "os": "linux" });
         descriptor
+    }
+
+    /// An image with this configuration, of which an index does not say what it is for, as `podman save` and `buildah push` leave it.
+    fn unlabelled(&self, config: &str, layer: &[u8]) -> Value {
+        let layer = self.blob("application/vnd.oci.image.layer.v1.tar", layer);
+        let config = self.blob("application/vnd.oci.image.config.v1+json", config.as_bytes());
+        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
+        self.blob(MANIFEST, manifest.to_string().as_bytes())
+    }
+
+    /// Makes a layout of these images, and reads that for amd64.
+    fn amd64_of(&self, images: &[Value]) -> Result<Image> {
+        let index = self.index(images);
+        fs::write(self.layout().join("index.json"), &index).unwrap();
+        let pin = format!("sha256:{}", Digest::of(index.as_bytes()).hex());
+        self.read(&self.layout(), &pin, Architecture::Amd64)
     }
 
     fn index(&self, manifests: &[Value]) -> String {
@@ -65,6 +78,11 @@ impl Bench {
     fn has(&self, image: &Image, bytes: &[u8]) -> bool {
         image.blobs.contains(&Digest::of(bytes)) && self.store.contains(&Digest::of(bytes))
     }
+}
+
+/// The configuration of an image for an architecture.
+fn config(architecture: &str) -> String {
+    json!({ "architecture": architecture, "os": "linux", "rootfs": { "type": "layers", "diff_ids": [] } }).to_string()
 }
 
 #[test]
@@ -104,10 +122,10 @@ fn another_digest_than_the_pinned_one_is_refused_with_both() {
 
 #[test]
 fn a_changed_blob_behind_a_right_pin_is_refused() {
-    for blob in [b"for amd64".as_slice(), b"amd64"] {
+    for blob in ["for amd64", &config("amd64")] {
         let bench = Bench::new();
         let (pin, _) = bench.nested();
-        fs::write(bench.layout().join("blobs/sha256").join(Digest::of(blob).hex()), "another").unwrap();
+        fs::write(bench.layout().join("blobs/sha256").join(Digest::of(blob.as_bytes()).hex()), "another").unwrap();
         let error = bench.read(&bench.layout(), &pin, Architecture::Amd64).unwrap_err().to_string();
         assert!(error.contains("a blob of the image is damaged"), "{error}");
     }
@@ -146,6 +164,33 @@ fn an_image_for_another_machine_alone_is_refused() {
     let pin = format!("sha256:{}", Digest::of(index.as_bytes()).hex());
     let error = bench.read(&bench.layout(), &pin, Architecture::Amd64).unwrap_err().to_string();
     assert!(error.contains("has no image for amd64"), "{error}");
+}
+
+#[test]
+fn an_image_of_which_the_index_says_no_machine_is_judged_by_its_configuration() {
+    let bench = Bench::new();
+    let [arm64, amd64] = ["arm64", "amd64"].map(|name| bench.unlabelled(&config(name), format!("for {name}").as_bytes()));
+    let error = bench.amd64_of(std::slice::from_ref(&arm64)).unwrap_err().to_string();
+    assert!(error.contains("has no image for amd64\n  caused by: what it has is for `linux/arm64`\nhint: "), "{error}");
+    assert!(error.contains("`podman pull --arch amd64 IMAGE`"), "{error}");
+    assert!(bench.has(&bench.amd64_of(std::slice::from_ref(&amd64)).unwrap(), b"for amd64"));
+    assert!(
+        bench.has(&bench.amd64_of(&[arm64, amd64]).unwrap(), b"for amd64"),
+        "the one that fits is found behind one that does not"
+    );
+}
+
+#[test]
+fn an_index_that_names_another_machine_than_the_configuration_is_not_believed() {
+    let bench = Bench::new();
+    let mut lying = bench.image("arm64", b"for arm64");
+    lying["platform"]["architecture"] = "amd64".into();
+    let error = bench.amd64_of(&[lying]).unwrap_err().to_string();
+    assert!(error.contains("what it has is for `linux/arm64`"), "{error}");
+    for config in ["{}", r#"{"architecture":"amd64","os":"windows"}"#] {
+        let error = bench.amd64_of(&[bench.unlabelled(config, b"layer")]).unwrap_err().to_string();
+        assert!(error.contains("has no image for amd64"), "{config}: {error}");
+    }
 }
 
 #[test]
