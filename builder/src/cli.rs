@@ -251,8 +251,8 @@ pub enum Verb {
     ///
     /// Looks at the signatures, their certificates' days, what is revoked; of a disk at both copies of the partition table, at each slot that can
     /// be booted, and whether the ESP has anything but slotboot; whether /bin has exactly the seven binaries, and all files are those that the
-    /// inventory lists; whether the version in the UKI is that of its slot or of its release. Says what it found of each, and ends with exit code 4 if anything is wrong. Needs no project, no network and no private
-    /// key.
+    /// inventory lists; whether the version in the UKI is that of its slot or of its release. Says what it found of each, and ends with exit code 4
+    /// if anything is wrong. Needs no project, no network and no private key.
     Verify(Verify),
     /// Show what this machine needs and has, for building and running
     Doctor {
@@ -409,9 +409,13 @@ pub struct Verify {
     /// The day on which certificates have to be valid [default: today]
     #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
-    /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte; signatures are set aside
+    /// Build this recipe again, in out/RECIPE/rebuilt, and compare byte for byte; signatures are set aside. What the store has of its steps is
+    /// used, and named: without `--rebuild`, the machine that built the file compares that with its own cache
     #[arg(long, value_name = "RECIPE", value_parser = recipe_name)]
     pub against: Option<String>,
+    /// Run every step of it again, whatever the store has
+    #[arg(long, requires = "against")]
+    pub rebuild: bool,
     /// Build it from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR", requires = "against")]
     pub sources: Option<PathBuf>,

@@ -81,7 +81,8 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let (boot, data, signer) = (boot.take(), data.take(), setting.signer);
     let settings = plan.installs.as_ref().map(|installs| setting.project.join(&installs.settings));
     let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
-    Assembly { plan, settings, kernel, boot, layers, init: programs["init"], data, inventory, signer }.write(store, report, out)
+    let (init, steps) = (programs["init"], executor.steps());
+    Assembly { plan, settings, kernel, boot, layers, init, data, inventory, signer, steps }.write(store, report, out)
 }
 
 /// The host binaries by the component that they come from.

@@ -3,6 +3,7 @@
 
 use super::digest::Digest;
 use super::disk::{OnDisk, remove};
+use super::executor::Steps;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
@@ -46,6 +47,8 @@ pub struct Assembly<'a> {
     pub inventory: Inventory,
     /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
     pub signer: Option<&'a dyn Signer>,
+    /// How the steps that made all this came to their results.
+    pub steps: Steps,
 }
 
 /// What a build left.
@@ -63,6 +66,8 @@ pub struct Built {
     pub to_sign: Option<PathBuf>,
     /// Whether all of it was there already.
     pub was_current: bool,
+    /// How its steps came to their results.
+    pub steps: Steps,
 }
 
 /// What the firmware verifies.
@@ -102,7 +107,7 @@ impl Assembly<'_> {
         }
         let [initramfs_signature, to_sign] = [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
             .map(|(name, is_there)| is_there.then(|| out.path(name)));
-        Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current })
+        Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current, steps: self.steps.clone() })
     }
 
     /// The digest of all that decides about the bytes, this program among it. What goes into [`Parts`], [`Header`] and [`image::Contents`] stands

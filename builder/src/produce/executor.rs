@@ -5,8 +5,10 @@ mod failure;
 mod log;
 mod process;
 mod rebuild;
+mod steps;
 
 pub use rebuild::Rebuild;
+pub use steps::Steps;
 
 use super::action::{Action, ActionResult, OutputFile};
 use super::disk::{self, OnDisk};
@@ -17,7 +19,7 @@ use crate::report::{Outcome, Report, Step};
 use log::Log;
 use process::Ended;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -32,14 +34,14 @@ pub struct Executor {
     logs: PathBuf,
     stop: Stop,
     rebuild: Rebuild,
-    /// The names of all actions so far.
-    names: Mutex<BTreeSet<String>>,
+    /// How each action so far came to its result.
+    steps: Mutex<Steps>,
 }
 
 impl Executor {
     /// An executor that writes the log of each action into the directory `logs`. An action sees `jobs` processors.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, names: Mutex::default() }
+        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, steps: Mutex::default() }
     }
 
     /// Makes it run these steps although the store has their results, and compare.
@@ -52,7 +54,12 @@ impl Executor {
     /// # Errors
     /// See [`Rebuild::was_of`].
     pub fn check_rebuilt(&self) -> Result<()> {
-        self.rebuild.was_of(&self.names.lock().unwrap_or_else(PoisonError::into_inner))
+        self.rebuild.was_of(&self.steps().names())
+    }
+
+    /// How each action so far came to its result.
+    pub fn steps(&self) -> Steps {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What makes the actions that run now stop, for a [`super::graph::Graph`].
@@ -73,10 +80,9 @@ impl Executor {
     /// Finds the result of an action, waits for it when another build is at it, or runs it.
     pub fn run(&self, action: &Action) -> Result<ActionResult> {
         let key = action.digest();
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(action.name.clone());
         let again = self.rebuild.wants(&action.name);
         if let Some(result) = self.store.recall(&key).filter(|_| !again) {
-            done(self.report.step(&action.name), &result, Outcome::Stored);
+            self.done(self.report.step(&action.name), action, &result, Outcome::Stored);
             return Ok(result);
         }
         self.stop.check()?;
@@ -87,14 +93,14 @@ impl Executor {
         })?;
         let known = self.store.recall(&key);
         if let Some(result) = known.as_ref().filter(|_| !again) {
-            done(step, result, Outcome::Stored);
+            self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
         }
         action.put(&self.store)?;
         let result = self.execute(action, &step)?;
         known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;
         self.store.remember(&key, &result)?;
-        done(step, &result, Outcome::Ran);
+        self.done(step, action, &result, Outcome::Ran);
         Ok(result)
     }
 
@@ -112,6 +118,17 @@ impl Executor {
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
+    }
+
+    /// Ends a step with its line.
+    fn done(&self, step: Step, action: &Action, result: &ActionResult, outcome: Outcome) {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(&action.name, outcome);
+        let size = result.outputs.values().map(|output| output.digest.size()).sum();
+        let product = match result.outputs.keys().next() {
+            Some(only) if result.outputs.len() == 1 => only.rsplit('/').next().unwrap_or(only).to_owned(),
+            _ => format!("{} files", result.outputs.len()),
+        };
+        step.done(&product, Some(size), outcome);
     }
 
     /// Moves the outputs into the store.
@@ -153,14 +170,4 @@ fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf>
     outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
     input.write(store, &build)?;
     Ok(build)
-}
-
-/// Ends a step with its line.
-fn done(step: Step, result: &ActionResult, outcome: Outcome) {
-    let size = result.outputs.values().map(|output| output.digest.size()).sum();
-    let product = match result.outputs.keys().next() {
-        Some(only) if result.outputs.len() == 1 => only.rsplit('/').next().unwrap_or(only).to_owned(),
-        _ => format!("{} files", result.outputs.len()),
-    };
-    step.done(&product, Some(size), outcome);
 }

@@ -9,7 +9,7 @@ use crate::plan::{Date, Locked, Plan, Qemu};
 use crate::produce::assemble::Built;
 use crate::produce::copy::Format;
 use crate::produce::disk::OnDisk;
-use crate::produce::executor::Rebuild;
+use crate::produce::executor::{Rebuild, Steps};
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
@@ -88,13 +88,17 @@ pub fn for_build(from: &From) -> Vec<Tool> {
     [host::for_steps(), fetching].concat()
 }
 
-/// Builds a recipe once more, into a folder of its own, for who has something to compare with it. Nobody signs it.
-pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>) -> Result<Built> {
+/// Builds a recipe once more into a folder of its own, unsigned, for a comparison. With [`Rebuild::Everything`], nothing that was there before is
+/// used.
+pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Rebuild) -> Result<Built> {
     let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
-    image_into(&out, session, &plan, from, Rebuild::Nothing, None)
+    if rebuild == Rebuild::Everything {
+        out.begin()?;
+    }
+    image_into(&out, session, &plan, from, rebuild, None)
 }
 
 /// Builds a locked plan into its folder in `out/`, from such a folder of sources if there is one, signed by the keys that it names.
@@ -122,10 +126,12 @@ fn image_into(
     let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
-    let carried = carried(session, plan, &from, signer)?;
+    let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
     let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
-    pipeline::build(&setting, plan, out)
+    let built = pipeline::build(&setting, plan, out)?;
+    let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else { return Ok(built) };
+    Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
 }
 
 /// Refuses a file as root of trust that is none: a node with it would never update itself.
@@ -140,17 +146,30 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     Root::parse(&bytes).map(drop).map_err(refused)
 }
 
-/// Builds what an installer carries, if this is one. Whoever signs the installer signs that too.
-fn carried(session: &Session, plan: &Plan<Locked>, from: &From, signer: Option<&dyn Signer>) -> Result<Option<Carried>> {
+/// Builds what an installer carries, if this is one, and says how its steps came to their results. Whoever signs the installer signs that too.
+fn carried(
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: &From,
+    rebuild: &Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Option<(Carried, Steps)>> {
     let Some(installs) = &plan.installs else { return Ok(None) };
     let recipe = &installs.recipe;
     session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
     let mut target = session.locked(recipe)?;
     target.resolved.signing = plan.signing.clone();
     target.resolved.origins.remove("signing.key");
-    image(session, &target, from.clone(), Rebuild::Nothing, signer)?;
-    let image = Format::RawZst.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
-    Ok(Some(Carried { image, certificate: signer.map(|signer| signer.certificate().pem().into_bytes()) }))
+    let out = Out::open(session.root(), recipe)?;
+    // Words that name steps name those of the installer.
+    let rebuild = if *rebuild == Rebuild::Everything { Rebuild::Everything } else { Rebuild::Nothing };
+    if rebuild == Rebuild::Everything {
+        out.begin()?;
+    }
+    let built = image(session, &target, from.clone(), rebuild, signer)?;
+    let image = Format::RawZst.of_image(&session.store()?, session.report, &out)?;
+    let certificate = signer.map(|signer| signer.certificate().pem().into_bytes());
+    Ok(Some((Carried { image, certificate }, built.steps)))
 }
 
 /// What `plan.toml` says of the certificate, in its last section.

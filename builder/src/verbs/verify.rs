@@ -5,6 +5,7 @@ use crate::cli::{self, Common};
 use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::assemble::Built;
+use crate::produce::executor::Rebuild;
 use crate::report::Report;
 use crate::ship::keys::Keys;
 use crate::ship::tuf::Root;
@@ -91,8 +92,9 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
 }
 
 fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebuilt> {
-    let Built { image, uki, initramfs, .. } = make::again(session, recipe, flags.sources.clone())?;
-    Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, has_run: flags.has_run })
+    let rebuild = if flags.rebuild { Rebuild::Everything } else { Rebuild::Nothing };
+    let Built { image, uki, initramfs, steps, .. } = make::again(session, recipe, flags.sources.clone(), rebuild)?;
+    Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, steps, has_run: flags.has_run })
 }
 
 fn certificate(path: &Path) -> Result<Certificate> {

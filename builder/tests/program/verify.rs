@@ -5,6 +5,8 @@ use crate::builds::done;
 use crate::keys::keys;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
+use osbuild::produce::digest::Digest;
+use osbuild::produce::store::Store;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -233,6 +235,50 @@ fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "other signature");
     assert_eq!((holds, found.as_str()), (false, "SLOT-B: it is not signed"));
     assert!(check(&scratch, "image.raw", &["--key", "mine"], "signature").0);
+}
+
+#[test]
+fn a_comparison_says_which_steps_came_from_the_store_and_rebuild_runs_all_of_them() {
+    let scratch = signed();
+    let uki = out(&scratch, "node.efi").display().to_string();
+    let steps = |flags: &[&str]| {
+        let flags = [&["--key", "mine", "--against", RECIPE], flags].concat();
+        let (holds, found) = check(&scratch, "node.efi", &flags, "steps");
+        assert!(holds, "{found}");
+        found
+    };
+    let found = steps(&[]);
+    assert!(found.starts_with("none ran: all ") && found.contains("`--rebuild` runs every step again"), "{found}");
+    let found = steps(&["--rebuild"]);
+    assert!(found.starts_with("all ") && found.ends_with(" ran for this comparison"), "{found}");
+    let alone = scratch.osbuild(&["verify", &uki, "--key", "mine", "--rebuild"]);
+    assert!(alone.code == Some(2) && alone.said.contains("--against"), "{}", alone.said);
+}
+
+#[test]
+fn what_a_builder_put_into_its_own_store_is_found_by_a_rebuild_alone() {
+    let scratch = signed();
+    // The result of a step, in the place of which the store has been given another one, with the sizes and hashes that belong to it.
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    let mut planted = 0;
+    for entry in fs::read_dir(scratch.path("cache/osbuild/ac")).unwrap() {
+        let key = entry.unwrap().file_name().into_string().unwrap();
+        let key = Digest::parse(&key, 0).unwrap();
+        let mut result = store.recall(&key).unwrap();
+        let Some(data) = result.outputs.get_mut("data.ext4") else { continue };
+        let bytes = [b"planted".as_slice(), &vec![0; data.digest.size() as usize - 7]].concat();
+        data.digest = store.put_bytes(&bytes).unwrap();
+        store.remember(&key, &result).unwrap();
+        planted += 1;
+    }
+    assert_eq!(planted, 1);
+    drop(store);
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
+    let against = ["--key", "mine", "--against", RECIPE];
+    assert_eq!(wrong(&scratch, "image.raw", &against), [""; 0], "the cache agrees with itself");
+    let image = out(&scratch, "image.raw").display().to_string();
+    let ran = scratch.osbuild(&[&["verify", &image, "--rebuild"], &against[..]].concat());
+    assert!(ran.code == Some(4) && ran.said.contains("error: `data` gave other bytes than the last time"), "{}", ran.said);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Whether a file is what its recipe gives: compared with what a build of the recipe has left, which nobody signed.
 
 use super::Check;
-use crate::error::{Context, Result};
+use crate::error::{Context, Result, in_words};
 use crate::produce::disk::OnDisk;
+use crate::produce::executor::Steps;
 use crate::produce::image::system_volume;
 use crate::report::bytes;
 use crate::ship::inspect::{Disk, Kind, Opened, Partition, open};
@@ -35,6 +36,8 @@ pub struct Rebuilt {
     pub uki: PathBuf,
     /// The initramfs.
     pub initramfs: PathBuf,
+    /// How its steps came to their results.
+    pub steps: Steps,
     /// Whether what is compared with it is the disk of a node that has run.
     pub has_run: bool,
 }
@@ -46,7 +49,7 @@ impl Rebuilt {
     /// One of both cannot be read.
     pub(super) fn compare(&self, path: &Path, opened: &Opened) -> Result<Vec<Check>> {
         let read = |path: &Path| std::fs::read(path).at("read", path);
-        Ok(match (opened.kind, &opened.disk, &opened.boot) {
+        let mut checks = match (opened.kind, &opened.disk, &opened.boot) {
             (Kind::Image, Some(disk), Some(boot)) => {
                 let other = open(&self.image)?;
                 let boot = parts_that_differ(boot, other.boot.as_deref().unwrap_or_default());
@@ -58,7 +61,25 @@ impl Rebuilt {
                 vec![self.check("rebuild", differs.then(|| vec!["the initramfs".to_owned()]))]
             }
             _ => vec![self.check("rebuild", parts_that_differ(&opened.bytes, &read(&self.uki)?))],
-        })
+        };
+        checks.push(self.steps());
+        Ok(checks)
+    }
+
+    /// What was made for this comparison. Of a step that the store had, the comparison says what an earlier build gave, maybe the very one that
+    /// made the file.
+    fn steps(&self) -> Check {
+        let Steps { ran, stored } = &self.steps;
+        let names = in_words(stored.iter().map(String::as_str));
+        let again = "where an earlier build left them; `--rebuild` runs every step again";
+        Check::holds(
+            "steps",
+            match (ran.len(), stored.len()) {
+                (ran, 0) => format!("all {ran} ran for this comparison"),
+                (0, stored) => format!("none ran: all {stored} came from the store, {again}"),
+                (ran, stored) => format!("{ran} ran, and {stored} came from the store, {again}: {names}"),
+            },
+        )
     }
 
     fn check(&self, name: &'static str, differs: Option<Vec<String>>) -> Check {
