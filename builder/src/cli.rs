@@ -378,6 +378,10 @@ pub struct Release {
     /// Build nothing, and publish what was released before as this version, from another channel or once more
     #[arg(long, value_name = "VERSION", conflicts_with = "sources")]
     pub promote: Option<String>,
+    /// Keep the newest N releases of the recipe and those that a channel has, and remove the others from the repository. The files of one that is
+    /// removed go with the next release, as nodes may be fetching them now
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub keep: Option<u16>,
     /// Build from a folder that `osbuild sources export` wrote
     #[arg(long, value_name = "DIR")]
     pub sources: Option<PathBuf>,
@@ -394,6 +398,9 @@ pub struct Verify {
     /// For the folder of a release: this channel alone [default: every channel that it has]
     #[arg(long, value_name = "CHANNEL")]
     pub channel: Option<Channel>,
+    /// For the folder of a release: read the files of every release that it has, and not only of those that the channels have
+    #[arg(long)]
+    pub all: bool,
     /// For the folder of a release: a folder that remembers what was seen, so that what is older is refused
     #[arg(long, value_name = "DIR")]
     pub memory: Option<PathBuf>,

@@ -2,7 +2,7 @@
 
 use super::{Session, keys, make};
 use crate::cli;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, in_words};
 use crate::plan::{Locked, Plan, Strictness};
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::executor::Rebuild;
@@ -35,17 +35,23 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     }
     let folder = flags.to.clone().unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
     let repository = Repository::at(&folder);
+    repository.check_roots(&keys.roots()?, name)?;
     let release_signer = release_signer(&session, flags, &keys)?;
     let until = session.today.plus_days(flags.days);
-    let place = Place { repository: &repository, channel: flags.channel, keys: &keys, signer: &release_signer, until };
+    let keep = flags.keep.map(usize::from);
+    let place = |repository| Place { repository, channel: flags.channel, keys: &keys, signer: &release_signer, until, keep };
+    let busy = format!("another release is being written into `{}`: waiting for its end", folder.display());
+    let writer = || repository.writer(|| session.report.note(&busy));
     let published = match &flags.promote {
-        Some(version) => promote(&place, &flags.recipe, version)?,
+        Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
         None => {
             let from = session.from(flags.sources.clone())?;
             session.need(&make::for_build(&from))?;
             let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
-            let published = release(&session, &place, &plan, Parts { plan: &plan, node, boot, date: session.today })?;
+            let writer = writer()?;
+            let parts = Parts { plan: &plan, node, boot, date: session.today };
+            let published = release(&session, &place(&writer), &plan, parts)?;
             leave_papers(&Out::open(session.root(), &flags.recipe)?, &folder, &published.document)?;
             published
         }
@@ -97,12 +103,16 @@ fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &
     let (document, (until, first)) = (&published.document, &published.times.until);
     let (recipe, version, channel) = (&document.recipe, &document.version, flags.channel);
     session.report.note(format!("channel {channel} has version {version} of {recipe}"));
+    if !published.dropped.is_empty() {
+        let dropped = in_words(published.dropped.iter().map(String::as_str));
+        session.report.note(format!("the repository no longer has {dropped} of {recipe}"));
+    }
     session
         .report
         .note(format!("nodes believe it until {until}, when {first} expires: release something or `--promote {version}` before"));
     let json = || {
         json!({ "recipe": recipe, "version": version, "channel": channel.name(), "folder": folder, "until": until.to_string(),
-        "metadata-version": published.times.version })
+        "metadata-version": published.times.version, "dropped": published.dropped })
     };
     session.data(json, || folder.display().to_string());
 }

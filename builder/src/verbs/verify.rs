@@ -30,7 +30,7 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         judge.dbx.extend(trust.dbx);
     }
     if flags.file.is_dir() {
-        let reader = Reader { root: root(flags, session)?, channel: flags.channel, memory: flags.memory.clone() };
+        let reader = Reader { root: root(flags, session)?, channel: flags.channel, all: flags.all, memory: flags.memory.clone() };
         return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
     }
     if flags.unsigned {
@@ -49,7 +49,12 @@ fn check(flags: &cli::Verify) -> Result<()> {
         return Err(Error::usage("nothing says who is to have signed it").hint(hint));
     }
     let (is_folder, file) = (flags.file.is_dir(), flags.file.display());
-    let of_folders = [("root", flags.root.is_some()), ("channel", flags.channel.is_some()), ("memory", flags.memory.is_some())];
+    let of_folders = [
+        ("root", flags.root.is_some()),
+        ("channel", flags.channel.is_some()),
+        ("all", flags.all),
+        ("memory", flags.memory.is_some()),
+    ];
     let of_files = [("against", flags.against.is_some())];
     let wrong = if is_folder { &of_files[..] } else { &of_folders[..] }.iter().find(|(_, is_there)| *is_there);
     match wrong {

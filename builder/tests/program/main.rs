@@ -45,6 +45,7 @@ mod plans;
 mod pods;
 mod publish;
 mod releases;
+mod repositories;
 mod rotation;
 mod scratch;
 mod signing;

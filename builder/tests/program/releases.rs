@@ -29,7 +29,7 @@ with tempfile.TemporaryDirectory() as memory, open(root, 'rb') as trusted:
 ";
 
 /// A project with keys `mine`, which are valid on [`DAY`].
-fn workshop() -> Scratch {
+pub fn workshop() -> Scratch {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
     scratch
@@ -46,12 +46,12 @@ fn released() -> Scratch {
     scratch
 }
 
-fn folder(scratch: &Scratch) -> PathBuf {
+pub fn folder(scratch: &Scratch) -> PathBuf {
     scratch.project().join("out").join(RECIPE).join("release")
 }
 
 /// The files of a folder, by their path in it.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for part in ["metadata", "targets"] {
         for entry in fs::read_dir(folder.join(part)).unwrap() {

@@ -1,5 +1,6 @@
 //! A release in its channel.
 
+use super::keep;
 use super::parts::Parts;
 use super::{dsse, provenance, sbom, sources};
 use crate::error::{Context, Error, Result, in_words};
@@ -7,7 +8,7 @@ use crate::plan::{self, Date};
 use crate::produce::digest::Digest;
 use crate::produce::sign::ReleaseSigner;
 use crate::ship::keys::Keys;
-use crate::ship::tuf::{Client, Repository, Times};
+use crate::ship::tuf::{Change, Client, Times, Writer};
 use osbuild_release::{Architecture, Channel, Document, File, Sha256, target};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +20,14 @@ pub struct Published {
     pub document: Document,
     /// The metadata that names it.
     pub times: Times,
+    /// The versions of the recipe that the repository no longer has.
+    pub dropped: Vec<String>,
 }
 
 /// Where a release goes, who signs it, and how long it is believed.
 pub struct Place<'a> {
-    /// The repository.
-    pub repository: &'a Repository,
+    /// The repository, which no other process changes meanwhile.
+    pub repository: &'a Writer<'a>,
     /// The channel.
     pub channel: Channel,
     /// Whose release it is.
@@ -33,6 +36,8 @@ pub struct Place<'a> {
     pub signer: &'a Arc<dyn ReleaseSigner>,
     /// The last day on which clients believe the metadata.
     pub until: Date,
+    /// How many releases of the recipe stay, besides those that a channel has; all if it is none.
+    pub keep: Option<usize>,
 }
 
 /// Writes a release of these parts, and makes it the one that its channel has.
@@ -53,7 +58,8 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let document = document.or_build(|| "cannot make the document of the release".to_owned())?;
     let text = document.encode();
     let own = target::file(recipe, version, target::DOCUMENT);
-    if let Some(client) = client(place)? {
+    let client = client(place)?;
+    if let Some(client) = &client {
         let before = client.targets().get(&own).map(|target| target.digest);
         if before.is_some_and(|before| before != Digest::of(&text)) {
             return Err(Error::usage(format!("version {version} of `{recipe}` has been released already, and was another one"))
@@ -63,13 +69,13 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let mut targets: BTreeMap<String, &[u8]> =
         files.iter().map(|(name, bytes)| (target::file(recipe, version, name), bytes.as_slice())).collect();
     targets.extend([(own, &text[..]), (target::document(place.channel, recipe), &text[..])]);
-    Ok(Published { times: place.publish(&targets)?, document })
+    place.publish(client.as_ref(), document, targets)
 }
 
 /// Makes what has been released before the release that a channel has, without building it again.
 ///
 /// # Errors
-/// Nothing of this recipe and version has been released here.
+/// Nothing of this recipe and version has been released here, or a file of it is not what its document says (`Kind::Digest`).
 pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> {
     let own = target::file(recipe, version, target::DOCUMENT);
     let client = client(place)?;
@@ -83,11 +89,23 @@ pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> 
     })?;
     let text = client.read(&own)?;
     let document = Document::parse(&text).or_build(|| format!("`{own}` is no release"))?;
-    Ok(Published { times: place.publish(&BTreeMap::from([(target::document(place.channel, recipe), &text[..])]))?, document })
+    is_whole(&client, &document)?;
+    place.publish(Some(&client), document, BTreeMap::from([(target::document(place.channel, recipe), &text[..])]))
+}
+
+/// Reads every file of a release, before a channel has it: what nobody was offered for long nobody has looked at.
+fn is_whole(client: &Client, document: &Document) -> Result<()> {
+    for (name, file) in &document.files {
+        let name = target::file(&document.recipe, &document.version, name);
+        if Digest::of(&client.read(&name)?) != Digest::new(file.sha256.0, file.length) {
+            return Err(Error::digest(format!("`{name}` is not what the document of the release says")));
+        }
+    }
+    Ok(())
 }
 
 /// What has been released of this recipe.
-fn versions(client: &Client, recipe: &str) -> Vec<String> {
+pub(super) fn versions(client: &Client, recipe: &str) -> Vec<String> {
     let version = |name: &String| {
         Some(name.strip_prefix(recipe)?.strip_prefix('_')?.strip_suffix(target::DOCUMENT)?.strip_suffix('_')?.to_owned())
     };
@@ -115,12 +133,23 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
 }
 
 impl Place<'_> {
-    fn publish(&self, targets: &BTreeMap<String, &[u8]>) -> Result<Times> {
+    /// Gives the channel a release, with these targets that are new, and lets go of those that are too many.
+    fn publish(&self, before: Option<&Client>, document: Document, put: BTreeMap<String, &[u8]>) -> Result<Published> {
         let roots = self.keys.roots()?;
         if roots.is_empty() {
             return Err(self.rootless());
         }
-        self.repository.publish(&roots, self.signer, self.until, targets)
+        self.repository.check_roots(&roots, &self.keys.name)?;
+        let dropped = match (before, self.keep) {
+            (Some(client), Some(keep)) => keep::versions_to_drop(client, &document.recipe, keep, &document, self.channel)?,
+            _ => Vec::new(),
+        };
+        let gone = before.map(|client| keep::targets_of(client, &document.recipe, &dropped)).unwrap_or_default();
+        let times = self.repository.publish(&roots, self.signer, self.until, &Change { put, dropped: gone })?;
+        if self.keep.is_some() {
+            self.repository.sweep(before, &self.repository.read(&roots[0], None)?)?;
+        }
+        Ok(Published { document, times, dropped })
     }
 
     fn rootless(&self) -> Error {

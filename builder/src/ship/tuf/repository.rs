@@ -1,31 +1,30 @@
-//! The folder of a repository, written by who has the key and read as a client does.
+//! The folder of a repository, read as a client does.
 
-use super::metadata::{Metadata, last_day, role, sign};
+use super::metadata::last_day;
 use super::root::Root;
 use super::wait::wait;
-use crate::error::{Context, Error, Kind, Result, both};
+use crate::error::{Context, Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
-use serde_json::{Map, Value, json};
+use crate::produce::sign::ReleasePublicKey;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use tough::schema::{Role, RoleType, Snapshot, Targets, Timestamp};
+use tough::schema::{Role, RoleType};
 use tough::{ExpirationEnforcement, FilesystemTransport, IntoVec, RepositoryLoader, TargetName};
 use url::Url;
 
-const METADATA: &str = "metadata";
+pub(super) const METADATA: &str = "metadata";
 /// The folder of a repository with its files, each of them named `SHA256.NAME`.
 pub const TARGETS: &str = "targets";
-const TIMESTAMP: &str = "timestamp.json";
+pub(super) const TIMESTAMP: &str = "timestamp.json";
 
 /// A folder with a repository, or for one.
 #[derive(Clone, Debug)]
 pub struct Repository {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 /// What the metadata says of a target.
@@ -84,50 +83,6 @@ impl Repository {
         };
         let inner = wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be believed")) });
         Ok(Client { folder, inner: inner.map_err(unbelievable)? })
-    }
-
-    /// Adds files, changes what the metadata says, and signs it. `roots` are all there ever were, the oldest first. A client sees the
-    /// repository as it was until the last file is written, and as it is from then on.
-    pub fn publish(
-        &self,
-        roots: &[Root],
-        key: &Arc<dyn ReleaseSigner>,
-        until: Date,
-        files: &BTreeMap<String, &[u8]>,
-    ) -> Result<Times> {
-        let newest = roots.last().ok_or_else(|| Error::build("there is no root of trust"))?;
-        let before = self.exists().then(|| self.read(&roots[0], None)).transpose()?;
-        let mut targets = before.as_ref().map(Client::targets).unwrap_or_default();
-        for (name, bytes) in files {
-            let digest = Digest::of(bytes);
-            write_new(&self.folder.join(TARGETS).join(format!("{digest}.{name}")), bytes)?;
-            targets.insert(name.clone(), Target { digest });
-        }
-        let next = |role: RoleType| before.as_ref().map_or(1, |client| client.version(role) + 1);
-        let (by, keys) = (&[&newest.signed][..], &[key.clone()][..]);
-        let listed = targets.iter().map(|(name, target)| (name.clone(), target.value())).collect::<Map<_, _>>();
-        let listed = role("targets", next(RoleType::Targets), until, json!({ "targets": listed }));
-        // Metadata names what it speaks of by its version alone, so that all three can be signed in one round.
-        let meta = |name: &str, of: RoleType| json!({ "meta": { name: { "version": next(of) } } });
-        let snapshot = role("snapshot", next(RoleType::Snapshot), until, meta("targets.json", RoleType::Targets));
-        let timestamp = role("timestamp", next(RoleType::Timestamp), until, meta("snapshot.json", RoleType::Snapshot));
-        let listed = sign::<Targets>("targets.json", listed, by, keys);
-        let snapshot = sign::<Snapshot>("snapshot.json", snapshot, by, keys);
-        let timestamp = sign::<Timestamp>(TIMESTAMP, timestamp, by, keys);
-        let ((listed, snapshot), timestamp) = both(both(listed, snapshot), timestamp)?;
-        self.write(roots, &[listed, snapshot], &timestamp)?;
-        self.read(&roots[0], None)?.times()
-    }
-
-    fn write(&self, roots: &[Root], versioned: &[Metadata], timestamp: &Metadata) -> Result<()> {
-        let folder = self.folder.join(METADATA);
-        for metadata in versioned {
-            write_new(&folder.join(metadata.file_name()), &metadata.bytes)?;
-        }
-        for root in roots {
-            write_new(&folder.join(format!("{}.root.json", root.version())), &root.bytes)?;
-        }
-        replace(&folder.join(TIMESTAMP), &timestamp.bytes)
     }
 }
 
@@ -198,7 +153,7 @@ impl Client {
         Ok(Times { version: self.version(RoleType::Timestamp), until })
     }
 
-    fn version(&self, role: RoleType) -> u64 {
+    pub(super) fn version(&self, role: RoleType) -> u64 {
         match role {
             RoleType::Root => self.inner.root().signed.version.get(),
             RoleType::Timestamp => self.inner.timestamp().signed.version.get(),
@@ -221,7 +176,7 @@ impl<T: Role> Expires for T {
 }
 
 impl Target {
-    fn value(&self) -> Value {
+    pub(super) fn value(&self) -> Value {
         json!({ "length": self.digest.size(), "hashes": { "sha256": self.digest.hex() } })
     }
 }
@@ -229,27 +184,4 @@ impl Target {
 /// An error of the kind of a digest or a signature that does not match.
 fn unbelievable(error: Error) -> Error {
     Error { kind: Kind::Digest, ..error }
-}
-
-/// Writes a file that holds what its name says: one that is there is the same.
-fn write_new(path: &Path, bytes: &[u8]) -> Result<()> {
-    match fs::metadata(path).is_ok_and(|about| about.len() == bytes.len() as u64) && Digest::of_file(path)? == Digest::of(bytes) {
-        true => Ok(()),
-        false => replace(path, bytes),
-    }
-}
-
-/// Writes a file, which is the old or the new one at every moment, for all who serve it to read.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::PermissionsExt;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).at("make", folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder).at("write", path)?;
-    let mode = fs::Permissions::from_mode(0o644);
-    file.write_all(bytes)
-        .and_then(|()| file.as_file().set_permissions(mode))
-        .and_then(|()| file.as_file().sync_all())
-        .at("write", path)?;
-    file.persist(path).map(drop).at("write", path)
 }

@@ -8,11 +8,11 @@ use crate::produce::digest::Digest;
 use crate::produce::sign::ReleasePublicKey;
 use crate::ship::inspect::{self, Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};
-use crate::ship::tuf::{Client, Repository, Root};
+use crate::ship::tuf::{Client, Repository, Root, Target};
 use osbuild_formats::epoch;
 use osbuild_formats::pe::Image;
 use osbuild_release::{Channel, Document, target};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// How a client looks at a repository.
@@ -22,6 +22,8 @@ pub struct Reader {
     pub root: Root,
     /// The channel that is looked at; none for all of them.
     pub channel: Option<Channel>,
+    /// Whether the files of every release are read, and not only of those that these channels have.
+    pub all: bool,
     /// Where what was seen is remembered.
     pub memory: Option<PathBuf>,
 }
@@ -40,9 +42,9 @@ pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Ve
         (until, first) if *until < judge.day => Check::fails("metadata dates", format!("{first} has expired on {until}")),
         (until, first) => Check::holds("metadata dates", format!("believed until {until}, when {first} expires")),
     });
-    checks.push(targets(&client));
-    let keys = client.release_keys(&reader.root)?;
     let documents = documents(&client, reader.channel);
+    checks.push(targets(&client, &documents, reader.all));
+    let keys = client.release_keys(&reader.root)?;
     if documents.is_empty() {
         checks.push(Check::fails("release", "the channel has no release".to_owned()));
     }
@@ -52,14 +54,42 @@ pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Ve
     Ok(checks)
 }
 
-/// Every file that the metadata speaks of is there and is what it says.
-fn targets(client: &Client) -> Check {
+/// Every file that the metadata speaks of is there. Those of the releases that these documents are of are read, so that this takes as long
+/// as there is news and not as long as there is history; of the others, which nodes are not offered, all are read if `all` says so.
+fn targets(client: &Client, documents: &[String], all: bool) -> Check {
     let targets = client.targets();
-    let wrong = targets.keys().find_map(|name| client.read(name).err());
-    match wrong {
-        None => Check::holds("targets", format!("{} files are what the metadata says", targets.len())),
+    let offered: BTreeSet<String> = documents.iter().flat_map(|name| offered(client, name)).collect();
+    let (read, seen): (Vec<_>, Vec<_>) = targets.iter().partition(|(name, _)| all || offered.contains(*name));
+    let unlike = |(name, _): &(&String, &Target)| client.read(name).err();
+    let absent = |(name, target): &(&String, &Target)| {
+        let length = std::fs::metadata(client.path(name, target)).map(|about| about.len());
+        let is_there = length.is_ok_and(|length| length == target.digest.size());
+        (!is_there).then(|| Error::digest(format!("`{name}` is not there, or not as long as the repository says")))
+    };
+    match read.iter().find_map(unlike).or_else(|| seen.iter().find_map(absent)) {
         Some(error) => Check::fails("targets", said(&error)),
+        None if seen.is_empty() => Check::holds("targets", format!("{} files are what the metadata says", read.len())),
+        None => Check::holds(
+            "targets",
+            format!(
+                "{} files are what the metadata says, and {} of older releases are there: `--all` reads them",
+                read.len(),
+                seen.len()
+            ),
+        ),
     }
+}
+
+/// The names of the targets of the release with this document.
+fn offered(client: &Client, name: &str) -> Vec<String> {
+    // What cannot be read is said where the release itself is looked at.
+    let document = client.read(name).ok().and_then(|bytes| Document::parse(&bytes).ok());
+    let files = document.into_iter().flat_map(|document| {
+        let Document { recipe, version, files, .. } = document;
+        let names = files.into_keys().chain([target::DOCUMENT.to_owned()]);
+        names.map(move |file| target::file(&recipe, &version, &file)).collect::<Vec<_>>()
+    });
+    files.chain([name.to_owned()]).collect()
 }
 
 /// The documents of these channels.

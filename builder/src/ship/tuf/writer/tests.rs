@@ -1,0 +1,105 @@
+use super::*;
+use crate::produce::sign::ReleaseKey;
+use crate::ship::tuf::sign_root;
+
+const UNTIL: Date = Date { year: 2036, month: 11, day: 21 };
+
+struct Lab {
+    folder: tempfile::TempDir,
+    key: Arc<dyn ReleaseSigner>,
+    root: Root,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let (key, root): (Arc<dyn ReleaseSigner>, _) =
+            (Arc::new(ReleaseKey::generate().unwrap()), ReleaseKey::generate().unwrap());
+        let root = sign_root(UNTIL, &(Arc::new(root) as _), key.public(), None).unwrap();
+        Lab { folder: tempfile::tempdir().unwrap(), key, root }
+    }
+
+    fn repository(&self) -> Repository {
+        Repository::at(self.folder.path())
+    }
+
+    fn client(&self) -> Client {
+        self.repository().read(&self.root, None).unwrap()
+    }
+
+    /// Publishes one target of this name, in the place of those that are dropped.
+    fn publish(&self, name: &str, dropped: &[&str]) {
+        let change = Change {
+            put: BTreeMap::from([(name.to_owned(), name.as_bytes())]),
+            dropped: dropped.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let repository = self.repository();
+        let writer = repository.writer(|| ()).unwrap();
+        let before = repository.exists().then(|| self.client());
+        writer.publish(std::slice::from_ref(&self.root), &self.key, UNTIL, &change).unwrap();
+        if !dropped.is_empty() {
+            writer.sweep(before.as_ref(), &self.client()).unwrap();
+        }
+    }
+
+    fn files(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path().join(folder)).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn metadata_that_an_interrupted_release_left_keeps_its_bytes_and_the_next_release_has_another_version() {
+    let lab = Lab::new();
+    lab.publish("one", &[]);
+    let left = lab.folder.path().join(METADATA).join("2.targets.json");
+    fs::write(&left, "half a release").unwrap();
+    lab.publish("two", &[]);
+    assert_eq!(fs::read(&left).unwrap(), b"half a release");
+    assert_eq!(lab.client().targets().into_keys().collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!((lab.client().version(RoleType::Targets), lab.client().version(RoleType::Timestamp)), (3, 2));
+}
+
+#[test]
+fn a_file_of_metadata_is_never_written_over_with_other_bytes() {
+    let lab = Lab::new();
+    let path = lab.folder.path().join("1.targets.json");
+    write_once(&path, b"one").unwrap();
+    write_once(&path, b"one").unwrap();
+    let error = write_once(&path, b"two").unwrap_err();
+    assert!(error.kind == crate::error::Kind::Digest && error.to_string().contains("is there already"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"one");
+    assert_eq!(lab.files(""), ["1.targets.json"]);
+}
+
+#[test]
+fn a_target_whose_file_was_damaged_is_mended_by_the_release_that_has_it() {
+    let lab = Lab::new();
+    lab.publish("one", &[]);
+    let file = lab.folder.path().join(TARGETS).join(&lab.files(TARGETS)[0]);
+    fs::write(&file, "eno").unwrap();
+    lab.publish("one", &[]);
+    assert_eq!(fs::read(&file).unwrap(), b"one");
+}
+
+#[test]
+fn what_neither_this_nor_the_version_before_names_is_swept_and_other_files_stay() {
+    let lab = Lab::new();
+    ["one", "two"].iter().for_each(|name| lab.publish(name, &[]));
+    fs::write(lab.folder.path().join(TARGETS).join("README"), "ours").unwrap();
+    let old = lab.client();
+    lab.publish("three", &["one"]);
+    // A client that has read the version before still gets all of it.
+    assert_eq!(old.read("one").unwrap(), b"one");
+    assert_eq!(
+        lab.files(METADATA),
+        ["1.root.json", "2.snapshot.json", "2.targets.json", "3.snapshot.json", "3.targets.json", TIMESTAMP]
+    );
+    assert_eq!(lab.files(TARGETS).len(), 3 + 1);
+    lab.publish("four", &["two"]);
+    let left: Vec<String> = lab.files(TARGETS).into_iter().map(|name| name.chars().skip(65).collect()).collect();
+    assert!(!left.contains(&"one".to_owned()) && left.contains(&"two".to_owned()), "{left:?}");
+    assert!(lab.folder.path().join(TARGETS).join("README").is_file());
+    assert_eq!(lab.client().targets().into_keys().collect::<Vec<_>>(), ["four", "three"]);
+}
