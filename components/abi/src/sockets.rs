@@ -13,7 +13,8 @@ pub const ERROR: &str = "error: ";
 
 /// The verbs of [`crate::paths::NET_SOCKET`].
 pub mod net {
-    /// `hostname NAME`: sets the host name now; the kubelet knows the node by it from its next start on. Kept over boots.
+    /// `hostname NAME`: sets the host name now, and keeps it over boots. A kubelet without a cluster knows the node by it from its next start on;
+    /// in a cluster the node keeps the name under which it has joined.
     pub const HOSTNAME: &str = "hostname";
     /// `resolv ADDRESS… [search DOMAIN…]`: sets the name servers, up to three, and the search list, up to six. No word empties both.
     pub const RESOLV: &str = "resolv";

@@ -16,7 +16,7 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{hostname, kubelet, passing, servers, slot, status};
+use crate::{hostname, kubelet, node_name, passing, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
@@ -152,7 +152,11 @@ impl Client {
 /// Does what is asked, with the descriptor that came with it.
 fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<Answer> {
     match request {
-        Request::HostName(name) => hostname::set(node, &name)?,
+        Request::HostName(name) => {
+            let set = hostname::set(node, &name);
+            node_name::told(node);
+            set?;
+        }
         Request::Resolv { servers, search } => servers::write_resolv(&servers, &search)?,
         Request::TimeServers(servers) => servers::write_time(&servers)?,
         Request::Address { address, link } => tell_address(node, &address, &link),
@@ -189,4 +193,5 @@ fn tell_address(node: &mut Node, address: &str, link: &str) {
     node.addresses.retain(|other| !other.ends_with(&same_link));
     node.console.line(&format!("{ADDRESS}{told}"));
     node.addresses.push(told);
+    node_name::has_address(node);
 }

@@ -11,13 +11,15 @@ use crate::name;
 use crate::node::Node;
 use crate::whole_file;
 
-/// Sets the name that the node starts with, which is also the kubelet's until it is told to restart: the names and identities of
-/// static pods have the node's name in them, so a change in between would start them all anew.
+/// Sets the name that the node starts with.
 pub fn set_first(node: &mut Node) -> Outcome {
-    let kept = std::fs::read_to_string(path()).ok().and_then(|text| name::check(text.trim()).ok());
-    let name = kept.unwrap_or_else(|| machine_id::short().map_or("node".to_owned(), |short| format!("node-{short}")));
-    node.node_name.clone_from(&name);
+    let name = told().unwrap_or_else(|| machine_id::short().map_or("node".to_owned(), |short| format!("node-{short}")));
     apply(node, name)
+}
+
+/// The name that a pod told last, in this boot or an earlier one.
+pub fn told() -> Option<String> {
+    name::read(&path())
 }
 
 /// Sets the name that a pod told, and keeps it for the next boot.

@@ -8,7 +8,7 @@ use osbuild_failure::Outcome;
 use crate::node::Node;
 use crate::process::{Life, State};
 use crate::uptime::uptime;
-use crate::{gate, trial};
+use crate::{gate, kubelet_config, node_name, trial};
 
 /// Its name.
 pub const NAME: &str = "kubelet";
@@ -27,14 +27,16 @@ const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/p
 /// processors finds fault with that, and then the kubelet never starts: a slot on trial would take the other one's kubelet with it.
 const OF_ENDED_CONTAINERS: [&str; 2] = ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
 
-/// Starts it: standalone, or joined when a kubeconfig is there.
+/// Starts it: standalone, or joined when a kubeconfig is there and the node's name is known.
 pub fn start(node: &mut Node) -> Outcome {
     remove(&OF_ENDED_CONTAINERS.map(Path::new));
+    node_name::set(node);
     node.run(NAME, Life::Daemon, |node_name| {
         forget_cut_off(&PAIR.map(Path::new));
-        let found =
-            Found { kubeconfig: Path::new(KUBECONFIG).exists(), bootstrap_kubeconfig: Path::new(BOOTSTRAP_KUBECONFIG).exists() };
-        command(node_name, found)
+        // It stands alone, too, while the name under which it is to join is waited for.
+        let joins = node_name::joins(node_name);
+        let is_there = |path: &str| joins && Path::new(path).exists();
+        command(node_name, Found { kubeconfig: is_there(KUBECONFIG), bootstrap_kubeconfig: is_there(BOOTSTRAP_KUBECONFIG) })
     })
 }
 
@@ -53,9 +55,18 @@ fn remove(files: &[&Path]) {
     }
 }
 
-/// Ends it and starts it anew, with the host name and the files as they are now. The pods go on.
+/// Has what it is started with read anew, and then ends it and starts it anew. The pods go on.
 pub fn restart(node: &mut Node) {
-    node.node_name.clone_from(&node.host_name);
+    kubelet_config::renew(node);
+}
+
+/// Ends it and starts it anew, with the name and the files as they are now. At boot, before it has run, there is nothing to do.
+pub fn start_anew(node: &mut Node) {
+    if node.process(NAME).is_none() {
+        return;
+    }
+    // The names and identities of static pods have the node's name in them, so it changes only here.
+    node_name::set(node);
     // The pods that the gate waits for have the node's name in theirs.
     for name in [gate::NAME, trial::NAME] {
         if let Some(waiting) = node.process(name) {

@@ -1,5 +1,7 @@
 //! The names that a node may have.
 
+use std::path::Path;
+
 use osbuild_failure::{Failure, Outcome};
 
 /// The longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
@@ -18,6 +20,11 @@ pub fn check(name: &str) -> Outcome<String> {
         return Err(Failure::new(format!("`{name}` is not a host name of at most {LONGEST} letters, digits, `-` and `.`")));
     }
     Ok(name)
+}
+
+/// The name in a file of `init`'s own, if it has one.
+pub fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok().and_then(|text| check(text.trim()).ok())
 }
 
 #[cfg(test)]

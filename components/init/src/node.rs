@@ -21,7 +21,7 @@ use crate::slot::Running;
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
-use crate::{doors, gate, trial};
+use crate::{doors, gate, kubelet, kubelet_config, node_name, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -31,8 +31,10 @@ pub struct Node {
     pub command_line: String,
     /// The host name.
     pub host_name: String,
-    /// The name by which the kubelet that runs now knows the node: the host name as it was when the kubelet was started or told to restart.
+    /// The name by which the kubelet that runs now knows the node.
     pub node_name: String,
+    /// Until when the kubelet that runs now waits for a name under which it joins, since boot, if it does.
+    pub name_due: Option<Duration>,
     /// The addresses that a pod has told, by link.
     pub addresses: Vec<String>,
     /// The daemons and jobs, in the order in which they were started first.
@@ -70,6 +72,7 @@ impl Node {
             command_line: String::new(),
             host_name: String::new(),
             node_name: String::new(),
+            name_due: None,
             addresses: Vec::new(),
             processes: Vec::new(),
             doors: Doors::default(),
@@ -117,6 +120,7 @@ impl Node {
         self.start_what_is_due();
         doors::serve(self);
         trial::watch(self);
+        node_name::watch(self);
         errand::watch(self);
         self.clock.keep(uptime());
     }
@@ -127,7 +131,7 @@ impl Node {
             State::Waiting { until } => Some(until.saturating_sub(now)),
             State::Running { .. } | State::Ended => None,
         });
-        let deadline = self.deadline.map(|deadline| deadline.saturating_sub(now));
+        let deadline = [self.deadline, self.name_due].into_iter().flatten().map(|deadline| deadline.saturating_sub(now));
         let longest = due.chain(deadline).chain(self.watchdog.patience(now)).fold(at_most, Duration::min);
         let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
@@ -189,6 +193,7 @@ impl Node {
             match name {
                 gate::NAME => gate::opened(self),
                 trial::NAME => trial::passed(self),
+                kubelet_config::NAME => kubelet::start_anew(self),
                 _ => {}
             }
         }

@@ -8,8 +8,8 @@ use osbuild_failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, last_resort, limits, link, log_files, machine_id, memory,
-    mounts, secure_boot, slot, sysctl, trial, watchdog, writable,
+    clock, containerd, data, doors, gate, hostname, images, kubelet, kubelet_config, last_resort, limits, link, log_files,
+    machine_id, memory, mounts, secure_boot, slot, sysctl, trial, watchdog, writable,
 };
 
 use Ends::{AtOnce, Done, Later, When};
@@ -73,6 +73,7 @@ pub const BOOT: &[Phase] = &[
     phase("old-images", images::forget, AtOnce, Counts),
     phase("containerd", containerd::start, When(containerd::answers), Counts),
     phase(images::NAME, images::start, Done, Counts),
+    phase(kubelet_config::NAME, kubelet_config::start, Done, Noted),
     phase("kubelet", kubelet::start, AtOnce, Noted),
     phase(gate::NAME, gate::start, Later, Noted),
 ];

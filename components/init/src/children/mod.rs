@@ -6,6 +6,7 @@ mod boot_program;
 mod cri;
 mod forget;
 mod gate;
+mod kubelet_config;
 mod layout;
 mod load;
 mod slot;
@@ -30,6 +31,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         [crate::images::NAME] => block_on(load::images()),
         [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
         [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
+        [crate::kubelet_config::NAME] => kubelet_config::write(),
         [STOP_PODS] => block_on(stop::pods()),
         [name, device] if *name == verify => slot::verify(Path::new(device)),
         [name, device] if *name == replace => boot_program::replace(Path::new(device), std::io::stdin().lock()),
@@ -48,8 +50,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
     let [verify, replace] = [Work::Try, Work::BootProgram].map(Work::name);
+    let config = crate::kubelet_config::NAME;
     eprintln!(
-        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {STOP_PODS}`, `init {verify} DEVICE` \
+        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {STOP_PODS}`, `init {verify} DEVICE` \
          and `init {replace} DEVICE`"
     );
     ExitCode::from(2)

@@ -1,0 +1,39 @@
+//! What has to be read before the kubelet starts, and was written by others: its kubeconfig and its certificate. The reading is done by a child,
+//! `init kubelet-config`, each time before the kubelet is started on purpose.
+
+use std::path::Path;
+
+use osbuild_abi::paths::INIT;
+use osbuild_failure::Outcome;
+
+use crate::name;
+use crate::node::Node;
+use crate::process::{Life, State};
+use crate::uptime::uptime;
+
+/// The name of the phase, the job and the subcommand.
+pub const NAME: &str = "kubelet-config";
+
+/// Where the child leaves what it has found, in memory.
+pub const FOLDER: &str = "/run/osbuild/kubelet";
+/// The file there with the name in the kubelet's client certificate; empty if there is none.
+pub const CERTIFIED_NAME: &str = "/run/osbuild/kubelet/certified-name";
+
+/// Starts the child.
+pub fn start(node: &mut Node) -> Outcome {
+    node.run(NAME, Life::Job, |_| [INIT, NAME].map(str::to_owned).to_vec())
+}
+
+/// Has the child read everything anew. When it has ended, [`kubelet::start_anew`](crate::kubelet::start_anew) follows.
+pub fn renew(node: &mut Node) {
+    let Some(child) = node.process(NAME) else { return };
+    match child.state {
+        State::Running { .. } => child.restart(),
+        State::Waiting { .. } | State::Ended => child.state = State::Waiting { until: uptime() },
+    }
+}
+
+/// The name in the kubelet's client certificate, as the child has found it last.
+pub fn certified_name() -> Option<String> {
+    name::read(Path::new(CERTIFIED_NAME))
+}
