@@ -24,6 +24,13 @@ pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
 /// `KEY = VALUE` lines, each a file below `/proc/sys`, with comments that give the reason.
 pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 
+/// Network configurations that the recipe lists, which the pod `cni` copies to [`CNI_CONFIGURATIONS`].
+pub const CNI: &str = "/usr/share/osbuild/cni";
+/// Where containerd finds CNI plugins. Whoever writes here is root on the node: containerd executes what is here.
+pub const CNI_PLUGINS: &str = "/opt/cni/bin";
+/// Where containerd finds network configurations: the first one by name is the node's.
+pub const CNI_CONFIGURATIONS: &str = "/etc/cni/net.d";
+
 /// What a node that updates itself trusts and follows; not there on one that does not.
 pub const UPDATE: &str = "/usr/share/osbuild/update";
 /// The root of trust of releases: the `root.json` of a TUF repository.

@@ -92,9 +92,13 @@ impl Node {
 
     /// Starts a daemon or a job, now and whenever it has to be started anew.
     pub fn run(&mut self, name: &'static str, life: Life, command: fn(&str) -> Vec<String>) -> Outcome {
-        let mut process = Process::new(name, life, command)?;
-        if life == Life::Daemon {
-            process.log = Some(crate::log_files::of(name));
+        self.launch(Process::new(name, life, command)?)
+    }
+
+    /// Starts a process, and keeps it among the node's.
+    pub fn launch(&mut self, mut process: Process) -> Outcome {
+        if process.life == Life::Daemon {
+            process.log = Some(crate::log_files::of(process.name));
         }
         let started = process.start(uptime(), &self.node_name);
         self.processes.push(process);

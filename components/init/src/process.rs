@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use osbuild_abi::paths::BIN;
 use osbuild_failure::{Explain, Outcome};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,8 +17,11 @@ use crate::log::Log;
 use crate::severity::Limit;
 use crate::sys;
 
-/// The environment of every process: nothing is inherited.
-const ENVIRONMENT: [(&str, &str); 2] = [("PATH", "/bin"), ("HOME", "/tmp")];
+/// Where a process finds programs that it starts by name, unless it was given another path.
+const SEARCH_PATH: &str = BIN;
+
+/// The home folder of every process. Its environment is this and its search path: nothing is inherited.
+const HOME: &str = "/tmp";
 
 /// The longest line of a daemon that stays whole, in bytes.
 const LONGEST_LINE: usize = 16 << 10;
@@ -71,6 +75,7 @@ pub struct Process {
     pub last_error: Option<String>,
     /// Its program and arguments, for this node name. A function, because the kubelet's depend on what is on DATA when it starts.
     command: fn(node_name: &str) -> Vec<String>,
+    search_path: &'static str,
     output: OwnedFd,
     input: OwnedFd,
     lines: Lines,
@@ -100,11 +105,17 @@ impl Process {
             log: None,
             last_error: None,
             command,
+            search_path: SEARCH_PATH,
             output,
             input,
             lines: Lines::default(),
             told: Told::Nothing,
         })
+    }
+
+    /// The same process with another `PATH`: folders with a colon between them.
+    pub fn with_search_path(self, search_path: &'static str) -> Process {
+        Process { search_path, ..self }
     }
 
     /// Starts it. A failure to start is one like any other: it is tried again later.
@@ -130,7 +141,7 @@ impl Process {
         let child = sys::unblock_signals(&mut Command::new(program))
             .args(arguments)
             .env_clear()
-            .envs(ENVIRONMENT)
+            .envs([("PATH", self.search_path), ("HOME", HOME)])
             .current_dir("/")
             .process_group(0)
             .stdin(Stdio::null())
@@ -265,6 +276,15 @@ mod tests {
     fn both_outputs_are_read_and_the_environment_is_ours() {
         let (mut process, _) = run(Life::Job, |name| shell(&format!("echo {name}; echo $PATH $HOME >&2")));
         assert_eq!(process.written(), ["node", "/bin /tmp"]);
+    }
+
+    #[test]
+    fn a_search_path_of_its_own_takes_the_place_of_the_usual_one() {
+        let process = Process::new("test", Life::Job, |_| shell("echo $PATH")).unwrap();
+        let mut process = process.with_search_path("/bin:/opt/cni/bin");
+        process.start(Duration::ZERO, "node").unwrap();
+        rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap();
+        assert_eq!(process.written(), ["/bin:/opt/cni/bin"]);
     }
 
     #[test]
