@@ -70,22 +70,7 @@ pub struct Binary {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Compile {
     /// From a Go module.
-    Go {
-        /// The module's path.
-        module: String,
-        /// The module's version, with `v`.
-        version: String,
-        /// The programs to build, in order of file name.
-        packages: Vec<GoOutput>,
-        /// Build tags.
-        tags: Vec<String>,
-        /// What goes into `-ldflags` besides `-s -w -buildid=`.
-        ldflags: Vec<String>,
-        /// What cgo needs; none builds with `CGO_ENABLED=0`.
-        cgo: Option<Cgo>,
-        /// Whether the module cannot be a main module, so that a module around it is needed (Kubernetes and its staging modules).
-        wrapper: bool,
-    },
+    Go(GoBuild),
     /// From a package of this workspace.
     Cargo {
         /// The package.
@@ -93,6 +78,25 @@ pub enum Compile {
         /// The program.
         bin: String,
     },
+}
+
+/// How the programs of a Go module are compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoBuild {
+    /// The module's path.
+    pub module: String,
+    /// The module's version, with `v`.
+    pub version: String,
+    /// The programs to build, in order of file name.
+    pub packages: Vec<GoOutput>,
+    /// Build tags.
+    pub tags: Vec<String>,
+    /// What goes into `-ldflags` besides `-s -w -buildid=`.
+    pub ldflags: Vec<String>,
+    /// What cgo needs; none builds with `CGO_ENABLED=0`.
+    pub cgo: Option<Cgo>,
+    /// Whether the module cannot be a main module, so that a module around it is needed (Kubernetes and its staging modules).
+    pub wrapper: bool,
 }
 
 /// A program that a Go module makes.

@@ -1,9 +1,11 @@
 //! Changes of a recipe's text that keep everything else in it as somebody wrote it.
 
+use super::component::Components;
 use super::document::Node;
 use super::print::quote;
 use super::project::Project;
 use super::resolve::RECIPES;
+use super::upstream::payloads;
 use super::{BinaryName, Version};
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
@@ -19,7 +21,13 @@ pub fn set_version(project: &Project, recipe: &str, component: &str, version: Ve
         let binary = document.get("binaries")?.get(name.file_name())?;
         if binary.text_of("component")? == component { binary.get("version") } else { None }
     });
-    Ok(rewrite(places.collect(), version))
+    let mut problems = Vec::new();
+    let carried = payloads(&document, &mut Components::new(project), &mut problems);
+    if !problems.is_empty() {
+        return Err(Error::many(Kind::Usage, problems));
+    }
+    let carried = carried.iter().filter(|(carried, _)| carried == component).map(|(_, version)| version);
+    Ok(rewrite(places.chain(carried).collect(), version))
 }
 
 /// The files of a recipe, by path, with the version of the Go toolchain set where the recipe or one that it inherits from names it.

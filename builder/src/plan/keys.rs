@@ -151,7 +151,15 @@ static BINARY: &[Key] = &[
 ];
 
 static POD: Shape = Shape::Choice(&[
-    &[key("component", Here, Shape::Text(&NAME), "The component in `components/pods/`.")],
+    &[
+        key("component", Here, Shape::Text(&NAME), "The component in `components/pods/`."),
+        key(
+            "version",
+            Optional,
+            Shape::Text(&VERSION),
+            "The upstream version of what its image carries; none for an image with a program of this workspace alone.",
+        ),
+    ],
     &[
         key("manifest", Here, Shape::Text(&FILE_PATH), "The pod's manifest, relative to this recipe."),
         key(
@@ -285,7 +293,7 @@ pub(super) static COMPONENT: &[Key] = &[
     key("go", Optional, Shape::Table(GO), "It is compiled from a Go module."),
     key("cargo", Optional, Shape::Table(CARGO), "It is compiled from a package of this workspace."),
     key("uefi", Optional, Shape::Table(UEFI), "It is a UEFI program of this workspace, which the firmware starts."),
-    key("image", Optional, Shape::Table(IMAGE_KEYS), "It is an image with one program of this workspace."),
+    key("image", Optional, Shape::Table(IMAGE_KEYS), "It is an image with a program of this workspace."),
     key("pod", Optional, Shape::Table(POD_KEYS), "It is a static pod that runs its `image`."),
     key(
         "kubernetes",
@@ -338,7 +346,29 @@ static IMAGE_KEYS: &[Key] = &[
     key("name", Here, Shape::Text(&IMAGE), "The image's name, as manifests call it."),
     key("package", Here, Shape::Text(&PACKAGE), "The Cargo package."),
     key("program", Here, Shape::Text(&NAME), "Its program, the image's entry point."),
+    key("payload", Optional, Shape::Table(PAYLOAD), "What the program installs on the node: the image has it below `/payload`."),
 ];
+
+static PAYLOAD: &[Key] = &[
+    key(
+        "component",
+        Here,
+        Shape::Text(&NAME),
+        "The component in `components/` with the static programs, made by Go without cgo.",
+    ),
+    key(
+        "debian",
+        Optional,
+        Shape::Map { key: &NAME, value: &DEBIAN_PROGRAM, removable: false },
+        "Dynamically linked programs of Debian packages, by their file name on the node.",
+    ),
+];
+
+static DEBIAN_PROGRAM: Shape = Shape::Table(&[
+    key("package", Here, Shape::Text(&DEBIAN), "The package that has it."),
+    key("path", Here, Shape::Text(&FILE_PATH), "Its path in the package."),
+    key("libraries", Here, PACKAGES, "The packages with its loader and its libraries: each one that it needs, and no other."),
+]);
 
 static POD_KEYS: &[Key] = &[key("manifest", Here, Shape::Text(&FILE_PATH), "The pod's manifest, relative to this file.")];
 

@@ -29,7 +29,7 @@ pub struct Lock {
     pub sandbox: Packages,
     /// Libraries of the node's architecture.
     pub cross: Packages,
-    /// Packages with files for the root.
+    /// Packages with files for the root or for images of pods.
     pub files: Packages,
     /// Go modules, one entry a component.
     pub go: Vec<GoLock>,

@@ -41,7 +41,7 @@ mod walk;
 mod wanted;
 
 pub use architecture::Architecture;
-pub use binary::{Binary, BinaryName, Cgo, Compile, GoOutput};
+pub use binary::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput};
 pub use board::{Board, Bus, Qemu};
 pub use boot::BootProgram;
 pub use crates::{Closure, closure};
@@ -55,7 +55,7 @@ pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, L
 pub use moved::{Moved, moved, moved_crates, moved_releases};
 pub use nearest::nearest;
 pub use origin::{Origin, Origins};
-pub use pod::{ImageFrom, Pod, PodImage};
+pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
 pub use project::Project;
 pub use releases::{Release, Releases};
 pub use resolve::{BUILD_MACHINE, buildable, check, resolve};

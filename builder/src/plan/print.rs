@@ -1,6 +1,9 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
-use super::{Binary, Compile, Content, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage, Resolved, RootFile};
+use super::{
+    Binary, Compile, Content, DebianProgram, GoBuild, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage, Resolved,
+    RootFile,
+};
 
 impl Resolved {
     /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans print equally.
@@ -161,7 +164,7 @@ impl Page<'_> {
 
 fn compile(build: &Compile) -> Vec<String> {
     match build {
-        Compile::Go { module, tags, ldflags, cgo, .. } => {
+        Compile::Go(GoBuild { module, tags, ldflags, cgo, .. }) => {
             let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
             let go =
                 [format!("go = {}", quote(module)), format!("tags = {}", list(tags)), format!("ldflags = {}", list(ldflags))];
@@ -174,13 +177,29 @@ fn compile(build: &Compile) -> Vec<String> {
 fn image(image: &PodImage) -> String {
     let name = quote(&image.name);
     match &image.from {
-        ImageFrom::Built { package, bin } => {
-            format!("{{ name = {name}, package = {}, program = {} }}", quote(package), quote(bin))
+        ImageFrom::Built { package, bin, payload } => {
+            let payload = payload.as_ref().map(|payload| {
+                let programs: Vec<String> = payload.build.packages.iter().map(|program| program.file.clone()).collect();
+                let (go, version) = (quote(&payload.build.module), quote(payload.build.version.trim_start_matches('v')));
+                let debian: Vec<String> = payload.debian.iter().map(debian_program).collect();
+                let debian = debian.join(", ");
+                format!(
+                    ", payload = {{ go = {go}, version = {version}, programs = {}, debian = {{ {debian} }} }}",
+                    list(&programs)
+                )
+            });
+            let payload = payload.unwrap_or_default();
+            format!("{{ name = {name}, package = {}, program = {}{payload} }}", quote(package), quote(bin))
         }
         ImageFrom::Archive { path, digest } => {
             format!("{{ name = {name}, archive = {}, digest = {} }}", quote(path), quote(digest))
         }
     }
+}
+
+fn debian_program(program: &DebianProgram) -> String {
+    let DebianProgram { name, package, path, libraries } = program;
+    format!("{} = {{ package = {}, path = {}, libraries = {} }}", key_text(name), quote(package), quote(path), list(libraries))
 }
 
 fn root_file(file: &RootFile) -> String {

@@ -2,9 +2,10 @@
 //! mend a recipe that the skew policy refuses.
 
 use super::component::{Components, Place};
+use super::document::Node;
 use super::edit::read;
 use super::{BinaryName, Project, Version};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Problem, Result};
 
 /// What one recipe follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,12 @@ pub fn upstream(project: &Project, recipe: &str) -> Result<Upstream> {
             go.push(GoUpstream { component: component.to_owned(), module: module.to_owned(), version, peg });
         }
     }
+    for (component, version) in payloads(&document, &mut components, &mut problems) {
+        let node = components.find(Place::Host, &component, &mut problems);
+        let module = node.as_ref().and_then(|node| node.get("go")?.text_of("module"));
+        let (Some(module), Some(Ok(version))) = (module, version.text().map(str::parse)) else { continue };
+        go.push(GoUpstream { component, module: module.to_owned(), version, peg: Peg::Own });
+    }
     let kernel = document.get("kernel").and_then(|kernel| kernel.text_of("component")).unwrap_or_default();
     let node = components.find(Place::Host, kernel, &mut problems);
     let package = node.as_ref().and_then(|node| node.get("kernel")?.text_of("package"));
@@ -74,4 +81,16 @@ pub fn upstream(project: &Project, recipe: &str) -> Result<Upstream> {
         _ => Err(Error::usage(format!("recipe `{recipe}` names no kernel or no Go toolchain"))
             .hint(format!("cargo osbuild check {recipe}"))),
     }
+}
+
+/// The components whose programs images of pods carry, each with the version that the recipe names.
+pub(super) fn payloads(recipe: &Node, components: &mut Components<'_>, problems: &mut Vec<Problem>) -> Vec<(String, Node)> {
+    let mut payloads = Vec::new();
+    for (_, entry) in recipe.entries_of("pods") {
+        let Some((pod, version)) = entry.node.text_of("component").zip(entry.node.get("version")) else { continue };
+        let pod = components.find(Place::Pods, pod, problems);
+        let component = pod.as_ref().and_then(|pod| pod.get("image")?.get("payload")?.text_of("component"));
+        payloads.extend(component.map(|component| (component.to_owned(), version.clone())));
+    }
+    payloads
 }

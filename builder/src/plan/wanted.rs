@@ -15,7 +15,7 @@ pub struct Wanted {
     pub sandbox: Vec<DebianWish>,
     /// Packages of the node's architecture with libraries to link, without what they depend on.
     pub cross: Vec<DebianWish>,
-    /// Packages with files for the root, without what they depend on.
+    /// Packages with files for the root or for images of pods, without what they depend on.
     pub files: Vec<DebianWish>,
     /// Go modules to compile, in order of component.
     pub go_modules: Vec<GoWish>,

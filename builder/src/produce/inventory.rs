@@ -1,9 +1,9 @@
 //! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and compares with what is there.
 
 use super::digest::Digest;
-use crate::plan::{Compile, DebianPackage, Locked, Plan};
+use crate::plan::{Compile, DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Path of the inventory in the initramfs.
 pub const PATH: &str = "osbuild.json";
@@ -24,7 +24,7 @@ pub struct Inventory {
     pub binaries: Vec<InventoryBinary>,
     /// The kernel: what `uname -r` says.
     pub kernel: String,
-    /// What was not compiled here: UEFI stub, libraries, toolchains, by name and version.
+    /// What has a version besides these: UEFI stub, libraries, toolchains, and what images of pods install on the node.
     pub prebuilt: BTreeMap<String, String>,
     /// Static pods and the images that they run.
     pub pods: BTreeMap<String, Vec<String>>,
@@ -72,9 +72,16 @@ impl Inventory {
             ("go".into(), locked.toolchain.go.version.clone()),
             ("rust".into(), locked.toolchain.rust.version.clone()),
         ]);
-        if plan.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go { cgo: Some(_), .. })) {
+        if plan.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go(GoBuild { cgo: Some(_), .. }))) {
             prebuilt.extend(locked.cross.packages.iter().map(|package| (package.package.clone(), package.version.clone())));
         }
+        let payloads: Vec<_> = plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
+        let carried: BTreeSet<_> =
+            payloads.iter().flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).collect();
+        let carried = locked.files.packages.iter().filter(|package| carried.contains(&package.package));
+        prebuilt.extend(carried.map(|package| (package.package.clone(), package.version.clone())));
+        let version = |build: &GoBuild| build.version.trim_start_matches('v').to_owned();
+        prebuilt.extend(payloads.iter().map(|payload| (payload.component.clone(), version(&payload.build))));
         Inventory {
             recipe: plan.recipe.clone(),
             architecture: plan.architecture.name().into(),

@@ -111,14 +111,7 @@ impl Layer {
                 })?
             }
             Content::Text(text) => text.clone().into_bytes(),
-            Content::Debian { package, path } => {
-                let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == *package);
-                let stale = || {
-                    Error::lock(format!("the lock has no package `{package}`"))
-                        .hint(format!("cargo osbuild lock {}", plan.recipe))
-                };
-                from_package(store, locked.ok_or_else(stale)?, path)?
-            }
+            Content::Debian { package, path } => from_package(store, locked_file(plan, package)?, path)?,
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);
@@ -130,6 +123,14 @@ impl Layer {
             writeln!(self.modes, "{:04o} {}", file.mode, file.path).expect("a string takes every write");
         }
     }
+}
+
+/// The locked package of this name that has files for the root or for images of pods.
+pub fn locked_file<'p>(plan: &'p Plan<Locked>, package: &str) -> Result<&'p DebianPackage> {
+    let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == package);
+    let stale =
+        || Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+    locked.ok_or_else(stale)
 }
 
 /// Where a path of the node stands among an action's inputs.

@@ -5,11 +5,12 @@ use super::compile::{Sandbox, binary, cargo, go, kernel};
 use super::digest::Digest;
 use super::executor::Executor;
 use super::image;
-use super::podimage::{Image, Layout, from_archive, from_program};
+use super::podimage::{Files, Image, Layout, dynamic, from_archive, from_program};
 use super::root::{LAYER, Layer};
 use super::store::Store;
 use crate::error::Result;
-use crate::plan::{Binary, Compile, ImageFrom, Locked, Plan, PodImage};
+use crate::plan::{Binary, Compile, GoBuild, ImageFrom, Locked, Payload, Plan, PodImage};
+use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -78,11 +79,14 @@ impl Stages<'_> {
         let names = binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect::<Vec<_>>();
         match &first.build {
             Compile::Cargo { package, .. } => self.package(package, &names),
-            build @ Compile::Go { .. } => {
-                let result = self.executor.run(&go::compile(self.store, self.sandbox, self.plan, &first.component, build)?)?;
-                names.into_iter().map(|name| self.checked(result.output(&go::output(&name))?, name)).collect()
-            }
+            Compile::Go(build) => self.go_programs(&first.component, build, names),
         }
+    }
+
+    /// Compiles a component of a Go module, and gives these of its programs.
+    fn go_programs(&self, component: &str, build: &GoBuild, names: Vec<String>) -> Result<Programs> {
+        let result = self.executor.run(&go::compile(self.store, self.sandbox, self.plan, component, build)?)?;
+        names.into_iter().map(|name| self.checked(result.output(&go::output(&name))?, name)).collect()
     }
 
     /// Compiles programs of one package of this workspace.
@@ -120,15 +124,30 @@ impl Stages<'_> {
     /// Makes or reads the image of a pod.
     pub fn pod_image(&self, image: &PodImage) -> Result<(String, Image)> {
         let made = match &image.from {
-            ImageFrom::Built { package, bin } => {
+            ImageFrom::Built { package, bin, payload } => {
                 let programs = self.package(package, std::slice::from_ref(bin))?;
-                from_program(self.store, bin, &self.store.read(&programs[bin])?, self.plan.architecture)?
+                let payload = payload.as_ref().map(|payload| self.payload(payload)).transpose()?.unwrap_or_default();
+                from_program(self.store, bin, &self.store.read(&programs[bin])?, &payload, self.plan.architecture)?
             }
             ImageFrom::Archive { path, digest } => {
                 from_archive(self.store, &self.project.join(path), digest, self.plan.architecture)?
             }
         };
         Ok((image.name.clone(), made))
+    }
+
+    /// What an image's program installs on the node, by its path in the image.
+    fn payload(&self, payload: &Payload) -> Result<Files> {
+        let names = payload.build.packages.iter().map(|program| program.file.clone()).collect();
+        let mut files = Files::new();
+        for (name, program) in self.go_programs(&payload.component, &payload.build, names)? {
+            files.insert(format!("{PROGRAMS}/{name}"), self.store.read(&program)?);
+        }
+        for program in &payload.debian {
+            let debian = dynamic::program(self.store, self.plan, program)?;
+            files.extend(debian.into_iter().map(|(file, bytes)| (format!("{DYNAMIC}/{}/{file}", program.name), bytes)));
+        }
+        Ok(files)
     }
 
     /// Makes the layer with everything but binaries and pods.

@@ -15,7 +15,7 @@ fn every_file_is_right() {
 fn every_recipe_that_names_a_board_is_a_plan() {
     let project = shipped();
     let recipes = plan::buildable(&project);
-    let machines = ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "uefi-amd64", "uefi-arm64"];
+    let machines = ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "single-amd64", "uefi-amd64", "uefi-arm64"];
     assert_eq!(recipes, [&machines[..], &["usb-installer-amd64", "usb-installer-arm64"]].concat());
     for recipe in recipes {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"));

@@ -7,6 +7,7 @@ pub mod console;
 pub mod disk;
 pub mod install;
 pub mod paths;
+pub mod payload;
 pub mod pods;
 pub mod slot;
 pub mod sockets;

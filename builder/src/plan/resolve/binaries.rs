@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::error::{Problem, in_words};
 use crate::plan::component::Place;
 use crate::plan::document::Node;
-use crate::plan::{Binary, BinaryName, Cgo, Compile, GoOutput, Version};
+use crate::plan::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput, Version};
 
 impl Resolver<'_> {
     pub(super) fn binaries(&mut self, recipe: &Node) -> Option<[Binary; 7]> {
@@ -55,24 +55,7 @@ impl Resolver<'_> {
     fn go(&mut self, section: &Node, file: &str, named: &Node, version: Option<&Node>) -> Option<Compile> {
         let programs: Vec<&str> = section.entries_of("programs").map(|(name, _)| name.as_str()).collect();
         self.makes(file, &programs, named)?;
-        let version = version?.text()?;
-        let number: Version = version.parse().ok()?;
-        let output = |(file, entry): (&String, &crate::plan::document::Entry)| {
-            Some(GoOutput { file: file.clone(), package: entry.node.text()?.to_owned() })
-        };
-        let fill = |flag: String| {
-            let flag = flag.replace("{version}", version).replace("{major}", &number.minor.major.to_string());
-            flag.replace("{minor}", &number.minor.minor.to_string())
-        };
-        Some(Compile::Go {
-            module: section.text_of("module")?.to_owned(),
-            version: format!("v{version}"),
-            packages: section.entries_of("programs").filter_map(output).collect(),
-            tags: texts(section.get("tags")),
-            ldflags: texts(section.get("ldflags")).into_iter().map(fill).collect(),
-            cgo: section.get("libraries").map(|libraries| Cgo { debian: texts(Some(libraries)) }),
-            wrapper: section.get("wrapper").is_some(),
-        })
+        go_build(section, version?.text()?).map(Compile::Go)
     }
 
     /// Says that a component does not make a program of this name, if it does not.
@@ -97,6 +80,27 @@ impl Resolver<'_> {
             self.problems.push(problem.cause(format!("both are built from component `{}`", binary.component)));
         }
     }
+}
+
+/// How the section `[go]` of a component says that its programs are compiled, at this version.
+pub(super) fn go_build(section: &Node, version: &str) -> Option<GoBuild> {
+    let number: Version = version.parse().ok()?;
+    let output = |(file, entry): (&String, &crate::plan::document::Entry)| {
+        Some(GoOutput { file: file.clone(), package: entry.node.text()?.to_owned() })
+    };
+    let fill = |flag: String| {
+        let flag = flag.replace("{version}", version).replace("{major}", &number.minor.major.to_string());
+        flag.replace("{minor}", &number.minor.minor.to_string())
+    };
+    Some(GoBuild {
+        module: section.text_of("module")?.to_owned(),
+        version: format!("v{version}"),
+        packages: section.entries_of("programs").filter_map(output).collect(),
+        tags: texts(section.get("tags")),
+        ldflags: texts(section.get("ldflags")).into_iter().map(fill).collect(),
+        cgo: section.get("libraries").map(|libraries| Cgo { debian: texts(Some(libraries)) }),
+        wrapper: section.get("wrapper").is_some(),
+    })
 }
 
 /// The strings of a list, none where there is no list.

@@ -6,6 +6,7 @@ mod files;
 mod installs;
 mod kernel;
 mod kubernetes;
+mod payload;
 mod pods;
 mod updates;
 mod wanted;
@@ -142,7 +143,7 @@ impl<'p> Resolver<'p> {
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
-        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &packages)?;
+        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &pods, &packages)?;
         let resolved = Resolved {
             recipe: name.to_owned(),
             version,

@@ -29,7 +29,7 @@ impl Resolver<'_> {
         let named = recipe.get("pause")?;
         self.note("pause.component", &named.spot);
         let component = self.components.get(Place::Pods, named.text()?, "image", &named.spot, &mut self.problems)?;
-        built(&component)
+        self.built(&component, named)
     }
 
     fn pod(&mut self, name: &str, entry: &Entry) -> Option<Pod> {
@@ -38,7 +38,7 @@ impl Resolver<'_> {
             Some(named) => {
                 let component = self.components.get(Place::Pods, named.text()?, "pod", &named.spot, &mut self.problems)?;
                 let manifest = component.get("pod")?.get("manifest")?.clone();
-                (manifest, component.spot.file().to_owned(), built(&component).into_iter().collect())
+                (manifest, component.spot.file().to_owned(), self.built(&component, &entry.node).into_iter().collect())
             }
             None => (entry.node.get("manifest")?.clone(), entry.node.spot.file().to_owned(), Vec::new()),
         };
@@ -137,11 +137,4 @@ impl Resolver<'_> {
 /// The node finds an image by its name alone.
 fn clash(one: &PodImage, other: &PodImage) -> bool {
     one.name == other.name && one.from != other.from
-}
-
-/// The image that a component of this workspace makes.
-fn built(component: &Node) -> Option<PodImage> {
-    let image = component.get("image")?;
-    let from = ImageFrom::Built { package: image.text_of("package")?.to_owned(), bin: image.text_of("program")?.to_owned() };
-    Some(PodImage { name: image.text_of("name")?.to_owned(), from })
 }

@@ -5,8 +5,8 @@ use super::binaries::texts;
 use crate::error::Problem;
 use crate::plan::document::Node;
 use crate::plan::{
-    Architecture, Binary, BootProgram, Compile, Content, DebianWish, GoWish, ImageFrom, Kernel, Pod, PodImage, RootFile,
-    RustWish, Wanted, crates,
+    Architecture, Binary, BootProgram, Compile, Content, DebianProgram, DebianWish, GoBuild, GoWish, ImageFrom, Kernel, Payload,
+    Pod, PodImage, RootFile, RustWish, Wanted, crates,
 };
 use std::collections::BTreeSet;
 
@@ -21,6 +21,7 @@ impl Resolver<'_> {
         kernel: &Kernel,
         binaries: &[Binary; 7],
         files: &[RootFile],
+        pods: &[Pod],
         packages: &BTreeSet<&str>,
     ) -> Option<Wanted> {
         let suite = recipe.get("sandbox").and_then(|sandbox| sandbox.text_of("suite")).map(str::to_owned);
@@ -36,9 +37,10 @@ impl Resolver<'_> {
         let go = recipe.get("toolchains")?.get("go")?;
         self.note("toolchains.go", &go.spot);
         let libraries = binaries.iter().flat_map(|binary| match &binary.build {
-            Compile::Go { cgo: Some(cgo), .. } => cgo.debian.clone(),
+            Compile::Go(GoBuild { cgo: Some(cgo), .. }) => cgo.debian.clone(),
             _ => Vec::new(),
         });
+        let from_payloads = payloads(pods).flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).cloned();
         let from_packages = files.iter().filter_map(|file| match &file.content {
             Content::Debian { package, .. } => Some(package.clone()),
             _ => None,
@@ -48,8 +50,8 @@ impl Resolver<'_> {
             stub: wish(stub.text()?, architecture),
             sandbox: wishes(self.sandbox(recipe, architecture), BUILD_MACHINE),
             cross: wishes(libraries.collect(), architecture),
-            files: wishes(from_packages.collect(), architecture),
-            go_modules: go_wishes(binaries, architecture),
+            files: wishes(from_packages.chain(from_payloads).collect(), architecture),
+            go_modules: go_wishes(binaries, pods, architecture),
             go_toolchain: go.text()?.to_owned(),
             rust_toolchain: RustWish {
                 version: self.rust_version()?,
@@ -93,7 +95,7 @@ pub(super) fn cargo_packages<'p>(
 ) -> BTreeSet<&'p str> {
     let of_binaries = binaries.iter().filter_map(|binary| match &binary.build {
         Compile::Cargo { package, .. } => Some(package.as_str()),
-        Compile::Go { .. } => None,
+        Compile::Go(_) => None,
     });
     let images = pods.iter().flat_map(|pod| &pod.images).chain([pause]);
     let of_images = images.filter_map(|image| match &image.from {
@@ -103,21 +105,28 @@ pub(super) fn cargo_packages<'p>(
     of_binaries.chain(of_images).chain([boot.package.as_str()]).collect()
 }
 
+/// What the pods' images carry for the node.
+fn payloads(pods: &[Pod]) -> impl Iterator<Item = &Payload> {
+    pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload)
+}
+
 /// One entry for each compilation: binaries that come from the same one share it.
-fn go_wishes(binaries: &[Binary; 7], architecture: Architecture) -> Vec<GoWish> {
-    let wish = |binary: &Binary| match &binary.build {
-        Compile::Go { module, version, packages, tags, cgo, wrapper, .. } => Some(GoWish {
-            component: binary.component.clone(),
-            module: module.clone(),
-            version: version.clone(),
-            wrapper: *wrapper,
-            packages: packages.clone(),
-            tags: tags.clone(),
-            cgo: cgo.is_some(),
-            architecture: architecture.go().to_owned(),
-        }),
+fn go_wishes(binaries: &[Binary; 7], pods: &[Pod], architecture: Architecture) -> Vec<GoWish> {
+    let of_binaries = binaries.iter().filter_map(|binary| match &binary.build {
+        Compile::Go(build) => Some((&binary.component, build)),
         Compile::Cargo { .. } => None,
+    });
+    let of_payloads = payloads(pods).map(|payload| (&payload.component, &payload.build));
+    let wish = |(component, build): (&String, &GoBuild)| GoWish {
+        component: component.clone(),
+        module: build.module.clone(),
+        version: build.version.clone(),
+        wrapper: build.wrapper,
+        packages: build.packages.clone(),
+        tags: build.tags.clone(),
+        cgo: build.cgo.is_some(),
+        architecture: architecture.go().to_owned(),
     };
-    let all: BTreeSet<GoWish> = binaries.iter().filter_map(wish).collect();
+    let all: BTreeSet<GoWish> = of_binaries.chain(of_payloads).map(wish).collect();
     all.into_iter().collect()
 }

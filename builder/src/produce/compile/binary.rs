@@ -95,7 +95,8 @@ fn pe_machine(architecture: Architecture) -> u16 {
     }
 }
 
-fn machine(architecture: Architecture) -> elf::Machine {
+/// The machine's number in the header of an ELF file.
+pub fn machine(architecture: Architecture) -> elf::Machine {
     match architecture {
         Architecture::Amd64 => elf::EM_X86_64,
         Architecture::Arm64 => elf::EM_AARCH64,

@@ -2,7 +2,7 @@
 
 use super::Sandbox;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Cgo, Compile, GoLock, GoOutput, GoWish, Locked, Plan};
+use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Locked, Plan};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::fetch::{escaped, wrapper_program};
@@ -16,10 +16,8 @@ pub fn output(file: &str) -> String {
 }
 
 /// The action that compiles every program of one component.
-pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component: &str, build: &Compile) -> Result<Action> {
-    let Compile::Go { module, version, packages, tags, ldflags, cgo, .. } = build else {
-        panic!("`{component}` is not compiled by Go");
-    };
+pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component: &str, build: &GoBuild) -> Result<Action> {
+    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
     let find = || {
         Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {}", plan.recipe))
     };

@@ -1,4 +1,4 @@
-//! An image with one static program: a single layer, the program as its entry point, nothing that varies.
+//! An image with one static program and what it installs: a single layer, the program as its entry point, nothing that varies.
 
 use super::layout::{Descriptor, Image};
 use crate::error::{Context, Result};
@@ -6,14 +6,17 @@ use crate::plan::Architecture;
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Folders that a runtime mounts onto, so that a read-only root has them.
 const FOLDERS: [&str; 6] = ["dev", "etc", "proc", "run", "sys", "tmp"];
 
-/// Makes an image whose entry point is `/NAME`, the program with the given bytes.
-pub fn from_program(store: &Store, name: &str, program: &[u8], architecture: Architecture) -> Result<Image> {
-    let layer = layer(name, program).or_build(|| format!("cannot pack the image of `{name}`"))?;
+/// Executable files by their absolute path in an image.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// Makes an image whose entry point is `/NAME`, the program with the given bytes. `payload` is what it installs.
+pub fn from_program(store: &Store, name: &str, program: &[u8], payload: &Files, architecture: Architecture) -> Result<Image> {
+    let layer = layer(name, program, payload).or_build(|| format!("cannot pack the image of `{name}`"))?;
     let layer = put(store, &layer, "application/vnd.oci.image.layer.v1.tar")?;
     let config = json!({
         "architecture": architecture.go(),
@@ -42,14 +45,20 @@ fn put(store: &Store, bytes: &[u8], media_type: &str) -> Result<(Descriptor, Dig
     Ok((descriptor, digest))
 }
 
-fn layer(name: &str, program: &[u8]) -> std::io::Result<Vec<u8>> {
+fn layer(name: &str, program: &[u8], payload: &Files) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
-    for folder in FOLDERS {
+    let payload = || payload.iter().map(|(path, bytes)| (path.trim_start_matches('/'), bytes));
+    let above = payload().flat_map(|(path, _)| path.match_indices('/').map(|(end, _)| &path[..end]));
+    // In the order of their names, so that each folder stands before what is in it.
+    for folder in above.chain(FOLDERS).collect::<BTreeSet<_>>() {
         let mut header = header(0o755, 0);
         header.set_entry_type(tar::EntryType::Directory);
         tar.append_data(&mut header, format!("{folder}/"), std::io::empty())?;
     }
     tar.append_data(&mut header(0o755, program.len() as u64), name, program)?;
+    for (path, bytes) in payload() {
+        tar.append_data(&mut header(0o755, bytes.len() as u64), path, bytes.as_slice())?;
+    }
     tar.into_inner()
 }
 

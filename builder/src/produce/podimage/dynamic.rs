@@ -1,0 +1,149 @@
+//! A dynamically linked program of a Debian package with its loader and all the libraries that it needs, so that it runs on a node that has none.
+
+use super::Files;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Architecture, DebianProgram, Locked, Plan};
+use crate::produce::compile::binary::machine;
+use crate::produce::deb;
+use crate::produce::root::locked_file;
+use crate::produce::store::Store;
+use object::Endianness;
+use object::elf;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use osbuild_abi::payload::LOADER;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What a package holds, by path.
+#[derive(Default)]
+struct Contents {
+    /// Regular files.
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// Links, with what they point at.
+    links: BTreeMap<PathBuf, PathBuf>,
+}
+
+/// What a program or a library asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Needs {
+    /// Its interpreter, which is a path of a distribution. Libraries usually have none.
+    loader: Option<String>,
+    /// Names of libraries.
+    libraries: Vec<String>,
+}
+
+/// The program, its loader under the name [`LOADER`], and its libraries under the names by which they are asked for.
+///
+/// # Errors
+/// A library is in none of the program's packages, or one of these has none that it needs.
+pub fn program(store: &Store, plan: &Plan<Locked>, program: &DebianProgram) -> Result<Files> {
+    let mut packages = BTreeMap::new();
+    for package in program.packages() {
+        let path = store.path(&store.locked(&locked_file(plan, package)?.sha256)?)?;
+        let contents = contents(&path).or_build(|| format!("cannot read package `{package}`"))?;
+        packages.insert(package.as_str(), contents);
+    }
+    closure(program, &mut packages, plan.architecture)
+}
+
+/// Follows what the program asks for, and what that asks for, through `packages`.
+fn closure(program: &DebianProgram, packages: &mut BTreeMap<&str, Contents>, architecture: Architecture) -> Result<Files> {
+    let DebianProgram { name, package, path, .. } = program;
+    let own = packages.get_mut(package.as_str()).and_then(|package| package.files.remove(Path::new(path)));
+    let own = own.ok_or_else(|| Error::build(format!("package `{package}` has no file `{path}`")))?;
+    let first = needs(&own, architecture).ok_or_else(|| not_elf(path, architecture))?;
+    let loader =
+        first.loader.clone().ok_or_else(|| Error::build(format!("`{path}` of package `{package}` is no dynamic program")))?;
+    let loader = loader.rsplit('/').next().unwrap_or(&loader).to_owned();
+    let mut files = Files::from([(name.clone(), own)]);
+    let mut used = BTreeSet::from([package.as_str()]);
+    let mut open: Vec<(String, String)> = first.libraries.into_iter().map(|library| (library, name.clone())).collect();
+    open.push((loader.clone(), name.clone()));
+    while let Some((library, by)) = open.pop() {
+        let to = if library == loader { LOADER } else { &library };
+        if files.contains_key(to) {
+            continue;
+        }
+        let found = packages.iter().find_map(|(package, contents)| Some((*package, contents.library(&library)?)));
+        let (from, bytes) = found.ok_or_else(|| missing(program, &library, &by))?;
+        let needs = needs(bytes, architecture).ok_or_else(|| not_elf(&library, architecture))?;
+        open.extend(needs.libraries.into_iter().map(|needed| (needed, library.clone())));
+        files.insert(to.to_owned(), bytes.to_vec());
+        used.insert(from);
+    }
+    match packages.keys().find(|package| !used.contains(**package)) {
+        Some(idle) => Err(Error::build(format!("package `{idle}` has nothing that `{name}` needs"))
+            .hint(format!("take `{idle}` out of the `libraries` of `{name}`"))),
+        None => Ok(files),
+    }
+}
+
+fn missing(program: &DebianProgram, library: &str, by: &str) -> Error {
+    let error = Error::build(format!("`{}` needs `{library}`, which is in none of its packages", program.name));
+    let error = error.cause(format!("`{by}` asks for it"));
+    error.hint(format!("find its package with `apt-file search {library}`, and add it to the `libraries` of `{}`", program.name))
+}
+
+fn not_elf(file: &str, architecture: Architecture) -> Error {
+    Error::build(format!("`{file}` is no program or library for {architecture}"))
+}
+
+impl Contents {
+    /// The library of this file name, wherever it is. A link to it points at a file beside it.
+    fn library(&self, name: &str) -> Option<&[u8]> {
+        let named = |path: &&PathBuf| path.file_name().is_some_and(|file| file == name);
+        let link = || {
+            let (link, target) = self.links.iter().find(|(path, _)| named(path))?;
+            Some(link.with_file_name(target.file_name()?))
+        };
+        let path = self.files.keys().find(named).cloned().or_else(link)?;
+        self.files.get(&path).map(Vec::as_slice)
+    }
+}
+
+/// All that is in a package.
+fn contents(package: &Path) -> std::io::Result<Contents> {
+    let mut contents = Contents::default();
+    for entry in tar::Archive::new(deb::data(File::open(package)?)?).entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.into_owned();
+        let name = name.strip_prefix(".").map_or(name.clone(), Path::to_owned);
+        if entry.header().entry_type().is_file() {
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            contents.files.insert(name, bytes);
+        } else if let Some(target) = entry.link_name()? {
+            contents.links.insert(name, target.into_owned());
+        }
+    }
+    Ok(contents)
+}
+
+/// What an ELF file for `architecture` asks for; none if it is no such file.
+fn needs(bytes: &[u8], architecture: Architecture) -> Option<Needs> {
+    let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    if header.e_machine(endian) != machine(architecture) {
+        return None;
+    }
+    let mut needs = Needs::default();
+    for segment in header.program_headers(endian, bytes).ok()? {
+        if let Some(path) = segment.interpreter(endian, bytes).ok()? {
+            needs.loader = Some(text(path)?);
+        }
+    }
+    let sections = header.sections(endian, bytes).ok()?;
+    if let Some((entries, strings)) = sections.dynamic(endian, bytes).ok()? {
+        let strings = sections.strings(endian, bytes, strings).ok()?;
+        for entry in entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32)) {
+            needs.libraries.push(text(entry.string(endian, strings).ok()?)?);
+        }
+    }
+    Some(needs)
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    String::from_utf8(bytes.to_vec()).ok()
+}
