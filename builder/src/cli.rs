@@ -464,6 +464,9 @@ pub struct Run {
     /// Forward a TCP port of this machine's loopback to the node
     #[arg(long, value_name = "HOST:NODE")]
     pub forward: Vec<String>,
+    /// What the network of the machine speaks. Ports are forwarded by IPv4
+    #[arg(long, value_name = "WHAT", default_value = "both")]
+    pub network: Network,
     /// Memory in MiB [default: the board's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=MOST_MIB))]
     pub memory: Option<u64>,
@@ -501,6 +504,17 @@ pub struct Run {
     /// Let the firmware trust these keys of `keys/`, and not those that signed the image
     #[arg(long, value_name = "NAME", conflicts_with = "insecure")]
     pub trust: Option<String>,
+}
+
+/// What the network of a machine can speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Network {
+    /// IPv4 by DHCP, and IPv6 by a router that advertises itself
+    Both,
+    /// IPv4 alone
+    Ipv4,
+    /// IPv6 alone
+    Ipv6,
 }
 
 /// What a run can wait for.

@@ -54,6 +54,7 @@ const CHECKS: &[Check] = &[
 /// Then these two rows, beside each other: a machine of one processor leaves the other one of a small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
+    Check { name: "vm: IPv6 alone", run: vm::boots::boots_to_ready_with_an_address_of_ipv6_alone },
     Check { name: "vm: setup mode", run: vm::boots::a_machine_in_setup_mode_boots_and_says_so },
     Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
     Check {

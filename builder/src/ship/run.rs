@@ -1,7 +1,7 @@
 //! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is ready or why it does not get there.
 
 use super::boot::Boot;
-use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Reboot, SecureBoot, scratch};
+use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, scratch};
 use super::node::Node;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
@@ -35,6 +35,8 @@ pub struct RunOptions {
     pub record: Option<PathBuf>,
     /// Ports of the host that lead to the node.
     pub forwards: Vec<Forward>,
+    /// What the machine's network speaks.
+    pub network: Network,
     /// What the firmware starts.
     pub secure_boot: SecureBoot,
     /// Whether the machine has a hardware watchdog.
@@ -118,6 +120,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         disk,
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
+        network: options.network,
         watchdog: options.watchdog,
         arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },

@@ -15,7 +15,7 @@ use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
 use crate::ship::keys::Keys;
-use crate::ship::machine::{Download, Firmware, SecureBoot};
+use crate::ship::machine::{Download, Firmware, Network, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
@@ -203,6 +203,11 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         keep: flags.keep.then(|| out.path("disk.raw")),
         record: None,
         forwards,
+        network: match flags.network {
+            cli::Network::Both => Network::Both,
+            cli::Network::Ipv4 => Network::Ipv4,
+            cli::Network::Ipv6 => Network::Ipv6,
+        },
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,

@@ -30,6 +30,15 @@ pub fn aws_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> 
     boots(site, "aws-arm64")
 }
 
+/// In a network with IPv6 alone it gets ready as well, with an address in the prefix that QEMU's router advertises, `fec0::/64`.
+pub fn boots_to_ready_with_an_address_of_ipv6_alone(site: &Site) -> Result<Verdict> {
+    let (ran, summary) = ready(site, "boots-ipv6", RECIPE, &["--network", "ipv6"])?;
+    match summary.split_once("; ") {
+        Some((_, address)) if address.starts_with("fec0::") && address.ends_with("/64 on eth0") => Ok(Verdict::holds(summary)),
+        _ => Err(ran.failure("the node does not have one address, in the advertised prefix")),
+    }
+}
+
 /// On a machine in setup mode it boots as well, and the node says once that anything would.
 pub fn a_machine_in_setup_mode_boots_and_says_so(site: &Site) -> Result<Verdict> {
     warns(site, "boots-setup-mode", "--setup-mode")

@@ -5,7 +5,7 @@ use crate::site::Site;
 use osbuild::checkout::Checkout;
 use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Bus, Date, Qemu, Strictness, resolve};
-use osbuild::ship::machine::{Download, SecureBoot};
+use osbuild::ship::machine::{Download, Network, SecureBoot};
 use osbuild::ship::run::{RunOptions, Until};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -31,6 +31,7 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
         keep: None,
         record: None,
         forwards: Vec::new(),
+        network: Network::Both,
         secure_boot: SecureBoot::Off,
         watchdog: false,
         arguments: Vec::new(),

@@ -18,10 +18,14 @@ pub mod net {
     pub const HOSTNAME: &str = "hostname";
     /// `resolv ADDRESS… [search DOMAIN…]`: sets the name servers, up to three, and the search list, up to six. No word empties both.
     pub const RESOLV: &str = "resolv";
-    /// `address ADDRESS/PREFIX-LENGTH on LINK`: says that the link has the address, which `init` prints and remembers.
+    /// `address ADDRESS/PREFIX-LENGTH… on LINK`: says which addresses the link has, up to eight, which `init` prints and remembers. They replace
+    /// those told of the link before; no address says that it has none any more. The link has to exist.
     pub const ADDRESS: &str = "address";
     /// `ntp ADDRESS…`: sets the time servers, which `init` writes to [`crate::paths::NTP_SERVERS`]. No word empties it.
     pub const NTP: &str = "ntp";
+    /// `router-advertisements on LINK`: makes the kernel hear IPv6 router advertisements on the link, which gives it addresses and routes. On
+    /// all other links it hears none, as whoever is at the other end, a pod for instance, could become the node's router. The link has to exist.
+    pub const ROUTER_ADVERTISEMENTS: &str = "router-advertisements";
     /// The word between name servers and search list.
     pub const SEARCH: &str = "search";
 }

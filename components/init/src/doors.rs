@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use osbuild_abi::console::ADDRESS;
 use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, UPDATE_SOCKET};
 use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
 use osbuild_failure::{Explain, Failure, Outcome};
@@ -16,7 +15,7 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{hostname, kubelet, node_name, passing, servers, slot, status};
+use crate::{addresses, hostname, kubelet, link, node_name, passing, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
@@ -159,7 +158,8 @@ fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<An
         }
         Request::Resolv { servers, search } => servers::write_resolv(&servers, &search)?,
         Request::TimeServers(servers) => servers::write_time(&servers)?,
-        Request::Address { address, link } => tell_address(node, &address, &link),
+        Request::Addresses { addresses, link } => addresses::tell(node, &addresses, &link)?,
+        Request::RouterAdvertisements(link) => link::hear_router_advertisements(&link)?,
         Request::Status => return Ok(Answer::Lines(status::lines(node))),
         Request::SlotStatus => return Ok(Answer::Lines(slot::status(node)?)),
         Request::OpenSlot => {
@@ -181,17 +181,4 @@ fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<An
 
 fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>) -> Outcome<Answer> {
     errand::begin(node, work, device, given).map(|()| Answer::Later)
-}
-
-/// Remembers one address a link, and prints it when it is new.
-fn tell_address(node: &mut Node, address: &str, link: &str) {
-    let told = format!("{address} on {link}");
-    if node.addresses.contains(&told) {
-        return;
-    }
-    let same_link = format!(" on {link}");
-    node.addresses.retain(|other| !other.ends_with(&same_link));
-    node.console.line(&format!("{ADDRESS}{told}"));
-    node.addresses.push(told);
-    node_name::has_address(node);
 }

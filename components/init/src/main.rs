@@ -6,6 +6,7 @@
 
 #![deny(unsafe_code)]
 
+mod addresses;
 mod backoff;
 mod children;
 mod clock;

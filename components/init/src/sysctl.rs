@@ -7,17 +7,37 @@ use osbuild_failure::{Explain, Failure, Outcome};
 
 use crate::node::Node;
 
+/// Where the kernel has its settings, each a file at its key with slashes for dots.
+const SETTINGS: &str = "/proc/sys";
+
 /// Sets them all. One that this kernel does not have is said and passed over.
 pub fn apply(node: &mut Node) -> Outcome {
     let text = std::fs::read_to_string(SYSCTL).explain(format_args!("read {SYSCTL}"))?;
     for setting in text.lines().enumerate().filter_map(|(index, line)| parse(line, index + 1).transpose()) {
-        let written =
-            setting.and_then(|(key, value)| std::fs::write(path(&key), &value).explain(format_args!("set `{key}` to `{value}`")));
-        if let Err(failure) = written {
+        if let Err(failure) = setting.and_then(|(key, value)| set(Path::new(SETTINGS), &key, &value)) {
             node.console.say("sysctl", failure);
         }
     }
     Ok(())
+}
+
+/// Sets one, below a folder. What is set for links that are to come (`net.….conf.default`) is set for those that are there as well, which the kernel
+/// does not do: drivers that are part of it have found their links before this program runs.
+fn set(folder: &Path, key: &str, value: &str) -> Outcome {
+    let path = folder.join(key.replace('.', "/"));
+    std::fs::write(&path, value).explain(format_args!("set `{key}` to `{value}`"))?;
+    for path in of_links(&path) {
+        std::fs::write(&path, value).explain(format_args!("set `{}` to `{value}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The same setting of each link that is there, if this is that of links to come.
+fn of_links(path: &Path) -> Vec<PathBuf> {
+    let default = path.parent().filter(|folder| folder.ends_with("conf/default"));
+    let (Some(name), Some(links)) = (path.file_name(), default.and_then(Path::parent)) else { return Vec::new() };
+    let folders = std::fs::read_dir(links).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders.filter(|folder| !folder.ends_with("all") && !folder.ends_with("default")).map(|folder| folder.join(name)).collect()
 }
 
 /// Reads one line. Empty ones and comments are nothing.
@@ -34,11 +54,6 @@ fn parse(line: &str, number: usize) -> Outcome<Option<(String, String)>> {
         return Err(malformed());
     }
     Ok(Some((key.to_owned(), value.to_owned())))
-}
-
-/// The file behind a key.
-fn path(key: &str) -> PathBuf {
-    Path::new("/proc/sys").join(key.replace('.', "/"))
 }
 
 #[cfg(test)]
@@ -69,8 +84,25 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_a_file_below_proc_sys() {
-        assert_eq!(path("net.ipv4.ip_forward"), Path::new("/proc/sys/net/ipv4/ip_forward"));
+    fn what_is_set_for_links_to_come_is_set_for_those_that_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let conf = folder.path().join("net/ipv6/conf");
+        for link in ["all", "default", "lo", "eth0.1"] {
+            std::fs::create_dir_all(conf.join(link)).unwrap();
+            std::fs::write(conf.join(link).join("accept_ra"), "1").unwrap();
+        }
+        let of = |link: &str| std::fs::read_to_string(conf.join(link).join("accept_ra")).unwrap();
+        set(folder.path(), "net.ipv6.conf.default.accept_ra", "0").unwrap();
+        assert_eq!(["all", "default", "lo", "eth0.1"].map(of), ["1", "0", "0", "0"]);
+        set(folder.path(), "net.ipv6.conf.all.accept_ra", "7").unwrap();
+        assert_eq!(["all", "default", "lo"].map(of), ["7", "0", "0"]);
+    }
+
+    #[test]
+    fn no_link_hears_router_advertisements_before_the_node_is_a_router() {
+        let text = include_str!("../sysctl.conf");
+        let deaf = text.find("\nnet.ipv6.conf.default.accept_ra = 0").unwrap();
+        assert!(deaf < text.find("\nnet.ipv6.conf.all.forwarding = 1").unwrap());
     }
 
     #[test]

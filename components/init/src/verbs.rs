@@ -32,13 +32,15 @@ pub enum Request {
     },
     /// To set these time servers.
     TimeServers(Vec<IpAddr>),
-    /// To tell an address.
-    Address {
-        /// `ADDRESS/PREFIX-LENGTH`.
-        address: String,
+    /// To tell the addresses of a link.
+    Addresses {
+        /// Each `ADDRESS/PREFIX-LENGTH`.
+        addresses: Vec<String>,
         /// The name of a network link.
         link: String,
     },
+    /// To have the kernel hear router advertisements on the link of this name.
+    RouterAdvertisements(String),
     /// To say how the node is.
     Status,
     /// To say how the slots are.
@@ -63,6 +65,9 @@ const MOST_SERVERS: usize = 3;
 const MOST_DOMAINS: usize = 6;
 /// The most time servers: more than any client asks.
 const MOST_TIME_SERVERS: usize = 8;
+
+/// The most addresses that are told of one link.
+const MAX_ADDRESSES: usize = 8;
 
 /// Reads one line, without its end.
 pub fn parse(role: Role, line: &str) -> Outcome<Request> {
@@ -108,9 +113,14 @@ fn parse_net(line: &str) -> Outcome<Request> {
         [net::NTP, servers @ ..] => {
             Ok(Request::TimeServers(servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?))
         }
-        [net::ADDRESS, address, "on", link] => {
-            Ok(Request::Address { address: interface_address(address)?, link: link_name(link)? })
+        [net::ADDRESS, addresses @ .., "on", _] if addresses.len() > MAX_ADDRESSES => {
+            Err(Failure::new(format!("at most {MAX_ADDRESSES} addresses of a link")))
         }
+        [net::ADDRESS, addresses @ .., "on", link] => Ok(Request::Addresses {
+            addresses: addresses.iter().map(|word| interface_address(word)).collect::<Outcome<_>>()?,
+            link: link_name(link)?,
+        }),
+        [net::ROUTER_ADVERTISEMENTS, "on", link] => Ok(Request::RouterAdvertisements(link_name(link)?)),
         _ => Err(unknown(line)),
     }
 }
@@ -157,10 +167,11 @@ fn interface_address(word: &str) -> Outcome<String> {
     if length > longest { Err(refuse()) } else { Ok(format!("{address}/{length}")) }
 }
 
-/// A link's name as the kernel takes it: up to 15 bytes. Ours are plainer than that.
+/// A link's name as the kernel takes it: up to 15 bytes. Ours are plainer than that. `all` and `default` stand for more than one link in the
+/// kernel's settings.
 fn link_name(word: &str) -> Outcome<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if (1..=15).contains(&word.len()) && word.bytes().all(known) {
+    if (1..=15).contains(&word.len()) && word.bytes().all(known) && !matches!(word, "." | ".." | "all" | "default") {
         Ok(word.to_owned())
     } else {
         Err(Failure::new(format!("`{word}` is not the name of a link")))
@@ -175,13 +186,19 @@ mod tests {
     #[test]
     fn every_verb_is_read() {
         let resolv = Request::Resolv { servers: vec!["10.0.2.3".parse().unwrap()], search: vec!["example.org".to_owned()] };
-        let address = Request::Address { address: "10.0.2.15/24".to_owned(), link: "eth0".to_owned() };
+        let addresses = |addresses: &[&str]| Request::Addresses {
+            addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+            link: "eth0".to_owned(),
+        };
         for (role, line, request) in [
             (Role::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
             (Role::Net, "resolv 10.0.2.3 search example.org", resolv),
             (Role::Net, "resolv", Request::Resolv { servers: vec![], search: vec![] }),
             (Role::Net, "ntp 10.0.2.4", Request::TimeServers(vec!["10.0.2.4".parse().unwrap()])),
-            (Role::Net, "address 10.0.2.15/24 on eth0", address),
+            (Role::Net, "address 10.0.2.15/24 on eth0", addresses(&["10.0.2.15/24"])),
+            (Role::Net, "address 10.0.2.15/24 fec0::5/64 on eth0", addresses(&["10.0.2.15/24", "fec0::5/64"])),
+            (Role::Net, "address on eth0", addresses(&[])),
+            (Role::Net, "router-advertisements on eth0", Request::RouterAdvertisements("eth0".to_owned())),
             (Role::Admin, "status", Request::Status),
             (Role::Admin, "restart kubelet", Request::RestartKubelet),
             (Role::Admin, "reboot", Request::Reboot),
@@ -235,8 +252,16 @@ mod tests {
             "address 10.0.2.15 on eth0",
             "address 10.0.2.15/24 on a-name-too-long-for-a-link",
             "address 10.0.2.15/24",
+            "address 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 on eth0",
         ] {
             assert!(parse(Role::Net, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_one_link() {
+        for name in ["all", "default", ".", "..", "../all", "a/b", "", "*"] {
+            assert!(parse(Role::Net, &format!("router-advertisements on {name}")).is_err(), "{name}");
         }
     }
 

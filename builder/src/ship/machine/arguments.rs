@@ -14,6 +14,29 @@ pub struct Forward {
     pub node: u16,
 }
 
+/// What QEMU's user network speaks. Its DHCP server is IPv4's; of IPv6 it has a router that advertises a prefix and a name server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// IPv4 and IPv6.
+    #[default]
+    Both,
+    /// IPv4 alone.
+    Ipv4,
+    /// IPv6 alone.
+    Ipv6,
+}
+
+impl Network {
+    /// What the option `netdev` says of it: naming one protocol switches the other off.
+    fn argument(self) -> &'static str {
+        match self {
+            Network::Both => "",
+            Network::Ipv4 => ",ipv4=on",
+            Network::Ipv6 => ",ipv6=on",
+        }
+    }
+}
+
 impl FromStr for Forward {
     type Err = Error;
 
@@ -49,7 +72,8 @@ impl Hardware {
         for device in self.disk_devices()? {
             option("device", device);
         }
-        option("netdev", format!("user,id=net{}", self.forwards.iter().map(forward).collect::<String>()));
+        let forwards: String = self.forwards.iter().map(forward).collect();
+        option("netdev", format!("user,id=net{}{forwards}", self.network.argument()));
         // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
         option("device", "virtio-rng-pci".to_owned());
@@ -120,6 +144,7 @@ mod tests {
             disk: Disk::existing("/out/a,b.raw".into()),
             sector_size: 512,
             forwards: vec![],
+            network: Network::Both,
             watchdog: false,
             arguments: vec![],
             reboot: Reboot::Allow,
@@ -144,6 +169,14 @@ mod tests {
     fn a_host_port_is_open_on_the_loopback_alone() {
         let forwards = vec!["8080:80".parse().unwrap()];
         assert!(line(&Hardware { forwards, ..hardware() }).contains("-netdev user,id=net,hostfwd=tcp:127.0.0.1:8080-:80 "));
+    }
+
+    #[test]
+    fn a_network_speaks_what_was_asked_for() {
+        let line = |network| line(&Hardware { network, ..hardware() });
+        assert!(line(Network::Both).contains("-netdev user,id=net "));
+        assert!(line(Network::Ipv4).contains("-netdev user,id=net,ipv4=on "));
+        assert!(line(Network::Ipv6).contains("-netdev user,id=net,ipv6=on "));
     }
 
     #[test]

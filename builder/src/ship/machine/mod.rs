@@ -9,7 +9,7 @@ mod firmware;
 mod running;
 
 pub use accelerator::Accelerator;
-pub use arguments::Forward;
+pub use arguments::{Forward, Network};
 pub use disk::Disk;
 pub use firmware::{Download, Firmware, SecureBoot};
 pub use running::{Heard, Machine};
@@ -38,6 +38,8 @@ pub struct Hardware {
     pub sector_size: u32,
     /// Ports of the host's loopback that lead to ports of the node.
     pub forwards: Vec<Forward>,
+    /// What its network speaks.
+    pub network: Network,
     /// Whether it has a hardware watchdog, which resets it.
     pub watchdog: bool,
     /// More arguments of QEMU.

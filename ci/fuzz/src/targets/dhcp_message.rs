@@ -3,7 +3,7 @@
 use init::verbs::{self, Role};
 use pod_dhcp::message::{Kind, Message, Side, code};
 use pod_dhcp::packet::{self, CLIENT_PORT, SERVER_PORT};
-use pod_dhcp::settings;
+use pod_dhcp::settings::{self, Facts};
 use pod_dhcp::terms::Terms;
 
 use crate::target::{Answer, Memory, Target};
@@ -39,7 +39,8 @@ fn fit(terms: &Terms) {
         let host = u32::MAX.checked_shr(route.prefix_length.into()).unwrap_or(0);
         assert_eq!(u32::from(route.destination) & host, 0, "{route:?}");
     }
-    for line in settings::lines([("eth0", terms)].into_iter()) {
+    let facts = Facts { link: "eth0", terms: Some(terms), addresses6: &[], name_servers6: vec![], search6: vec![] };
+    for line in settings::lines(&[facts]) {
         assert!(verbs::parse(Role::Net, &line).is_ok(), "`init` refuses `{line}`");
     }
 }

@@ -7,6 +7,7 @@ mod deb;
 mod dhcp_lease;
 mod dhcp_message;
 mod dhcp_names;
+mod dhcp_router;
 mod doors;
 mod erofs;
 mod ext4;
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     node_text::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,
+    dhcp_router::TARGET,
     dhcp_lease::TARGET,
     mount::TARGET,
     deb::TARGET,

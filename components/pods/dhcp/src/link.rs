@@ -1,16 +1,19 @@
 //! One link and its client: carries out what the state machine decides.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::advertised::Advertised;
 use crate::lease::{Action, Client, Event};
 use crate::message::{Kind, Message};
 use crate::netlink::{Address, Link, Netlink};
+use crate::router::Advert;
+use crate::settings::Facts;
 use crate::socket::{self, LinkSocket};
 use crate::terms::{Route, Terms};
 
@@ -37,6 +40,10 @@ pub struct LinkClient {
     socket: Option<LinkSocket>,
     /// The address that this client has given the link.
     configured: Option<Address>,
+    /// What routers have advertised.
+    advertised: Advertised,
+    /// The IPv6 addresses that the kernel has given the link, as they were last seen.
+    addresses6: Vec<(Ipv6Addr, u8)>,
 }
 
 impl LinkClient {
@@ -45,7 +52,8 @@ impl LinkClient {
         let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
         let link = Link { carrier: false, ..link.clone() };
         let client = Client::new(link.mac, left.map(|address| address.address));
-        Ok(Self { link, client, socket: None, configured: None })
+        let (advertised, addresses6) = (Advertised::default(), Vec::new());
+        Ok(Self { link, client, socket: None, configured: None, advertised, addresses6 })
     }
 
     /// The link as it was last seen.
@@ -53,14 +61,20 @@ impl LinkClient {
         &self.link
     }
 
-    /// The terms that the link is configured with.
-    pub fn terms(&self) -> Option<&Terms> {
-        self.client.terms()
+    /// What `init` is to know of the link.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            link: &self.link.name,
+            terms: self.client.terms(),
+            addresses6: &self.addresses6,
+            name_servers6: self.advertised.name_servers().collect(),
+            search6: self.advertised.search().collect(),
+        }
     }
 
     /// When [`LinkClient::tick`] is due, on the clock of [`now`].
     pub fn deadline(&self) -> Option<Duration> {
-        self.client.deadline()
+        self.client.deadline().into_iter().chain(self.advertised.deadline()).min()
     }
 
     /// What to wait for input on, while there is any to come.
@@ -74,19 +88,47 @@ impl LinkClient {
         match (before, link.carrier) {
             (false, true) => {
                 self.log("has carrier");
+                self.advertised.carrier_up(now());
                 self.handle(Event::CarrierUp, netlink);
             }
             (true, false) => {
                 self.log("has lost its carrier");
+                self.advertised.carrier_lost();
                 self.handle(Event::CarrierLost, netlink);
             }
             _ => {}
         }
+        match netlink.addresses6(link.index) {
+            Ok(addresses) => self.note_addresses6(addresses),
+            Err(error) => self.log(&format!("does not say its IPv6 addresses: {error}")),
+        }
+    }
+
+    fn note_addresses6(&mut self, addresses: Vec<(Ipv6Addr, u8)>) {
+        for (address, prefix_length) in addresses.iter().filter(|address| !self.addresses6.contains(address)) {
+            self.log(&format!("has {address}/{prefix_length}"));
+            self.advertised.answered();
+        }
+        self.addresses6 = addresses;
+    }
+
+    /// Takes what a router has advertised on this link.
+    pub fn hear(&mut self, adverts: Vec<Advert>) {
+        self.advertised.answered();
+        self.advertised.hear(adverts, now());
     }
 
     /// Does what the time asks for.
     pub fn tick(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Tick, netlink);
+        if self.advertised.tick(now()) {
+            match socket::solicit(&self.link.name, self.link.index) {
+                Ok(()) => self.log("asks for routers"),
+                // EADDRNOTAVAIL: the link's own address is still being checked. It is asked again soon.
+                Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {}
+                Err(error) => self.log(&format!("cannot ask for routers: {error}")),
+            }
+        }
     }
 
     /// Reads all that has come in.

@@ -1,7 +1,8 @@
-//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, and tells `init` what comes with it.
+//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, has the kernel hear router advertisements there, and
+//! tells `init` what comes with both.
 //!
-//! `dhcp [--link NAME]… [--socket PATH]`: with `--link`, only those links, of whatever kind; `--socket` is where `init` listens.
-//! It says what happens on stderr, one line an event, and ends only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
+//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: with `--link`, only links of such names, and with `--except`, none of such
+//! names; in both `*` stands for any characters. `--socket` is where `init` listens. It says what happens on stderr, one line an event, and ends only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use osbuild_abi::paths;
+use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, now};
 use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
 use pod_dhcp::{settings, sys};
@@ -17,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long to wait before `init` is tried again: it may not listen yet.
 const INIT_AGAIN: Duration = Duration::from_secs(1);
-const USAGE: &str = "usage: dhcp [--link NAME]... [--socket PATH]";
+const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--socket PATH]";
 
 fn main() -> ExitCode {
     sys::end_on_signals();
@@ -38,16 +40,16 @@ fn main() -> ExitCode {
 }
 
 struct Arguments {
-    /// The links to serve; none stands for all devices.
-    links: Vec<String>,
+    choice: Choice,
     socket: PathBuf,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { links: vec![], socket: paths::NET_SOCKET.into() };
+    let mut arguments = Arguments { choice: Choice::default(), socket: paths::NET_SOCKET.into() };
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--link" => arguments.links.push(words.next()?),
+            "--link" => arguments.choice.links.push(words.next()?),
+            "--except" => arguments.choice.except.push(words.next()?),
             "--socket" => arguments.socket = words.next()?.into(),
             _ => return None,
         }
@@ -89,7 +91,11 @@ impl Node {
             self.tell_init();
             let (links_changed, readable) = self.wait()?;
             if links_changed {
-                self.monitor.clear();
+                for (index, adverts) in self.monitor.read() {
+                    if let Some(client) = self.clients.get_mut(&index) {
+                        client.hear(adverts);
+                    }
+                }
                 self.look_at_links()?;
             }
             for index in readable {
@@ -102,20 +108,24 @@ impl Node {
 
     /// Lists the links anew: switches on and serves those that are new, and forgets those that are gone or have become another.
     fn look_at_links(&mut self) -> io::Result<()> {
-        let links = self.netlink.links()?;
-        let names = &self.arguments.links;
-        let served: Vec<Link> =
-            links.into_iter().filter(|link| if names.is_empty() { link.device } else { names.contains(&link.name) }).collect();
+        let served: Vec<Link> = self.netlink.links()?.into_iter().filter(|link| self.arguments.choice.serves(link)).collect();
         self.clients.retain(|index, client| served.iter().any(|link| link.index == *index && link.mac == client.link().mac));
-        for link in &served {
-            if !self.clients.contains_key(&link.index) {
-                if !link.up
-                    && let Err(error) = self.netlink.switch_on(link.index)
-                {
-                    eprintln!("{}: cannot be switched on: {error}", link.name);
-                }
-                self.clients.insert(link.index, LinkClient::new(link, &mut self.netlink)?);
+        let mut new = Vec::new();
+        for link in served.iter().filter(|link| !self.clients.contains_key(&link.index)) {
+            new.push((link, LinkClient::new(link, &mut self.netlink)?));
+        }
+        let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
+        self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
+        if !off.is_empty() {
+            // The kernel asks for routers when a link is switched on, if it is to hear them: `init` has to say so before.
+            self.tell_init();
+        }
+        for link in off {
+            if let Err(error) = self.netlink.switch_on(link.index) {
+                eprintln!("{}: cannot be switched on: {error}", link.name);
             }
+        }
+        for link in &served {
             if let Some(client) = self.clients.get_mut(&link.index) {
                 client.look_at(link, &mut self.netlink);
             }
@@ -124,8 +134,8 @@ impl Node {
     }
 
     fn tell_init(&mut self) {
-        let leases = self.clients.values().filter_map(|client| Some((client.link().name.as_str(), client.terms()?)));
-        let lines = settings::lines(leases);
+        let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
+        let lines = settings::lines(&links);
         let done = self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
         self.init_again = (!done).then(|| now() + INIT_AGAIN);
     }

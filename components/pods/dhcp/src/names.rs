@@ -31,6 +31,13 @@ pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     Some(domains)
 }
 
+/// Reads a list of names in DNS's wire form with zeroes behind the last (RFC 8106, 5.2). One bad name spoils the list.
+pub fn padded_list(bytes: &[u8]) -> Option<Vec<String>> {
+    let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    // The last name ends with one of those zeroes.
+    search_list(bytes.get(..end + usize::from(end > 0))?)
+}
+
 /// Reads the wire-form name at `at`, and says where the bytes behind it begin.
 fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
     let mut labels = Vec::new();
@@ -98,6 +105,13 @@ mod tests {
     fn a_pointer_to_itself_is_refused() {
         assert_eq!(search_list(b"\xc0\x00"), None);
         assert_eq!(search_list(b"\x01a\xc0\x00"), None);
+    }
+
+    #[test]
+    fn zeroes_behind_a_list_are_no_names() {
+        assert_eq!(padded_list(b"\x03eng\x02hq\0\x01a\0\0\0\0").unwrap(), ["eng.hq", "a"]);
+        assert_eq!(padded_list(&[0; 16]), Some(vec![]));
+        assert_eq!(padded_list(b"\x01a"), None, "the last name has no end");
     }
 
     #[test]

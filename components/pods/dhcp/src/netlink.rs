@@ -1,13 +1,14 @@
 //! The kernel's view of links, addresses and routes (rtnetlink): what the client has to see of it and what it sets.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::message::Mac;
+use crate::router::{self, Advert};
 use crate::rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 use crate::terms::Route;
 
@@ -21,12 +22,19 @@ const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
 const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
 const INET: u8 = libc::AF_INET as u8;
+const INET6: u8 = libc::AF_INET6 as u8;
 /// The routes that a DHCP client has set (`RTPROT_DHCP`), so that it finds them again.
 const BY_DHCP: u8 = 16;
 /// The gateway is on the link, whatever the address says (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
-/// The multicast group that hears of changed links (`RTMGRP_LINK`).
-const LINKS: u32 = 1;
+/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses (`RTMGRP_IPV6_IFADDR`), and of what routers
+/// advertise to programs (`RTNLGRP_ND_USEROPT`, the twentieth).
+const HEARD: u32 = 1 | 0x100 | 1 << 19;
+/// The flags of an IPv6 address that is not one of the node, or not yet (`IFA_F_TEMPORARY`, `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`,
+/// `IFA_F_TENTATIVE`).
+const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
+/// The attribute with all flags of an address, of which the fixed part has only eight (`IFA_FLAGS`).
+const FLAGS: u16 = 8;
 /// The metric of a route is this and its link's index: of two links with a default route, it is always the same one that is used.
 const METRIC: u32 = 1024;
 /// The lifetime that never ends.
@@ -100,6 +108,15 @@ impl Netlink {
         self.list(request, |answer| read_address(answer, index))
     }
 
+    /// The IPv6 addresses of a link, with their prefix lengths, that others can reach the node by: none that is link-local, still being
+    /// checked for a duplicate, or about to go.
+    pub fn addresses6(&mut self, index: u32) -> io::Result<Vec<(Ipv6Addr, u8)>> {
+        let mut fixed = [0; ADDRESS];
+        fixed[0] = INET6;
+        let request = Request::new(libc::RTM_GETADDR, LIST, &fixed);
+        self.list(request, |answer| read_address6(answer, index))
+    }
+
     /// Gives a link an address, which the kernel takes away when the lifetime is over; or a new lifetime to one that it has.
     pub fn put_address(&mut self, index: u32, address: &Address, lifetime: Option<Duration>) -> io::Result<()> {
         // The kernel counts whole seconds; rounded up, as zero would be refused.
@@ -164,7 +181,7 @@ impl Netlink {
     }
 }
 
-/// Hears when a link comes, goes or changes.
+/// Hears when a link comes, goes or changes, when an IPv6 address does, and what routers advertise.
 pub struct LinkMonitor {
     socket: Socket,
 }
@@ -173,21 +190,28 @@ impl LinkMonitor {
     /// Opens one: it hears of every change from now on.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind(&SocketAddr::new(0, LINKS))?;
+        socket.bind(&SocketAddr::new(0, HEARD))?;
         socket.set_non_blocking(true)?;
         Ok(Self { socket })
     }
 
-    /// Forgets what it has heard. What it was does not matter, and some of it may be lost anyway: the links have to be listed again.
-    pub fn clear(&self) {
+    /// Reads all that it has heard, and returns what routers advertised, each with the index of its link. What else it was does not matter,
+    /// and some of it may be lost anyway: links and addresses have to be listed again.
+    pub fn read(&self) -> Vec<(u32, Vec<Advert>)> {
         let mut buffer = Vec::with_capacity(1 << 16);
+        let mut adverts = Vec::new();
         loop {
             buffer.clear();
-            match self.socket.recv(&mut buffer, 0) {
+            match self.socket.recv_from(&mut buffer, 0) {
+                // Other programs can send to this socket, too; the kernel's number is 0.
+                Ok((_, sender)) if sender.port_number() == 0 => {
+                    let options = answers(&buffer).filter(|answer| answer.kind == router::NEW_OPTIONS);
+                    adverts.extend(options.filter_map(|answer| router::read(answer.payload)));
+                }
                 Ok(_) => {}
                 // ENOBUFS: the kernel has dropped some, and says so once.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(_) => return,
+                Err(_) => return adverts,
             }
         }
     }
@@ -249,6 +273,24 @@ fn read_address(answer: &Answer, index: u32) -> Option<Address> {
     let (_, local) = attributes(&answer.payload[ADDRESS..]).find(|(kind, _)| *kind == libc::IFA_LOCAL)?;
     let permanent = u32::from(fixed[2]) & libc::IFA_F_PERMANENT != 0;
     Some(Address { address: address_of(local)?, prefix_length: fixed[1], permanent })
+}
+
+fn read_address6(answer: &Answer, index: u32) -> Option<(Ipv6Addr, u8)> {
+    let fixed = answer.payload.get(..ADDRESS).filter(|_| answer.kind == libc::RTM_NEWADDR)?;
+    if fixed[0] != INET6 || u32_at(fixed, 4)? != index || fixed[3] >= libc::RT_SCOPE_LINK {
+        return None;
+    }
+    let (mut flags, mut address) = (u32::from(fixed[2]), None);
+    for (kind, value) in attributes(&answer.payload[ADDRESS..]) {
+        match kind {
+            FLAGS => flags = u32_at(value, 0)?,
+            // Of a link with another end, the one is the node's and the other is not.
+            libc::IFA_LOCAL => address = <[u8; 16]>::try_from(value).ok(),
+            libc::IFA_ADDRESS => address = address.or(<[u8; 16]>::try_from(value).ok()),
+            _ => {}
+        }
+    }
+    (flags & NOT_FOR_USE == 0).then_some((address?.into(), fixed[1]))
 }
 
 fn read_route(answer: &Answer, index: u32) -> Option<Route> {

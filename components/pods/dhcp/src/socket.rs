@@ -2,7 +2,7 @@
 //! a port of the kernel's UDP would need a right that the pod does not have (`NET_BIND_SERVICE`).
 
 use std::io::{self, Read};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, SockFilter, Socket, Type};
@@ -67,6 +67,18 @@ pub fn unicast(link: &str, from: Ipv4Addr, to: Ipv4Addr, message: &Message) -> i
     socket.bind_device(Some(link.as_bytes()))?;
     socket.bind(&SocketAddrV4::new(from, 0).into())?;
     socket.send_to(&packet::datagram(from, to, &message.encode()), &SocketAddrV4::new(to, 0).into()).map(drop)
+}
+
+/// Asks the routers of a link to advertise themselves (RFC 4861, 4.1). The answer goes to the kernel. It needs an address on the link: the
+/// link-local one, which the kernel gives it about a second after it has a carrier.
+pub fn solicit(link: &str, index: u32) -> io::Result<()> {
+    const SOLICITATION: [u8; 8] = [133, 0, 0, 0, 0, 0, 0, 0];
+    const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+    let socket = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::ICMPV6))?;
+    socket.bind_device(Some(link.as_bytes()))?;
+    // Routers answer only what no other router can have passed on.
+    socket.set_multicast_hops_v6(255)?;
+    socket.send_to(&SOLICITATION, &SocketAddrV6::new(ALL_ROUTERS, 0, 0, index).into()).map(drop)
 }
 
 /// Lets pass what is UDP, unfragmented, and to our port (classic BPF over the IPv4 header), so that a busy link wakes nobody up.

@@ -35,10 +35,11 @@ fn a_lease_configures_the_node() {
     let routes = until("a default route", || Some(world.ip("-4 route show")).filter(|routes| routes.contains("default")));
     assert!(routes.contains(&format!("default via 10.9.0.1 dev {LINK} proto dhcp src 10.9.0.50")), "{routes}");
     assert!(world.ip(&format!("link show dev {LINK}")).contains("mtu 1400"));
-    until("init's lines", || (world.told().len() == 4).then_some(()));
+    until("init's lines", || (world.told().len() == 5).then_some(()));
     assert_eq!(
         world.told(),
         [
+            "router-advertisements on eth0",
             "address 10.9.0.50/24 on eth0",
             "hostname node-7",
             "resolv 10.9.0.1 10.9.0.2 search eng.example example",

@@ -121,7 +121,7 @@ fn a_link_that_comes_later_is_served_and_init_told_when_it_listens() {
     Server::start(&world, Some(LONG));
     world.until_address("10.9.0.50/24");
     world.start_init();
-    until("init is told", || (world.told() == ["address 10.9.0.50/24 on eth0"]).then_some(()));
+    until("init is told", || (world.told() == ["router-advertisements on eth0", "address 10.9.0.50/24 on eth0"]).then_some(()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ pub mod server;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -89,15 +89,27 @@ impl World {
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
     }
 
-    /// Starts a fake `init`, which takes every line.
+    /// Makes the client's side what `init` makes of a node: a router that hears no router advertisements by itself.
+    pub fn make_router(&self) {
+        for setting in ["conf/default/accept_ra 0", &format!("conf/{LINK}/accept_ra 0"), "conf/all/forwarding 1"] {
+            let (file, value) = setting.split_once(' ').unwrap();
+            server::in_side(&self.client_side, || fs::write(format!("/proc/sys/net/ipv6/{file}"), value).unwrap());
+        }
+    }
+
+    /// Starts a fake `init`, which takes every line, and has router advertisements heard as the real one does.
     pub fn start_init(&self) {
         let listener = UnixListener::bind(self.folder.join("socket")).unwrap();
-        let told = Arc::clone(&self.told);
+        let (told, side) = (Arc::clone(&self.told), self.client_side.clone());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let mut line = String::new();
                 BufReader::new(&stream).read_line(&mut line).unwrap();
+                if let Some(link) = line.trim_end().strip_prefix("router-advertisements on ") {
+                    let file = format!("/proc/sys/net/ipv6/conf/{link}/accept_ra");
+                    server::in_side(&side, || fs::write(file, "2").unwrap());
+                }
                 told.lock().unwrap().push(line.trim_end().to_owned());
                 stream.write_all(b"ok\n").unwrap();
             }
@@ -161,6 +173,21 @@ impl World {
     #[track_caller]
     pub fn until_address(&self, address: &str) {
         until(&format!("the address {address}"), || (self.addresses() == [address]).then_some(()));
+    }
+
+    /// The last line with this start that `init` has been told.
+    pub fn last_told(&self, start: &str) -> Option<String> {
+        self.told().into_iter().rfind(|line| line.starts_with(start))
+    }
+
+    /// The address that the client's link has by its hardware address, in this prefix of 64 bits.
+    pub fn address_in(&self, prefix: Ipv6Addr) -> Ipv6Addr {
+        let shown = self.ip(&format!("link show dev {LINK}"));
+        let (_, mac) = shown.split_once("link/ether ").unwrap();
+        let mac: Vec<u8> = mac[..17].split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        let mut octets = prefix.octets();
+        octets[8..].copy_from_slice(&[mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]);
+        octets.into()
     }
 
     /// Waits for the client's link to have no address.

@@ -1,0 +1,57 @@
+//! What routers advertise to programs, which anybody on the link can send, up to what `init` is told of it.
+
+use std::time::Duration;
+
+use init::verbs::{self, Role};
+use pod_dhcp::advertised::Advertised;
+use pod_dhcp::router;
+use pod_dhcp::settings::{self, Facts};
+
+use crate::target::{Answer, Memory, Target};
+
+/// See the module. An input is the options of an advertisement as the kernel passes them on, which gives each at least eight bytes. A search
+/// list may name the same domain again and again in two bytes.
+pub const TARGET: Target = Target { name: "dhcp_router", seeds, run, memory: Memory::per_byte(1024) };
+
+/// The index of the link.
+const INDEX: u32 = 7;
+
+fn run(input: &[u8]) -> Answer {
+    let _ = router::read(input);
+    let Some((index, adverts)) = router::read(&message(input)) else { return Answer::Refused };
+    assert_eq!(index, INDEX);
+    let answer = if adverts.is_empty() { Answer::Refused } else { Answer::Taken };
+    let mut advertised = Advertised::default();
+    advertised.hear(adverts, Duration::ZERO);
+    let facts = Facts {
+        link: "eth0",
+        terms: None,
+        addresses6: &[],
+        name_servers6: advertised.name_servers().collect(),
+        search6: advertised.search().collect(),
+    };
+    for line in settings::lines(&[facts]) {
+        assert!(verbs::parse(Role::Net, &line).is_ok(), "`init` refuses `{line}`");
+    }
+    for _ in 0..20 {
+        let Some(deadline) = advertised.deadline() else { return answer };
+        advertised.tick(deadline);
+        assert!(advertised.deadline() > Some(deadline) || advertised.deadline().is_none(), "{advertised:?}");
+    }
+    panic!("more expires than was advertised: {advertised:?}");
+}
+
+/// A message of the kernel's with these options.
+fn message(options: &[u8]) -> Vec<u8> {
+    const INET6: u8 = 10;
+    let options = &options[..options.len().min(usize::from(u16::MAX))];
+    let length = (options.len() as u16).to_ne_bytes();
+    [&[INET6, 0][..], &length, &INDEX.to_ne_bytes(), &[134, 0, 0, 0, 0, 0, 0, 0], options].concat()
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let server = [0xfe, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3];
+    let servers = [&[25, 3, 0, 0, 0, 0, 2, 88][..], &server].concat();
+    let search = b"\x1f\x03\0\0\0\0\0\x3c\x03eng\x07example\0\0\0\0";
+    vec![servers.clone(), search.to_vec(), [&servers, &search[..]].concat(), [0; 8].to_vec()]
+}
