@@ -2,6 +2,7 @@
 //! group's specification "Unified Kernel Image").
 
 use std::fmt;
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 
 use osbuild_abi::slot::EPOCH_SECTION;
 
@@ -51,35 +52,121 @@ pub enum Error {
 
 /// Makes a UKI from `stub`, which decides what machine it is for.
 pub fn build(stub: &[u8], parts: &Parts) -> Result<Vec<u8>, Error> {
-    let machine = pe::Image::parse(stub).map_err(Error::Stub)?.machine;
-    let kernel = pe::Image::parse(parts.kernel).map_err(Error::Kernel)?;
-    if kernel.machine != machine {
-        return Err(Error::Machine { stub: machine, kernel: kernel.machine });
-    }
-    for (name, text) in [(".cmdline", parts.command_line), (".uname", parts.uname)] {
-        if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-            return Err(Error::Text(name));
+    let frame = Frame::new(stub, parts, parts.initramfs.len() as u64)?;
+    let mut uki = Cursor::new(Vec::with_capacity(frame.length() as usize));
+    frame.write(parts.initramfs, &mut uki).expect("memory takes every write");
+    Ok(uki.into_inner())
+}
+
+/// A UKI without its initramfs, which may be too large to be in memory.
+#[derive(Clone, Debug)]
+pub struct Frame<'a> {
+    extended: pe::Extended,
+    /// What stands before the initramfs, in the order of the sections.
+    texts: [String; 4],
+    kernel: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// A UKI from `stub`, which decides what machine it is for, with an initramfs of `initramfs_size` bytes. That of `parts` is not looked at.
+    ///
+    /// # Errors
+    /// The kernel is none for this machine, a part is missing, or the stub cannot take them.
+    pub fn new(stub: &[u8], parts: &Parts<'a>, initramfs_size: u64) -> Result<Self, Error> {
+        let machine = pe::Image::parse(stub).map_err(Error::Stub)?.machine;
+        let kernel = pe::Image::parse(parts.kernel).map_err(Error::Kernel)?;
+        if kernel.machine != machine {
+            return Err(Error::Machine { stub: machine, kernel: kernel.machine });
         }
-    }
-    let section = |name, data| pe::NewSection { name, data, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
-    // The kernel is last and takes its whole size in memory, so that the stub can start it where it is loaded.
-    let linux =
-        pe::NewSection { virtual_size: kernel.size_of_image, characteristics: CODE | READ, ..section(".linux", parts.kernel) };
-    let epoch = epoch::text(parts.security_epoch);
-    let sections = [
-        section(".osrel", parts.os_release.as_bytes()),
-        section(".cmdline", parts.command_line.as_bytes()),
-        section(".uname", parts.uname.as_bytes()),
-        section(EPOCH_SECTION, epoch.as_bytes()),
-        section(".initrd", parts.initramfs),
-        linux,
-    ];
-    for name in NAMES {
-        if sections.iter().any(|section| section.name == name && section.data.is_empty()) {
-            return Err(Error::Missing(name));
+        for (name, text) in [(".cmdline", parts.command_line), (".uname", parts.uname)] {
+            if !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+                return Err(Error::Text(name));
+            }
         }
+        let texts = [
+            parts.os_release.to_owned(),
+            parts.command_line.to_owned(),
+            parts.uname.to_owned(),
+            epoch::text(parts.security_epoch),
+        ];
+        let section = |name, size| pe::Addition { name, size, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
+        let size = |text: &String| text.len() as u64;
+        // The kernel is last and takes its whole size in memory, so that the stub can start it where it is loaded.
+        let linux = section(".linux", parts.kernel.len() as u64);
+        let linux = pe::Addition { virtual_size: kernel.size_of_image, characteristics: CODE | READ, ..linux };
+        let sections = [
+            section(".osrel", size(&texts[0])),
+            section(".cmdline", size(&texts[1])),
+            section(".uname", size(&texts[2])),
+            section(EPOCH_SECTION, size(&texts[3])),
+            section(".initrd", initramfs_size),
+            linux,
+        ];
+        for name in NAMES {
+            if sections.iter().any(|section| section.name == name && section.size == 0) {
+                return Err(Error::Missing(name));
+            }
+        }
+        Ok(Frame { extended: pe::extend(stub, &sections).map_err(Error::Stub)?, texts, kernel: parts.kernel })
     }
-    pe::append(stub, &sections).map_err(Error::Stub)
+
+    /// Bytes of the whole UKI.
+    pub fn length(&self) -> u64 {
+        self.extended.length
+    }
+
+    /// Writes the UKI from the start of `out`, which is empty, with what `initramfs` gives, of which nothing is kept.
+    ///
+    /// # Errors
+    /// `initramfs` has fewer bytes than was said, or one of both fails.
+    pub fn write<W: Write + Seek>(&self, mut initramfs: impl Read, out: &mut W) -> io::Result<()> {
+        let pe::Extended { head, places, length, checksum } = &self.extended;
+        let mut summed = Summed { inner: &mut *out, sum: pe::Checksum::default(), length: 0 };
+        summed.write_all(head)?;
+        let [before @ .., initrd, linux] = &places[..] else { unreachable!("there are six sections") };
+        for (text, place) in self.texts.iter().zip(before) {
+            summed.pad(place.start)?;
+            summed.write_all(text.as_bytes())?;
+        }
+        summed.pad(initrd.start)?;
+        let size = initrd.end - initrd.start;
+        if io::copy(&mut initramfs.by_ref().take(size), &mut summed)? != size {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the initramfs ended early"));
+        }
+        summed.pad(linux.start)?;
+        summed.write_all(self.kernel)?;
+        summed.pad(*length)?;
+        let sum = summed.sum.finish();
+        out.seek(SeekFrom::Start(*checksum))?;
+        out.write_all(&sum.to_le_bytes())
+    }
+}
+
+/// Adds up what is written through it.
+struct Summed<W> {
+    inner: W,
+    sum: pe::Checksum,
+    length: u64,
+}
+
+impl<W: Write> Summed<W> {
+    /// Writes zeros up to here.
+    fn pad(&mut self, end: u64) -> io::Result<()> {
+        io::copy(&mut io::repeat(0).take(end - self.length), self).map(drop)
+    }
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.sum.push(&bytes[..written]);
+        self.length += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// The sections that every UKI has to have.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::process::{Command, Stdio};
 
@@ -80,9 +81,27 @@ fn cpio_unpacks_the_same_files() {
             Kind::File(bytes) => assert_eq!(std::fs::read(&path).unwrap(), **bytes),
             Kind::Symlink(to) => assert_eq!(std::fs::read_link(&path).unwrap().to_str(), Some(&**to)),
             Kind::CharDevice { .. } => assert!(found.file_type().is_char_device()),
+            Kind::Sized(_) => panic!("no reader gives one"),
         }
         assert_eq!(found.mode() & 0o7777, entry.mode, "{}", entry.path);
     }
+}
+
+#[test]
+fn a_file_whose_bytes_come_when_they_are_due_gives_the_same_archive() {
+    let bytes = vec![7; 100_001];
+    let mut sized = entries();
+    sized[0] = Entry::sized(&sized[0].path, sized[0].mode, bytes.len() as u64);
+    let give = |path: &str, out: &mut dyn Write| {
+        assert_eq!(path, "/layers/10-kubelet.erofs");
+        bytes.chunks(1000).try_for_each(|piece| out.write_all(piece))
+    };
+    assert_eq!(cpio::write_with(&sized, Vec::new(), give).unwrap(), archive(&entries()));
+    let short = cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&bytes[1..])).unwrap_err();
+    assert_eq!(short.to_string(), "the initramfs ends within `/layers/10-kubelet.erofs`");
+    let long = cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&[&bytes[..], b"7"].concat())).unwrap_err();
+    assert!(matches!(long, cpio::Error::Io(_)), "{long}");
+    assert!(cpio::write(&sized, Vec::new()).is_err(), "nobody gives them");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{Read, Seek, SeekFrom};
 use std::process::Command;
 
 use object::read::pe::PeFile64;
@@ -60,6 +61,20 @@ const PARTS: uki::Parts = uki::Parts {
     initramfs: &[7; 5000],
     kernel: &[],
 };
+
+#[test]
+fn a_uki_whose_initramfs_comes_from_a_file_is_the_same() {
+    let (stub, kernel) = (stub(), kernel());
+    let parts = uki::Parts { kernel: &kernel, ..PARTS };
+    let frame = uki::Frame::new(&stub, &parts, parts.initramfs.len() as u64).unwrap();
+    let (mut file, mut found) = (tempfile::tempfile().unwrap(), Vec::new());
+    frame.write(parts.initramfs, &mut file).unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file.read_to_end(&mut found).unwrap();
+    assert!(found == uki::build(&stub, &parts).unwrap() && found.len() as u64 == frame.length());
+    let short = frame.write(&parts.initramfs[1..], &mut tempfile::tempfile().unwrap()).unwrap_err();
+    assert_eq!(short.kind(), std::io::ErrorKind::UnexpectedEof);
+}
 
 #[test]
 fn a_uki_reads_back_as_it_was_made() {

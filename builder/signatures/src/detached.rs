@@ -4,13 +4,22 @@
 use crate::certificate::Certificate;
 use crate::error::Error;
 use crate::pkcs7::{self, Content, Signer};
+use sha2::{Digest as _, Sha256};
 
 /// The file with the signature of `content`: one of RSASSA-PKCS1-v1_5 with SHA-256, made of the content as it is.
 ///
 /// # Errors
 /// The signature is none of this content by this certificate.
 pub fn write(content: &[u8], certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
-    if !certificate.verifies(content, signature) {
+    write_of(&Sha256::digest(content).into(), certificate, signature)
+}
+
+/// The same of the content that has this SHA-256.
+///
+/// # Errors
+/// As [`write`]'s.
+pub fn write_of(sha256: &[u8; 32], certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+    if !certificate.verifies_digest(sha256, signature) {
         return Err(Error::OtherKey(certificate.name()));
     }
     let signed = pkcs7::signed_data(&Content::Elsewhere, certificate, signature);

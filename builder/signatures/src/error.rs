@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Error {
     /// The image cannot be read or signed.
     Image(pe::Error),
+    /// The image cannot be read to its end.
+    Read(std::io::ErrorKind),
     /// The image has no signature.
     Unsigned,
     /// A signature is no PKCS#7 `SignedData`.
@@ -26,6 +28,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Image(_) => write!(f, "the PE image cannot have a signature"),
+            Self::Read(kind) => write!(f, "it cannot be read: {kind}"),
             Self::Unsigned => write!(f, "it is not signed"),
             Self::SignedData(_) => write!(f, "the signature is damaged"),
             Self::Unsupported(what) => write!(f, "the signature has {what}, which UEFI does not verify"),

@@ -1,7 +1,7 @@
 //! One archive in the form that Linux calls `newc` (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::borrow::Cow;
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor, Write};
 
 use cpio::newc::{self, ModeFileType};
 use cpio::{NewcBuilder, NewcReader};
@@ -12,22 +12,65 @@ const TYPE_MASK: u32 = 0o170000;
 
 /// Writes an archive. Directories come first, all else after them, both sorted by path, so that the order of `entries` does
 /// not matter and no entry comes before its folder. Each file's data start at a multiple of 4 bytes.
-pub fn write<W: Write>(entries: &[Entry], mut out: W) -> Result<W, Error> {
+///
+/// # Errors
+/// An entry is none that an initramfs can hold, is [`Kind::Sized`], or `out` takes no more.
+pub fn write<W: Write>(entries: &[Entry], out: W) -> Result<W, Error> {
+    write_with(entries, out, |_, _| Ok(()))
+}
+
+/// The same, where `give` writes the bytes of each entry of [`Kind::Sized`] when they are due: it gets the entry's path, and where they go.
+///
+/// # Errors
+/// As [`write`]'s, or what `give` wrote is not as long as the entry says.
+pub fn write_with<W: Write>(
+    entries: &[Entry],
+    mut out: W,
+    mut give: impl FnMut(&str, &mut dyn Write) -> io::Result<()>,
+) -> Result<W, Error> {
     for (entry, inode) in sorted(entries)?.into_iter().zip(1..) {
         let builder = NewcBuilder::new(&entry.path[1..]).ino(inode).mode(entry.mode);
         let builder = match entry.kind {
             Kind::Directory => builder.set_mode_file_type(ModeFileType::Directory).nlink(2),
-            Kind::File(_) => builder.set_mode_file_type(ModeFileType::Regular),
+            Kind::File(_) | Kind::Sized(_) => builder.set_mode_file_type(ModeFileType::Regular),
             Kind::Symlink(_) => builder.set_mode_file_type(ModeFileType::Symlink),
             Kind::CharDevice { major, minor } => {
                 builder.set_mode_file_type(ModeFileType::Char).rdev_major(major).rdev_minor(minor)
             }
         };
-        let mut writer = builder.write(out, entry.data().len() as u32);
+        let mut writer = builder.write(out, entry.size() as u32);
         writer.write_all(entry.data())?;
+        if let Kind::Sized(size) = entry.kind {
+            let mut exact = Exact { inner: &mut writer, left: size };
+            give(&entry.path, &mut exact)?;
+            if exact.left > 0 {
+                return Err(Error::Truncated(entry.path.clone()));
+            }
+        }
         out = writer.finish()?;
     }
     Ok(newc::trailer(out)?)
+}
+
+/// Takes so many bytes and no more.
+struct Exact<'a, W> {
+    inner: &'a mut W,
+    left: u64,
+}
+
+impl<W: Write> Write for Exact<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() as u64 > self.left {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a file has more bytes than its entry says"));
+        }
+        let written = self.inner.write(bytes)?;
+        self.left -= written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Checks the entries as a whole and puts them into the archive's order.

@@ -22,6 +22,8 @@ pub enum Kind<'a> {
     Directory,
     /// A regular file with these bytes.
     File(Cow<'a, [u8]>),
+    /// A regular file of so many bytes, which whoever calls [`super::write_with`] gives when they are due. No reader gives one.
+    Sized(u64),
     /// A symbolic link to this path.
     Symlink(String),
     /// A character device.
@@ -42,6 +44,11 @@ impl<'a> Entry<'a> {
     /// A regular file.
     pub fn file(path: &str, mode: u32, bytes: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { path: path.to_owned(), mode, kind: Kind::File(bytes.into()) }
+    }
+
+    /// A regular file of `size` bytes that are too many to be in memory.
+    pub fn sized(path: &str, mode: u32, size: u64) -> Self {
+        Self { path: path.to_owned(), mode, kind: Kind::Sized(size) }
     }
 
     /// A symbolic link. Its permissions, which nothing heeds, are 0777.
@@ -72,17 +79,22 @@ impl<'a> Entry<'a> {
         }
         match &self.kind {
             Kind::Symlink(to) if to.is_empty() || to.contains('\0') => Err(Error::Path(to.clone())),
-            _ if u32::try_from(self.data().len()).is_err() => Err(Error::TooLarge(self.path.clone())),
+            _ if u32::try_from(self.size()).is_err() => Err(Error::TooLarge(self.path.clone())),
             _ => Ok(()),
         }
     }
 
-    /// What the archive stores as the entry's data.
+    /// Bytes of what the archive stores as the entry's data.
+    pub(super) fn size(&self) -> u64 {
+        if let Kind::Sized(size) = self.kind { size } else { self.data().len() as u64 }
+    }
+
+    /// What the archive stores as the entry's data, as far as it is at hand.
     pub(super) fn data(&self) -> &[u8] {
         match &self.kind {
             Kind::File(bytes) => bytes,
             Kind::Symlink(to) => to.as_bytes(),
-            Kind::Directory | Kind::CharDevice { .. } => &[],
+            Kind::Directory | Kind::CharDevice { .. } | Kind::Sized(_) => &[],
         }
     }
 }

@@ -4,6 +4,6 @@ mod archive;
 mod entry;
 mod error;
 
-pub use archive::{read, write};
+pub use archive::{read, write, write_with};
 pub use entry::{Entry, Kind};
 pub use error::Error;

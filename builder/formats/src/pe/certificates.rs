@@ -1,7 +1,7 @@
 //! The certificate table, in which the signatures of an image stand ("The Attribute Certificate Table" of Microsoft's PE format).
 
 use super::image::{CERTIFICATE_DIRECTORY, CHECKSUM, CHECKSUM_SIZE, DIRECTORY_SIZE, OPTIONAL};
-use super::{Error, Image, checksum};
+use super::{Error, Headers, checksum};
 use crate::le;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -26,7 +26,7 @@ const MOST: usize = 64 << 10;
 /// # Errors
 /// The table does not end the file, holds something else, or is larger than 64 KiB.
 pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
-    let Some(mut table) = table(image, &Image::parse(image)?)?.map(|table| &image[table]) else { return Ok(Vec::new()) };
+    let Some(mut table) = table(length(image), &parse(image)?)?.map(|table| &image[table]) else { return Ok(Vec::new()) };
     if table.len() > MOST {
         return Err(Error::CertificateTable);
     }
@@ -50,22 +50,46 @@ pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
 /// # Errors
 /// `image` is no image, its header has no room for a certificate table, or it grows beyond 4 GiB.
 pub fn attach(image: &mut Vec<u8>, signed_data: &[u8]) -> Result<(), Error> {
-    let parsed = Image::parse(image)?;
-    let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
-    let (table, checksum) = (table(image, &parsed)?, parsed.checksum_offset());
-    let padded = image.len().next_multiple_of(ALIGNMENT);
-    let start = table.map_or(padded, |table| table.start);
-    let short = |length: usize| u32::try_from(length).map_err(|_| Error::TooLarge);
-    let (length, end) = (HEADER + signed_data.len(), (padded + HEADER + signed_data.len()).next_multiple_of(ALIGNMENT));
-    let (length, offset, size) = (short(length)?, short(start)?, short(end)? - short(start)?);
-    image.resize(padded, 0);
-    image.extend(length.to_le_bytes());
-    image.extend(REVISION.to_le_bytes());
-    image.extend(PKCS_SIGNED_DATA.to_le_bytes());
-    image.extend(signed_data);
-    image.resize(end, 0);
-    point(image, directory, checksum, [offset, size]);
+    let attachment = attachment(&parse(image)?, length(image), signed_data)?;
+    let Attachment { at, bytes, directory: (place, directory), checksum } = attachment;
+    image.resize(at as usize, 0);
+    image.extend(bytes);
+    le::put(image, place as usize, directory);
+    checksum::renew(image, checksum as usize);
     Ok(())
+}
+
+/// What [`attach`] changes of an image that is too large to be in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attachment {
+    /// Where `bytes` go, with zeros before them up to there: behind all that the image has.
+    pub at: u64,
+    /// The signature as an entry of the certificate table, padded.
+    pub bytes: Vec<u8>,
+    /// Where the place of the certificate table is written, and what.
+    pub directory: (u64, [u8; DIRECTORY_SIZE]),
+    /// Where the checksum stands, which then is another one.
+    pub checksum: u64,
+}
+
+/// What [`attach`] changes of an image with these headers that has `length` bytes.
+///
+/// # Errors
+/// As [`attach`]'s.
+pub fn attachment(headers: &Headers, length: u64, signed_data: &[u8]) -> Result<Attachment, Error> {
+    let directory = headers.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
+    let at = length.next_multiple_of(ALIGNMENT as u64);
+    let start = table(length, headers)?.map_or(at, |table| table.start as u64);
+    let short = |length: u64| u32::try_from(length).map_err(|_| Error::TooLarge);
+    let own = HEADER + signed_data.len();
+    let mut bytes = Vec::with_capacity(own.next_multiple_of(ALIGNMENT));
+    bytes.extend(short(own as u64)?.to_le_bytes());
+    bytes.extend(REVISION.to_le_bytes());
+    bytes.extend(PKCS_SIGNED_DATA.to_le_bytes());
+    bytes.extend(signed_data);
+    bytes.resize(own.next_multiple_of(ALIGNMENT), 0);
+    let place = pointer(short(start)?, short(at + bytes.len() as u64)? - short(start)?);
+    Ok(Attachment { at, bytes, directory: (directory as u64, place), checksum: headers.checksum_offset() as u64 })
 }
 
 /// Removes all signatures from `image`, and renews its checksum. What is left is what was signed, with its padding, which an image without
@@ -74,12 +98,13 @@ pub fn attach(image: &mut Vec<u8>, signed_data: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// `image` is no image, or its certificate table does not end it.
 pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
-    let parsed = Image::parse(image)?;
-    let (table, directory, checksum) = (table(image, &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
+    let parsed = parse(image)?;
+    let (table, directory, checksum) = (table(length(image), &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
     let end = table.map_or(image.len().next_multiple_of(ALIGNMENT), |table| table.start);
     if let Some(directory) = directory {
         image.resize(end, 0);
-        point(image, directory, checksum, [0, 0]);
+        le::put(image, directory, pointer(0, 0));
+        checksum::renew(image, checksum);
     }
     Ok(())
 }
@@ -89,16 +114,23 @@ pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
 /// # Errors
 /// `image` is no image, or bytes of it stand in no section or in two, so that what is digested is not what is loaded.
 pub fn covered(image: &[u8]) -> Result<[Range<usize>; 3], Error> {
-    let parsed = Image::parse(image)?;
-    let end = table(image, &parsed)?.map_or(image.len(), |table| table.start);
-    let mut sections: Vec<_> = parsed.sections.iter().filter(|section| section.raw_size() > 0).collect();
+    covered_by(&parse(image)?, length(image))
+}
+
+/// The same for an image with these headers that has `length` bytes.
+///
+/// # Errors
+/// As [`covered`]'s.
+pub fn covered_by(parsed: &Headers, length: u64) -> Result<[Range<usize>; 3], Error> {
+    let end = table(length, parsed)?.map_or(length as usize, |table| table.start);
+    let mut sections: Vec<_> = parsed.section_headers.iter().filter(|section| section.raw_size > 0).collect();
     sections.sort_by_key(|section| section.offset);
     let mut covered = parsed.size_of_headers as usize;
     for section in sections {
         if section.offset as usize != covered {
             return Err(Error::Layout(section.name.clone()));
         }
-        covered += section.raw_size() as usize;
+        covered += section.raw_size as usize;
     }
     let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
     if covered > end || directory + DIRECTORY_SIZE > parsed.table || parsed.table_end() > parsed.size_of_headers as usize {
@@ -120,16 +152,26 @@ fn all_but(checksum: usize, directory: usize, end: usize) -> [Range<usize>; 3] {
     [0..checksum, checksum + CHECKSUM_SIZE..directory, directory + DIRECTORY_SIZE..end]
 }
 
-/// Where the table stands, which has to be the end of the file.
-fn table(image: &[u8], parsed: &Image) -> Result<Option<Range<usize>>, Error> {
+/// Where the table stands in a file of `length` bytes, whose end it has to be.
+fn table(length: u64, parsed: &Headers) -> Result<Option<Range<usize>>, Error> {
     match &parsed.certificates {
-        Some(table) if table.end != image.len() || table.start % ALIGNMENT != 0 => Err(Error::CertificateTable),
+        Some(table) if table.end as u64 != length || table.start % ALIGNMENT != 0 => Err(Error::CertificateTable),
         table => Ok(table.clone()),
     }
 }
 
-fn point(image: &mut [u8], directory: usize, checksum: usize, [offset, size]: [u32; 2]) {
-    le::put(image, directory, offset.to_le_bytes());
-    le::put(image, directory + 4, size.to_le_bytes());
-    checksum::renew(image, checksum);
+/// The entry of the header that names a certificate table.
+fn pointer(offset: u32, size: u32) -> [u8; DIRECTORY_SIZE] {
+    let mut bytes = [0; DIRECTORY_SIZE];
+    le::put(&mut bytes, 0, offset.to_le_bytes());
+    le::put(&mut bytes, 4, size.to_le_bytes());
+    bytes
+}
+
+fn parse(image: &[u8]) -> Result<Headers, Error> {
+    Headers::parse(image, length(image))
+}
+
+fn length(image: &[u8]) -> u64 {
+    image.len() as u64
 }

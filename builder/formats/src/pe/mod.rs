@@ -7,10 +7,11 @@ mod checksum;
 mod error;
 mod image;
 
-pub use append::{NewSection, append};
-pub use certificates::{attach, certificates, covered, covered_ahead, detach};
+pub use append::{Addition, Extended, NewSection, append, extend};
+pub use certificates::{Attachment, attach, attachment, certificates, covered, covered_ahead, covered_by, detach};
+pub use checksum::Checksum;
 pub use error::Error;
-pub use image::{Image, Section};
+pub use image::{Headers, Image, Section, SectionHeader};
 
 /// `IMAGE_SCN_CNT_INITIALIZED_DATA` and `IMAGE_SCN_MEM_READ`: the characteristics of a section that is only read.
 pub const READ_ONLY_DATA: u32 = 0x4000_0040;

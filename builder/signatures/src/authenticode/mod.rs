@@ -18,9 +18,13 @@ use der::Any;
 use der::asn1::{ObjectIdentifier, OctetString};
 use osbuild_formats::pe;
 use sha2::{Digest as _, Sha256};
+use std::io::Read;
 
 /// SHA-256 of all that a signature covers.
 pub type Digest = [u8; 32];
+
+/// How much of an image is read at once.
+const CHUNK: usize = 256 << 10;
 
 /// `SPC_PE_IMAGE_DATAOBJ`
 const PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
@@ -37,6 +41,29 @@ pub fn digest(image: &[u8]) -> Result<Digest, Error> {
     let covered = pe::covered(image).map_err(Error::Image)?;
     let end = covered[2].end;
     covered.into_iter().for_each(|range| hasher.update(&image[range]));
+    Ok(padded(hasher, end))
+}
+
+/// The same for an image with these headers and of `length` bytes that is read from its beginning.
+///
+/// # Errors
+/// As [`digest`]'s, or it cannot be read to its end ([`Error::Read`]).
+pub fn digest_of(headers: &pe::Headers, length: u64, mut image: impl Read) -> Result<Digest, Error> {
+    let covered = pe::covered_by(headers, length).map_err(Error::Image)?;
+    let (mut hasher, mut at, end) = (Sha256::new(), 0, covered[2].end);
+    let mut chunk = vec![0; CHUNK];
+    for range in covered {
+        for (until, is_covered) in [(range.start, false), (range.end, true)] {
+            while at < until {
+                let piece = &mut chunk[..CHUNK.min(until - at)];
+                image.read_exact(piece).map_err(|error| Error::Read(error.kind()))?;
+                if is_covered {
+                    hasher.update(&*piece);
+                }
+                at += piece.len();
+            }
+        }
+    }
     Ok(padded(hasher, end))
 }
 
@@ -58,14 +85,21 @@ pub fn to_be_signed(digest: &Digest) -> Vec<u8> {
 /// # Errors
 /// The signature is none of this image by this certificate, or `image` cannot take it.
 pub fn sign(image: &mut Vec<u8>, certificate: &Certificate, signature: &[u8]) -> Result<(), Error> {
-    let digest = digest(image)?;
-    if !certificate.verifies(&to_be_signed(&digest), signature) {
+    let signed = signed_data(&digest(image)?, certificate, signature)?;
+    pe::attach(image, &signed).map_err(Error::Image)
+}
+
+/// The signature of what [`to_be_signed`] gives for this digest, as an image has it in its certificate table.
+///
+/// # Errors
+/// The signature is none of this digest by this certificate.
+pub fn signed_data(digest: &Digest, certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+    if !certificate.verifies(&to_be_signed(digest), signature) {
         return Err(Error::OtherKey(certificate.name()));
     }
-    let content = content(&digest).map_err(Error::SignedData)?;
+    let content = content(digest).map_err(Error::SignedData)?;
     let signed = pkcs7::signed_data(&pkcs7::Content::Inside(SPC_INDIRECT_DATA_OBJID, content), certificate, signature);
-    let signed = signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)?;
-    pe::attach(image, &signed).map_err(Error::Image)
+    signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)
 }
 
 /// `SpcIndirectDataContent`, which holds the digest.
