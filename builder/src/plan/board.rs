@@ -1,5 +1,11 @@
 //! The machine that a node runs on.
 
+/// The largest EFI system partition of a board: it holds slotboot, and whoever looks at a disk reads all of it into memory.
+pub const MAX_ESP_SIZE_MIB: u64 = 1024;
+
+/// The largest slot of a board: a UKI is read into memory as a whole, by firmware too.
+pub const MAX_SLOT_SIZE_MIB: u64 = 2048;
+
 /// A board: sizes of the disk's parts and what QEMU has to offer to look like it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Board {

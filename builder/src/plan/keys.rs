@@ -1,6 +1,6 @@
 //! Every key of every file that a plan is made of.
 
-use super::board::Bus;
+use super::board::{Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB};
 use super::shape::Need::{Here, Inherited, Optional};
 use super::shape::{Form, Key, Shape};
 
@@ -236,8 +236,18 @@ pub(super) static BOARD: &[Key] = &[
     key("inherit", Optional, Shape::Text(&NAME), "The board that this one changes."),
     key("architecture", Inherited, Shape::Word(&["amd64", "arm64"]), "The processor's architecture."),
     key("sector-size", Inherited, Shape::Number(&[512, 4096]), "Logical sector size of the disk in bytes."),
-    key("esp-size-mib", Inherited, Shape::Integer { least: 34, most: 4096, what: MIB }, "Size of the EFI system partition."),
-    key("slot-size-mib", Inherited, Shape::Integer { least: 16, most: 4096, what: MIB }, "Size of each slot."),
+    key(
+        "esp-size-mib",
+        Inherited,
+        Shape::Integer { least: 34, most: MAX_ESP_SIZE_MIB as i64, what: MIB },
+        "Size of the EFI system partition.",
+    ),
+    key(
+        "slot-size-mib",
+        Inherited,
+        Shape::Integer { least: 16, most: MAX_SLOT_SIZE_MIB as i64, what: MIB },
+        "Size of each slot.",
+    ),
     key(
         "data-size-mib",
         Inherited,

@@ -42,7 +42,7 @@ mod wanted;
 
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput};
-pub use board::{Board, Bus, Qemu};
+pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
 pub use boot::BootProgram;
 pub use crates::{Closure, closure};
 pub use date::Date;

@@ -20,6 +20,7 @@
 
 mod collect;
 mod lock;
+mod owner;
 mod results;
 mod session;
 mod sources;
@@ -72,12 +73,21 @@ impl Store {
         let absolute = |path: &PathBuf| path.is_absolute();
         let cache = cache_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".cache")));
         Ok(cache
-            .ok_or_else(|| Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set").hint("export XDG_CACHE_HOME=/tmp"))?
+            .ok_or_else(|| {
+                let error = Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set");
+                // Not a folder that everybody may write to: the store is refused there if somebody was faster.
+                error.hint("export HOME=\"$(getent passwd \"$(id -u)\" | cut -d: -f6)\"")
+            })?
             .join("osbuild"))
     }
 
     /// Opens the store at `root`, makes it when it is not there, and sweeps away what killed builds left.
+    ///
+    /// # Errors
+    /// It belongs to another user, or others may write to it: what they put there would end up in nodes. Or it cannot be written.
     pub fn open(root: PathBuf) -> Result<Store> {
+        owner::make(&root)?;
+        owner::check(&root)?;
         for directory in ["cas/sha256", "ac", "clients", "memo", "trees", "locks", "tmp", "damaged"] {
             let path = root.join(directory);
             fs::create_dir_all(&path).at("make the directory", &path)?;

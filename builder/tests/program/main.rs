@@ -31,6 +31,7 @@ mod faults;
 mod flash;
 mod gone;
 mod goproxy;
+mod hostile;
 mod http;
 mod identity;
 mod interrupted;

@@ -1,5 +1,6 @@
 //! The disk: its partitions, what the firmware starts, and the slots with their UKIs.
 
+use super::bounded;
 use super::signature::Signature;
 use super::slot::Slot;
 use crate::error::{Context, Error, Result};
@@ -161,8 +162,7 @@ fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::Fi
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
         return Err(Error::digest("the EFI system partition ends behind the disk"));
     }
-    let mut volume = vec![0; esp.size as usize];
-    file.read_exact_at(&mut volume, esp.start).or_build(|| "cannot read the EFI system partition".to_owned())?;
+    let volume = bounded::read(file, esp.start, esp.size, bounded::MAX_ESP, "the EFI system partition")?;
     fat::read(&volume).map_err(|error| Error::digest("the EFI system partition is damaged").cause(error))
 }
 

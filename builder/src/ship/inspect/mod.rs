@@ -3,6 +3,7 @@
 //! Sizes, modes and names come from the root's layers themselves; versions from the inventory that the builder puts beside them. Where the
 //! two disagree the file is not what it says it is, and that is an error.
 
+mod bounded;
 mod disk;
 mod file;
 mod kernel;
@@ -112,7 +113,11 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         return Ok(Opened { kind: Kind::Image, size, disk, boot, esp, slot, bytes: uki, others });
     }
     let kind = kind(&file).ok_or_else(|| no_file_of_ours(path, &file, size))?;
-    let bytes = std::fs::read(path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let what = format!("`{}`", path.display());
+    let bytes = match kind {
+        Kind::Uki => bounded::read_uki(&file, 0, size, &what)?,
+        _ => bounded::read(&file, 0, size, bounded::MAX_UKI, &what)?,
+    };
     Ok(Opened { kind, size, disk: None, boot: None, esp: Vec::new(), slot: None, bytes, others: Vec::new() })
 }
 

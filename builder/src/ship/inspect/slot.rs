@@ -1,5 +1,6 @@
 //! A slot: its state, and what it holds.
 
+use super::bounded;
 use crate::error::{Context, Error, Result};
 use crate::produce::digest::Digest;
 use osbuild_abi::slot::HEADER_SIZE;
@@ -79,9 +80,7 @@ fn uki(file: &File, start: u64, size: u64, header: &Header) -> Result<Vec<u8>> {
     if header.length > size.saturating_sub(HEADER_SIZE) {
         return Err(Error::build("its UKI ends behind it"));
     }
-    let mut bytes = vec![0; header.length as usize];
-    file.read_exact_at(&mut bytes, start + HEADER_SIZE).or_build(|| "it cannot be read".to_owned())?;
-    Ok(bytes)
+    bounded::read_uki(file, start + HEADER_SIZE, header.length, "its UKI")
 }
 
 impl Display for Slot {

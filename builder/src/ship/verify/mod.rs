@@ -16,6 +16,8 @@ use osbuild_signatures::efi::Listed;
 use osbuild_signatures::{authenticode, detached};
 use serde::Serialize;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Who is trusted, as a machine's firmware would have it, and the day on which it is asked: firmware has no calendar, we do.
@@ -69,6 +71,9 @@ const BOOT: Names = Names { signature: "boot signature", dates: "boot dates", re
 const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
 /// Those of the UKI that is booted when the first one is not.
 const OTHER: Names = Names { signature: "other signature", dates: "other dates", revocation: "other revocation" };
+
+/// The most bytes of a file with a signature, which has about 1,500.
+const MAX_SIGNATURE: u64 = 64 << 10;
 
 /// Looks at a file, and compares it with what was built again if that is there.
 ///
@@ -124,8 +129,12 @@ fn detached_signer<'a>(
 ) -> Result<std::result::Result<&'a Certificate, osbuild_signatures::Error>> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".sig");
-    match std::fs::read(&beside) {
-        Ok(file) => Ok(detached::verify(&opened.bytes, &file, trusted)),
+    let mut signature = Vec::new();
+    match File::open(&beside).and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut signature)) {
+        Ok(length) if length as u64 > MAX_SIGNATURE => {
+            Ok(Err(osbuild_signatures::Error::Unsupported("more bytes than a signature has")))
+        }
+        Ok(_) => Ok(detached::verify(&opened.bytes, &signature, trusted)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Err(osbuild_signatures::Error::Unsigned)),
         Err(error) => Err(error).or_build(|| format!("cannot read `{}`", Path::new(&beside).display())),
     }
