@@ -1,5 +1,5 @@
 //! Assembly: layers become an initramfs, that and the kernel a UKI, and that with DATA a disk image. All of it in this process, because it
-//! is pure and takes less time than to ask whether it is needed.
+//! is pure and takes less time than to ask whether it is needed, and in pieces, because a node with large pods may be larger than memory.
 
 use super::digest::Digest;
 use super::disk::{OnDisk, remove};
@@ -7,7 +7,7 @@ use super::executor::Steps;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
-use super::sign::{Beside, EfiProgram, Signable, Signed, Signer, to_sign};
+use super::sign::{Beside, EfiFile, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
 use super::store::Store;
 use crate::error::{Context, Error, Result, both};
@@ -17,15 +17,19 @@ use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_abi::{cmdline, paths};
 use osbuild_formats::cpio::{self, Entry};
 use osbuild_formats::epoch;
-use osbuild_formats::uki::{self, Parts};
+use osbuild_formats::uki::{Frame, Parts};
 use osbuild_slots::Header;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 /// The console that `init` writes to before it has mounted anything (Documentation/admin-guide/devices.txt).
 const CONSOLE: (u32, u32) = (5, 1);
+
+/// How much is written at once.
+const BUFFER: usize = 256 << 10;
 
 /// What an image is assembled from.
 pub struct Assembly<'a> {
@@ -75,7 +79,7 @@ struct Programs {
     /// What it starts.
     boot: EfiProgram,
     /// What that starts.
-    uki: EfiProgram,
+    uki: EfiFile,
 }
 
 impl Assembly<'_> {
@@ -89,25 +93,35 @@ impl Assembly<'_> {
         let [image, uki, initramfs] = [IMAGE, UKI, INITRAMFS].map(|name| out.path(name));
         let was_current = out.is_current(&key);
         if !was_current {
-            let packed = self.initramfs(store, report)?;
-            let programs = Programs { boot: EfiProgram(self.boot(store)?), uki: EfiProgram(self.uki(store, &packed)?) };
-            let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of(&packed), report)?;
-            self.check_size(unified.0.len() as u64)?;
-            out.begin()?;
-            replace(&initramfs, report, "initramfs", |file| file.write_all(&packed).at("write", &initramfs))?;
-            let mut written = self.leave(&[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)], &beside, out)?;
-            drop(packed);
-            replace(&uki, report, "uki", |file| file.write_all(&unified.0).at("write", &uki))?;
-            let (header, data) = (self.header(&unified.0)?, store.path(&self.data)?);
-            let settings = self.settings.as_deref();
-            let disk = image::Contents { plan: self.plan, settings, boot: &boot.0, header: &header, uki: &unified.0, data };
-            replace(&image, report, "image", |file| disk.write(file.get_mut(), &image))?;
-            written.extend([image.clone(), uki.clone(), initramfs.clone()]);
-            out.finish(&key, &written)?;
+            out.finish(&key, &self.make(store, report, out)?)?;
         }
         let [initramfs_signature, to_sign] = [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
             .map(|(name, is_there)| is_there.then(|| out.path(name)));
         Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current, steps: self.steps.clone() })
+    }
+
+    /// Makes all of it, and gives the files. A UKI may be larger than memory, and with it the initramfs: they are read and written in pieces.
+    fn make(&self, store: &Store, report: &Report, out: &Out) -> Result<Vec<PathBuf>> {
+        let mut initramfs = Draft::of(out.path(INITRAMFS))?;
+        initramfs.write(report, "initramfs", |to, path| self.initramfs(store, to, path))?;
+        let packed = Digest::of_reader(initramfs.start()?).at("read", &initramfs.path)?;
+        let mut uki = Draft::of(out.path(UKI))?;
+        uki.write(report, "uki", |to, path| self.uki(store, &mut initramfs, packed.size(), to, path))?;
+        let programs = Programs { boot: EfiProgram(self.boot(store)?), uki: EfiFile::new(uki.reopen()?, &uki.path) };
+        let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of_digest(packed), report)?;
+        self.check_size(unified.length()?)?;
+        out.begin()?;
+        let mut written = vec![initramfs.keep()?];
+        written.extend(self.leave(&[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)], &beside, out)?);
+        written.push(uki.keep()?);
+        let (header, data) = (self.header(&unified)?, store.path(&self.data)?);
+        let settings = self.settings.as_deref();
+        let (length, unified) = (unified.length()?, unified.start()?);
+        let disk = image::Contents { plan: self.plan, settings, boot: &boot.0, header: &header, uki: (length, unified), data };
+        let mut image = Draft::of(out.path(IMAGE))?;
+        image.write(report, "image", |to, path| disk.write(to.get_mut(), path))?;
+        written.push(image.keep()?);
+        Ok(written)
     }
 
     /// The digest of all that decides about the bytes, this program among it. What goes into [`Parts`], [`Header`] and [`image::Contents`] stands
@@ -116,7 +130,7 @@ impl Assembly<'_> {
         let (plan, board) = (self.plan, &self.plan.board);
         let layers: Vec<_> = self.layers.iter().map(|layer| json!([layer.name, layer.image.hex()])).collect();
         let decides = json!({
-            "program": Digest::of_file(std::path::Path::new("/proc/self/exe"))?.hex(),
+            "program": Digest::of_file(Path::new("/proc/self/exe"))?.hex(),
             "architecture": plan.architecture.name(),
             "stub": plan.lock.get().stub.sha256,
             "os-release": self.os_release(),
@@ -163,8 +177,8 @@ impl Assembly<'_> {
         plan.kernel.command_line.iter().cloned().chain(ours).chain(in_memory).collect::<Vec<_>>().join(" ")
     }
 
-    fn initramfs(&self, store: &Store, report: &Report) -> Result<Vec<u8>> {
-        let step = report.step("initramfs");
+    /// Writes the initramfs to `out`, which errors call `path`.
+    fn initramfs(&self, store: &Store, out: &mut impl Write, path: &Path) -> Result<()> {
         let mut entries = vec![
             Entry::directory("/dev", 0o755),
             Entry::char_device("/dev/console", 0o600, CONSOLE.0, CONSOLE.1),
@@ -172,19 +186,27 @@ impl Assembly<'_> {
             Entry::file(&format!("/{PATH}"), 0o444, self.inventory().into_bytes()),
             Entry::directory(paths::LAYERS, 0o755),
         ];
-        for (index, layer) in self.layers.iter().enumerate() {
-            step.doing(layer.name.clone());
-            entries.push(Entry::file(
-                &format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name),
-                0o444,
-                store.read(&layer.image)?,
-            ));
-        }
+        let named =
+            |(index, layer): (usize, &BuiltLayer)| (format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name), layer.image);
+        let layers: BTreeMap<String, Digest> = self.layers.iter().enumerate().map(named).collect();
+        entries.extend(layers.iter().map(|(name, image)| Entry::sized(name, 0o444, image.size())));
         entries.sort_by(|one, other| one.path.cmp(&other.path));
-        cpio::write(&entries, Vec::new()).or_build(|| "cannot pack the initramfs".into())
+        let mut failure = None;
+        let packed = cpio::write_with(&entries, out, |name, to| {
+            store.write_to(&layers[name], to, path).map_err(|error| {
+                failure = Some(error);
+                std::io::ErrorKind::Other.into()
+            })
+        });
+        match (failure, packed) {
+            (Some(error), _) => Err(error),
+            (None, Err(cpio::Error::Io(error))) => Err(error).at("write", path),
+            (None, packed) => packed.map(drop).or_build(|| "cannot pack the initramfs".into()),
+        }
     }
 
-    fn uki(&self, store: &Store, initramfs: &[u8]) -> Result<Vec<u8>> {
+    /// Writes the UKI with an initramfs of so many bytes to `out`, which errors call `path`.
+    fn uki(&self, store: &Store, initramfs: &mut Draft, size: u64, out: &mut BufWriter<File>, path: &Path) -> Result<()> {
         let (plan, lock) = (self.plan, self.plan.lock.get());
         let stub = super::root::from_package(
             store,
@@ -196,10 +218,11 @@ impl Assembly<'_> {
             command_line: &self.command_line(),
             uname: &self.kernel.release,
             security_epoch: plan.security_epoch,
-            initramfs,
+            initramfs: &[],
             kernel: &store.read(&self.kernel.image)?,
         };
-        uki::build(&stub, &parts).or_build(|| "cannot make the UKI".into())
+        let frame = Frame::new(&stub, &parts, size).or_build(|| "cannot make the UKI".to_owned())?;
+        frame.write(initramfs.start()?, out).at("write", path)
     }
 
     /// slotboot, which says its security epoch: a node replaces it by no older one.
@@ -208,13 +231,14 @@ impl Assembly<'_> {
     }
 
     /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.
-    fn header(&self, uki: &[u8]) -> Result<Vec<u8>> {
-        let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: self.plan.version.clone() };
+    fn header(&self, uki: &EfiFile) -> Result<Vec<u8>> {
+        let digest = uki.digest()?;
+        let header = Header { length: digest.size(), sha256: *digest.hash(), version: self.plan.version.clone() };
         header.encode().or_build(|| "cannot make the header of a slot".into())
     }
 
     /// The same with signatures, if somebody signs.
-    fn signed<'a>(&self, programs: Programs, initramfs: Beside<'a>, report: &Report) -> Result<(Programs, Beside<'a>)> {
+    fn signed(&self, programs: Programs, initramfs: Beside, report: &Report) -> Result<(Programs, Beside)> {
         let Some(signer) = self.signer else { return Ok((programs, initramfs)) };
         let step = report.step("signature");
         let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
@@ -262,23 +286,58 @@ impl Assembly<'_> {
     }
 }
 
-/// Writes a file beside `path` and gives it that name once it is whole.
-fn replace(
-    path: &std::path::Path,
-    report: &Report,
-    name: &str,
-    write: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
-) -> Result<()> {
-    let step = report.step(name);
-    let unfinished = path.with_extension("unfinished");
-    let mut file = BufWriter::new(File::create(&unfinished).at("write", path)?);
-    let written = write(&mut file).and_then(|()| file.flush().at("write", path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&unfinished);
+/// A file that is written beside the one whose name it gets once it is whole. One that is not kept goes with it.
+struct Draft {
+    /// The name that it gets, by which errors call it.
+    path: PathBuf,
+    unfinished: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    fn of(path: PathBuf) -> Result<Self> {
+        let unfinished = path.with_extension("unfinished");
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&unfinished).at("write", &path)?;
+        Ok(Draft { path, unfinished, file })
     }
-    written?;
-    std::fs::rename(&unfinished, path).at("write", path)?;
-    let size = std::fs::metadata(path).at("read", path)?.len();
-    step.done(&path.file_name().unwrap_or_default().to_string_lossy(), Some(size), Outcome::Ran);
-    Ok(())
+
+    /// Has it written as the step of this name.
+    fn write(
+        &mut self,
+        report: &Report,
+        name: &str,
+        write: impl FnOnce(&mut BufWriter<File>, &Path) -> Result<()>,
+    ) -> Result<()> {
+        let step = report.step(name);
+        let mut out = BufWriter::with_capacity(BUFFER, self.reopen()?);
+        write(&mut out, &self.path)?;
+        out.flush().at("write", &self.path)?;
+        let size = self.file.metadata().at("read", &self.path)?.len();
+        step.done(&self.path.file_name().unwrap_or_default().to_string_lossy(), Some(size), Outcome::Ran);
+        Ok(())
+    }
+
+    /// Its bytes from the first one on.
+    fn start(&mut self) -> Result<&File> {
+        self.file.seek(SeekFrom::Start(0)).at("read", &self.path)?;
+        Ok(&self.file)
+    }
+
+    /// The same file once more.
+    fn reopen(&self) -> Result<File> {
+        self.file.try_clone().at("open", &self.path)
+    }
+
+    /// Gives it its name.
+    fn keep(self) -> Result<PathBuf> {
+        std::fs::rename(&self.unfinished, &self.path).at("write", &self.path)?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // One that was kept has another name. What cannot be removed is overwritten by the next build.
+        let _ = std::fs::remove_file(&self.unfinished);
+    }
 }

@@ -55,8 +55,8 @@ pub struct Contents<'a> {
     pub boot: &'a [u8],
     /// What the first slot begins with.
     pub header: &'a [u8],
-    /// The UKI, which follows it.
-    pub uki: &'a [u8],
+    /// The UKI, which follows it: its length in bytes, and a file that gives them.
+    pub uki: (u64, &'a File),
     /// DATA's file system.
     pub data: PathBuf,
 }
@@ -74,7 +74,8 @@ impl Contents<'_> {
         let esp = system_volume(board.sector_size.into(), board.esp_size_mib << 20, &files)?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
-        let first = Content::reader((self.header.len() + self.uki.len()) as u64, self.header.chain(self.uki));
+        let (length, uki) = self.uki;
+        let first = Content::reader(self.header.len() as u64 + length, self.header.chain(uki));
         let slot_a = partition(disk::SLOT_A, disk::SLOT_TYPE, board.slot_size_mib, first);
         let disk = Disk {
             sector_size: board.sector_size.into(),

@@ -171,13 +171,16 @@ impl Store {
 
     /// Writes the bytes into a new file with these permission bits, checked on the way.
     pub fn copy_to(&self, digest: &Digest, target: &Path, mode: u32) -> Result<()> {
-        let file = File::create_new(target).at("write", target)?;
-        let mut hashed = Hasher::new(file);
+        let mut file = File::create_new(target).at("write", target)?;
+        self.write_to(digest, &mut file, target)?;
+        file.set_permissions(Permissions::from_mode(mode)).at("write", target)
+    }
+
+    /// Writes the bytes to `out`, which errors call `target`, checked on the way.
+    pub fn write_to(&self, digest: &Digest, out: impl Write, target: &Path) -> Result<()> {
+        let mut hashed = Hasher::new(out);
         pump(&mut self.open_blob(digest)?, &self.blob(digest), &mut hashed, target)?;
-        if hashed.digest() != *digest {
-            return Err(self.move_away(digest));
-        }
-        hashed.into_inner().set_permissions(Permissions::from_mode(mode)).at("write", target)
+        if hashed.digest() == *digest { Ok(()) } else { Err(self.move_away(digest)) }
     }
 
     /// Runs a build, and begins it again when it failed because something in the store turned out to be damaged or gone: that is

@@ -2,7 +2,7 @@
 
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
-use crate::workshop::open_with;
+use crate::workshop::{open, open_with};
 use osbuild::produce::digest::Digest;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -58,6 +58,7 @@ pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
 }
 
 /// Builds, and gives how many bytes of memory the program had at once (wait4(2)). Its steps are processes of their own, which are small.
+#[expect(clippy::zombie_processes, reason = "wait4 waits for it, and tells more than `Child::wait`")]
 pub fn built(scratch: &Scratch) -> u64 {
     let said = scratch.path("said");
     let mut command = scratch.command(&[], &["build", RECIPE]);
@@ -82,4 +83,20 @@ fn the_archive_of_a_pod_may_be_of_any_size_and_memory_stays_what_it_is() {
         done(&plan);
         assert!(plan.data.contains(&digest.hex()), "{}", plan.data);
     }
+}
+
+#[test]
+fn an_image_that_is_larger_by_its_pods_takes_no_more_memory_to_build() {
+    let [small, large] = [1, 200].map(|mib| {
+        let scratch = open();
+        scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 256");
+        done(&scratch.osbuild(&["keys", "new", "mine"]));
+        scratch.edit("recipes/small.toml", "[kubernetes]", "[signing]\nkey = \"mine\"\n\n[kubernetes]");
+        with_archive(&scratch, mib);
+        let memory = built(&scratch);
+        let uki = fs::metadata(scratch.project().join("out/small/node.efi")).unwrap().len();
+        assert!(uki > mib << 20, "the pod is in the UKI");
+        memory
+    });
+    assert!(large < small + (32 << 20), "{} MiB for 1 MiB of pods, {} MiB for 200 MiB", small >> 20, large >> 20);
 }

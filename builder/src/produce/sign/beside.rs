@@ -6,16 +6,21 @@ use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::detached;
 
-/// Bytes that stay as they are, with a signature for a file beside theirs: iPXE's `imgverify` wants it so.
+/// Bytes that stay as they are, with a signature for a file beside theirs: iPXE's `imgverify` wants it so. Their digest stands for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beside<'a> {
-    content: &'a [u8],
+pub struct Beside {
+    content: Digest,
     signature: Vec<u8>,
 }
 
-impl<'a> Beside<'a> {
+impl Beside {
     /// These bytes, not signed yet.
-    pub fn of(content: &'a [u8]) -> Self {
+    pub fn of(content: &[u8]) -> Self {
+        Beside::of_digest(Digest::of(content))
+    }
+
+    /// The bytes with this digest, not signed yet.
+    pub fn of_digest(content: Digest) -> Self {
         Beside { content, signature: Vec::new() }
     }
 
@@ -25,13 +30,13 @@ impl<'a> Beside<'a> {
     }
 }
 
-impl Signable for Beside<'_> {
+impl Signable for Beside {
     fn to_be_signed(&self) -> Result<Digest> {
-        Ok(Digest::of(self.content))
+        Ok(self.content)
     }
 
     fn with(self, certificate: &Certificate, signature: &[u8]) -> Result<Self> {
-        let signature = detached::write(self.content, certificate, signature).or_build(|| "cannot sign the file".to_owned())?;
-        Ok(Beside { signature, ..self })
+        let signature = detached::write_of(self.content.hash(), certificate, signature);
+        Ok(Beside { signature: signature.or_build(|| "cannot sign the file".to_owned())?, ..self })
     }
 }

@@ -5,6 +5,7 @@
 
 mod beside;
 mod certified;
+mod efi_file;
 mod efi_program;
 mod elsewhere;
 mod kms;
@@ -19,6 +20,7 @@ mod token_uri;
 
 pub use beside::Beside;
 pub use certified::Certified;
+pub use efi_file::EfiFile;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
 pub use kms::{KmsArn, KmsKey};
