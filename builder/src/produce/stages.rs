@@ -113,7 +113,8 @@ impl Stages<'_> {
     }
 
     fn checked(&self, program: Digest, name: String) -> Result<(String, Digest)> {
-        let key = Digest::of(format!("{} {}", self.plan.architecture, program.hex()).as_bytes());
+        // What older rules have let pass is looked at again.
+        let key = Digest::of(format!("{} {} {}", binary::rules(), self.plan.architecture, program.hex()).as_bytes());
         if self.store.recall_memo(CHECKED, &key).is_none() {
             binary::check(&name, &self.store.read(&program)?, self.plan.architecture)?;
             self.store.remember_memo(CHECKED, &key, &program)?;

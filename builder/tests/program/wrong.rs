@@ -4,6 +4,7 @@ use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
 use osbuild::plan::Lock;
+use osbuild::produce::digest::Digest;
 use osbuild::produce::store::Store;
 use std::fs;
 
@@ -43,6 +44,24 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with("program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n");
     let said = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
     refused(&scratch, 1, said);
+}
+
+#[test]
+fn a_program_that_older_rules_let_pass_is_looked_at_again() {
+    let scratch = open_with("program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n");
+    refused(&scratch, 1, "error: `mount` may not go to the node");
+    // What an osbuild without the rule against dynamic programs noted of it: that the architecture and the program fit.
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    let stored = fs::read_dir(scratch.path("cache/osbuild/cas/sha256"))
+        .unwrap()
+        .flat_map(|part| fs::read_dir(part.unwrap().path()).unwrap());
+    for blob in stored.map(|blob| blob.unwrap().file_name().into_string().unwrap()) {
+        let program = store.find(&blob).unwrap();
+        let key = Digest::of(format!("arm64 {}", program.hex()).as_bytes());
+        store.remember_memo("checked-binary", &key, &program).unwrap();
+    }
+    drop(store);
+    refused(&scratch, 1, "error: `mount` may not go to the node");
 }
 
 #[test]

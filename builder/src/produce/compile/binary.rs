@@ -2,6 +2,7 @@
 
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
+use crate::produce::digest::Digest;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
@@ -25,6 +26,11 @@ const FOREIGN_PATHS: [&str; 11] = [
 
 /// The subsystem of a UEFI application in the header of a PE file.
 const UEFI_APPLICATION: u16 = 10;
+
+/// What stands for these rules: whoever remembers that a program passed has to remember by which. All of them are in this file.
+pub fn rules() -> Digest {
+    Digest::of(include_bytes!("binary.rs"))
+}
 
 /// Checks that `bytes` is a static program for `architecture` that holds no path of where it was built and no varying identifier.
 ///
