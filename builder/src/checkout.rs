@@ -104,16 +104,21 @@ impl Checkout {
         })
     }
 
+    /// Reads a folder with all below it. What is neither a file nor a folder is passed over: a link that leads nowhere, as editors make them to say
+    /// that a file is open, a socket, a pipe. So is a link to a folder above it, behind which the same would come again without end.
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
         let entries = fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
         for entry in entries {
             let entry = entry.or_build(|| format!("cannot read `{folder}`"))?;
             // A name that is not UTF-8 cannot be written in a recipe either.
             let Ok(name) = entry.file_name().into_string() else { continue };
-            let path = format!("{folder}/{name}");
-            match entry.path().is_dir() {
-                true => self.read_folder(&path, project)?,
-                false => self.read_file(path, project)?,
+            let (path, place) = (format!("{folder}/{name}"), entry.path());
+            match fs::metadata(&place) {
+                Ok(about) if about.is_dir() && !leads_up(&place) => self.read_folder(&path, project)?,
+                Ok(about) if about.is_file() => self.read_file(path, project)?,
+                Ok(_) => {}
+                Err(_) if place.is_symlink() => {}
+                Err(error) => return Err(error).or_build(|| format!("cannot read `{path}`")),
             }
         }
         Ok(())
@@ -130,4 +135,10 @@ impl Checkout {
         }
         Ok(())
     }
+}
+
+/// Whether a path is a link to a folder that it is in.
+fn leads_up(path: &Path) -> bool {
+    let Some(Ok(parent)) = path.parent().map(Path::canonicalize) else { return false };
+    path.is_symlink() && path.canonicalize().is_ok_and(|target| parent.starts_with(target))
 }

@@ -1,7 +1,11 @@
 //! What `osbuild plan` gives to programs.
 
+use super::builds::done;
 use super::scratch::{RECIPE, Scratch};
+use super::workshop::open;
 use serde_json::Value;
+use std::os::unix::fs::symlink;
+use std::process::Command;
 
 /// An exception from the kubelet's peg, the one value of a recipe that is a date.
 const EXCEPTION: &str = "\n[kubernetes.exception]\nreason = \"a test\"\nuntil = 2027-01-31\n";
@@ -48,4 +52,22 @@ fn a_full_disk_behind_stdout_is_an_error() {
         (Some(1), true),
         "{said}"
     );
+}
+
+#[test]
+fn what_is_no_file_in_the_project_breaks_no_verb() {
+    let scratch = open();
+    let components = scratch.project().join("components");
+    // An editor says so that a file is open; what is mounted here or there leads nowhere now; and a folder that has itself below it.
+    symlink("somebody@host.4711:1", components.join("kubelet/.#component.toml")).unwrap();
+    symlink("/nonexistent/components", components.join("elsewhere")).unwrap();
+    symlink("..", components.join("again")).unwrap();
+    symlink("turns", components.join("turns")).unwrap();
+    symlink("somebody@host.4711:1", scratch.project().join("init/src/.#main.rs")).unwrap();
+    assert!(Command::new("mkfifo").arg(components.join("pipe")).status().unwrap().success());
+    for words in
+        [&["check"][..], &["plan", RECIPE], &["skew", RECIPE], &["sources", "export", RECIPE, "kept"], &["build", RECIPE]]
+    {
+        done(&scratch.osbuild(words));
+    }
 }

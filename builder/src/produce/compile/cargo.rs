@@ -155,6 +155,10 @@ impl<'a> Package<'a> {
             let path = entry.or_build(say)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let relative = folder.join(&name);
+            // A link that leads nowhere is an editor's, which says so that a file is open.
+            if path.is_symlink() && !path.exists() {
+                continue;
+            }
             if path.is_dir() {
                 if !["tests", "benches", "fuzz", "examples", "target"].contains(&name.as_str()) {
                     self.add_sources(store, input, &relative)?;
