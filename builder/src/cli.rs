@@ -479,7 +479,7 @@ pub struct Run {
     /// What the disk is connected to [default: the board's]
     #[arg(long, value_parser = bus())]
     pub bus: Option<Bus>,
-    /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time
+    /// Keep what the node writes, in `out/<recipe>/disk.raw`, and go on from there the next time, also after a build, which is not put onto it
     #[arg(long)]
     pub keep: bool,
     /// The UEFI firmware to boot with

@@ -99,6 +99,13 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
     let firmware = Firmware::find(options.architecture, &options.secure_boot, options.firmware.as_deref(), &options.download)?;
+    if let Some(path) = options.keep.as_ref()
+        && Disk::is_of_another(&options.image, path)?
+    {
+        let (disk, image) = (path.display(), options.image.display());
+        report.warning(format!("`{disk}` was made of an earlier build: what `{image}` has now is not on it"));
+        report.note(format!("to begin anew: rm {disk}"));
+    }
     let (disk, variables) = match &options.keep {
         Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
         None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),

@@ -4,6 +4,7 @@ use super::arguments::escaped;
 use super::{absolute, text, tool};
 use crate::error::{Context, Error, Result};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The Debian package with `qemu-img`.
@@ -43,7 +44,7 @@ impl Disk {
     }
 
     /// Takes the raw file `path` as the last run left it, or makes it of `image` when it is not there. It grows to `size_mib`, and never
-    /// shrinks.
+    /// shrinks. A file beside it says of which image it was made.
     pub fn kept(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
         if !path.exists() {
@@ -53,6 +54,8 @@ impl Disk {
                 PACKAGE,
                 &["convert", "-q", "-f", "raw", "-O", "raw", &text(image)?, &text(&part)?].map(str::to_owned),
             )?;
+            let note = origin_of(&path);
+            std::fs::write(&note, identity(image)?).or_build(|| format!("cannot write `{}`", note.display()))?;
             std::fs::rename(&part, &path).or_build(|| format!("cannot rename `{}`", part.display()))?;
         }
         let size = size_mib.map_or(0, |size| size << 20);
@@ -61,6 +64,12 @@ impl Disk {
             grow().or_build(|| format!("cannot grow `{}`", path.display()))?;
         }
         Ok(Disk::existing(path))
+    }
+
+    /// Whether the disk that is kept at `path` was made of another image than `image` is now: a build since then is not on it.
+    pub fn is_of_another(image: &Path, path: &Path) -> Result<bool> {
+        let origin = std::fs::read_to_string(origin_of(path)).ok();
+        Ok(path.exists() && origin != Some(identity(image)?))
     }
 
     /// The same disk, and the file `record`, which gets every write and every flush in their order, in the format of Linux's dm-log-writes.
@@ -83,6 +92,17 @@ impl Disk {
              file.driver={format},file.discard=unmap,file.file.driver=file,file.file.filename={file}{more}"
         ))
     }
+}
+
+/// The file that says of which image a kept disk was made.
+fn origin_of(disk: &Path) -> PathBuf {
+    disk.with_extension("origin")
+}
+
+/// What tells an image from one that was built before or after it, without reading it.
+fn identity(image: &Path) -> Result<String> {
+    let about = std::fs::metadata(image).or_build(|| format!("cannot read `{}`", image.display()))?;
+    Ok(format!("{} bytes, written at {}.{:09}\n", about.len(), about.mtime(), about.mtime_nsec()))
 }
 
 fn check_size(image: &Path, size_mib: Option<u64>) -> Result<()> {
@@ -147,5 +167,24 @@ mod tests {
         Disk::kept(&image, path.clone(), Some(8)).unwrap();
         assert_eq!((read(&path).as_str(), size_of(&path).unwrap()), ("changed!", 8 << 20));
         assert_eq!((read(&image).as_str(), size_of(&image).unwrap()), ("as built", 4 << 20));
+    }
+
+    #[test]
+    fn a_kept_disk_is_told_from_one_of_the_image_that_is_there_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
+        assert!(!Disk::is_of_another(&image, &path).unwrap(), "there is none yet");
+        Disk::kept(&image, path.clone(), None).unwrap();
+        File::options().write(true).open(&path).unwrap().write_all_at(b"changed!", 1 << 20).unwrap();
+        assert!(!Disk::is_of_another(&image, &path).unwrap(), "what the node writes does not count");
+        let built = std::fs::metadata(&image).unwrap().modified().unwrap();
+        let file = File::options().write(true).open(&image).unwrap();
+        file.set_modified(built + std::time::Duration::from_secs(1)).unwrap();
+        assert!(Disk::is_of_another(&image, &path).unwrap());
+        Disk::kept(&image, path.clone(), None).unwrap();
+        assert!(Disk::is_of_another(&image, &path).unwrap(), "running it again does not make it newer");
+        std::fs::remove_file(&path).unwrap();
+        Disk::kept(&image, path.clone(), None).unwrap();
+        assert!(!Disk::is_of_another(&image, &path).unwrap());
     }
 }
