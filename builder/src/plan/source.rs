@@ -2,6 +2,7 @@
 
 use super::lock::{DebianPackage, Lock};
 use super::wanted::Crate;
+use super::{Architecture, Compile, GoBuild, ImageFrom, Locked, Plan};
 
 /// One thing to fetch, known by its digest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +48,11 @@ pub enum SourceKind {
         /// Targets whose standard library is in it.
         targets: Vec<String>,
     },
+    /// The image of a pod: an OCI archive of the project, or the `index.json` of a layout, which names all else by digest.
+    PodImage {
+        /// The name that manifests call it by.
+        name: String,
+    },
     /// A crate, through `cargo`.
     Crate {
         /// Its name.
@@ -65,8 +71,48 @@ impl SourceKind {
             SourceKind::GoMod { .. } => "go-mod",
             SourceKind::GoToolchain { .. } => "go-toolchain",
             SourceKind::RustToolchain { .. } => "rust-toolchain",
+            SourceKind::PodImage { .. } => "pod-image",
             SourceKind::Crate { .. } => "crate",
         }
+    }
+}
+
+impl Source {
+    /// The image of a pod that a recipe pins by this SHA-256, in hexadecimal.
+    pub fn pod_image(name: &str, sha256: &str) -> Self {
+        let kind = SourceKind::PodImage { name: name.to_owned() };
+        Source { digest: sha256.to_owned(), size: None, name: format!("image {name}"), kind }
+    }
+}
+
+impl Plan<Locked> {
+    /// Every input of the node, without repetition, in a fixed order: what the lock pins, and the images of pods that the recipe pins.
+    pub fn sources(&self) -> Vec<Source> {
+        let pods = self.images().filter_map(|image| match &image.from {
+            ImageFrom::Archive { digest, .. } => Some(Source::pod_image(&image.name, digest.trim_start_matches("sha256:"))),
+            ImageFrom::Built { .. } => None,
+        });
+        let mut all: Vec<Source> = self.lock.get().sources(&self.wanted.crates).into_iter().chain(pods).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The packages of which bytes end up in the node because its C programs are linked statically: libraries for the node, and of the sandbox the
+    /// C library with what the compiler adds of its own.
+    pub fn statically_linked(&self) -> impl Iterator<Item = &DebianPackage> {
+        let lock = self.lock.get();
+        let has_c = self.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go(GoBuild { cgo: Some(_), .. })));
+        let is_linked = move |package: &&DebianPackage| {
+            let (name, is_cross) = match package.package.strip_suffix("-arm64-cross") {
+                Some(name) => (name, true),
+                None => (package.package.as_str(), false),
+            };
+            let is_library = name == "libc6-dev" || name.starts_with("libgcc-") && name.ends_with("-dev");
+            is_library && is_cross == (self.architecture == Architecture::Arm64)
+        };
+        let all = lock.sandbox.packages.iter().filter(is_linked).chain(&lock.cross.packages);
+        all.filter(move |_| has_c)
     }
 }
 

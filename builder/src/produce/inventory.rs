@@ -1,7 +1,7 @@
 //! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and compares with what is there.
 
 use super::digest::Digest;
-use crate::plan::{Compile, DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
+use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,9 +72,7 @@ impl Inventory {
             ("go".into(), locked.toolchain.go.version.clone()),
             ("rust".into(), locked.toolchain.rust.version.clone()),
         ]);
-        if plan.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go(GoBuild { cgo: Some(_), .. }))) {
-            prebuilt.extend(locked.cross.packages.iter().map(|package| (package.package.clone(), package.version.clone())));
-        }
+        prebuilt.extend(plan.statically_linked().map(|package| (package.package.clone(), package.version.clone())));
         let payloads: Vec<_> = plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
         let carried: BTreeSet<_> =
             payloads.iter().flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).collect();

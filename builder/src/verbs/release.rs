@@ -6,12 +6,13 @@ use crate::error::{Error, Result, in_words};
 use crate::plan::{Locked, Plan, Strictness};
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::executor::Rebuild;
+use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
 use crate::report::Outcome;
 use crate::ship::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
-use crate::ship::release::{Parts, Place, Published, promote, publish};
+use crate::ship::release::{Commit, Parts, Place, Published, promote, publish};
 use crate::ship::tuf::{Repository, TARGETS};
 use osbuild_release::{Document, target};
 use serde_json::json;
@@ -50,7 +51,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let parts = Parts { plan: &plan, node, boot, date: session.today };
+            let parts = Parts { plan: &plan, node, boot, date: session.today, commit: commit(&session) };
             let published = release(&session, &place(&writer), &plan, parts)?;
             leave_papers(&Out::open(session.root(), &flags.recipe)?, &folder, &published.document)?;
             published
@@ -73,6 +74,11 @@ fn release_signer(session: &Session, flags: &cli::Release, keys: &Keys) -> Resul
     let Some(folder) = &flags.attach else { return keys.release_key() };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
     Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
+}
+
+/// What of the project is checked out.
+fn commit(session: &Session) -> Option<Commit> {
+    Some(Commit { id: session.checkout.commit()?, is_dirty: git::is_dirty(session.root()) })
 }
 
 fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) -> Result<Published> {

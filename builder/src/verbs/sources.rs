@@ -3,7 +3,10 @@
 use super::Session;
 use crate::cli::Sources;
 use crate::error::Result;
+use crate::plan::{ImageFrom, Locked, Plan, Source};
 use crate::produce::exported::Exported;
+use crate::produce::podimage;
+use crate::produce::store::Store;
 use serde_json::json;
 
 /// `osbuild sources`
@@ -14,7 +17,9 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
             let plan = session.locked(&recipe)?;
             session.fetcher(&store).fetch(&plan)?;
             let exported = Exported::at(&folder);
-            let moved = exported.write(&store, session.report, &plan.lock.get().sources(&plan.wanted.crates))?;
+            let mut sources = plan.sources();
+            sources.extend(pod_images(session, &store, &plan)?);
+            let moved = exported.write(&store, session.report, &sources)?;
             (exported, moved)
         }
         Sources::Import { folder } => {
@@ -26,4 +31,15 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
     let folder = exported.folder().display().to_string();
     session.data(|| json!({ "folder": folder, "sources": moved.count, "bytes": moved.bytes }), || folder.clone());
     Ok(())
+}
+
+/// Puts the images of pods into the store, as the project has them, and gives what a layout consists of besides its index.
+fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<Vec<Source>> {
+    let mut blobs = Vec::new();
+    for image in plan.images() {
+        let ImageFrom::Archive { path, digest } = &image.from else { continue };
+        let kept = podimage::keep(store, &session.root().join(path), digest)?;
+        blobs.extend(kept.into_iter().map(|blob| Source::pod_image(&image.name, &blob.hex())));
+    }
+    Ok(blobs)
 }

@@ -3,6 +3,7 @@
 use crate::builds::done;
 use crate::http::Server;
 use crate::keys::{keys, tool};
+use crate::pods::with_archive;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use base64::Engine;
@@ -226,6 +227,94 @@ fn spdx_tools_find_the_sbom_valid_and_whole() {
     }
     let urls: Vec<&str> = packages.iter().filter_map(|package| package["externalRefs"][0]["referenceLocator"].as_str()).collect();
     assert!(urls.contains(&"pkg:golang/k8s.io/kubernetes@v1.35.8") && urls.contains(&"pkg:cargo/libc@0.2.1"), "{urls:?}");
+}
+
+/// The SBOM of the release, which spdx-tools find valid.
+fn sbom(scratch: &Scratch) -> Value {
+    let path = target(scratch, "_sbom.spdx.json");
+    tool(&scratch.project(), "pip3 install spdx-tools", &["pyspdxtools", "--infile", path.to_str().unwrap()]);
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// What the SBOM says of a package and the node.
+fn relations(sbom: &Value, package: &str) -> Vec<String> {
+    let packages = sbom["packages"].as_array().unwrap().iter();
+    let id = packages.clone().find(|one| one["name"] == package).unwrap_or_else(|| panic!("no {package}"))["SPDXID"].clone();
+    let relations = sbom["relationships"].as_array().unwrap().iter();
+    let about = relations.filter(|one| one["spdxElementId"] == id || one["relatedSpdxElement"] == id);
+    about.map(|one| one["relationshipType"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_sbom_tells_what_is_linked_into_the_node_from_what_only_ran() {
+    let sbom = sbom(&released());
+    for (package, expected) in [
+        // runc, for arm64, is C in parts and static.
+        ("libc6-dev-arm64-cross", &["STATIC_LINK"][..]),
+        ("libseccomp-dev", &["STATIC_LINK"]),
+        ("libc6-dev", &["BUILD_TOOL_OF"]),
+        ("gcc-aarch64-linux-gnu", &["BUILD_TOOL_OF"]),
+        ("go", &["BUILD_TOOL_OF", "STATIC_LINK"]),
+        ("rust", &["BUILD_TOOL_OF", "STATIC_LINK"]),
+        ("systemd-boot-efi", &["GENERATED_FROM"]),
+        ("libc", &["GENERATED_FROM"]),
+    ] {
+        assert_eq!(relations(&sbom, package), expected, "{package}");
+    }
+}
+
+#[test]
+fn the_image_of_a_pod_is_in_sbom_provenance_list_of_sources_and_export() {
+    let scratch = workshop();
+    let digest = with_archive(&scratch, 2).hex();
+    done(&release(&scratch, &[]));
+    let sbom = sbom(&scratch);
+    assert_eq!(relations(&sbom, "localhost/hello"), ["CONTAINS"]);
+    let image = sbom["packages"].as_array().unwrap().iter().find(|one| one["name"] == "localhost/hello").unwrap();
+    assert_eq!((&image["checksums"][0]["checksumValue"], &image["versionInfo"]), (&digest.as_str().into(), &"1".into()));
+    let statement = provenance(&scratch);
+    let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    assert!(inputs.iter().any(|one| one["digest"]["sha256"] == digest && one["uri"] == "pkg:generic/localhost/hello@1"));
+    let list = fs::read_to_string(target(&scratch, "_sources.txt")).unwrap();
+    assert!(list.lines().any(|line| line == format!("{digest} pod-image image localhost/hello:1")), "{list}");
+    assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+    let folder = scratch.path("exported");
+    done(&scratch.osbuild(&["sources", "export", RECIPE, folder.to_str().unwrap()]));
+    let archive = fs::read(scratch.project().join("recipes/hello.tar")).unwrap();
+    assert!(fs::read(folder.join("sha256").join(&digest)).unwrap() == archive);
+    assert!(fs::read_to_string(folder.join("sources.json")).unwrap().contains("\"pod-image\""));
+}
+
+#[test]
+fn the_provenance_names_the_commit_and_whether_that_was_all() {
+    let scratch = workshop();
+    let commit = |scratch: &Scratch| {
+        let statement = provenance(scratch);
+        let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap().clone();
+        inputs.into_iter().find(|one| one["name"] == "project")
+    };
+    done(&release(&scratch, &[]));
+    assert_eq!(commit(&scratch), None, "a project that nobody has checked out");
+    let git = |line: &str| {
+        let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
+        tool(&scratch.project(), "git", &[&author[..], &line.split(' ').collect::<Vec<_>>()].concat()).trim().to_owned()
+    };
+    fs::write(scratch.project().join(".gitignore"), "/out\n/keys\n").unwrap();
+    git("init --quiet");
+    git("add .");
+    git("commit --quiet --message first");
+    scratch.edit("recipes/small.toml", "inherit = ", "version = \"2\"\ninherit = ");
+    for is_dirty in [true, false] {
+        if !is_dirty {
+            git("commit --quiet --all --message second");
+        }
+        fs::remove_dir_all(folder(&scratch)).unwrap();
+        done(&release(&scratch, &[]));
+        let found = commit(&scratch).unwrap();
+        let head = git("rev-parse HEAD");
+        assert_eq!((&found["digest"]["gitCommit"], &found["annotations"]["dirty"]), (&head.into(), &is_dirty.into()));
+        assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
+    }
 }
 
 /// The provenance of the release, in which openssl finds a good signature by `mine`.

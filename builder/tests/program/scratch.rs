@@ -58,6 +58,8 @@ impl Scratch {
             scratch.edit("components/kubelet/releases.toml", &format!("end-of-life = {year}"), "end-of-life = 2999");
         }
         scratch.edit("Cargo.lock", &"c".repeat(64), &scratch.blob("crate libc").sha256);
+        let archive = Digest::of_file(&scratch.project().join("recipes/hello.tar")).unwrap();
+        scratch.edit("recipes/small.toml", &"0".repeat(64), &archive.hex());
         scratch.relock();
         scratch
     }
@@ -139,9 +141,9 @@ impl Scratch {
         put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 
-    /// Every source that the lock names.
+    /// Every source that the lock and the recipe name.
     pub fn sources(&self) -> Vec<Source> {
-        self.lock().sources(&self.plan().wanted.crates)
+        self.plan().lock(self.lock()).unwrap().sources()
     }
 
     /// A lock of the plan, of which each source is [`Scratch::bytes`] of its name.

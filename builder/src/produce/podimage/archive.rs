@@ -64,6 +64,27 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
     reader.image(index, path)
 }
 
+/// Puts the files of an image into the store as they are: the archive, or the `index.json` of a layout, whose digest must be `pinned`. Gives what else
+/// a layout consists of: its blobs, for all architectures.
+///
+/// # Errors
+/// The digest is another, or a file cannot be read.
+pub fn keep(store: &Store, path: &Path, pinned: &str) -> Result<Vec<Digest>> {
+    if !path.is_dir() {
+        pin(path, store.put_file(path)?, pinned)?;
+        return Ok(Vec::new());
+    }
+    pin(path, store.put_file(&path.join("index.json"))?, pinned)?;
+    let folder = path.join("blobs/sha256");
+    let mut blobs = Vec::new();
+    for entry in std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))? {
+        let path = entry.or_build(|| format!("cannot read `{}`", folder.display()))?.path();
+        blobs.push(store.put_file(&path)?);
+    }
+    blobs.sort();
+    Ok(blobs)
+}
+
 fn pin(path: &Path, found: Digest, pinned: &str) -> Result<()> {
     let found = format!("sha256:{}", found.hex());
     if found == pinned {

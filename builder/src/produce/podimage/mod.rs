@@ -5,6 +5,6 @@ mod built;
 pub mod dynamic;
 mod layout;
 
-pub use archive::from_archive;
+pub use archive::{from_archive, keep};
 pub use built::{Files, from_program};
 pub use layout::{Descriptor, Image, Layout};

@@ -9,5 +9,5 @@ mod purl;
 pub mod sbom;
 pub mod sources;
 
-pub use parts::Parts;
+pub use parts::{Commit, Parts};
 pub use publish::{Place, Published, promote, publish};

@@ -13,6 +13,17 @@ pub struct Parts<'a> {
     pub boot: Vec<u8>,
     /// The day of the release.
     pub date: Date,
+    /// What of the project was checked out; none where no commit says it.
+    pub commit: Option<Commit>,
+}
+
+/// A commit of git, and whether that is all that the project was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Its name in hexadecimal.
+    pub id: String,
+    /// Whether files differed from it, or were not in it; none if git did not say.
+    pub is_dirty: Option<bool>,
 }
 
 impl Parts<'_> {
@@ -23,7 +34,7 @@ impl Parts<'_> {
 
     /// Every input.
     pub(super) fn sources(&self) -> Vec<Source> {
-        self.plan.lock.get().sources(&self.plan.wanted.crates)
+        self.plan.sources()
     }
 
     /// The digests of the UKI and of what the firmware starts.

@@ -1,6 +1,6 @@
 //! How a release was built: an in-toto statement (<https://github.com/in-toto/attestation>) with the predicate of SLSA 1.0.
 
-use super::parts::Parts;
+use super::parts::{Commit, Parts};
 use super::purl::Purl;
 use crate::error::{Error, Result};
 use crate::plan::Source;
@@ -14,12 +14,15 @@ pub const STATEMENT: &str = "application/vnd.in-toto+json";
 const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 /// The type of its predicate.
 const PREDICATE: &str = "https://slsa.dev/provenance/v1";
+/// The name of the project among what went in.
+const PROJECT: &str = "project";
 
 /// The statement about these files of a release, by name, as JSON. `builder` is the name of the keys of who built it.
 pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder: &str) -> Vec<u8> {
     let (plan, lock) = (parts.plan, parts.lock());
     let subject = |(name, bytes): (&&str, &Vec<u8>)| json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } });
     let recipe = format!("recipes/{}.toml", plan.recipe);
+    let inputs = [project(parts.commit.as_ref()), dependencies(&parts.sources())].concat();
     let statement = json!({
         "_type": STATEMENT_TYPE,
         "subject": files.iter().map(subject).collect::<Vec<_>>(),
@@ -29,7 +32,7 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
                 "buildType": "urn:osbuild:build:1",
                 "externalParameters": { "recipe": recipe, "version": plan.version, "architecture": plan.architecture.name() },
                 "internalParameters": { "epoch": plan.lock.get().epoch, "lock": { "sha256": Digest::of(lock.as_bytes()).hex() } },
-                "resolvedDependencies": dependencies(&parts.sources()),
+                "resolvedDependencies": inputs,
             },
             "runDetails": {
                 "builder": { "id": format!("urn:osbuild:keys:{builder}"), "version": { "osbuild": env!("CARGO_PKG_VERSION") } },
@@ -37,6 +40,15 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
         },
     });
     serde_json::to_vec(&statement).expect("strings always serialize")
+}
+
+/// The commit of the project, if there is one. What was not committed is in no digest here: a reader has to know that.
+fn project(commit: Option<&Commit>) -> Vec<Value> {
+    let one = |commit: &Commit| {
+        let dirty = commit.is_dirty.map_or_else(|| json!({}), |is_dirty| json!({ "dirty": is_dirty }));
+        json!({ "name": PROJECT, "digest": { "gitCommit": commit.id }, "annotations": dirty })
+    };
+    commit.map(one).into_iter().collect()
 }
 
 fn dependencies(sources: &[Source]) -> Vec<Value> {
@@ -65,7 +77,10 @@ pub fn check(payload: &[u8], files: &BTreeMap<String, String>, lock: &str, sourc
     if definition["internalParameters"]["lock"]["sha256"] != lock {
         return Err(wrong("speaks of another lock"));
     }
-    match definition["resolvedDependencies"] == Value::from(dependencies(sources)) {
+    // Which commit it was, nothing but this statement says.
+    let named = definition["resolvedDependencies"].as_array().into_iter().flatten();
+    let named: Vec<&Value> = named.filter(|one| one["name"] != PROJECT || one["digest"]["gitCommit"].is_null()).collect();
+    match named.into_iter().eq(&dependencies(sources)) {
         true => Ok(()),
         false => Err(wrong("speaks of other sources than the lock")),
     }

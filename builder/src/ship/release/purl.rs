@@ -14,7 +14,7 @@ pub(super) struct Purl {
 impl Purl {
     /// That of a source.
     pub fn of(source: &Source) -> Self {
-        let (kind, name, version, rest) = match &source.kind {
+        let (kind, name, version, rest): (_, _, &str, _) = match &source.kind {
             SourceKind::Debian(package) => {
                 ("deb/debian", &package.package[..], &package.version, format!("?arch={}", package.architecture))
             }
@@ -24,10 +24,19 @@ impl Purl {
             }
             SourceKind::GoToolchain { version } => ("generic", "go", version, String::new()),
             SourceKind::RustToolchain { version, .. } => ("generic", "rust", version, String::new()),
+            // What it is called in a registry, nobody knows: the name is the one that the pod's manifest gives it, with its tag as version.
+            SourceKind::PodImage { name } => return Purl::of_image(name),
             SourceKind::Crate { name, version } => ("cargo", &name[..], version, String::new()),
         };
         let url = format!("pkg:{kind}/{}@{}{rest}", encoded(name), encoded(version));
-        Purl { name: name.to_owned(), version: version.clone(), url }
+        Purl { name: name.to_owned(), version: version.to_owned(), url }
+    }
+
+    fn of_image(image: &str) -> Self {
+        let tagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
+        let (name, version) = tagged.unwrap_or((image, ""));
+        let at = if version.is_empty() { String::new() } else { format!("@{}", encoded(version)) };
+        Purl { name: name.to_owned(), version: version.to_owned(), url: format!("pkg:generic/{}{at}", encoded(name)) }
     }
 }
 

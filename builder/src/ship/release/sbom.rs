@@ -5,7 +5,7 @@
 use super::parts::Parts;
 use super::purl::Purl;
 use crate::error::{Error, Result};
-use crate::plan::{Lock, Source, SourceKind};
+use crate::plan::{Locked, Plan, Source, SourceKind};
 use crate::produce::digest::Digest;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ const BOOT: &str = "SPDXRef-boot";
 
 /// The SBOM of a release, as JSON.
 pub(super) fn document(parts: &Parts) -> Vec<u8> {
-    let (plan, lock) = (parts.plan, parts.plan.lock.get());
+    let plan = parts.plan;
     let [node, boot] = parts.programs();
     let mut packages = vec![
         package(NODE, &plan.recipe, &plan.version, &node.hex(), None),
@@ -27,10 +27,7 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
     for source in parts.sources().iter().filter(|source| is_listed(source)) {
         let (id, Purl { name, version, url }) = (id(source), Purl::of(source));
         packages.push(package(&id, &name, &version, &source.digest, Some(&url)));
-        relations.push(match is_tool(source, lock) {
-            true => relation(&id, "BUILD_TOOL_OF", NODE),
-            false => relation(NODE, "GENERATED_FROM", &id),
-        });
+        relations.extend(relations_of(source, plan, &id));
     }
     let namespace = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:sbom:{node}:{boot}").as_bytes());
     let document = json!({
@@ -114,11 +111,18 @@ fn is_listed(source: &Source) -> bool {
     !matches!(source.kind, SourceKind::GoMod { .. })
 }
 
-/// What only runs while it is built: nothing of it is in the node.
-fn is_tool(source: &Source, lock: &Lock) -> bool {
+/// What a source and the node have to do with each other. Of a tool that only runs while the node is built, nothing is in the node; a toolchain is one,
+/// and its standard library is linked into each program besides.
+fn relations_of(source: &Source, plan: &Plan<Locked>, id: &str) -> Vec<Value> {
+    let tool = || relation(id, "BUILD_TOOL_OF", NODE);
+    let linked = || relation(NODE, "STATIC_LINK", id);
     match &source.kind {
-        SourceKind::Debian(package) => lock.sandbox.packages.contains(package),
-        SourceKind::GoToolchain { .. } | SourceKind::RustToolchain { .. } => true,
-        SourceKind::GoZip { .. } | SourceKind::GoMod { .. } | SourceKind::Crate { .. } => false,
+        SourceKind::Debian(package) if plan.statically_linked().any(|linked| linked == package) => vec![linked()],
+        SourceKind::Debian(package) if plan.lock.get().sandbox.packages.contains(package) => vec![tool()],
+        SourceKind::GoToolchain { .. } | SourceKind::RustToolchain { .. } => vec![tool(), linked()],
+        SourceKind::PodImage { .. } => vec![relation(NODE, "CONTAINS", id)],
+        SourceKind::Debian(_) | SourceKind::GoZip { .. } | SourceKind::GoMod { .. } | SourceKind::Crate { .. } => {
+            vec![relation(NODE, "GENERATED_FROM", id)]
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `sources.txt`: every locked input, one a line: its SHA-256, its ecosystem, and what people call it.
+//! `sources.txt`: every locked input and every image of a pod that the recipe pins, one a line: its SHA-256, its ecosystem, and what people call it.
 
 use crate::error::{Error, Result};
 use crate::plan::{Crate, Lock, Source, crates_digest};
@@ -23,11 +23,19 @@ pub fn read(text: &str, lock: &Lock) -> Result<Vec<Source>> {
     if crates_digest(&crates) != lock.crates.digest {
         return Err(Error::digest("the list of sources has other crates than the lock"));
     }
-    let sources = lock.sources(&crates);
+    let mut sources = lock.sources(&crates);
+    sources.extend(text.lines().filter_map(pod_image));
+    sources.sort();
     match list(&sources) == text {
         true => Ok(sources),
         false => Err(Error::digest("the list of sources is not that of the lock")),
     }
+}
+
+/// A line with the image of a pod. The lock does not have it: the recipe pins it.
+fn pod_image(line: &str) -> Option<Source> {
+    let (sha256, name) = line.split_once(" pod-image image ")?;
+    Some(Source::pod_image(name, sha256))
 }
 
 /// A line with a crate.
