@@ -69,6 +69,25 @@ fn a_package_with_other_bytes_is_a_wrong_digest_by_the_archives_word_or_the_lock
 }
 
 #[test]
+fn two_builds_that_fetch_packages_at_once_both_get_them() {
+    let mut scratch = Scratch::new();
+    let archive = Archive::serve(&mut scratch);
+    archive.publish(&[("ca-certificates", "1", "")]);
+    archive.hold("ca-certificates", "1", b"ca-certificates 1");
+    scratch.supply("ca-certificates", b"ca-certificates 1".to_vec());
+    scratch.relock();
+    for _ in 0..3 {
+        scratch.fill_store_without("ca-certificates");
+        let folders = ["one", "other"].map(|name| scratch.path(name).display().to_string());
+        let commands = folders.each_ref().map(|folder| scratch.command(&[], &["sources", "export", RECIPE, folder]));
+        let running = commands.map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
+        for ran in running.map(|thread| thread.join().unwrap()) {
+            assert_eq!(ran.code, Some(0), "{}", ran.said);
+        }
+    }
+}
+
+#[test]
 fn no_network_is_said_by_each_client_in_the_same_words() {
     let mut scratch = Scratch::new();
     Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");

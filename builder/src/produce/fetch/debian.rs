@@ -4,6 +4,7 @@
 use super::client::{Client, Ended};
 use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Architecture, DebianPackage};
+use crate::produce::store::{Lock, Store};
 use crate::report::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,18 @@ const RELEASE: &str = "bookworm";
 pub struct Archive {
     folder: PathBuf,
     architecture: Architecture,
+    _lock: Lock,
 }
 
 impl Archive {
-    /// `folder` is ours alone and may hold the lists of an earlier call.
-    pub fn new(folder: &Path, architecture: Architecture) -> Self {
-        Archive { folder: folder.join(architecture.debian()), architecture }
+    /// The archive as the lists say that lie in the store, which may be those of an earlier call. Until it is dropped, other builds wait here: apt itself
+    /// does not wait for somebody who reads or writes the same lists, it fails.
+    pub fn open(store: &Store, architecture: Architecture, step: &Step) -> Result<Self> {
+        let lock = store.lock(&format!("apt-{}", architecture.debian()), || {
+            step.doing("waiting for another build that asks the archive");
+            Ok(())
+        })?;
+        Ok(Archive { folder: store.state("apt")?.join(architecture.debian()), architecture, _lock: lock })
     }
 
     /// Fetches the lists of what the archive has now.

@@ -103,10 +103,15 @@ impl Fetcher<'_> {
 
     fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
         let step = self.report.step(format!("packages {architecture}"));
-        let archive = debian::Archive::new(&self.store.state("apt")?, architecture);
+        let archive = debian::Archive::open(self.store, architecture, &step)?;
+        // Whoever was waited for may have fetched the same.
+        let packages: Vec<_> = packages.iter().copied().filter(|package| self.store.find(&package.sha256).is_none()).collect();
+        if packages.is_empty() {
+            return Ok(());
+        }
         archive.update(&step)?;
         let folder = self.scratch()?;
-        for file in archive.download(packages, folder.path(), &step)? {
+        for file in archive.download(&packages, folder.path(), &step)? {
             self.store.put_file(&file)?;
         }
         step.done(&format!("{} packages", packages.len()), Some(packages.iter().map(|package| package.size).sum()), Outcome::Ran);

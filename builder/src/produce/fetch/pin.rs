@@ -137,9 +137,8 @@ impl Debian<'_> {
         let step = self.fetcher.report.step("lists");
         let mut architectures = vec![Architecture::Amd64, self.node];
         architectures.dedup();
-        let folder = self.fetcher.store.state("apt")?;
         let archives = architectures.into_iter().map(|architecture| {
-            let archive = debian::Archive::new(&folder, architecture);
+            let archive = debian::Archive::open(self.fetcher.store, architecture, &step)?;
             archive.update(&step)?;
             Ok((architecture, archive))
         });
