@@ -23,4 +23,4 @@ pub mod sign;
 pub mod stages;
 pub mod stop;
 pub mod store;
-mod toolchain;
+pub mod toolchain;

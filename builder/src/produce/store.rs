@@ -33,7 +33,7 @@ pub use lock::Lock;
 pub use session::Scratch;
 
 use super::digest::{CHUNK, Digest, Hasher, parse_hash};
-use super::disk::OnDisk;
+use super::disk::{self, OnDisk};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use session::Session;
@@ -124,6 +124,11 @@ impl Store {
         let digest = Digest::of_file(path)?;
         self.place(path, &digest)?;
         Ok(digest)
+    }
+
+    /// Removes bytes that can be made of something else that the store has.
+    pub fn remove(&self, digest: &Digest) -> Result<()> {
+        disk::remove(&self.blob(digest))
     }
 
     /// Begins to put bytes that come in pieces.

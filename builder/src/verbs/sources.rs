@@ -7,6 +7,7 @@ use crate::plan::{ImageFrom, Locked, Plan, Source};
 use crate::produce::exported::Exported;
 use crate::produce::podimage;
 use crate::produce::store::Store;
+use crate::produce::toolchain;
 use serde_json::json;
 
 /// `osbuild sources`
@@ -17,6 +18,7 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
             let plan = session.locked(&recipe)?;
             session.fetcher(&store).fetch(&plan)?;
             let exported = Exported::at(&folder);
+            toolchain::restore_rust(&store, &plan.lock.get().toolchain.rust.sha256)?;
             let mut sources = plan.sources();
             sources.extend(pod_images(session, &store, &plan)?);
             let moved = exported.write(&store, session.report, &sources)?;

@@ -1,7 +1,7 @@
 //! `osbuild sources`, and builds from what it wrote.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
-use crate::workshop;
+use crate::workshop::{self, open};
 use std::fs;
 use std::process::Command;
 
@@ -24,6 +24,21 @@ fn empty_the_store(scratch: &Scratch) {
 #[track_caller]
 fn done(ran: &Ran) {
     assert_eq!(ran.code, Some(0), "{}", ran.said);
+}
+
+#[test]
+fn the_rust_toolchain_is_kept_once_and_exported_as_it_was_fetched() {
+    let scratch = open();
+    let digest = scratch.lock().toolchain.rust.sha256;
+    let tar = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
+    let before = fs::read(&tar).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--offline"]));
+    assert!(!tar.exists(), "what is unpacked is enough");
+    let folder = scratch.path("exported with rust");
+    done(&scratch.osbuild(&["sources", "export", RECIPE, folder.to_str().unwrap(), "--offline"]));
+    assert!(fs::read(folder.join("sha256").join(&digest)).unwrap() == before);
+    done(&scratch.osbuild(&["build", RECIPE, "--offline", "--rebuild"]));
+    assert!(!tar.exists());
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Sandbox {
         Ok(Sandbox {
             root: SandboxRoot::unpack(store, &packages)?,
             go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
-            rust: toolchain::rust(store, &store.locked(&lock.toolchain.rust.sha256)?)?,
+            rust: toolchain::rust(store, &lock.toolchain.rust.sha256)?,
         })
     }
 

@@ -17,6 +17,7 @@ pub use releases::KUBERNETES;
 use super::digest::Digest;
 use super::exported::Exported;
 use super::store::{Scratch, Store};
+use super::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Blob, DebianPackage, GoModule, GoWish, Locked, Plan, Source, SourceKind};
 use crate::report::{Outcome, Report};
@@ -54,7 +55,11 @@ impl Fetcher<'_> {
     /// A source is gone, cannot be reached, or is not what the lock says.
     pub fn fetch(&self, plan: &Plan<Locked>) -> Result<()> {
         let sources = plan.lock.get().sources(&plan.wanted.crates);
-        let missing = sources.into_iter().filter(|source| self.store.find(&source.digest).is_none()).collect::<Vec<_>>();
+        let is_there = |source: &Source| match source.kind {
+            SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => true,
+            _ => self.store.find(&source.digest).is_some(),
+        };
+        let missing = sources.into_iter().filter(|source| !is_there(source)).collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
         }
@@ -141,7 +146,7 @@ impl Fetcher<'_> {
         }
         if lacks(&locked.rust.sha256) {
             let step = self.report.step("toolchain rust");
-            let digest = rust::toolchain(self.store, self.scratch()?.path(), &plan.wanted.rust_toolchain, &step)?;
+            let digest = rust::toolchain(self.store, &plan.wanted.rust_toolchain, &step)?;
             step.done(&format!("rust {}", locked.rust.version), Some(digest.size()), Outcome::Ran);
         }
         Ok(())

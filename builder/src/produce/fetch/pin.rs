@@ -68,7 +68,7 @@ impl Fetcher<'_> {
         }
         self.must_ask("Rust toolchain")?;
         let step = self.report.step("toolchain rust");
-        let digest = rust::toolchain(self.store, self.scratch()?.path(), wish, &step)?;
+        let digest = rust::toolchain(self.store, wish, &step)?;
         step.done(&format!("rust {}", wish.version), Some(digest.size()), Outcome::Ran);
         let RustWish { version, targets } = wish.clone();
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })

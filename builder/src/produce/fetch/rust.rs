@@ -6,11 +6,9 @@ use crate::error::{Context, Error, Result};
 use crate::plan::RustWish;
 use crate::produce::digest::Digest;
 use crate::produce::store::Store;
+use crate::produce::toolchain::pack;
 use crate::report::Step;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The standard library that build scripts and procedural macros link, for the build machine itself.
@@ -20,15 +18,15 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 ///
 /// # Errors
 /// rustup is missing or cannot install it.
-pub fn toolchain(store: &Store, folder: &Path, wish: &RustWish, step: &Step) -> Result<Digest> {
+pub fn toolchain(store: &Store, wish: &RustWish, step: &Step) -> Result<Digest> {
     let (root, files) = installed(wish).or_else(|_| {
         complete(wish, step)?;
         installed(wish)
     })?;
     step.doing("packing the toolchain");
-    let file = folder.join("rust.tar");
-    pack(&root, &files, &file)?;
-    store.put_file(&file)
+    let mut incoming = store.incoming()?;
+    pack(&root, &files, &mut incoming)?;
+    incoming.finish()
 }
 
 /// Has rustup add what the toolchain lacks, or install it. One that is there is only added to: `rustup toolchain install` would replace
@@ -87,18 +85,4 @@ fn below(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()
         }
     }
     Ok(())
-}
-
-fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: &Path) -> Result<()> {
-    let say = || "cannot pack the Rust toolchain".to_owned();
-    let mut tar = tar::Builder::new(BufWriter::new(File::create(to).or_build(say)?));
-    for name in files {
-        let mut file = File::open(root.join(name)).or_build(say)?;
-        let about = file.metadata().or_build(say)?;
-        let mut header = tar::Header::new_gnu();
-        header.set_size(about.len());
-        header.set_mode(if about.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 });
-        tar.append_data(&mut header, name, &mut file).or_build(say)?;
-    }
-    tar.into_inner().and_then(|mut file| file.flush()).or_build(say)
 }
