@@ -107,6 +107,9 @@ impl From<When> for Color {
 /// The most MiB that a flag takes, 1 PiB: no machine has as much, and a number of bytes still holds it.
 const MOST_MIB: u64 = 1 << 30;
 
+/// The most GiB that a flag takes, 1 EiB.
+const MOST_GIB: u64 = 1 << 30;
+
 /// One of the names of a bus.
 fn bus() -> impl TypedValueParser<Value = Bus> {
     PossibleValuesParser::new(Bus::NAMES).try_map(|name| Bus::named(&name).ok_or("no such bus"))
@@ -267,14 +270,20 @@ pub enum Verb {
         kind: SchemaKind,
     },
     /// Remove from the store what no build of the last 14 days used
+    ///
+    /// What a build that runs may use stays. Builds themselves see to it, once a day, that the store takes no more than OSBUILD_STORE_MAX_GIB [default: 50; 0
+    /// for no limit]: what was used longest ago goes, and what was used within a day stays.
     Clean {
         /// Remove everything, so that the next build fetches and compiles all of it again
         #[arg(long)]
         all: bool,
+        /// Remove what was used longest ago, until the store takes at most so many GiB of disk
+        #[arg(long, value_name = "N", conflicts_with = "all", value_parser = clap::value_parser!(u64).range(0..=MOST_GIB))]
+        max_gib: Option<u64>,
         /// Read all of the store, and remove what is not what its name says
         ///
         /// A build checks every file that it reads. An unpacked toolchain or sandbox root is checked by this alone.
-        #[arg(long, conflicts_with = "all")]
+        #[arg(long, conflicts_with_all = ["all", "max_gib"])]
         damaged: bool,
     },
     /// Print completions of the program `osbuild` for a shell

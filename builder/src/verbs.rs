@@ -77,7 +77,7 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
             Ok(())
         }
         Verb::Clean { damaged: true, .. } => clean::damaged(&session()?),
-        Verb::Clean { all, .. } => clean::clean(&session()?, all),
+        Verb::Clean { all, max_gib, .. } => clean::clean(&session()?, clean::wish(all, max_gib)),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "osbuild", &mut script);

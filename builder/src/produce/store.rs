@@ -12,6 +12,7 @@
 //! | `locks/` | one lock for each action, memo or tree that somebody makes |
 //! | `tmp/<session>/` | what a running build has not finished; swept by the next one when its build is gone |
 //! | `damaged/` | what was found not to be what its name says |
+//! | `collected` | its time says when the store was last brought below its limit |
 //!
 //! Everything appears under its name by a rename, whole. Nothing is flushed to the disk for that, so a power cut may leave a file
 //! short or empty under a right name: so every read checks the hash, every look at a result checks the sizes, and the small files of
@@ -28,7 +29,7 @@ mod sources;
 mod tests;
 mod trees;
 
-pub use collect::{Collected, Sizes};
+pub use collect::{Collect, Collected, Sizes};
 pub use lock::Lock;
 pub use session::Scratch;
 

@@ -1,25 +1,70 @@
 //! `osbuild clean`: room on the disk.
 
 use super::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::produce::store::{Collect, Store};
 use crate::report::{Outcome, bytes};
 use serde_json::json;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// How long something may lie unused.
 const UNUSED: Duration = Duration::from_secs(14 * 86_400);
 
+/// The variable of the environment with the limit of the store in GiB.
+pub const MAX_GIB: &str = "OSBUILD_STORE_MAX_GIB";
+
+/// The limit where nobody says another: four to five times what one recipe takes.
+const DEFAULT_MAX_GIB: u64 = 50;
+
 /// `osbuild clean`
-pub fn clean(session: &Session, all: bool) -> Result<()> {
+pub fn clean(session: &Session, what: Collect) -> Result<()> {
     let store = session.store()?;
-    let freed = store.collect(if all { Duration::ZERO } else { UNUSED })?;
-    let sizes = store.sizes()?;
-    let left = sizes.blobs + sizes.trees + sizes.results;
-    session.report.note(format!("freed {} of {} entries; the store has {} now", bytes(freed.bytes), freed.entries, bytes(left)));
+    let freed = store.collect(what)?;
+    let left = store.sizes()?.kept();
+    let report = session.report;
+    report.note(format!("freed {} of {} entries; the store has {} now", bytes(freed.bytes), freed.entries, bytes(left)));
+    if freed.in_use > 0 {
+        report.note(format!("{} entries stay, which a build that runs may use", freed.in_use));
+    }
     if session.common.json {
-        session.report.data(json!({ "entries": freed.entries, "bytes": freed.bytes, "left": left }).to_string());
+        let json = json!({ "entries": freed.entries, "bytes": freed.bytes, "in-use": freed.in_use, "left": left });
+        report.data(json.to_string());
     }
     Ok(())
+}
+
+/// What the flags of `osbuild clean` ask for.
+pub fn wish(all: bool, max_gib: Option<u64>) -> Collect {
+    match max_gib {
+        _ if all => Collect::Everything,
+        Some(gib) => Collect::DownTo(gib << 30),
+        None => Collect::Unused(UNUSED),
+    }
+}
+
+/// Keeps the store below its limit: after each build, at most once a day.
+pub fn daily(session: &Session, store: &Store, limit: Option<u64>) -> Result<()> {
+    let Some(limit) = limit else { return Ok(()) };
+    if let Some(freed) = store.collect_daily(limit)?.filter(|freed| freed.bytes > 0) {
+        let what = format!("freed {} of the store, what was used longest ago: it may have {}", bytes(freed.bytes), bytes(limit));
+        session.report.note(format!("{what} ({MAX_GIB})"));
+    }
+    Ok(())
+}
+
+/// The limit of the store in bytes; none if there is to be none.
+///
+/// # Errors
+/// [`MAX_GIB`] is no number.
+pub fn limit(variable: Option<OsString>) -> Result<Option<u64>> {
+    let Some(value) = variable.filter(|value| !value.is_empty()) else { return Ok(Some(DEFAULT_MAX_GIB << 30)) };
+    match value.to_str().and_then(|value| value.parse::<u64>().ok()).filter(|gib| *gib <= 1 << 30) {
+        Some(0) => Ok(None),
+        Some(gib) => Ok(Some(gib << 30)),
+        None => Err(Error::usage(format!("`{MAX_GIB}` is no number of GiB: `{}`", value.display()))
+            .hint(format!("export {MAX_GIB}={DEFAULT_MAX_GIB}"))),
+    }
 }
 
 /// `osbuild clean --damaged`

@@ -1,6 +1,6 @@
 //! Verbs that make something: images, running nodes.
 
-use super::{Session, keys};
+use super::{Session, clean, keys};
 use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
@@ -123,6 +123,7 @@ fn image_into(
     signer: Option<&dyn Signer>,
 ) -> Result<Built> {
     check_root(session, plan)?;
+    let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
     let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
@@ -130,6 +131,7 @@ fn image_into(
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
     let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
     let built = pipeline::build(&setting, plan, out)?;
+    clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else { return Ok(built) };
     Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
 }

@@ -1,6 +1,8 @@
 //! `osbuild clean`.
 
-use crate::scratch::Scratch;
+use crate::builds::done;
+use crate::scratch::{RECIPE, Scratch};
+use crate::workshop::open;
 use osbuild::produce::digest::Digest;
 use osbuild::produce::disk::OnDisk;
 use osbuild::produce::store::Store;
@@ -52,13 +54,39 @@ fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn nothing_is_removed_while_a_build_runs() {
+fn what_a_running_build_may_use_stays_and_is_counted() {
     let scratch = Scratch::new();
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let digest = store.put_bytes(b"precious").unwrap();
     let ran = scratch.osbuild(&["clean", "--all"]);
-    assert_eq!(ran.code, Some(1));
-    let said = "error: another build uses the store\nhint: wait until it has ended, then run `cargo osbuild clean` again\n";
-    assert_eq!(ran.said, said);
+    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert!(ran.said.ends_with("note: 1 entries stay, which a build that runs may use\n"), "{}", ran.said);
     assert!(store.contains(&digest));
+    drop(store);
+    assert!(!scratch.osbuild(&["clean", "--all"]).said.contains(" stay"));
+    assert!(!Store::open(scratch.path("cache/osbuild")).unwrap().contains(&digest));
+}
+
+#[test]
+fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
+    let mut scratch = open();
+    let store = Store::open(scratch.path("cache/osbuild")).unwrap();
+    let old = store.put_bytes(&vec![7; 8 << 20]).unwrap();
+    let path = store.path(&old).unwrap();
+    File::open(&path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(3 * 86_400)).unwrap();
+    drop(store);
+    for limit in ["1", "0"] {
+        scratch.set("OSBUILD_STORE_MAX_GIB", limit);
+        done(&scratch.osbuild(&["build", RECIPE]));
+        assert!(path.exists(), "1 GiB is enough, and 0 is no limit");
+    }
+    scratch.set("OSBUILD_STORE_MAX_GIB", "much");
+    let ran = scratch.osbuild(&["build", RECIPE]);
+    assert!(ran.code == Some(2) && ran.said.contains("hint: export OSBUILD_STORE_MAX_GIB=50"), "{}", ran.said);
+    done(&scratch.osbuild(&["clean", "--max-gib", "1"]));
+    assert!(path.exists());
+    done(&scratch.osbuild(&["clean", "--max-gib", "0"]));
+    assert!(!path.exists(), "used longest ago");
+    scratch.set("OSBUILD_STORE_MAX_GIB", "");
+    assert!(scratch.osbuild(&["build", RECIPE, "-v"]).said.contains(" stored"), "what was used today stays");
 }

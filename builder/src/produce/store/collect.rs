@@ -1,7 +1,8 @@
 //! How much the store holds, what can go, and whether it is what it says.
 
-use super::Store;
-use crate::error::{Error, Result};
+use super::session::gate;
+use super::{Store, USE_IS_NOTED_AFTER};
+use crate::error::Result;
 use crate::produce::digest::{Digest, parse_hash};
 use crate::produce::disk::{self, OnDisk};
 use crate::produce::stop;
@@ -25,6 +26,24 @@ pub struct Sizes {
     pub damaged: u64,
 }
 
+impl Sizes {
+    /// What is kept for other builds.
+    pub fn kept(&self) -> u64 {
+        self.blobs + self.trees + self.results
+    }
+}
+
+/// What a collection takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collect {
+    /// What no build has used for so long.
+    Unused(Duration),
+    /// What was used longest ago, until so many bytes of disk are left. What was used within a day stays.
+    DownTo(u64),
+    /// Everything, with what ecosystems' clients keep for themselves.
+    Everything,
+}
+
 /// What a collection removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
@@ -32,6 +51,15 @@ pub struct Collected {
     pub entries: u64,
     /// How many bytes of disk.
     pub bytes: u64,
+    /// How many stayed that would have gone, because a build that runs may use them.
+    pub in_use: u64,
+}
+
+/// Something that can go.
+pub(super) struct Entry {
+    path: PathBuf,
+    /// When it was used last, as far as that is noted.
+    used: SystemTime,
 }
 
 impl Store {
@@ -47,29 +75,85 @@ impl Store {
         })
     }
 
-    /// Removes what no build has used for `unused`: zero removes everything, with what ecosystems' clients keep for themselves. Refused
-    /// while another build uses the store.
-    pub fn collect(&self, unused: Duration) -> Result<Collected> {
-        let collected = self.inner.session.alone(|| {
-            let mut collected = Collected::default();
-            let mut entries = self.entries()?;
-            if unused.is_zero() {
-                let clients = children(&self.root().join("clients"))?;
-                entries.extend(clients.into_iter().map(|path| (path, SystemTime::UNIX_EPOCH)));
+    /// Removes what `what` says, but nothing that a running build may have found here: a use is noted once a day, so that is all that was used within
+    /// a day before the oldest of those builds began, or since. No build begins meanwhile.
+    pub fn collect(&self, what: Collect) -> Result<Collected> {
+        let _gate = gate(self.root())?;
+        let (now, oldest) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
+        let noted_before = |time: SystemTime| time.checked_sub(USE_IS_NOTED_AFTER).unwrap_or(SystemTime::UNIX_EPOCH);
+        let protected = match what {
+            Collect::DownTo(_) => Some(noted_before(oldest.unwrap_or(now))),
+            Collect::Unused(_) | Collect::Everything => oldest.map(noted_before),
+        };
+        let mut entries = self.entries()?;
+        entries.sort_by(|one, other| (one.used, &one.path).cmp(&(other.used, &other.path)));
+        let mut left = if let Collect::DownTo(_) = what { self.sizes()?.kept() } else { 0 };
+        let mut collected = Collected::default();
+        for entry in entries {
+            stop::check()?;
+            let goes = match what {
+                Collect::Unused(unused) => now.duration_since(entry.used).unwrap_or_default() >= unused,
+                Collect::DownTo(limit) => left > limit,
+                Collect::Everything => true,
+            };
+            if goes && protected.is_some_and(|protected| entry.used >= protected) {
+                collected.in_use += u64::from(oldest.is_some());
+            } else if goes && let Some(bytes) = self.discard(&entry)? {
+                left = left.saturating_sub(bytes);
+                collected.bytes += bytes;
+                collected.entries += 1;
             }
-            for (path, used) in entries {
-                stop::check()?;
-                if SystemTime::now().duration_since(used).unwrap_or_default() >= unused {
-                    collected.bytes += disk_usage(&path)?;
-                    collected.entries += 1;
-                    disk::remove(&path)?;
-                }
-            }
-            Ok(collected)
-        })?;
-        collected.ok_or_else(|| {
-            Error::build("another build uses the store").hint("wait until it has ended, then run `cargo osbuild clean` again")
-        })
+        }
+        self.discard_spent(what, oldest.is_none(), &mut collected)?;
+        Ok(collected)
+    }
+
+    /// Once a day, removes what was used longest ago, until the store takes at most `limit` bytes; none if it is not yet time.
+    pub fn collect_daily(&self, limit: u64) -> Result<Option<Collected>> {
+        let note = self.root().join("collected");
+        let last = fs::metadata(&note).and_then(|about| about.modified());
+        let is_early = last.is_ok_and(|last| SystemTime::now().duration_since(last).unwrap_or_default() < USE_IS_NOTED_AFTER);
+        if is_early {
+            return Ok(None);
+        }
+        fs::write(&note, "").at("write", &note)?;
+        self.collect(Collect::DownTo(limit)).map(Some)
+    }
+
+    /// Removes an entry, and gives how many bytes of disk that freed; none if it is gone, or somebody has used it just now.
+    pub(super) fn discard(&self, entry: &Entry) -> Result<Option<u64>> {
+        let away = self.inner.session.fresh("collected");
+        match fs::rename(&entry.path, &away) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.at("remove", &entry.path)?,
+        }
+        // Whoever finds an entry notes the use before he looks whether it is still there.
+        if used(&away) != entry.used && !entry.path.exists() {
+            fs::rename(&away, &entry.path).at("write", &entry.path)?;
+            return Ok(None);
+        }
+        let bytes = disk_usage(&away)?;
+        disk::remove(&away)?;
+        Ok(Some(bytes))
+    }
+
+    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With everything, what clients keep, too.
+    fn discard_spent(&self, what: Collect, is_alone: bool, collected: &mut Collected) -> Result<()> {
+        let mut spent = children(&self.root().join("damaged"))?;
+        if is_alone {
+            spent.extend(children(&self.root().join("locks"))?);
+            // Those that are held right now stay: a build that waits for them must not get a second file of that name.
+            spent.retain(|path| !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions"));
+        }
+        if is_alone && what == Collect::Everything {
+            spent.extend(children(&self.root().join("clients"))?);
+        }
+        for path in spent {
+            collected.bytes += disk_usage(&path)?;
+            collected.entries += 1;
+            disk::remove(&path)?;
+        }
+        Ok(())
     }
 
     /// Checks every stored byte, moves what is damaged away, and says what that was. `doing` hears which entry is looked at.
@@ -101,27 +185,16 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that can go, and when it was last used.
-    fn entries(&self) -> Result<Vec<(PathBuf, SystemTime)>> {
+    /// Everything that can go.
+    pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let root = self.root();
-        let mut entries = Vec::new();
-        for path in self.blobs()?.into_iter().chain(children(&root.join("ac"))?) {
-            entries.push((path.clone(), used(&path)?));
-        }
+        let mut paths = self.blobs()?;
+        paths.extend(children(&root.join("ac"))?);
         for kind in children(&root.join("memo"))? {
-            for path in children(&kind)? {
-                entries.push((path.clone(), used(&path)?));
-            }
+            paths.extend(children(&kind)?);
         }
-        for tree in children(&root.join("trees"))? {
-            let stamp = used(&tree.join("stamp")).unwrap_or(SystemTime::UNIX_EPOCH);
-            entries.push((tree, stamp));
-        }
-        let spent = children(&root.join("damaged"))?.into_iter().chain(children(&root.join("locks"))?);
-        // The locks that this very collection holds stay: a build that waits for them must not get a second file of that name.
-        let spent = spent.filter(|path| !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions"));
-        entries.extend(spent.map(|path| (path, SystemTime::UNIX_EPOCH)));
-        Ok(entries)
+        paths.extend(children(&root.join("trees"))?);
+        Ok(paths.into_iter().map(|path| Entry { used: used(&path), path }).collect())
     }
 
     fn blobs(&self) -> Result<Vec<PathBuf>> {
@@ -140,8 +213,11 @@ fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn used(path: &Path) -> Result<SystemTime> {
-    fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).at("read", path)
+/// When an entry was used last: a tree's stamp says it for the tree, and a tree without one is of no use.
+fn used(path: &Path) -> SystemTime {
+    let stamp = path.join("stamp");
+    let about = if path.is_dir() { fs::symlink_metadata(stamp) } else { fs::symlink_metadata(path) };
+    about.and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn name(path: &Path) -> String {

@@ -14,14 +14,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A lock that is held until it is dropped. The kernel drops it for a process that dies.
 pub struct Lock {
-    file: File,
+    _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of an open file or directory if nobody holds it in a way that forbids it.
-    pub(super) fn attempt(file: File, path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
+    /// Takes the lock of a file if nobody holds it in a way that forbids it. The file is made if it is not there. It is opened for reading and writing:
+    /// on NFS, whoever wants a shared lock must be able to read, whoever wants it alone must be able to write (flock(2)), and nobody can write to a
+    /// folder.
+    pub(super) fn attempt(path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(path).at("open", path)?;
         match flock(&file, operation) {
-            Ok(()) => Ok(Some(Lock { file })),
+            Ok(()) => Ok(Some(Lock { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error).at("lock", path),
         }
@@ -30,24 +33,13 @@ impl Lock {
     /// Waits for the lock of the file `path`. `waiting` is called now and then meanwhile, and ends the wait by an error.
     pub(super) fn acquire(path: &Path, operation: FlockOperation, mut waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
         loop {
-            let file = File::options().create(true).truncate(false).write(true).open(path).at("open", path)?;
-            if let Some(lock) = Lock::attempt(file, path, operation)? {
+            if let Some(lock) = Lock::attempt(path, operation)? {
                 return Ok(lock);
             }
             stop::check()?;
             waiting()?;
             std::thread::sleep(LOOK_AGAIN);
         }
-    }
-
-    /// Whether nobody else holds a part of this shared lock; if so it is exclusive from now on, until [`Lock::share`].
-    pub(super) fn exclude(&self) -> bool {
-        flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok()
-    }
-
-    /// Makes an exclusive lock, or one that [`Lock::exclude`] failed to make exclusive and so gave up, a shared one.
-    pub(super) fn share(&self, path: &Path) -> Result<()> {
-        flock(&self.file, FlockOperation::LockShared).at("lock", path)
     }
 }
 

@@ -165,31 +165,106 @@ fn collect_keeps_what_was_used_lately() {
     }
     assert!(store.contains(&used_again));
     let month = Duration::from_secs(30 * 24 * 60 * 60);
-    assert_eq!(store.collect(month).unwrap().entries, 1);
+    assert_eq!(store.collect(Collect::Unused(month)).unwrap().entries, 1);
     assert!(!store.contains(&old) && store.contains(&new) && store.contains(&used_again));
     store.tree(&Digest::of(b"tree"), |_| Ok(())).unwrap();
     store.remember_memo("kind", &old, &new).unwrap();
     let client = store.state("apt").unwrap();
-    store.collect(month).unwrap();
+    store.collect(Collect::Unused(month)).unwrap();
     assert!(client.exists());
-    store.collect(Duration::ZERO).unwrap();
+    store.collect(Collect::Everything).unwrap();
     assert!(!client.exists());
     let Sizes { blobs, trees, results, damaged, .. } = store.sizes().unwrap();
     assert!([blobs, trees, results, damaged].into_iter().all(|size| size < 100_000));
     assert!(store.find_tree(&Digest::of(b"tree")).is_none() && !store.contains(&new));
 }
 
+/// Says that an entry was used so many hours ago.
+fn age(store: &Store, digest: &Digest, hours: u64) {
+    let time = SystemTime::now() - Duration::from_secs(hours * 3600);
+    File::open(store.blob(digest)).unwrap().set_modified(time).unwrap();
+}
+
 #[test]
-fn nothing_is_collected_beneath_another_build() {
+fn what_a_running_build_may_use_stays_and_the_rest_goes() {
     let (directory, store) = store();
-    let digest = store.put_bytes(b"precious").unwrap();
+    let [old, new] = ["old", "new"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
     let other = Store::open(directory.path().join("store")).unwrap();
-    let error = store.collect(Duration::ZERO).unwrap_err();
-    assert_eq!(error.problems[0].message, "another build uses the store");
-    assert!(other.contains(&digest));
-    drop(other);
-    store.collect(Duration::ZERO).unwrap();
-    assert!(!store.contains(&digest));
+    let (scratch, client) = (other.scratch().unwrap(), store.state("apt").unwrap());
+    // The other build may have found it within the day for which a use is not noted again.
+    age(&store, &new, 23);
+    age(&store, &old, 25);
+    let collected = store.collect(Collect::Everything).unwrap();
+    assert_eq!((collected.entries, collected.in_use), (1, 1));
+    assert!(other.contains(&new) && !other.contains(&old) && scratch.path().exists() && client.exists());
+    drop((scratch, other));
+    assert_eq!(store.collect(Collect::Everything).unwrap().in_use, 0);
+    assert!(!store.contains(&new) && !client.exists());
+}
+
+#[test]
+fn a_store_above_its_limit_loses_what_was_used_longest_ago_and_nothing_of_today() {
+    let (_directory, store) = store();
+    let blobs = [1, 2, 3, 4].map(|seed| store.put_bytes(&vec![seed; 100_000]).unwrap());
+    for (blob, hours) in blobs.iter().zip([48, 72, 30, 1]) {
+        age(&store, blob, hours);
+    }
+    let there = || blobs.each_ref().map(|blob| store.blob(blob).exists());
+    let size = || store.sizes().unwrap().kept();
+    store.collect(Collect::DownTo(size())).unwrap();
+    assert_eq!(there(), [true; 4]);
+    store.collect(Collect::DownTo(size() - 150_000)).unwrap();
+    assert_eq!(there(), [false, false, true, true]);
+    store.collect(Collect::DownTo(0)).unwrap();
+    assert_eq!(there(), [false, false, false, true]);
+}
+
+#[test]
+fn the_limit_is_looked_at_once_a_day() {
+    let (_directory, store) = store();
+    let blob = store.put_bytes(b"old").unwrap();
+    age(&store, &blob, 48);
+    assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
+    let blob = store.put_bytes(b"old").unwrap();
+    age(&store, &blob, 48);
+    assert_eq!(store.collect_daily(0).unwrap(), None);
+    let note = File::open(store.root().join("collected")).unwrap();
+    note.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).unwrap();
+    assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
+}
+
+#[test]
+fn an_entry_that_somebody_uses_while_it_is_collected_is_given_back() {
+    let (_directory, store) = store();
+    let key = Digest::of(b"tree");
+    let root = store.tree(&key, |root| fs::write(root.join("file"), "content").at("write", root)).unwrap();
+    let stamp = root.with_file_name("stamp");
+    File::open(&stamp).unwrap().set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
+    let before = store.entries().unwrap().pop().unwrap();
+    assert_eq!(store.find_tree(&key), Some(root.clone()));
+    assert_eq!(store.discard(&before).unwrap(), None);
+    assert!(root.join("file").exists());
+    let now = store.entries().unwrap().pop().unwrap();
+    assert!(store.discard(&now).unwrap().is_some() && store.find_tree(&key).is_none());
+}
+
+#[test]
+fn each_lock_is_one_that_nfs_can_take() {
+    let (directory, store) = store();
+    let _lock = store.lock("x", || Ok(())).unwrap();
+    let mut seen = 0;
+    for entry in fs::read_dir("/proc/self/fd").unwrap() {
+        let entry = entry.unwrap();
+        let Some(path) = fs::read_link(entry.path()).ok().filter(|path| path.starts_with(directory.path())) else { continue };
+        let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(entry.file_name())).unwrap_or_default();
+        if about.contains("\nlock:\t") {
+            let flags = about.lines().find_map(|line| line.strip_prefix("flags:\t")).unwrap();
+            let flags = i32::from_str_radix(flags, 8).unwrap();
+            assert!(path.is_file() && flags & libc::O_ACCMODE == libc::O_RDWR, "{}: {about}", path.display());
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 3, "that of the session, that it is alive, and x");
 }
 
 #[test]

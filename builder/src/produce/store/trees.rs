@@ -33,9 +33,10 @@ impl Store {
     /// The directory that `key` stands for, if it was unpacked.
     pub fn find_tree(&self, key: &Digest) -> Option<PathBuf> {
         let tree = self.tree_path(key);
-        let metadata = fs::metadata(tree.join("stamp")).ok()?;
-        note_use(&tree.join("stamp"), &metadata);
-        Some(tree.join("root"))
+        let stamp = tree.join("stamp");
+        note_use(&stamp, &fs::metadata(&stamp).ok()?);
+        // A collection that took it away before the note goes on; one that sees the note gives it back.
+        stamp.exists().then(|| tree.join("root"))
     }
 
     /// Whether an unpacked tree still holds what it held when it was made.
