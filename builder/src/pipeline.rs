@@ -5,7 +5,7 @@
 //! Each stage is a noun that the next one takes. What runs at the same time is the graph's business, what need not run again the store's.
 
 use crate::error::Result;
-use crate::plan::{Binary, Locked, Plan};
+use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
 use crate::produce::digest::Digest;
@@ -16,11 +16,11 @@ use crate::produce::graph::{Graph, Width};
 use crate::produce::inventory::Inventory;
 use crate::produce::out::Out;
 use crate::produce::sign::Signer;
-use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages};
+use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages, host_programs};
 use crate::produce::store::Store;
 use crate::report::Report;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a build has to work with.
 pub struct Setting<'a> {
@@ -83,6 +83,34 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
     let (init, steps) = (programs["init"], executor.steps());
     Assembly { plan, settings, kernel, boot, layers, init, data, inventory, signer, steps }.write(store, report, out)
+}
+
+/// Builds programs for this machine into `out`, and gives their files in order of name.
+pub fn build_programs(setting: &Setting, plan: &Plan<Locked, HostPrograms>, out: &Out) -> Result<Vec<PathBuf>> {
+    setting.store.healing(setting.report, || build_programs_once(setting, plan, out))
+}
+
+fn build_programs_once(setting: &Setting, plan: &Plan<Locked, HostPrograms>, out: &Out) -> Result<Vec<PathBuf>> {
+    let (store, report) = (setting.store, setting.report);
+    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
+    let sandbox = &Sandbox::unpack(store, report, plan.lock.get())?;
+    let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs()).rebuilding(setting.rebuild.clone());
+
+    let mut components = BTreeMap::<&str, Vec<&HostProgram>>::new();
+    for program in &plan.programs {
+        components.entry(&program.component).or_default().push(program);
+    }
+    let mut graph = Graph::new(executor.stop());
+    let step = |programs: Vec<_>| graph.step(Width::Wide, (), move |()| host_programs(executor, store, sandbox, plan, &programs));
+    let compiled = components.into_values().map(step).collect::<Vec<_>>();
+    graph.run(setting.jobs, &|error| {
+        report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
+    })?;
+
+    executor.check_rebuilt()?;
+    let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
+    let _writing = out.lock(store)?;
+    programs.iter().map(|(file, program)| out.program(store, file, program)).collect()
 }
 
 /// The host binaries by the component that they come from.

@@ -17,7 +17,9 @@ use crate::checkout::Checkout;
 use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
-use crate::plan::{Architecture, Date, Locked, Plan, Project, Releases, Strictness, resolve, skew};
+use crate::plan::{
+    Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve, resolve_programs, skew,
+};
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
 use crate::produce::store::Store;
@@ -173,6 +175,11 @@ impl<'a> Session<'a> {
             self.report.warning(warning);
         }
         plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// The locked plan of a recipe of programs.
+    fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms>> {
+        resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
     /// The locked plan of a recipe, to be signed as the command line says.

@@ -12,6 +12,9 @@ static HOST: Kind = Kind { what: "component", prefix: "components/", suffix: "/c
 /// What runs as a pod: `components/pods/<name>/component.toml`.
 static PODS: Kind = Kind { what: "pod component", prefix: "components/pods/", suffix: "/component.toml", keys: keys::COMPONENT };
 
+/// What runs on the machine that tests: `components/lab/<name>/component.toml`.
+static LAB: Kind = Kind { what: "lab component", prefix: "components/lab/", suffix: "/component.toml", keys: keys::COMPONENT };
+
 /// Components by path.
 pub(super) struct Components<'p> {
     project: &'p Project,
@@ -19,12 +22,14 @@ pub(super) struct Components<'p> {
 }
 
 /// Where a component is looked for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// Beside the host's components.
     Host,
     /// Among the pods.
     Pods,
+    /// Among what runs on the machine that tests.
+    Lab,
 }
 
 impl<'p> Components<'p> {
@@ -57,7 +62,7 @@ impl<'p> Components<'p> {
 
     /// Reads every component that exists.
     pub fn read_all(&mut self, problems: &mut Vec<Problem>) {
-        for place in [Place::Host, Place::Pods] {
+        for place in [Place::Host, Place::Pods, Place::Lab] {
             for name in place.kind().names(self.project) {
                 self.find(place, name, problems);
             }
@@ -75,6 +80,7 @@ impl Place {
         match self {
             Place::Host => &HOST,
             Place::Pods => &PODS,
+            Place::Lab => &LAB,
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Changes of a recipe's text that keep everything else in it as somebody wrote it.
 
-use super::component::Components;
+use super::Version;
+use super::component::{Components, Place};
 use super::document::Node;
 use super::print::quote;
 use super::project::Project;
-use super::resolve::RECIPES;
+use super::resolve::{RECIPES, makes_programs};
 use super::upstream::payloads;
-use super::{BinaryName, Version};
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
@@ -17,10 +17,8 @@ use std::collections::BTreeMap;
 /// The recipe cannot be read.
 pub fn set_version(project: &Project, recipe: &str, component: &str, version: Version) -> Result<BTreeMap<String, String>> {
     let document = read(project, recipe)?;
-    let places = BinaryName::ALL.into_iter().filter_map(|name| {
-        let binary = document.get("binaries")?.get(name.file_name())?;
-        if binary.text_of("component")? == component { binary.get("version") } else { None }
-    });
+    let asked = compiled(&document).filter(|(_, _, asked)| asked.text_of("component") == Some(component));
+    let places = asked.filter_map(|(_, _, asked)| asked.get("version"));
     let mut problems = Vec::new();
     let carried = payloads(&document, &mut Components::new(project), &mut problems);
     if !problems.is_empty() {
@@ -40,10 +38,20 @@ pub fn set_go_toolchain(project: &Project, recipe: &str, version: Version) -> Re
     Ok(rewrite(document.get("toolchains").and_then(|toolchains| toolchains.get("go")).into_iter().collect(), version))
 }
 
+/// What a recipe compiles of components, by file name: a node's binaries, or programs for the machine that builds.
+pub(super) fn compiled(document: &Node) -> impl Iterator<Item = (Place, &str, &Node)> {
+    let of = |section, place| document.entries_of(section).map(move |(name, entry)| (place, name.as_str(), &entry.node));
+    of("binaries", Place::Host).chain(of("programs", Place::Lab))
+}
+
 /// A recipe with all that it inherits.
 pub(super) fn read(project: &Project, recipe: &str) -> Result<Node> {
     let mut problems = Vec::new();
-    match RECIPES.read(project, recipe, &mut problems) {
+    let document = match makes_programs(project, recipe) {
+        true => RECIPES.read_part(project, recipe, &mut problems).map(|(document, _)| document),
+        false => RECIPES.read(project, recipe, &mut problems),
+    };
+    match document {
         Some(document) if problems.is_empty() => Ok(document),
         Some(_) => Err(Error::many(Kind::Usage, problems)),
         None => Err(Error::many(Kind::Usage, vec![RECIPES.absent(project, recipe)])),

@@ -39,7 +39,7 @@ impl Held {
         };
         self.find(|lock, is_held| {
             let lists = [&lock.cross.packages, &lock.files.packages].into_iter().flatten();
-            let mut packages = [&lock.kernel_source, &lock.stub].into_iter().chain(lists);
+            let mut packages = [&lock.kernel_source, &lock.stub].into_iter().flatten().chain(lists);
             packages.find(pins).filter(|package| lock.suite == wish.suite && is_held(package))
         })
     }
@@ -77,7 +77,7 @@ impl Held {
     /// The Rust toolchain that pins a wish.
     pub fn rust_toolchain(&self, wish: &RustWish) -> Option<&RustToolchain> {
         self.find(|lock, _| {
-            Some(&lock.toolchain.rust).filter(|rust| rust.version == wish.version && rust.targets == wish.targets)
+            lock.toolchain.rust.as_ref().filter(|rust| rust.version == wish.version && rust.targets == wish.targets)
         })
     }
 

@@ -60,6 +60,12 @@ pub(super) static RECIPE: &[Key] = &[
         Shape::Integer { least: 1, most: u32::MAX as i64, what: "a number" },
         "Counted up by a release that closes a hole: a machine that has run it starts none of a lower one. 1 if nothing is said.",
     ),
+    key(
+        "programs",
+        Optional,
+        Shape::Map { key: &NAME, value: &PROGRAM, removable: true },
+        "Programs for the machine that builds, by file name: such a recipe makes them and no node.",
+    ),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
     key("boot", Inherited, Shape::Text(&NAME), "The component with what the firmware starts, which starts the UKI."),
@@ -149,6 +155,11 @@ static BINARY: &[Key] = &[
     key("component", Here, Shape::Text(&NAME), "The component that it is built from."),
     key("version", Optional, Shape::Text(&VERSION), "The upstream version; none for a program of this workspace."),
 ];
+
+static PROGRAM: Shape = Shape::Table(&[
+    key("component", Here, Shape::Text(&NAME), "The component in `components/lab/`."),
+    key("version", Here, Shape::Text(&VERSION), "The upstream version."),
+]);
 
 static POD: Shape = Shape::Choice(&[
     &[

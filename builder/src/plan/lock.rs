@@ -21,10 +21,12 @@ pub struct Lock {
     /// The suite that Debian packages were asked from; none is the build machine's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// The kernel's source.
-    pub kernel_source: DebianPackage,
-    /// systemd's UEFI stub.
-    pub stub: DebianPackage,
+    /// The kernel's source; none where no node is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_source: Option<DebianPackage>,
+    /// systemd's UEFI stub; none where no node is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stub: Option<DebianPackage>,
     /// The sandbox's root with everything that it depends on.
     pub sandbox: Packages,
     /// Libraries of the node's architecture.
@@ -124,8 +126,9 @@ pub struct Blob {
 pub struct Toolchains {
     /// Go's.
     pub go: GoToolchain,
-    /// Rust's.
-    pub rust: RustToolchain,
+    /// Rust's; none where nothing is compiled by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rust: Option<RustToolchain>,
 }
 
 /// The Go toolchain, which is a module (`golang.org/toolchain`).
@@ -202,12 +205,14 @@ impl Lock {
         let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)].map(|(name, list)| list.print(name));
         let go: Vec<String> = go.iter().map(GoLock::print).collect();
         let suite = suite.as_ref().map(|suite| format!("suite = {}\n", quote(suite)));
+        let single = [("kernel-source", kernel_source), ("stub", stub)];
+        let single = single.map(|(key, package)| package.as_ref().map(|package| format!("{key} = {}\n", package.inline())));
         [
             "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n"
                 .to_owned(),
             format!("version = {version}\nrecipe = {}\nepoch = {epoch}\nwanted = {}\n", quote(recipe), quote(wanted)),
             suite.unwrap_or_default(),
-            format!("kernel-source = {}\nstub = {}\n", kernel_source.inline(), stub.inline()),
+            single.into_iter().flatten().collect(),
             lists.concat(),
             go.concat(),
             toolchain.print(),
@@ -237,12 +242,21 @@ impl DebianPackage {
 impl Toolchains {
     fn print(&self) -> String {
         let Toolchains { go, rust } = self;
-        let targets: Vec<String> = rust.targets.iter().map(|target| quote(target)).collect();
         [
             format!("\n[toolchain.go]\nversion = {}\nsum = {}\n", quote(&go.version), quote(&go.sum)),
             format!("sha256 = {}\nsize = {}\n", quote(&go.sha256), go.size),
-            format!("\n[toolchain.rust]\nversion = {}\ntargets = [{}]\n", quote(&rust.version), targets.join(", ")),
-            format!("sha256 = {}\nsize = {}\n", quote(&rust.sha256), rust.size),
+            rust.as_ref().map_or_else(String::new, RustToolchain::print),
+        ]
+        .concat()
+    }
+}
+
+impl RustToolchain {
+    fn print(&self) -> String {
+        let targets: Vec<String> = self.targets.iter().map(|target| quote(target)).collect();
+        [
+            format!("\n[toolchain.rust]\nversion = {}\ntargets = [{}]\n", quote(&self.version), targets.join(", ")),
+            format!("sha256 = {}\nsize = {}\n", quote(&self.sha256), self.size),
         ]
         .concat()
     }
@@ -312,8 +326,8 @@ mod tests {
             epoch: 1_790_000_000,
             wanted: "ef".into(),
             suite: Some("bookworm-backports".into()),
-            kernel_source: package("linux-source-6.12"),
-            stub: package("systemd-boot-efi"),
+            kernel_source: Some(package("linux-source-6.12")),
+            stub: Some(package("systemd-boot-efi")),
             sandbox: packages(&["gcc"]),
             cross: Packages::default(),
             files: packages(&[]),
@@ -327,12 +341,12 @@ mod tests {
             }],
             toolchain: Toolchains {
                 go: GoToolchain { version: "1.26.8".into(), sum: "h1:x=".into(), sha256: "01".into(), size: 1 },
-                rust: RustToolchain {
+                rust: Some(RustToolchain {
                     version: "1.95.0".into(),
                     targets: vec!["a".into(), "b".into()],
                     sha256: "02".into(),
                     size: 2,
-                },
+                }),
             },
             crates: CratesLock { digest: "03".into() },
         }
@@ -365,8 +379,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_is_read_back(go_mod in proptest::option::of("[ -~\n\t]*")) {
-            let lock = lock(go_mod);
+        fn what_is_printed_is_read_back(go_mod in proptest::option::of("[ -~\n\t]*"), is_of_a_node: bool) {
+            let mut lock = lock(go_mod);
+            if !is_of_a_node {
+                (lock.kernel_source, lock.stub, lock.toolchain.rust) = (None, None, None);
+            }
             prop_assert_eq!(Lock::parse("recipes/a.lock", &lock.print()), Ok(lock));
         }
 

@@ -15,6 +15,7 @@ mod edit;
 mod file;
 mod fragment;
 mod held;
+mod host_programs;
 mod inherit;
 mod installs;
 mod kernel;
@@ -28,6 +29,7 @@ mod pod;
 mod print;
 mod project;
 mod releases;
+mod resolution;
 mod resolve;
 mod schema;
 mod shape;
@@ -49,6 +51,7 @@ pub use date::Date;
 pub use edit::{set_go_toolchain, set_version};
 pub use file::{Content, RootFile};
 pub use held::Held;
+pub use host_programs::{HostProgram, HostPrograms};
 pub use installs::Installs;
 pub use kernel::{Kernel, KernelOption, OptionValue};
 pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain, Toolchains};
@@ -58,36 +61,38 @@ pub use origin::{Origin, Origins};
 pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
 pub use project::Project;
 pub use releases::{Release, Releases};
-pub use resolve::{BUILD_MACHINE, buildable, check, resolve};
+pub use resolution::Resolution;
+pub use resolve::{BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs};
 pub use schema::{FileKind, schema};
 pub use skew::Strictness;
 pub use source::{Source, SourceKind};
 pub use updates::Updates;
-pub use upstream::{GoUpstream, Peg, Upstream, upstream};
+pub use upstream::{GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, upstream};
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted, crates_digest};
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or [`Locked`].
+/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or [`Locked`]. `R` is [`Resolved`] for a node and
+/// [`HostPrograms`] for programs that run on the machine that builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan<L = Unlocked> {
+pub struct Plan<L = Unlocked, R = Resolved> {
     /// All of it. The plan stands for it: `plan.recipe` is `plan.resolved.recipe`.
-    pub resolved: Resolved,
+    pub resolved: R,
     /// [`Unlocked`], or the lock that pins all that is wanted.
     pub lock: L,
 }
 
-impl<L> Deref for Plan<L> {
-    type Target = Resolved;
+impl<L, R> Deref for Plan<L, R> {
+    type Target = R;
 
-    fn deref(&self) -> &Resolved {
+    fn deref(&self) -> &R {
         &self.resolved
     }
 }
 
-/// Everything that a recipe resolves to.
+/// Everything that the recipe of a node resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The recipe's name: `qemu-amd64`.

@@ -64,7 +64,7 @@ fn versions(lock: &Lock) -> BTreeMap<String, String> {
         .debian_packages()
         .map(|package| (format!("{} for {}", package.package, package.architecture), package.version.clone()));
     let go = lock.go.iter().map(|go| (go.component.clone(), go.version.clone()));
-    let toolchains = [("Go", &lock.toolchain.go.version), ("Rust", &lock.toolchain.rust.version)];
-    let toolchains = toolchains.map(|(name, version)| (name.to_owned(), version.clone()));
+    let rust = lock.toolchain.rust.iter().map(|rust| ("Rust".to_owned(), rust.version.clone()));
+    let toolchains = std::iter::once(("Go".to_owned(), lock.toolchain.go.version.clone())).chain(rust);
     debian.chain(go).chain(toolchains).collect()
 }

@@ -1,8 +1,8 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
 use super::{
-    Binary, Compile, Content, DebianProgram, GoBuild, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage, Resolved,
-    RootFile,
+    Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage,
+    Resolved, RootFile, Wanted,
 };
 
 impl Resolved {
@@ -34,7 +34,7 @@ impl Resolved {
             page.entry("installs.", "recipe", quote(&installs.recipe));
             page.entry("installs.", "settings", quote(&installs.settings));
         }
-        self.print_wanted(&mut page);
+        page.wanted(&self.wanted);
         if let Some(key) = &self.signing {
             page.section("signing");
             page.entry("signing.", "key", quote(key));
@@ -96,20 +96,21 @@ impl Resolved {
         page.entry("updates.", "root", quote(&updates.root));
         page.entry("updates.", "interval-s", updates.interval_s.to_string());
     }
+}
 
-    fn print_wanted(&self, page: &mut Page<'_>) {
-        let wanted = &self.wanted;
-        page.section("wanted");
-        page.line(&format!("digest = {}", quote(&wanted.digest())));
-        page.entry_from("stub", quote(&wanted.stub.package), "uki.stub");
-        page.entry_from("go", quote(&wanted.go_toolchain), "toolchains.go");
-        page.line(&format!("rust = {}  # rust-toolchain.toml", quote(&wanted.rust_toolchain.version)));
-        page.line(&format!("rust-targets = {}", list(&wanted.rust_toolchain.targets)));
-        for (name, wishes) in [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)] {
-            let packages: Vec<String> = wishes.iter().map(|wish| wish.package.clone()).collect();
-            page.line(&format!("{name} = {}", list(&packages)));
+impl HostPrograms {
+    /// The plan as `osbuild plan` shows it. Equal plans print equally.
+    pub fn print(&self) -> String {
+        let mut page = Page { text: String::new(), origins: &self.origins };
+        page.entry("", "recipe", quote(&self.recipe));
+        page.line(&format!("architecture = {}", quote(self.architecture.name())));
+        page.section("programs");
+        for program in &self.programs {
+            let origin = format!("programs.{}.version", program.file);
+            page.compiled(&program.file, &program.component, Some(&program.version), go(&program.build), &origin);
         }
-        page.line(&format!("crates = {}  # Cargo.lock", wanted.crates.len()));
+        page.wanted(&self.wanted);
+        page.text
     }
 }
 
@@ -148,11 +149,32 @@ impl Page<'_> {
 
     fn binary(&mut self, binary: &Binary) {
         let Binary { name, component, version, build } = binary;
-        let version = version.as_ref().map(|version| format!("version = {}", quote(version)));
         let origin = if version.is_some() { "version" } else { "component" };
-        let parts: Vec<String> =
-            [format!("component = {}", quote(component))].into_iter().chain(version).chain(compile(build)).collect();
-        self.entry_from(name.file_name(), format!("{{ {} }}", parts.join(", ")), &format!("binaries.{name}.{origin}"));
+        self.compiled(name.file_name(), component, version.as_deref(), compile(build), &format!("binaries.{name}.{origin}"));
+    }
+
+    fn compiled(&mut self, file: &str, component: &str, version: Option<&str>, build: Vec<String>, origin: &str) {
+        let version = version.map(|version| format!("version = {}", quote(version)));
+        let parts: Vec<String> = [format!("component = {}", quote(component))].into_iter().chain(version).chain(build).collect();
+        self.entry_from(file, format!("{{ {} }}", parts.join(", ")), origin);
+    }
+
+    fn wanted(&mut self, wanted: &Wanted) {
+        self.section("wanted");
+        self.line(&format!("digest = {}", quote(&wanted.digest())));
+        if let Some(stub) = &wanted.stub {
+            self.entry_from("stub", quote(&stub.package), "uki.stub");
+        }
+        self.entry_from("go", quote(&wanted.go_toolchain), "toolchains.go");
+        if let Some(rust) = &wanted.rust_toolchain {
+            self.line(&format!("rust = {}  # rust-toolchain.toml", quote(&rust.version)));
+            self.line(&format!("rust-targets = {}", list(&rust.targets)));
+        }
+        for (name, wishes) in [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)] {
+            let packages: Vec<String> = wishes.iter().map(|wish| wish.package.clone()).collect();
+            self.line(&format!("{name} = {}", list(&packages)));
+        }
+        self.line(&format!("crates = {}  # Cargo.lock", wanted.crates.len()));
     }
 
     fn pod(&mut self, pod: &Pod) {
@@ -164,14 +186,15 @@ impl Page<'_> {
 
 fn compile(build: &Compile) -> Vec<String> {
     match build {
-        Compile::Go(GoBuild { module, tags, ldflags, cgo, .. }) => {
-            let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
-            let go =
-                [format!("go = {}", quote(module)), format!("tags = {}", list(tags)), format!("ldflags = {}", list(ldflags))];
-            go.into_iter().chain(libraries).collect()
-        }
+        Compile::Go(build) => go(build),
         Compile::Cargo { package, bin } => vec![format!("package = {}", quote(package)), format!("program = {}", quote(bin))],
     }
+}
+
+fn go(GoBuild { module, tags, ldflags, cgo, .. }: &GoBuild) -> Vec<String> {
+    let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
+    let go = [format!("go = {}", quote(module)), format!("tags = {}", list(tags)), format!("ldflags = {}", list(ldflags))];
+    go.into_iter().chain(libraries).collect()
 }
 
 fn image(image: &PodImage) -> String {

@@ -153,25 +153,24 @@ impl Lock {
     pub fn debian_packages(&self) -> impl Iterator<Item = &DebianPackage> {
         let single = [&self.kernel_source, &self.stub];
         let lists = [&self.sandbox, &self.cross, &self.files];
-        single.into_iter().chain(lists.into_iter().flat_map(|list| &list.packages))
+        single.into_iter().flatten().chain(lists.into_iter().flat_map(|list| &list.packages))
     }
 
-    fn toolchain_sources(&self) -> [Source; 2] {
-        let (go, rust) = (&self.toolchain.go, &self.toolchain.rust);
-        [
-            Source {
-                digest: go.sha256.clone(),
-                size: Some(go.size),
-                name: format!("Go {}", go.version),
-                kind: SourceKind::GoToolchain { version: go.version.clone() },
-            },
-            Source {
-                digest: rust.sha256.clone(),
-                size: Some(rust.size),
-                name: format!("Rust {}", rust.version),
-                kind: SourceKind::RustToolchain { version: rust.version.clone(), targets: rust.targets.clone() },
-            },
-        ]
+    fn toolchain_sources(&self) -> impl Iterator<Item = Source> {
+        let go = &self.toolchain.go;
+        let go = Source {
+            digest: go.sha256.clone(),
+            size: Some(go.size),
+            name: format!("Go {}", go.version),
+            kind: SourceKind::GoToolchain { version: go.version.clone() },
+        };
+        let rust = self.toolchain.rust.iter().map(|rust| Source {
+            digest: rust.sha256.clone(),
+            size: Some(rust.size),
+            name: format!("Rust {}", rust.version),
+            kind: SourceKind::RustToolchain { version: rust.version.clone(), targets: rust.targets.clone() },
+        });
+        std::iter::once(go).chain(rust)
     }
 }
 

@@ -3,9 +3,12 @@
 
 use super::component::{Components, Place};
 use super::document::Node;
-use super::edit::read;
+use super::edit::{compiled, read};
 use super::{BinaryName, Project, Version};
 use crate::error::{Error, Kind, Problem, Result};
+
+/// The module by whose versions Kubernetes is released.
+pub const KUBERNETES: &str = "k8s.io/kubernetes";
 
 /// What one recipe follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,10 +17,17 @@ pub struct Upstream {
     pub go: Vec<GoUpstream>,
     /// The version of the Go toolchain.
     pub toolchain: Version,
-    /// The component of the kernel.
-    pub kernel: String,
-    /// The Debian package with the kernel's source.
-    pub kernel_package: String,
+    /// The kernel; none where no node is made.
+    pub kernel: Option<KernelUpstream>,
+}
+
+/// A kernel that is built from a Debian package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelUpstream {
+    /// The component.
+    pub component: String,
+    /// The Debian package with its source.
+    pub package: String,
 }
 
 /// A component that is built from a Go module.
@@ -51,14 +61,17 @@ pub fn upstream(project: &Project, recipe: &str) -> Result<Upstream> {
     let mut problems = Vec::new();
     let mut components = Components::new(project);
     let mut go: Vec<GoUpstream> = Vec::new();
-    for name in BinaryName::ALL {
-        let Some(binary) = document.get("binaries").and_then(|binaries| binaries.get(name.file_name())) else { continue };
-        let Some((component, version)) = binary.text_of("component").zip(binary.text_of("version")) else { continue };
-        let node = components.find(Place::Host, component, &mut problems);
+    for (place, name, asked) in compiled(&document) {
+        let Some((component, version)) = asked.text_of("component").zip(asked.text_of("version")) else { continue };
+        let node = components.find(place, component, &mut problems);
         let module = node.as_ref().and_then(|node| node.get("go")?.text_of("module"));
         let (Some(module), Ok(version)) = (module, version.parse()) else { continue };
         let is_free = document.get("kubernetes").is_none_or(|kubernetes| kubernetes.get("exception").is_none());
-        let peg = if name == BinaryName::Kubelet && is_free { Peg::Kubernetes } else { Peg::Own };
+        let is_pegged = match place {
+            Place::Lab => module == KUBERNETES,
+            _ => name == BinaryName::Kubelet.file_name(),
+        };
+        let peg = if is_pegged && is_free { Peg::Kubernetes } else { Peg::Own };
         if go.iter().all(|other| other.component != component) {
             go.push(GoUpstream { component: component.to_owned(), module: module.to_owned(), version, peg });
         }
@@ -69,15 +82,15 @@ pub fn upstream(project: &Project, recipe: &str) -> Result<Upstream> {
         let (Some(module), Some(Ok(version))) = (module, version.text().map(str::parse)) else { continue };
         go.push(GoUpstream { component, module: module.to_owned(), version, peg: Peg::Own });
     }
-    let kernel = document.get("kernel").and_then(|kernel| kernel.text_of("component")).unwrap_or_default();
-    let node = components.find(Place::Host, kernel, &mut problems);
-    let package = node.as_ref().and_then(|node| node.get("kernel")?.text_of("package"));
+    let kernel = document.get("kernel").and_then(|kernel| kernel.text_of("component")).and_then(|component| {
+        let node = components.find(Place::Host, component, &mut problems)?;
+        let package = node.get("kernel")?.text_of("package")?.to_owned();
+        Some(KernelUpstream { component: component.to_owned(), package })
+    });
     let toolchain = document.get("toolchains").and_then(|toolchains| toolchains.text_of("go")?.parse().ok());
-    match (package, toolchain) {
+    match toolchain {
         _ if !problems.is_empty() => Err(Error::many(Kind::Usage, problems)),
-        (Some(package), Some(toolchain)) => {
-            Ok(Upstream { go, toolchain, kernel: kernel.to_owned(), kernel_package: package.to_owned() })
-        }
+        Some(toolchain) if kernel.is_some() || document.get("programs").is_some() => Ok(Upstream { go, toolchain, kernel }),
         _ => Err(Error::usage(format!("recipe `{recipe}` names no kernel or no Go toolchain"))
             .hint(format!("cargo osbuild check {recipe}"))),
     }

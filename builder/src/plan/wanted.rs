@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 /// What a plan needs from outside, in the order of the lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Wanted {
-    /// The package with the kernel's source.
-    pub kernel_source: DebianWish,
-    /// The package with systemd's UEFI stub, of the node's architecture.
-    pub stub: DebianWish,
+    /// The package with the kernel's source; none where no node is made.
+    pub kernel_source: Option<DebianWish>,
+    /// The package with systemd's UEFI stub, of the node's architecture; none where no node is made.
+    pub stub: Option<DebianWish>,
     /// Packages of the build machine's architecture that make up the sandbox's root, in order of name. The lock adds what they depend on.
     pub sandbox: Vec<DebianWish>,
     /// Packages of the node's architecture with libraries to link, without what they depend on.
@@ -21,8 +21,8 @@ pub struct Wanted {
     pub go_modules: Vec<GoWish>,
     /// Version of the Go toolchain: `1.26.8`.
     pub go_toolchain: String,
-    /// The Rust toolchain.
-    pub rust_toolchain: RustWish,
+    /// The Rust toolchain; none where nothing is compiled by it.
+    pub rust_toolchain: Option<RustWish>,
     /// The crates that the node's programs are made of, in order of name and version.
     pub crates: Vec<Crate>,
 }
@@ -86,6 +86,12 @@ impl Wanted {
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(self).expect("strings and lists of strings always serialize");
         hex(&Sha256::digest(text))
+    }
+
+    /// The suite that Debian packages come from; none is the build machine's own.
+    pub fn suite(&self) -> Option<&str> {
+        let lists = [&self.sandbox, &self.cross, &self.files].into_iter().flatten();
+        self.kernel_source.iter().chain(lists).find_map(|wish| wish.suite.as_deref())
     }
 
     /// SHA-256 over `NAME VERSION SHA256` lines, one for each crate, in hexadecimal.

@@ -132,7 +132,7 @@ impl Assembly<'_> {
         let decides = json!({
             "program": Digest::of_file(Path::new("/proc/self/exe"))?.hex(),
             "architecture": plan.architecture.name(),
-            "stub": plan.lock.get().stub.sha256,
+            "stub": plan.stub().sha256,
             "os-release": self.os_release(),
             "command-line": self.command_line(),
             "uname": self.kernel.release,
@@ -207,10 +207,10 @@ impl Assembly<'_> {
 
     /// Writes the UKI with an initramfs of so many bytes to `out`, which errors call `path`.
     fn uki(&self, store: &Store, initramfs: &mut Draft, size: u64, out: &mut BufWriter<File>, path: &Path) -> Result<()> {
-        let (plan, lock) = (self.plan, self.plan.lock.get());
+        let plan = self.plan;
         let stub = super::root::from_package(
             store,
-            &lock.stub,
+            plan.stub(),
             &format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi()),
         )?;
         let parts = Parts {

@@ -68,9 +68,9 @@ impl Inventory {
         let compilers = locked.sandbox.packages.iter().filter(compiles);
         let mut prebuilt: BTreeMap<_, _> = compilers.map(|package| (package.package.clone(), package.version.clone())).collect();
         prebuilt.extend([
-            (locked.stub.package.clone(), locked.stub.version.clone()),
+            (plan.stub().package.clone(), plan.stub().version.clone()),
             ("go".into(), locked.toolchain.go.version.clone()),
-            ("rust".into(), locked.toolchain.rust.version.clone()),
+            ("rust".into(), plan.rust().version.clone()),
         ]);
         prebuilt.extend(plan.statically_linked().map(|package| (package.package.clone(), package.version.clone())));
         let payloads: Vec<_> = plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();

@@ -6,9 +6,9 @@ use super::store::{Lock, Store};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Names of what a build leaves.
@@ -29,6 +29,8 @@ pub const RELEASE_TO_SIGN: &str = "release-to-sign";
 pub const RELEASED: &str = "released";
 /// The folder with what was built again to be compared.
 pub const REBUILT: &str = "rebuilt";
+/// The folder with programs for the machine that builds.
+pub const PROGRAMS: &str = "bin";
 /// The plan, as `osbuild plan` prints it.
 pub const PLAN: &str = "plan.toml";
 
@@ -83,6 +85,24 @@ impl Out {
     /// The folder of the steps' logs.
     pub fn logs(&self) -> PathBuf {
         self.folder.join("logs")
+    }
+
+    /// Puts a program into [`PROGRAMS`], where one that runs stays as it was, and gives its path.
+    ///
+    /// # Errors
+    /// The store does not have it, or the folder cannot be written to.
+    pub fn program(&self, store: &Store, file: &str, program: &Digest) -> Result<PathBuf> {
+        let folder = self.path(PROGRAMS);
+        fs::create_dir_all(&folder).at("write to", &folder)?;
+        let path = folder.join(file);
+        if Digest::of_file(&path).is_ok_and(|there| there == *program) {
+            return Ok(path);
+        }
+        let fresh = folder.join(format!(".{file}"));
+        fs::copy(store.path(program)?, &fresh).at("write", &fresh)?;
+        fs::set_permissions(&fresh, Permissions::from_mode(0o755)).at("write", &fresh)?;
+        fs::rename(&fresh, &path).at("write", &path)?;
+        Ok(path)
     }
 
     /// Waits until no other build writes here, and keeps it so.

@@ -9,7 +9,9 @@ use super::podimage::{Files, Image, Layout, dynamic, from_archive, from_program}
 use super::root::{LAYER, Layer};
 use super::store::Store;
 use crate::error::Result;
-use crate::plan::{Binary, Compile, GoBuild, ImageFrom, Locked, Payload, Plan, PodImage};
+use crate::plan::{
+    Architecture, Binary, Compile, GoBuild, HostProgram, HostPrograms, ImageFrom, Locked, Payload, Plan, PodImage,
+};
 use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -113,13 +115,7 @@ impl Stages<'_> {
     }
 
     fn checked(&self, program: Digest, name: String) -> Result<(String, Digest)> {
-        // What older rules have let pass is looked at again.
-        let key = Digest::of(format!("{} {} {}", binary::rules(), self.plan.architecture, program.hex()).as_bytes());
-        if self.store.recall_memo(CHECKED, &key).is_none() {
-            binary::check(&name, &self.store.read(&program)?, self.plan.architecture)?;
-            self.store.remember_memo(CHECKED, &key, &program)?;
-        }
-        Ok((name, program))
+        checked(self.store, self.plan.architecture, program, name)
     }
 
     /// Makes or reads the image of a pod.
@@ -186,4 +182,31 @@ impl Stages<'_> {
     pub fn data(&self) -> Result<Digest> {
         self.executor.run(&image::data(self.store, self.sandbox, &self.plan.board)?)?.output(image::DATA)
     }
+}
+
+/// Compiles programs of one component for the machine that builds, all of which `programs` are.
+pub fn host_programs(
+    executor: &Executor,
+    store: &Store,
+    sandbox: &Sandbox,
+    plan: &Plan<Locked, HostPrograms>,
+    programs: &[&HostProgram],
+) -> Result<Programs> {
+    let Some(first) = programs.first() else { return Ok(Programs::new()) };
+    let result = executor.run(&go::compile(store, sandbox, plan, &first.component, &first.build)?)?;
+    let checked = |program: &&HostProgram| {
+        checked(store, plan.architecture, result.output(&go::output(&program.file))?, program.file.clone())
+    };
+    programs.iter().map(checked).collect()
+}
+
+/// Checks a binary once, and gives it back.
+fn checked(store: &Store, architecture: Architecture, program: Digest, name: String) -> Result<(String, Digest)> {
+    // What older rules have let pass is looked at again.
+    let key = Digest::of(format!("{} {architecture} {}", binary::rules(), program.hex()).as_bytes());
+    if store.recall_memo(CHECKED, &key).is_none() {
+        binary::check(&name, &store.read(&program)?, architecture)?;
+        store.remember_memo(CHECKED, &key, &program)?;
+    }
+    Ok((name, program))
 }

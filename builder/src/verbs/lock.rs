@@ -3,7 +3,7 @@
 use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
-use crate::plan::{Held, Lock, Strictness, moved, resolve};
+use crate::plan::{Held, Lock, Strictness, moved, resolve_any};
 use crate::produce::fetch::{Fetcher, From};
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const DAY: u64 = 86_400;
 
 /// `osbuild lock`
 pub fn lock(session: &Session, recipe: &str) -> Result<()> {
-    let plan = resolve(&session.project, recipe, session.today, Strictness::Lock)?;
+    let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {
             session.report.warning(format!("{}: everything is pinned anew", error.problems[0].message));
@@ -25,11 +25,11 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     others(session, recipe).for_each(|lock| held.share(lock));
     let online = session.fetcher(&store);
     let offline = Fetcher { from: From::Store, ..online.clone() };
-    let after = match offline.pin(&plan, &held, epoch(session)) {
+    let after = match offline.pin(&*plan, &held, epoch(session)) {
         // Only what has to ask somebody needs the tools to ask with.
         Err(_) if !session.common.offline => {
             session.need(&host::for_sources())?;
-            online.pin(&plan, &held, epoch(session))?
+            online.pin(&*plan, &held, epoch(session))?
         }
         kept => kept?,
     };

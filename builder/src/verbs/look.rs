@@ -2,13 +2,16 @@
 
 use super::Session;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Plan, Strictness, resolve};
+use crate::plan::{self, Resolution, Strictness, resolve, resolve_any};
 use serde_json::{Value, json};
 
 /// `osbuild check`
 pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
     let (problems, warnings) = match recipe {
-        Some(recipe) => (Vec::new(), resolve(&session.project, recipe, session.today, Strictness::Build)?.resolved.warnings),
+        Some(recipe) => {
+            let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
+            (Vec::new(), plan.warnings().to_vec())
+        }
         None => (plan::check(&session.project, session.today), Vec::new()),
     };
     warnings.iter().for_each(|warning| session.report.warning(warning));
@@ -24,11 +27,11 @@ pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
 
 /// `osbuild plan`
 pub fn plan(session: &Session, recipe: &str) -> Result<()> {
-    let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
-    let text = plan.print();
+    let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
+    let text = plan.text();
     let json = || {
         let mut json = as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
-        json["origins"] = origins(&plan);
+        json["origins"] = origins(&*plan);
         json
     };
     session.data(json, || text.trim_end().to_owned());
@@ -49,10 +52,8 @@ fn as_json(value: toml::Value) -> Value {
 }
 
 /// Where each value was written, which the printed plan says in comments: `"kernel.options.EROFS_FS": "FILE:LINE"`.
-fn origins(plan: &Plan) -> Value {
-    let options = plan.kernel.options.iter().map(|(name, option)| (format!("kernel.options.{name}"), &option.origin));
-    let all = plan.origins.iter().map(|(name, origin)| (name.clone(), origin)).chain(options);
-    all.map(|(name, origin)| (name, Value::from(origin.to_string()))).collect()
+fn origins(plan: &dyn Resolution) -> Value {
+    plan.all_origins().into_iter().map(|(name, origin)| (name, Value::from(origin.to_string()))).collect()
 }
 
 /// `osbuild skew`

@@ -5,13 +5,13 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
-use crate::plan::{Date, Locked, Plan, Qemu};
+use crate::plan::{Date, Locked, Plan, Qemu, makes_programs};
 use crate::produce::assemble::Built;
 use crate::produce::copy::Format;
 use crate::produce::disk::OnDisk;
 use crate::produce::executor::{Rebuild, Steps};
 use crate::produce::fetch::From;
-use crate::produce::out::{Out, PLAN, REBUILT};
+use crate::produce::out::{Out, PLAN, PROGRAMS, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
 use crate::ship::keys::Keys;
@@ -33,18 +33,50 @@ pub fn build(
     signing: &cli::Signing,
 ) -> Result<()> {
     let started = Instant::now();
-    let plan = session.locked_for(recipe, signing)?;
-    let from = session.from(sources)?;
-    session.need(&for_build(&from))?;
     let rebuild = match rebuild {
         None => Rebuild::Nothing,
         Some(words) if words.is_empty() => Rebuild::Everything,
         Some(words) => Rebuild::Steps(words),
     };
+    if makes_programs(&session.project, recipe) {
+        refuse_what_is_of_images(recipe, format, signing)?;
+        return programs(session, recipe, session.from(sources)?, rebuild);
+    }
+    let plan = session.locked_for(recipe, signing)?;
+    let from = session.from(sources)?;
+    session.need(&for_build(&from))?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
     let built = image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
     let file = format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
     say(session, recipe, &built, &file, started);
+    Ok(())
+}
+
+/// Programs have no format and nobody signs them.
+fn refuse_what_is_of_images(recipe: &str, format: Format, signing: &cli::Signing) -> Result<()> {
+    let flag = match signing {
+        _ if format != Format::Raw => "--format",
+        cli::Signing { unsigned: true, .. } => "--unsigned",
+        cli::Signing { key: Some(_), .. } => "--key",
+        _ => return Ok(()),
+    };
+    let error = Error::usage(format!("`{flag}` is for images, and recipe `{recipe}` makes programs for this machine"));
+    Err(error.hint(format!("cargo osbuild build {recipe}")))
+}
+
+/// Builds the programs of a recipe into `out/<recipe>/bin/`.
+fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Result<()> {
+    let started = Instant::now();
+    let plan = session.locked_programs(recipe)?;
+    session.need(&for_build(&from))?;
+    let out = Out::open(session.root(), recipe)?;
+    std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
+    let (store, project, report, jobs) = (session.store()?, session.root(), session.report, session.jobs());
+    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer: None, carried: None };
+    let files = pipeline::build_programs(&setting, &plan, &out)?;
+    session.report.note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
+    let folder = out.path(PROGRAMS);
+    session.data(|| json!({ "recipe": recipe, "folder": folder, "programs": files }), || folder.display().to_string());
     Ok(())
 }
 

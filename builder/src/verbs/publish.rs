@@ -68,7 +68,7 @@ fn subject(session: &Session, plan: &Plan<Locked>, built: &Built) -> Result<Subj
         ("Name", format!("{} {}", plan.recipe, plan.version)),
         ("osbuild:version", plan.version.clone()),
         ("osbuild:lock", Digest::of(lock.print().as_bytes()).hex()),
-        ("osbuild:linux", lock.kernel_source.version.clone()),
+        ("osbuild:linux", plan.kernel_source().version.clone()),
     ];
     let programs = [
         (BinaryName::Kubelet, "osbuild:kubelet"),

@@ -3,8 +3,9 @@
 use super::Session;
 use crate::cli::Sources;
 use crate::error::Result;
-use crate::plan::{ImageFrom, Locked, Plan, Source};
+use crate::plan::{HostPrograms, ImageFrom, Locked, Plan, Source, makes_programs};
 use crate::produce::exported::Exported;
+use crate::produce::fetch::Fetcher;
 use crate::produce::podimage;
 use crate::produce::store::Store;
 use crate::produce::toolchain;
@@ -15,12 +16,12 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
     let store = session.store()?;
     let (exported, moved) = match what {
         Sources::Export { recipe, folder } => {
-            let plan = session.locked(&recipe)?;
-            session.fetcher(&store).fetch(&plan)?;
+            let fetcher = session.fetcher(&store);
+            let sources = match makes_programs(&session.project, &recipe) {
+                true => of_programs(&fetcher, &session.locked_programs(&recipe)?)?,
+                false => of_node(session, &fetcher, &store, &session.locked(&recipe)?)?,
+            };
             let exported = Exported::at(&folder);
-            toolchain::restore_rust(&store, &plan.lock.get().toolchain.rust.sha256)?;
-            let mut sources = plan.sources();
-            sources.extend(pod_images(session, &store, &plan)?);
             let moved = exported.write(&store, session.report, &sources)?;
             (exported, moved)
         }
@@ -44,4 +45,21 @@ fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<V
         blobs.extend(kept.into_iter().map(|blob| Source::pod_image(&image.name, &blob.hex())));
     }
     Ok(blobs)
+}
+
+/// Every source of a node, all of them in the store.
+fn of_node(session: &Session, fetcher: &Fetcher, store: &Store, plan: &Plan<Locked>) -> Result<Vec<Source>> {
+    fetcher.fetch(plan)?;
+    if let Some(rust) = &plan.lock.get().toolchain.rust {
+        toolchain::restore_rust(store, &rust.sha256)?;
+    }
+    let mut sources = plan.sources();
+    sources.extend(pod_images(session, store, plan)?);
+    Ok(sources)
+}
+
+/// Every source of programs for the machine that builds, all of them in the store.
+fn of_programs(fetcher: &Fetcher, plan: &Plan<Locked, HostPrograms>) -> Result<Vec<Source>> {
+    fetcher.fetch(plan)?;
+    Ok(plan.lock.get().sources(&plan.wanted.crates))
 }

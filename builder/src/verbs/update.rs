@@ -6,10 +6,10 @@ use super::lock::epoch;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{
-    Crate, GoUpstream, Held, Lock, Moved, Peg, Project, Releases, Strictness, Upstream, Version, moved, moved_crates,
-    moved_releases, nearest, resolve, set_go_toolchain, set_version, upstream,
+    Crate, GoUpstream, Held, KUBERNETES, Lock, Moved, Peg, Project, Releases, Strictness, Upstream, Version, moved, moved_crates,
+    moved_releases, nearest, resolve_any, set_go_toolchain, set_version, upstream,
 };
-use crate::produce::fetch::{Fetcher, KUBERNETES};
+use crate::produce::fetch::Fetcher;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,13 +78,13 @@ impl<'a> Update<'a> {
     fn refuse_unknown(&self) -> Result<()> {
         let upstreams = || self.recipes.iter().map(|recipe| &recipe.upstream);
         let mut components: BTreeSet<&str> = upstreams().flat_map(|all| &all.go).map(|go| go.component.as_str()).collect();
-        components.extend(upstreams().map(|all| all.kernel.as_str()));
+        components.extend(upstreams().flat_map(|all| &all.kernel).map(|kernel| kernel.component.as_str()));
         components.extend([TOOLCHAIN, CRATES]);
         let packages = self.recipes.iter().flat_map(|recipe| recipe.lock.debian_packages());
         let packages: BTreeSet<&str> = packages.map(|package| package.package.as_str()).collect();
         let unknown = self.names.iter().find(|name| !components.contains(*name) && !packages.contains(*name));
         let Some(unknown) = unknown else { return Ok(()) };
-        let ours = [format!("components/{unknown}/component.toml"), format!("components/pods/{unknown}/component.toml")];
+        let ours = ["", "pods/", "lab/"].map(|folder| format!("components/{folder}{unknown}/component.toml"));
         if ours.iter().any(|path| self.project.files.contains_key(path)) {
             let error = Error::usage(format!("`{unknown}` has no version to move: no locked recipe takes it from elsewhere"));
             return Err(error.hint("the crates of our own programs move with `cargo osbuild update crates`"));
@@ -177,7 +177,8 @@ impl<'a> Update<'a> {
     fn all_crates(&self) -> Result<Vec<Crate>> {
         let mut all = BTreeSet::new();
         for Recipe { name, .. } in &self.recipes {
-            all.extend(resolve(&self.project, name, self.session.today, Strictness::Build)?.resolved.wanted.crates);
+            let plan = resolve_any(&self.project, name, self.session.today, Strictness::Build)?;
+            all.extend(plan.wanted().crates.iter().cloned());
         }
         Ok(all.into_iter().collect())
     }
@@ -186,14 +187,15 @@ impl<'a> Update<'a> {
     fn pin(&mut self) -> Result<Vec<Lock>> {
         let mut fresh: Vec<Lock> = Vec::new();
         for Recipe { name, lock, upstream } in &self.recipes {
-            let plan = resolve(&self.project, name, self.session.today, Strictness::Lock)?;
-            plan.warnings.iter().for_each(|warning| self.session.report.warning(warning));
+            let plan = resolve_any(&self.project, name, self.session.today, Strictness::Lock)?;
+            plan.warnings().iter().for_each(|warning| self.session.report.warning(warning));
             let mut held = Held::by(Some(lock.clone()));
             let packages = lock.debian_packages().map(|package| package.package.as_str());
             held.free(packages.filter(|package| self.may_move(package)));
-            held.free(self.may_move(&upstream.kernel).then_some(upstream.kernel_package.as_str()));
+            let kernel = upstream.kernel.iter().filter(|kernel| self.may_move(&kernel.component));
+            held.free(kernel.map(|kernel| kernel.package.as_str()));
             fresh.iter().for_each(|lock| held.share(lock.clone()));
-            fresh.push(self.fetcher.pin(&plan, &held, epoch(self.session))?);
+            fresh.push(self.fetcher.pin(&*plan, &held, epoch(self.session))?);
         }
         for (Recipe { name, lock, .. }, after) in self.recipes.iter().zip(&fresh) {
             for moved in moved(lock, after) {

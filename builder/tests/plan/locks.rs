@@ -26,21 +26,22 @@ fn lock(plan: &Plan) -> Lock {
         modules: Vec::new(),
     });
     let rust = wanted.rust_toolchain.clone();
+    let rust = rust.map(|rust| RustToolchain { version: rust.version, targets: rust.targets, sha256: "00".into(), size: 1 });
     Lock {
         version: Lock::VERSION,
         recipe: plan.recipe.clone(),
         epoch: 1_790_000_000,
         wanted: wanted.digest(),
-        suite: wanted.kernel_source.suite.clone(),
-        kernel_source: package(&wanted.kernel_source),
-        stub: package(&wanted.stub),
+        suite: wanted.suite().map(str::to_owned),
+        kernel_source: wanted.kernel_source.as_ref().map(package),
+        stub: wanted.stub.as_ref().map(package),
         sandbox: Packages { asked, ..packages(&wanted.sandbox) },
         cross: packages(&wanted.cross),
         files: packages(&wanted.files),
         go: go.collect(),
         toolchain: Toolchains {
             go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: "00".into(), size: 1 },
-            rust: RustToolchain { version: rust.version, targets: rust.targets, sha256: "00".into(), size: 1 },
+            rust,
         },
         crates: CratesLock { digest: wanted.crates_digest() },
     }
@@ -113,7 +114,7 @@ fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
 fn an_update_says_what_moved() {
     let before = lock(&resolve(&project()));
     let mut after = before.clone();
-    after.kernel_source.version = "2".into();
+    after.kernel_source.as_mut().unwrap().version = "2".into();
     after.sandbox.packages.remove(0);
     after.go.retain(|go| go.component != "runc");
     let moved: Vec<String> = moved(&before, &after)
@@ -127,26 +128,27 @@ fn an_update_says_what_moved() {
 fn only_what_is_let_go_or_does_not_fit_is_not_held() {
     let plan = resolve(&project());
     let wanted = &plan.wanted;
+    let (stub, kernel_source) = (wanted.stub.as_ref().unwrap(), wanted.kernel_source.as_ref().unwrap());
     let mut held = Held::by(Some(lock(&plan)));
-    assert!(held.package(&wanted.stub).is_some() && held.closure(&wanted.sandbox).is_some());
-    assert!(held.package(&DebianWish { suite: Some("sid".into()), ..wanted.stub.clone() }).is_none());
-    assert!(held.package(&DebianWish { version: Some("2".into()), ..wanted.stub.clone() }).is_none());
+    assert!(held.package(stub).is_some() && held.closure(&wanted.sandbox).is_some());
+    assert!(held.package(&DebianWish { suite: Some("sid".into()), ..stub.clone() }).is_none());
+    assert!(held.package(&DebianWish { version: Some("2".into()), ..stub.clone() }).is_none());
     assert!(held.closure(&wanted.sandbox[1..]).is_none());
     assert!(held.go(&wanted.go_modules[0], &wanted.go_toolchain).is_some());
     assert!(held.go(&wanted.go_modules[0], "1.27.0").is_none());
     assert!(held.go_toolchain("1.27.0").is_none());
 
     let sandboxed = wanted.sandbox[0].package.clone();
-    held.free([wanted.stub.package.as_str(), &sandboxed]);
-    assert!(held.package(&wanted.stub).is_none() && held.package(&wanted.kernel_source).is_some());
+    held.free([stub.package.as_str(), &sandboxed]);
+    assert!(held.package(stub).is_none() && held.package(kernel_source).is_some());
     assert!(held.closure(&wanted.sandbox).is_none());
     assert!(held.preferred().all(|package| package.package != sandboxed) && held.preferred().count() > 0);
 
     let mut fresh = lock(&plan);
-    fresh.stub.version = "2".into();
+    fresh.stub.as_mut().unwrap().version = "2".into();
     held.share(fresh);
-    assert_eq!(held.package(&wanted.stub).unwrap().version, "2");
-    assert_eq!(held.package(&wanted.kernel_source).unwrap().version, "1");
+    assert_eq!(held.package(stub).unwrap().version, "2");
+    assert_eq!(held.package(kernel_source).unwrap().version, "1");
 }
 
 #[test]
@@ -157,6 +159,6 @@ fn the_time_of_a_lock_stays_until_something_that_is_fetched_moves() {
     let crates = Lock { crates: CratesLock { digest: "00".into() }, wanted: "00".into(), ..later.clone() };
     assert_eq!(held.keep_epoch(crates).epoch, before.epoch);
     let mut moved = later.clone();
-    moved.kernel_source.sha256 = "01".into();
+    moved.kernel_source.as_mut().unwrap().sha256 = "01".into();
     assert_eq!(held.keep_epoch(moved).epoch, later.epoch);
 }

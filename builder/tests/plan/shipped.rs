@@ -25,6 +25,16 @@ fn every_recipe_that_names_a_board_is_a_plan() {
 }
 
 #[test]
+fn the_control_plane_of_the_tests_has_the_version_of_the_kubelet() {
+    let project = shipped();
+    let lab = plan::resolve_programs(&project, "lab").unwrap_or_else(|error| panic!("{error}"));
+    let node = plan::resolve(&project, "qemu-amd64", TODAY, Strictness::Build).unwrap();
+    let versions: BTreeSet<&str> =
+        lab.programs.iter().filter(|one| one.component == "kubernetes").map(|one| &*one.version).collect();
+    assert_eq!(versions, BTreeSet::from([&*node.kubernetes.kubelet.to_string()]));
+}
+
+#[test]
 fn an_architecture_has_two_kernels() {
     let project = shipped();
     for architecture in Architecture::ALL {

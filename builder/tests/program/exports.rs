@@ -29,7 +29,7 @@ fn done(ran: &Ran) {
 #[test]
 fn the_rust_toolchain_is_kept_once_and_exported_as_it_was_fetched() {
     let scratch = open();
-    let digest = scratch.lock().toolchain.rust.sha256;
+    let digest = scratch.lock().toolchain.rust.unwrap().sha256;
     let tar = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
     let before = fs::read(&tar).unwrap();
     done(&scratch.osbuild(&["build", RECIPE, "--offline"]));

@@ -44,6 +44,7 @@ mod offline;
 mod pipelines;
 mod plans;
 mod pods;
+mod programs;
 mod publish;
 mod releases;
 mod repositories;

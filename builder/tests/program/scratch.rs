@@ -2,8 +2,8 @@
 
 use osbuild::checkout::Checkout;
 use osbuild::plan::{
-    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock, Packages, Plan,
-    RustToolchain, Source, Strictness, Toolchains, resolve,
+    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock, Packages, Plan, Resolution,
+    RustToolchain, Source, Strictness, Toolchains, resolve, resolve_programs,
 };
 use osbuild::produce::digest::Digest;
 use osbuild::produce::store::Store;
@@ -122,21 +122,31 @@ impl Scratch {
         Lock::parse(&Lock::path(RECIPE), &self.read(&Lock::path(RECIPE))).unwrap()
     }
 
-    /// Writes the recipe's lock.
+    /// Writes a lock.
     pub fn write_lock(&self, lock: &Lock) {
-        fs::write(self.project().join(Lock::path(RECIPE)), lock.print()).unwrap();
+        fs::write(self.project().join(Lock::path(&lock.recipe)), lock.print()).unwrap();
     }
 
     /// Writes a lock of the plan as it is now.
     pub fn relock(&self) {
-        self.write_lock(&self.lock_of_plan());
+        self.write_lock(&self.lock_of(&self.plan().resolved));
+    }
+
+    /// Adds a recipe of programs with its lock, and puts its sources into the store.
+    pub fn add_programs(&self, recipe: &str, text: &str) {
+        fs::write(self.project().join(format!("recipes/{recipe}.toml")), text).unwrap();
+        let project = Checkout { root: self.project() }.read().unwrap();
+        let plan = resolve_programs(&project, recipe).unwrap_or_else(|error| panic!("{error}")).resolved;
+        self.write_lock(&self.lock_of(&plan));
+        let store = Store::open(self.path("cache/osbuild")).unwrap();
+        names(&plan).iter().for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
 
     /// Makes a store that has every source but the one that is made of this name.
     pub fn fill_store_without(&self, absent: &str) {
         let _ = fs::remove_dir_all(self.path("cache"));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
-        let names = names(&self.plan());
+        let names = names(&self.plan().resolved);
         let put = names.iter().filter(|name| *name != absent);
         put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
@@ -147,32 +157,31 @@ impl Scratch {
     }
 
     /// A lock of the plan, of which each source is [`Scratch::bytes`] of its name.
-    fn lock_of_plan(&self) -> Lock {
-        let plan = self.plan();
-        let wanted = &plan.wanted;
+    fn lock_of(&self, plan: &dyn Resolution) -> Lock {
+        let wanted = plan.wanted();
         let package = |wish: &DebianWish| self.package(wish);
         let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
         let (go, rust) = (self.blob("toolchain go"), self.blob("toolchain rust"));
         Lock {
             version: Lock::VERSION,
-            recipe: RECIPE.into(),
+            recipe: plan.recipe().into(),
             epoch: 1_790_000_000,
             wanted: wanted.digest(),
             suite: None,
-            kernel_source: package(&wanted.kernel_source),
-            stub: package(&wanted.stub),
+            kernel_source: wanted.kernel_source.as_ref().map(package),
+            stub: wanted.stub.as_ref().map(package),
             sandbox: Packages { asked: wanted.sandbox.iter().map(DebianWish::asked).collect(), ..packages(&wanted.sandbox) },
             cross: packages(&wanted.cross),
             files: packages(&wanted.files),
             go: wanted.go_modules.iter().map(|wish| self.component(wish, &wanted.go_toolchain)).collect(),
             toolchain: Toolchains {
                 go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: go.sha256, size: go.size },
-                rust: RustToolchain {
-                    version: wanted.rust_toolchain.version.clone(),
-                    targets: wanted.rust_toolchain.targets.clone(),
+                rust: wanted.rust_toolchain.clone().map(|wish| RustToolchain {
+                    version: wish.version,
+                    targets: wish.targets,
                     sha256: rust.sha256,
                     size: rust.size,
-                },
+                }),
             },
             crates: CratesLock { digest: wanted.crates_digest() },
         }
@@ -220,10 +229,10 @@ impl Scratch {
 }
 
 /// Every name of which the lock has [`Scratch::bytes`].
-fn names(plan: &Plan) -> Vec<String> {
-    let wanted = &plan.wanted;
+fn names(plan: &dyn Resolution) -> Vec<String> {
+    let wanted = plan.wanted();
     let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
-    let debian = [&wanted.kernel_source, &wanted.stub].into_iter().chain(lists).map(|wish| wish.package.clone());
+    let debian = [&wanted.kernel_source, &wanted.stub].into_iter().flatten().chain(lists).map(|wish| wish.package.clone());
     let go = wanted.go_modules.iter().flat_map(|wish| [wish.module.clone(), format!("go.mod of {}", wish.module)]);
     let rest = ["toolchain go", "toolchain rust", "crate libc"].map(str::to_owned);
     debian.chain(go).chain(rest).collect()

@@ -138,7 +138,7 @@ fn a_damaged_source_in_the_store_is_taken_again() {
     let scratch = open();
     let folder = scratch.path("exported").display().to_string();
     done(&scratch.osbuild(&["sources", "export", RECIPE, &folder]));
-    let digest = scratch.lock().stub.sha256;
+    let digest = scratch.lock().stub.unwrap().sha256;
     let stored = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
     let mut bytes = fs::read(&stored).unwrap();
     bytes[100] ^= 1;

@@ -155,7 +155,8 @@ fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
 }
 
 fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
-    let linux = seen.lock.kernel_source.version.split('-').next().unwrap_or_default();
+    let source = seen.lock.kernel_source.as_ref().ok_or("the lock has no kernel")?;
+    let linux = source.version.split('-').next().unwrap_or_default();
     let mut wanted = vec![("linux", linux.to_owned())];
     wanted.extend(seen.lock.go.iter().map(|go| (go.component.as_str(), go.version.trim_start_matches('v').to_owned())));
     expect(wanted.len(), 4)?;

@@ -11,21 +11,31 @@ impl Resolver<'_> {
         let section = recipe.get("binaries")?.clone();
         let all: Vec<Option<Binary>> = BinaryName::ALL.into_iter().map(|name| self.binary(&section, name)).collect();
         let all: Vec<Binary> = all.into_iter().collect::<Option<_>>()?;
-        self.one_version_a_component(&section, &all);
+        let versions: Vec<_> =
+            all.iter().map(|binary| (binary.name.file_name(), &*binary.component, binary.version.as_deref())).collect();
+        self.one_version_a_component(&section, &versions);
         all.try_into().ok()
     }
 
     fn binary(&mut self, section: &Node, name: BinaryName) -> Option<Binary> {
         let key = name.file_name();
         let asked = section.get(key)?;
+        let (component, build) = self.compiled("binaries", Place::Host, key, asked)?;
+        let version = asked.get("version").and_then(Node::text).map(str::to_owned);
+        Some(Binary { name, component, version, build })
+    }
+
+    /// The component that makes the program `key` of the recipe's section `part`, and how it is compiled. Programs for the machine that
+    /// builds come from Go modules alone.
+    pub(super) fn compiled(&mut self, part: &str, place: Place, key: &str, asked: &Node) -> Option<(String, Compile)> {
         let named = asked.get("component")?;
         let component_name = named.text()?;
         let version = asked.get("version");
-        self.note(format!("binaries.{key}.component"), &named.spot);
-        let component = self.components.find(Place::Host, component_name, &mut self.problems);
-        let is_ours = component.as_ref().is_some_and(|component| component.get("cargo").is_some());
+        self.note(format!("{part}.{key}.component"), &named.spot);
+        let component = self.components.find(place, component_name, &mut self.problems);
+        let is_ours = place == Place::Host && component.as_ref().is_some_and(|component| component.get("cargo").is_some());
         let kind = if is_ours { "cargo" } else { "go" };
-        let component = self.components.get(Place::Host, component_name, kind, &named.spot, &mut self.problems)?;
+        let component = self.components.get(place, component_name, kind, &named.spot, &mut self.problems)?;
         let section = component.get(kind)?;
         let build = if is_ours { self.cargo(section, key, named) } else { self.go(section, key, named, version) };
         match (is_ours, version) {
@@ -38,11 +48,10 @@ impl Resolver<'_> {
                 self.problems
                     .push(problem.cause(format!("component `{component_name}` is built from a pinned upstream version")));
             }
-            (false, Some(version)) => self.note(format!("binaries.{key}.version"), &version.spot),
+            (false, Some(version)) => self.note(format!("{part}.{key}.version"), &version.spot),
             (true, None) => {}
         }
-        let version = version.and_then(Node::text).map(str::to_owned);
-        Some(Binary { name, component: component_name.to_owned(), version, build: build? })
+        Some((component_name.to_owned(), build?))
     }
 
     fn cargo(&mut self, section: &Node, file: &str, named: &Node) -> Option<Compile> {
@@ -69,15 +78,15 @@ impl Resolver<'_> {
         None
     }
 
-    /// The programs of one component are compiled together, so their versions are equal.
-    fn one_version_a_component(&mut self, section: &Node, all: &[Binary]) {
-        for (index, binary) in all.iter().enumerate() {
-            let earlier =
-                all[..index].iter().find(|other| other.component == binary.component && other.version != binary.version);
-            let (Some(earlier), Some(asked)) = (earlier, section.get(binary.name.file_name())) else { continue };
-            let problem = Problem::new(format!("`{}` and `{}` must have one version", earlier.name, binary.name));
+    /// The programs of one component are compiled together, so their versions are equal. `all` has each program's file name, component
+    /// and version.
+    pub(super) fn one_version_a_component(&mut self, section: &Node, all: &[(&str, &str, Option<&str>)]) {
+        for (index, (name, component, version)) in all.iter().enumerate() {
+            let earlier = all[..index].iter().find(|(_, other, theirs)| other == component && theirs != version);
+            let (Some((earlier, ..)), Some(asked)) = (earlier, section.get(name)) else { continue };
+            let problem = Problem::new(format!("`{earlier}` and `{name}` must have one version"));
             let problem = problem.at(asked.spot.place());
-            self.problems.push(problem.cause(format!("both are built from component `{}`", binary.component)));
+            self.problems.push(problem.cause(format!("both are built from component `{component}`")));
         }
     }
 }

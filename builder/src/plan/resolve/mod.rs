@@ -8,9 +8,11 @@ mod kernel;
 mod kubernetes;
 mod payload;
 mod pods;
+mod programs;
 mod updates;
 mod wanted;
 
+pub use programs::{makes_programs, resolve_programs};
 pub use wanted::BUILD_MACHINE;
 
 use super::component::Components;
@@ -19,7 +21,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
-use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolved, Unlocked, keys};
+use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolution, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
 use wanted::cargo_packages;
@@ -55,10 +57,22 @@ impl Resolver<'_> {
     }
 }
 
-/// Resolves a recipe. All problems of all its files come back in one error, whose exit code is that of a wrong recipe.
+/// Resolves a recipe, whatever it makes. See [`resolve`].
+pub fn resolve_any(project: &Project, recipe: &str, today: Date, strictness: Strictness) -> Result<Box<dyn Resolution>> {
+    match makes_programs(project, recipe) {
+        true => Ok(Box::new(resolve_programs(project, recipe)?.resolved)),
+        false => Ok(Box::new(resolve(project, recipe, today, strictness)?.resolved)),
+    }
+}
+
+/// Resolves the recipe of a node. All problems of all its files come back in one error, whose exit code is that of a wrong recipe.
 ///
 /// `today` only decides about warnings, and with [`Strictness::Lock`] about errors: it never changes what is built.
 pub fn resolve(project: &Project, recipe: &str, today: Date, strictness: Strictness) -> Result<Plan> {
+    if makes_programs(project, recipe) {
+        let error = Error::usage(format!("recipe `{recipe}` makes programs for this machine, and no node"));
+        return Err(error.hint(format!("cargo osbuild build {recipe}")));
+    }
     let mut resolver = Resolver::new(project);
     let plan = resolver.plan(recipe, today, strictness);
     match plan {
@@ -75,6 +89,10 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
         resolver.board(name);
     }
     for name in RECIPES.names(project) {
+        if makes_programs(project, name) {
+            resolver.programs(name);
+            continue;
+        }
         let recipe = RECIPES.read_part(project, name, &mut resolver.problems);
         // A recipe without a board is there to be inherited from.
         if recipe.is_some_and(|(recipe, _)| recipe.get("board").is_some()) {
@@ -87,7 +105,8 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
 /// The recipes of the project that can be built: those that name a board, themselves or by inheritance.
 pub fn buildable(project: &Project) -> Vec<String> {
     let read = |name: &str| RECIPES.read_part(project, name, &mut Vec::new());
-    let names_board = |name: &&str| read(name).is_some_and(|(recipe, _)| recipe.get("board").is_some());
+    let names_board =
+        |name: &&str| read(name).is_some_and(|(recipe, _)| recipe.get("board").is_some() && recipe.get("programs").is_none());
     RECIPES.names(project).filter(names_board).map(str::to_owned).collect()
 }
 

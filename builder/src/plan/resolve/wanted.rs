@@ -5,8 +5,8 @@ use super::binaries::texts;
 use crate::error::Problem;
 use crate::plan::document::Node;
 use crate::plan::{
-    Architecture, Binary, BootProgram, Compile, Content, DebianProgram, DebianWish, GoBuild, GoWish, ImageFrom, Kernel, Payload,
-    Pod, PodImage, RootFile, RustWish, Wanted, crates,
+    Architecture, Binary, BootProgram, Compile, Content, DebianProgram, DebianWish, GoBuild, GoWish, HostProgram, ImageFrom,
+    Kernel, Payload, Pod, PodImage, RootFile, RustWish, Wanted, crates,
 };
 use std::collections::BTreeSet;
 
@@ -24,41 +24,53 @@ impl Resolver<'_> {
         pods: &[Pod],
         packages: &BTreeSet<&str>,
     ) -> Option<Wanted> {
-        let suite = recipe.get("sandbox").and_then(|sandbox| sandbox.text_of("suite")).map(str::to_owned);
-        let wish = |package: &str, architecture: Architecture| DebianWish {
-            package: package.to_owned(),
-            architecture: architecture.debian().to_owned(),
-            version: None,
-            suite: suite.clone(),
-        };
-        let wishes = |packages: BTreeSet<String>, of: Architecture| packages.iter().map(|package| wish(package, of)).collect();
+        let debian = Debian::of(recipe);
         let stub = recipe.get("uki")?.get("stub")?;
         self.note("uki.stub", &stub.spot);
-        let go = recipe.get("toolchains")?.get("go")?;
-        self.note("toolchains.go", &go.spot);
-        let libraries = binaries.iter().flat_map(|binary| match &binary.build {
-            Compile::Go(GoBuild { cgo: Some(cgo), .. }) => cgo.debian.clone(),
-            _ => Vec::new(),
-        });
+        let of_binaries = || binaries.iter().filter_map(go_of_binary);
+        let of_payloads = || payloads(pods).map(|payload| (&*payload.component, &payload.build));
         let from_payloads = payloads(pods).flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).cloned();
         let from_packages = files.iter().filter_map(|file| match &file.content {
             Content::Debian { package, .. } => Some(package.clone()),
             _ => None,
         });
         Some(Wanted {
-            kernel_source: wish(&kernel.package, BUILD_MACHINE),
-            stub: wish(stub.text()?, architecture),
-            sandbox: wishes(self.sandbox(recipe, architecture), BUILD_MACHINE),
-            cross: wishes(libraries.collect(), architecture),
-            files: wishes(from_packages.chain(from_payloads).collect(), architecture),
-            go_modules: go_wishes(binaries, pods, architecture),
-            go_toolchain: go.text()?.to_owned(),
-            rust_toolchain: RustWish {
+            kernel_source: Some(debian.wish(&kernel.package, BUILD_MACHINE)),
+            stub: Some(debian.wish(stub.text()?, architecture)),
+            sandbox: debian.wishes(self.sandbox(recipe, architecture), BUILD_MACHINE),
+            cross: debian.wishes(libraries(of_binaries()), architecture),
+            files: debian.wishes(from_packages.chain(from_payloads).collect(), architecture),
+            go_modules: go_wishes(of_binaries().chain(of_payloads()), architecture),
+            go_toolchain: self.go_version(recipe)?,
+            rust_toolchain: Some(RustWish {
                 version: self.rust_version()?,
                 targets: [architecture.rust_musl(), architecture.rust_uefi()].map(str::to_owned).to_vec(),
-            },
+            }),
             crates: self.crates(packages)?,
         })
+    }
+
+    /// What programs for the machine that builds need from outside.
+    pub(super) fn wanted_by_programs(&mut self, recipe: &Node, programs: &[HostProgram]) -> Option<Wanted> {
+        let debian = Debian::of(recipe);
+        let compiled = || programs.iter().map(|program| (&*program.component, &program.build));
+        Some(Wanted {
+            kernel_source: None,
+            stub: None,
+            sandbox: debian.wishes(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
+            cross: debian.wishes(libraries(compiled()), BUILD_MACHINE),
+            files: Vec::new(),
+            go_modules: go_wishes(compiled(), BUILD_MACHINE),
+            go_toolchain: self.go_version(recipe)?,
+            rust_toolchain: None,
+            crates: Vec::new(),
+        })
+    }
+
+    fn go_version(&mut self, recipe: &Node) -> Option<String> {
+        let go = recipe.get("toolchains")?.get("go")?;
+        self.note("toolchains.go", &go.spot);
+        go.text().map(str::to_owned)
     }
 
     fn sandbox(&self, recipe: &Node, architecture: Architecture) -> BTreeSet<String> {
@@ -86,6 +98,26 @@ impl Resolver<'_> {
     }
 }
 
+/// Wishes for Debian packages of the suite that a recipe names.
+struct Debian {
+    suite: Option<String>,
+}
+
+impl Debian {
+    fn of(recipe: &Node) -> Self {
+        Debian { suite: recipe.get("sandbox").and_then(|sandbox| sandbox.text_of("suite")).map(str::to_owned) }
+    }
+
+    fn wish(&self, package: &str, architecture: Architecture) -> DebianWish {
+        let (package, architecture) = (package.to_owned(), architecture.debian().to_owned());
+        DebianWish { package, architecture, version: None, suite: self.suite.clone() }
+    }
+
+    fn wishes(&self, packages: BTreeSet<String>, architecture: Architecture) -> Vec<DebianWish> {
+        packages.iter().map(|package| self.wish(package, architecture)).collect()
+    }
+}
+
 /// The packages of this workspace that are compiled for a node.
 pub(super) fn cargo_packages<'p>(
     boot: &'p BootProgram,
@@ -110,15 +142,23 @@ fn payloads(pods: &[Pod]) -> impl Iterator<Item = &Payload> {
     pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload)
 }
 
-/// One entry for each compilation: binaries that come from the same one share it.
-fn go_wishes(binaries: &[Binary; 7], pods: &[Pod], architecture: Architecture) -> Vec<GoWish> {
-    let of_binaries = binaries.iter().filter_map(|binary| match &binary.build {
-        Compile::Go(build) => Some((&binary.component, build)),
+/// The component of a binary and how it is compiled, if that is by Go.
+fn go_of_binary(binary: &Binary) -> Option<(&str, &GoBuild)> {
+    match &binary.build {
+        Compile::Go(build) => Some((&*binary.component, build)),
         Compile::Cargo { .. } => None,
-    });
-    let of_payloads = payloads(pods).map(|payload| (&payload.component, &payload.build));
-    let wish = |(component, build): (&String, &GoBuild)| GoWish {
-        component: component.clone(),
+    }
+}
+
+/// The Debian packages with libraries that cgo links.
+fn libraries<'p>(compiled: impl Iterator<Item = (&'p str, &'p GoBuild)>) -> BTreeSet<String> {
+    compiled.filter_map(|(_, build)| build.cgo.as_ref()).flat_map(|cgo| cgo.debian.clone()).collect()
+}
+
+/// One entry for each compilation: programs that come from the same one share it. Each comes with its component.
+fn go_wishes<'p>(compiled: impl Iterator<Item = (&'p str, &'p GoBuild)>, architecture: Architecture) -> Vec<GoWish> {
+    let wish = |(component, build): (&str, &GoBuild)| GoWish {
+        component: component.to_owned(),
         module: build.module.clone(),
         version: build.version.clone(),
         wrapper: build.wrapper,
@@ -127,6 +167,6 @@ fn go_wishes(binaries: &[Binary; 7], pods: &[Pod], architecture: Architecture) -
         cgo: build.cgo.is_some(),
         architecture: architecture.go().to_owned(),
     };
-    let all: BTreeSet<GoWish> = of_binaries.chain(of_payloads).map(wish).collect();
+    let all: BTreeSet<GoWish> = compiled.map(wish).collect();
     all.into_iter().collect()
 }

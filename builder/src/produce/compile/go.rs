@@ -2,7 +2,7 @@
 
 use super::Sandbox;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Locked, Plan};
+use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::fetch::{escaped, wrapper_program};
@@ -16,21 +16,27 @@ pub fn output(file: &str) -> String {
 }
 
 /// The action that compiles every program of one component.
-pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component: &str, build: &GoBuild) -> Result<Action> {
+pub fn compile<R: Resolution>(
+    store: &Store,
+    sandbox: &Sandbox,
+    plan: &Plan<Locked, R>,
+    component: &str,
+    build: &GoBuild,
+) -> Result<Action> {
     let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
-    let find = || {
-        Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {}", plan.recipe))
-    };
+    let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
+    let find =
+        || Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {recipe}"));
     let lock = plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
-    let wish = plan.wanted.go_modules.iter().find(|wish| wish.component == component).ok_or_else(find)?;
+    let wish = plan.resolved.wanted().go_modules.iter().find(|wish| wish.component == component).ok_or_else(find)?;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
         around(store, &mut input, lock, go_mod, wish)?;
     }
     if cgo.is_some() {
-        sysroot(store, &mut input, plan)?;
+        sysroot(store, &mut input, plan.lock.get())?;
     }
-    let mut env = environment(plan.architecture, cgo.as_ref());
+    let mut env = environment(architecture, cgo.as_ref());
     for (name, value) in [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))] {
         env.insert(name.into(), value);
     }
@@ -39,7 +45,7 @@ pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, component:
     let args = packages.iter().map(|GoOutput { file, package }| format!("{file}={package}")).collect::<Vec<_>>();
     let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
     let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
-    let name = format!("{component} {}", plan.architecture);
+    let name = format!("{component} {architecture}");
     sandbox.with_go().script(store, name, include_str!("go.sh"), &args, env, input, &outputs)
 }
 
@@ -74,8 +80,8 @@ fn around(store: &Store, input: &mut InputTree, lock: &GoLock, go_mod: &str, wis
     Ok(())
 }
 
-fn sysroot(store: &Store, input: &mut InputTree, plan: &Plan<Locked>) -> Result<()> {
-    for package in &plan.lock.get().cross.packages {
+fn sysroot(store: &Store, input: &mut InputTree, lock: &Lock) -> Result<()> {
+    for package in &lock.cross.packages {
         let digest: Digest = store.locked(&package.sha256)?;
         input.add_file(&format!("sysroot/{}.deb", package.package), digest, false)?;
     }

@@ -59,7 +59,7 @@ fn asked(kernel: &Kernel) -> String {
 }
 
 fn source(store: &Store, plan: &Plan<Locked>) -> Result<Digest> {
-    store.locked(&plan.lock.get().kernel_source.sha256)
+    store.locked(&plan.kernel_source().sha256)
 }
 
 fn environment(plan: &Plan<Locked>) -> BTreeMap<String, String> {

@@ -21,8 +21,8 @@ pub struct Sandbox {
     pub root: SandboxRoot,
     /// The Go toolchain, mounted for Go's actions alone.
     pub go: Toolchain,
-    /// The Rust toolchain, mounted for cargo's actions alone.
-    pub rust: Toolchain,
+    /// The Rust toolchain, mounted for cargo's actions alone; none where the lock has none.
+    pub rust: Option<Toolchain>,
 }
 
 /// The time that steps write where a format wants one: 2020-01-01, in seconds since 1970. It is not the epoch of the lock, so that a step
@@ -41,10 +41,11 @@ impl Sandbox {
         let step = report.step("sandbox");
         step.doing("unpacking packages and toolchains");
         let packages = lock.sandbox.packages.iter().map(|package| store.locked(&package.sha256)).collect::<Result<Vec<_>>>()?;
+        let rust = lock.toolchain.rust.as_ref().map(|rust| toolchain::rust(store, &rust.sha256));
         Ok(Sandbox {
             root: SandboxRoot::unpack(store, &packages)?,
             go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
-            rust: toolchain::rust(store, &lock.toolchain.rust.sha256)?,
+            rust: rust.transpose()?,
         })
     }
 
@@ -55,7 +56,7 @@ impl Sandbox {
 
     /// With the Rust toolchain at `/toolchain/rust`.
     pub fn with_rust(&self) -> Equipped<'_> {
-        Equipped { sandbox: self, toolchains: vec![self.rust.clone()] }
+        Equipped { sandbox: self, toolchains: self.rust.iter().cloned().collect() }
     }
 
     /// An action that needs no toolchain besides the root's. See [`Equipped::script`].

@@ -12,14 +12,15 @@ mod releases;
 mod rust;
 
 pub use go::{escaped, wrapper_program};
-pub use releases::KUBERNETES;
 
 use super::digest::Digest;
 use super::exported::Exported;
 use super::store::{Scratch, Store};
 use super::toolchain;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Blob, DebianPackage, GoModule, GoWish, Locked, Plan, Source, SourceKind};
+use crate::plan::{
+    Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source, SourceKind, Wanted,
+};
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -53,18 +54,18 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     /// A source is gone, cannot be reached, or is not what the lock says.
-    pub fn fetch(&self, plan: &Plan<Locked>) -> Result<()> {
-        let sources = plan.lock.get().sources(&plan.wanted.crates);
+    pub fn fetch<R: Resolution>(&self, plan: &Plan<Locked, R>) -> Result<()> {
+        let (lock, wanted) = (plan.lock.get(), plan.resolved.wanted());
         let is_there = |source: &Source| match source.kind {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => true,
             _ => self.store.find(&source.digest).is_some(),
         };
-        let missing = sources.into_iter().filter(|source| !is_there(source)).collect::<Vec<_>>();
+        let missing = lock.sources(&wanted.crates).into_iter().filter(|source| !is_there(source)).collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
         }
         match &self.from {
-            From::Registries => self.out_of_registries(plan, &missing),
+            From::Registries => self.out_of_registries(lock, wanted, &missing),
             From::Exported(folder) => self.out_of_folder(folder, &missing),
             From::Store => Err(unreachable_sources(&missing)),
         }
@@ -81,7 +82,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn out_of_registries(&self, plan: &Plan<Locked>, missing: &[Source]) -> Result<()> {
+    fn out_of_registries(&self, lock: &Lock, wanted: &Wanted, missing: &[Source]) -> Result<()> {
         let debian =
             missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
         for architecture in Architecture::ALL {
@@ -91,17 +92,17 @@ impl Fetcher<'_> {
             }
         }
         let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
-        for (wish, lock) in plan.wanted.go_modules.iter().zip(&plan.lock.get().go) {
-            let blobs = lock.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
+        for (wish, locked) in wanted.go_modules.iter().zip(&lock.go) {
+            let blobs = locked.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
             if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
-                self.go(wish, lock.go_mod.as_deref(), &plan.wanted.go_toolchain)?;
+                self.go(wish, locked.go_mod.as_deref(), &wanted.go_toolchain)?;
             }
         }
-        self.toolchains(plan, lacks)?;
-        if plan.wanted.crates.iter().any(|krate| lacks(&krate.sha256)) {
+        self.toolchains(lock, wanted, lacks)?;
+        if wanted.crates.iter().any(|krate| lacks(&krate.sha256)) {
             let step = self.report.step("crates");
-            crates::fetch(self.store, self.project, &plan.wanted.crates, &step)?;
-            step.done(&format!("{} crates", plan.wanted.crates.len()), None, Outcome::Ran);
+            crates::fetch(self.store, self.project, &wanted.crates, &step)?;
+            step.done(&format!("{} crates", wanted.crates.len()), None, Outcome::Ran);
         }
         self.all_there(missing)
     }
@@ -139,15 +140,17 @@ impl Fetcher<'_> {
         Ok(module)
     }
 
-    fn toolchains(&self, plan: &Plan<Locked>, lacks: impl Fn(&str) -> bool) -> Result<()> {
-        let locked = &plan.lock.get().toolchain;
+    fn toolchains(&self, lock: &Lock, wanted: &Wanted, lacks: impl Fn(&str) -> bool) -> Result<()> {
+        let locked = &lock.toolchain;
         if lacks(&locked.go.sha256) {
             self.go_toolchain(&locked.go.version)?;
         }
-        if lacks(&locked.rust.sha256) {
+        if let (Some(rust), Some(wish)) = (&locked.rust, &wanted.rust_toolchain)
+            && lacks(&rust.sha256)
+        {
             let step = self.report.step("toolchain rust");
-            let digest = rust::toolchain(self.store, &plan.wanted.rust_toolchain, &step)?;
-            step.done(&format!("rust {}", locked.rust.version), Some(digest.size()), Outcome::Ran);
+            let digest = rust::toolchain(self.store, wish, &step)?;
+            step.done(&format!("rust {}", rust.version), Some(digest.size()), Outcome::Ran);
         }
         Ok(())
     }

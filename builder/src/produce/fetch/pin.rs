@@ -3,8 +3,8 @@
 use super::{Fetcher, From, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock, Packages, Plan, RustToolchain,
-    RustWish, Toolchains, Unlocked,
+    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock, Packages, Resolution,
+    RustToolchain, RustWish, Toolchains,
 };
 use crate::report::Outcome;
 use std::cell::OnceCell;
@@ -15,25 +15,25 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     /// An archive lacks what is wanted, or there is something to ask for and the registries must not be used or cannot be reached.
-    pub fn pin(&self, plan: &Plan<Unlocked>, held: &Held, epoch: u64) -> Result<Lock> {
-        let wanted = &plan.wanted;
-        let debian = Debian { fetcher: self, held, node: plan.architecture, archives: OnceCell::new() };
+    pub fn pin(&self, plan: &dyn Resolution, held: &Held, epoch: u64) -> Result<Lock> {
+        let wanted = plan.wanted();
+        let debian = Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
         let go = wanted.go_modules.iter().map(|wish| self.pin_go(held, wish, &wanted.go_toolchain));
         let lock = Lock {
             version: Lock::VERSION,
-            recipe: plan.recipe.clone(),
+            recipe: plan.recipe().to_owned(),
             epoch,
             wanted: wanted.digest(),
-            suite: wanted.kernel_source.suite.clone(),
-            kernel_source: debian.one(&wanted.kernel_source)?,
-            stub: debian.one(&wanted.stub)?,
+            suite: wanted.suite().map(str::to_owned),
+            kernel_source: wanted.kernel_source.as_ref().map(|wish| debian.one(wish)).transpose()?,
+            stub: wanted.stub.as_ref().map(|wish| debian.one(wish)).transpose()?,
             sandbox: debian.closure(&wanted.sandbox)?,
             cross: debian.list(&wanted.cross)?,
             files: debian.list(&wanted.files)?,
             go: go.collect::<Result<_>>()?,
             toolchain: Toolchains {
                 go: self.pin_go_toolchain(held, &wanted.go_toolchain)?,
-                rust: self.pin_rust_toolchain(held, &wanted.rust_toolchain)?,
+                rust: wanted.rust_toolchain.as_ref().map(|wish| self.pin_rust_toolchain(held, wish)).transpose()?,
             },
             crates: CratesLock { digest: wanted.crates_digest() },
         };

@@ -3,12 +3,9 @@
 use super::proxy::{Line, Proxy};
 use super::{Fetcher, crates};
 use crate::error::{Error, Result};
-use crate::plan::{Date, GoUpstream, Minor, Releases, Version};
+use crate::plan::{Date, GoUpstream, KUBERNETES, Minor, Releases, Version};
 use crate::report::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The module by whose versions Kubernetes is released.
-pub const KUBERNETES: &str = "k8s.io/kubernetes";
 
 /// How many minors behind the newest a new table begins.
 const REACH: u32 = 5;

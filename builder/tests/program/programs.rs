@@ -1,0 +1,113 @@
+//! A recipe of programs for the machine that builds.
+
+use crate::builds::done;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use crate::workshop::open_with;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const COMPONENT: &str = "\
+about = \"Keeps everything\"
+
+[go]
+module = \"example.org/store/v3\"
+
+[go.programs]
+store = \".\"
+store-reader = \"./reader\"
+";
+
+const LAB: &str = "\
+[programs]
+store = { component = \"store\", version = \"3.6.1\" }
+store-reader = { component = \"store\", version = \"3.6.1\" }
+
+[toolchains]
+go = \"1.26.8\"
+
+[sandbox]
+packages = [\"bash\"]
+";
+
+/// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the ELF header's `e_machine`.
+const FOR_THIS_MACHINE: &str =
+    "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 seek=18 conv=notrunc 2>/dev/null; }\n";
+
+fn lab(fault: &str) -> Scratch {
+    let scratch = open_with(fault);
+    let folder = scratch.project().join("components/lab/store");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("component.toml"), COMPONENT).unwrap();
+    scratch.add_programs("lab", LAB);
+    scratch
+}
+
+#[track_caller]
+fn refused(ran: &Ran, code: i32, words: &str) {
+    assert_eq!(ran.code, Some(code), "{}", ran.said);
+    assert!(ran.said.contains(words), "{}", ran.said);
+}
+
+#[test]
+fn programs_for_this_machine_are_built_into_out() {
+    let scratch = lab(FOR_THIS_MACHINE);
+    let folder = scratch.project().join("out/lab/bin");
+    let ran = scratch.osbuild(&["build", "lab"]);
+    done(&ran);
+    assert_eq!(ran.data, format!("{}\n", folder.display()));
+    for name in ["store", "store-reader"] {
+        assert_eq!(fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777, 0o755);
+    }
+    let steps = ran.said.lines().filter(|line| line.starts_with("store amd64 ")).count();
+    assert_eq!(steps, 1, "both come from one compilation: {}", ran.said);
+}
+
+#[test]
+fn a_program_that_was_changed_or_removed_is_put_back_without_compiling() {
+    let scratch = lab(FOR_THIS_MACHINE);
+    done(&scratch.osbuild(&["build", "lab"]));
+    let path = |name: &str| scratch.project().join("out/lab/bin").join(name);
+    let before = fs::read(path("store")).unwrap();
+    fs::write(path("store"), "something else").unwrap();
+    fs::remove_file(path("store-reader")).unwrap();
+    let ran = scratch.osbuild(&["build", "lab", "--json"]);
+    done(&ran);
+    assert!(!ran.said.contains("store amd64"), "{}", ran.said);
+    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    assert_eq!(json["programs"], serde_json::json!([path("store"), path("store-reader")]));
+    assert!(fs::read(path("store")).unwrap() == before && path("store-reader").is_file());
+}
+
+#[test]
+fn a_program_for_another_machine_is_refused() {
+    refused(&lab("").osbuild(&["build", "lab"]), 1, "`store`");
+}
+
+#[test]
+fn programs_are_exported_planned_and_locked_like_a_node() {
+    let scratch = lab(FOR_THIS_MACHINE);
+    let folder = scratch.path("exported").display().to_string();
+    done(&scratch.osbuild(&["sources", "export", "lab", &folder]));
+    fs::remove_dir_all(scratch.path("cache")).unwrap();
+    done(&scratch.osbuild(&["build", "lab", "--sources", &folder]));
+    let plan = scratch.osbuild(&["plan", "lab"]);
+    assert!(plan.data.contains("store-reader = { component = \"store\", version = \"3.6.1\""), "{}", plan.data);
+    let before = scratch.read("recipes/lab.lock");
+    done(&scratch.osbuild(&["lock", "lab", "--offline"]));
+    assert_eq!(scratch.read("recipes/lab.lock"), before);
+    scratch.edit("recipes/lab.toml", "3.6.1", "3.6.2");
+    refused(&scratch.osbuild(&["build", "lab"]), 3, "store: `v3.6.2` is wanted, `v3.6.1` is locked");
+}
+
+#[test]
+fn what_is_for_nodes_is_refused_for_programs() {
+    let scratch = lab("");
+    for verb in ["run", "release", "skew", "flash"] {
+        refused(&scratch.osbuild(&[verb, "lab"]), 2, "recipe `lab` makes programs for this machine, and no node");
+    }
+    refused(&scratch.osbuild(&["build", "lab", "--format", "qcow2"]), 2, "`--format` is for images");
+    refused(&scratch.osbuild(&["build", "lab", "--unsigned"]), 2, "`--unsigned` is for images");
+    scratch.edit("recipes/lab.toml", "[programs]\n", "board = \"bench\"\n\n[programs]\n");
+    refused(&scratch.osbuild(&["check"]), 2, "recipes/lab.toml:1: a recipe with `[programs]` has no `board`");
+    done(&scratch.osbuild(&["plan", RECIPE]));
+}
