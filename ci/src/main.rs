@@ -65,6 +65,7 @@ const NODES: &[Check] = &[
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
     Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
     Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
+    Check { name: "vm: ordinary pod", run: vm::ordinary::an_ordinary_pod_runs_without_a_cluster },
     Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },

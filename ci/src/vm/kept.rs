@@ -18,7 +18,12 @@ pub struct Kept(PathBuf);
 impl Kept {
     /// That of `recipe`. What an earlier check has left of it goes.
     pub fn of(site: &Site, recipe: &str) -> Self {
-        let kept = Kept(site.project().join("out").join(recipe).join("disk.raw"));
+        Self::in_project(&site.project(), recipe)
+    }
+
+    /// The same of a recipe in another copy of the checkout.
+    pub fn in_project(project: &Path, recipe: &str) -> Self {
+        let kept = Kept(project.join("out").join(recipe).join("disk.raw"));
         kept.remove();
         kept
     }

@@ -11,6 +11,7 @@ pub mod joins;
 mod kept;
 mod machine;
 pub mod node;
+pub mod ordinary;
 pub mod own;
 pub mod planted;
 pub mod power;

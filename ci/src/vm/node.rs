@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::Read;
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,26 @@ impl Node {
         Ok(node)
     }
 
+    /// The same of a recipe in another copy of the checkout.
+    pub fn boot_in(site: &Site, project: &Path, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+        let mut node = Self::start_in(site, project, name, recipe, flags)?;
+        node.until("ready after ")?;
+        Ok(node)
+    }
+
     /// Boots `recipe` with more flags, and comes back at once. What is said goes to the log `name`.
     pub fn start(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+        Self::start_in(site, &site.project(), name, recipe, flags)
+    }
+
+    fn start_in(site: &Site, project: &Path, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
         let log = site.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
         let file = File::create(&log).or_build(cannot)?;
         let other = file.try_clone().or_build(cannot)?;
         let mut osbuild = site.osbuild()?;
         osbuild
+            .current_dir(project)
             .args(["run", recipe, "--cpus", &PROCESSORS.to_string(), "--yes"])
             .args(flags)
             .stdin(Stdio::null())

@@ -1,0 +1,89 @@
+//! A pod as any workload is: with an address of its own, a port of the host, and host paths.
+
+use super::kept::Kept;
+use super::machine::HOST;
+use super::node::{Node, answer, free_port};
+use crate::check::Verdict;
+use crate::recipe;
+use crate::site::Site;
+use osbuild::error::{Context, Error, Result};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// The recipe of this check, and its pod.
+const ORDINARY: &str = "ordinary";
+
+/// The recipe that it inherits: the one of a node without a cluster, with CNI plugins.
+const SINGLE: &str = "single-amd64";
+
+/// What it says besides.
+const RECIPE: &str = "
+[pods]
+ordinary = { component = \"ordinary\" }
+";
+
+/// The port of the node that is the pod's.
+const HOST_PORT: u16 = 18080;
+
+/// What a server outside says.
+const GREETING: &str = "hello from outside";
+
+/// Beginning of the addresses that the recipe's network configuration gives to pods.
+const POD_NETWORK: &str = "10.88.";
+
+/// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached through `portmap`, and reaches a server outside, which
+/// can only answer the node's address. At the second boot the plugins and what they remember are there already.
+pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
+    let project = site.root.join("out/ci").join(ORDINARY);
+    site.copy_to(&project)?;
+    recipe::inherit(site, &project, ORDINARY, SINGLE, RECIPE)?;
+    let _kept = Kept::in_project(&project, ORDINARY);
+    let (server, port) = (server()?, free_port()?);
+    let forward = format!("{port}:{HOST_PORT}");
+    let flags = ["--keep", "--forward", &forward];
+    let pod = Pod { port };
+
+    let _node = Node::boot_in(site, &project, "ordinary-first", ORDINARY, &flags)?;
+    let address = pod.has_a_network(server)?;
+    drop(_node);
+    let _node = Node::boot_in(site, &project, "ordinary-second", ORDINARY, &flags)?;
+    pod.has_a_network(server)?;
+    Ok(Verdict { passed: 6, said: format!("the pod has {address}"), ..Verdict::default() })
+}
+
+/// The pod, by a port of this machine that leads to its port of the node.
+struct Pod {
+    port: u16,
+}
+
+impl Pod {
+    fn does(&self, words: &str) -> Result<String> {
+        answer(self.port, |stream| stream.write_all(words.as_bytes()))
+    }
+
+    /// It answers by its port of the node, has an address of the bridge's network, and reaches the server outside. Gives the address.
+    fn has_a_network(&self, server: u16) -> Result<String> {
+        let addresses = self.does("address")?;
+        let address = addresses.split(' ').next().unwrap_or_default();
+        if !address.starts_with(POD_NETWORK) {
+            return Err(Error::build(format!("the pod's address is none of {POD_NETWORK}0.0/16")).cause(addresses));
+        }
+        let said = self.does(&format!("reach {HOST}:{server}"))?;
+        match said.as_str() {
+            GREETING => Ok(address.to_owned()),
+            said => Err(Error::build("the pod does not reach a server outside").cause(said)),
+        }
+    }
+}
+
+/// A server of this machine that says the same to everybody: its port.
+fn server() -> Result<u16> {
+    let cannot = || "cannot listen".to_owned();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+    let port = server.local_addr().or_build(cannot)?.port();
+    std::thread::spawn(move || {
+        // Whoever goes away early is told by the pod that it does not reach the server.
+        server.incoming().flatten().for_each(|mut stream| drop(stream.write_all(GREETING.as_bytes())));
+    });
+    Ok(port)
+}
