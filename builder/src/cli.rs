@@ -121,6 +121,15 @@ fn recipe_name(text: &str) -> Result<String, std::convert::Infallible> {
     Ok(file.unwrap_or(text).to_owned())
 }
 
+/// A host name of at most 32 bytes: QEMU's DHCP server cuts off what is longer.
+fn host_name(text: &str) -> Result<String, String> {
+    let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    match text.len() {
+        1..=32 if is_name => Ok(text.to_owned()),
+        _ => Err("a host name has 1 to 32 letters, digits, `-` and `.`".to_owned()),
+    }
+}
+
 /// What osbuild can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
@@ -476,6 +485,9 @@ pub struct Run {
     /// What the network of the machine speaks. Ports are forwarded by IPv4
     #[arg(long, value_name = "WHAT", default_value = "both")]
     pub network: Network,
+    /// Have the network's DHCP server give this host name to the node [default: none]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    pub hostname: Option<String>,
     /// Memory in MiB [default: the board's]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(64..=MOST_MIB))]
     pub memory: Option<u64>,

@@ -37,6 +37,8 @@ pub struct RunOptions {
     pub forwards: Vec<Forward>,
     /// What the machine's network speaks.
     pub network: Network,
+    /// The host name that the network's DHCP server gives; none gives none.
+    pub hostname: Option<String>,
     /// What the firmware starts.
     pub secure_boot: SecureBoot,
     /// Whether the machine has a hardware watchdog.
@@ -128,6 +130,7 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
         sector_size: options.sector_size,
         forwards: options.forwards.clone(),
         network: options.network,
+        hostname: options.hostname.clone(),
         watchdog: options.watchdog,
         arguments: options.arguments.clone(),
         reboot: if options.until == Until::Ready { Reboot::PowerOff } else { Reboot::Allow },

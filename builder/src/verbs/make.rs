@@ -242,6 +242,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
             cli::Network::Ipv4 => Network::Ipv4,
             cli::Network::Ipv6 => Network::Ipv6,
         },
+        hostname: flags.hostname.clone(),
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,

@@ -32,6 +32,7 @@ pub fn options(site: &Site, image: PathBuf, log: &str) -> RunOptions {
         record: None,
         forwards: Vec::new(),
         network: Network::Both,
+        hostname: None,
         secure_boot: SecureBoot::Off,
         watchdog: false,
         arguments: Vec::new(),

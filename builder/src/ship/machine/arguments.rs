@@ -72,8 +72,7 @@ impl Hardware {
         for device in self.disk_devices()? {
             option("device", device);
         }
-        let forwards: String = self.forwards.iter().map(forward).collect();
-        option("netdev", format!("user,id=net{}{forwards}", self.network.argument()));
+        option("netdev", self.netdev());
         // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
         option("device", "virtio-rng-pci".to_owned());
@@ -89,6 +88,13 @@ impl Hardware {
         }
         arguments.extend(self.arguments.iter().cloned());
         Ok(arguments)
+    }
+
+    /// A network of the machine's own, by which it reaches what this machine reaches. Its DHCP server names the machine where it has a name.
+    fn netdev(&self) -> String {
+        let name = self.hostname.as_deref().map(|name| format!(",hostname={}", escaped(name))).unwrap_or_default();
+        let forwards: String = self.forwards.iter().map(forward).collect();
+        format!("user,id=net{}{name}{forwards}", self.network.argument())
     }
 
     fn machine(&self) -> String {
@@ -145,6 +151,7 @@ mod tests {
             sector_size: 512,
             forwards: vec![],
             network: Network::Both,
+            hostname: None,
             watchdog: false,
             arguments: vec![],
             reboot: Reboot::Allow,
@@ -177,6 +184,13 @@ mod tests {
         assert!(line(Network::Both).contains("-netdev user,id=net "));
         assert!(line(Network::Ipv4).contains("-netdev user,id=net,ipv4=on "));
         assert!(line(Network::Ipv6).contains("-netdev user,id=net,ipv6=on "));
+    }
+
+    #[test]
+    fn a_host_name_is_given_by_dhcp_where_there_is_one() {
+        assert!(line(&hardware()).contains("-netdev user,id=net "));
+        let named = Hardware { hostname: Some("edge-7".into()), forwards: vec!["8080:80".parse().unwrap()], ..hardware() };
+        assert!(line(&named).contains("-netdev user,id=net,hostname=edge-7,hostfwd=tcp:127.0.0.1:8080-:80 "));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Hardware {
     pub forwards: Vec<Forward>,
     /// What its network speaks.
     pub network: Network,
+    /// The host name that the network's DHCP server gives; none gives none.
+    pub hostname: Option<String>,
     /// Whether it has a hardware watchdog, which resets it.
     pub watchdog: bool,
     /// More arguments of QEMU.
