@@ -72,6 +72,7 @@ const NODES: &[Check] = &[
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
+    Check { name: "vm: cluster", run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot },
 ];
 
 /// The second plays again what the first one's machine wrote.

@@ -3,6 +3,7 @@
 pub mod again;
 pub mod boards;
 pub mod boots;
+pub mod cluster;
 mod data;
 pub mod inside;
 pub mod installer;

@@ -78,6 +78,15 @@ impl Node {
         Ok(())
     }
 
+    /// # Errors
+    /// `osbuild run` has ended, and the node with it.
+    pub fn is_running(&mut self) -> Result<()> {
+        match self.child.try_wait().or_build(|| CANNOT_WAIT.to_owned())? {
+            None => Ok(()),
+            Some(status) => Err(self.failure(format!("`osbuild run` ended: {status}"))?),
+        }
+    }
+
     /// All that was said so far.
     pub fn said(&self) -> Result<String> {
         let bytes = fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
@@ -96,7 +105,8 @@ impl Node {
         Ok((status.code(), self.said()?))
     }
 
-    fn failure(&self, message: String) -> Result<Error> {
+    /// An error that shows the end of what was said.
+    pub fn failure(&self, message: String) -> Result<Error> {
         let said = self.said()?;
         let lines: Vec<String> = said.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(40)..].to_vec();

@@ -8,6 +8,7 @@ mod freeze;
 mod join;
 mod kernel;
 mod partition;
+mod place;
 mod plain_copy;
 mod processes;
 mod read_only;
@@ -25,8 +26,17 @@ use std::path::Path;
 type Answer = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports, each with what answers there.
-const PORTS: [(u16, Answer); 8] =
-    [(7070, tell), (7071, join), (7072, freeze), (7073, write), (7074, unpack), (7075, copy), (7076, say), (7077, make_disk)];
+const PORTS: [(u16, Answer); 9] = [
+    (7070, tell),
+    (7071, join),
+    (7072, freeze),
+    (7073, write),
+    (7074, unpack),
+    (7075, copy),
+    (7076, say),
+    (7077, make_disk),
+    (7078, put),
+];
 
 /// The host's root, by way of PID 1.
 const HOST: &str = "/proc/1/root";
@@ -110,6 +120,11 @@ fn make_disk(stream: &TcpStream) -> io::Result<String> {
         other => return Err(io::Error::other(format!("no disk is made `{other}`"))),
     };
     read_only::set(Path::new(HOST), is_read_only).map(|()| line("ok"))
+}
+
+/// Takes a tar archive of files, and puts them below the node's root.
+fn put(stream: &TcpStream) -> io::Result<String> {
+    place::place(Path::new(HOST), stream).map(|()| line("ok"))
 }
 
 /// What somebody says on `stream`, to the end.

@@ -1,0 +1,194 @@
+//! The control plane of a cluster on this machine's loopback: etcd, the API server, the controllers and the scheduler, as their projects
+//! release them.
+
+use super::api::Api;
+use super::certificates::Authority;
+use super::process::Process;
+use super::wait::{Seen, wait};
+use crate::site::Site;
+use crate::vm::machine::HOST;
+use crate::vm::node::free_port;
+use osbuild::error::{Context, Result};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long the API server may take until it is ready.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where the lab's programs are built, below the checkout.
+pub const BIN: &str = "out/lab/bin";
+
+/// A bootstrap token: its id and its secret (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
+const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
+
+/// The group of whoever has a bootstrap token.
+const BOOTSTRAPPERS: &str = "system:bootstrappers";
+
+/// Who may do what, so that a node with a token gets a certificate, and a new one before that has expired: name, role, group.
+const BINDINGS: [(&str, &str, &str); 3] = [
+    ("lab-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
+    ("lab-approve", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", BOOTSTRAPPERS),
+    ("lab-renew", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
+];
+
+/// A cluster without nodes. All of it ends when this is dropped.
+pub struct ControlPlane {
+    processes: Vec<Process>,
+    authority: Authority,
+    api: Api,
+    port: u16,
+    // The last to go: the processes write to it.
+    _folder: TempDir,
+}
+
+impl ControlPlane {
+    /// Builds the programs, starts them, and comes back when the API server is ready and lets nodes in that have [`Self::token`].
+    pub fn start(site: &Site) -> Result<Self> {
+        site.finish("cluster-build", site.osbuild()?.args(["build", "lab", "--yes"]))?;
+        let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
+        let authority = Authority::new(folder.path())?;
+        let host = HOST.to_string();
+        authority.server("api-server", &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"])?;
+        authority.client("administrator", "lab-administrator", Some("system:masters"))?;
+        authority.client("controllers", "system:kube-controller-manager", None)?;
+        authority.client("scheduler", "system:kube-scheduler", None)?;
+        authority.client("kubelets", "lab-api-server", Some("system:masters"))?;
+        let port = free_port()?;
+        let local = format!("https://127.0.0.1:{port}");
+        let api = Api::new(&authority, "administrator", &local)?;
+        let mut plane = ControlPlane { processes: Vec::new(), authority, api, port, _folder: folder };
+        plane.run(site, &local)?;
+        Ok(plane)
+    }
+
+    /// The API, as an administrator sees it.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// The certificate of the cluster's CA, as PEM.
+    pub fn ca(&self) -> Result<String> {
+        self.authority.read("ca.crt")
+    }
+
+    /// Where machines that QEMU runs reach the API server.
+    pub fn server(&self) -> String {
+        format!("https://{HOST}:{}", self.port)
+    }
+
+    /// The token by which a node may ask for a certificate.
+    pub fn token(&self) -> String {
+        format!("{}.{}", TOKEN.0, TOKEN.1)
+    }
+
+    /// # Errors
+    /// One of the programs has ended.
+    pub fn is_running(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::is_running)
+    }
+
+    fn run(&mut self, site: &Site, local: &str) -> Result<()> {
+        let bin = site.project().join(BIN);
+        let etcd = format!("http://127.0.0.1:{}", free_port()?);
+        self.processes.push(Process::start(site, &bin, "etcd", &self.etcd(&etcd)?)?);
+        self.processes.push(Process::start(site, &bin, "kube-apiserver", &self.api_server(&etcd))?);
+        let seen = wait(TIMEOUT, || {
+            self.is_running()?;
+            Ok(if self.api.is_ready() { Seen::Yes(()) } else { Seen::NotYet("`/readyz` does not say `ok`".to_owned()) })
+        });
+        let api_server = &self.processes[1];
+        seen?.map_err(|_| api_server.failure(&format!("`kube-apiserver` is not ready after {} s", TIMEOUT.as_secs())))?;
+        self.let_nodes_in()?;
+        let controllers = self.controllers(&self.authority.kubeconfig("controllers", local)?);
+        self.processes.push(Process::start(site, &bin, "kube-controller-manager", &controllers)?);
+        let scheduler = scheduler(&self.authority.kubeconfig("scheduler", local)?);
+        self.processes.push(Process::start(site, &bin, "kube-scheduler", &scheduler)?);
+        Ok(())
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.authority.path(name).display().to_string()
+    }
+
+    fn etcd(&self, clients: &str) -> Result<Vec<String>> {
+        let peers = format!("http://127.0.0.1:{}", free_port()?);
+        Ok(flags(&[
+            ("name", "lab"),
+            ("data-dir", &self.file("etcd")),
+            ("listen-client-urls", clients),
+            ("advertise-client-urls", clients),
+            ("listen-peer-urls", &peers),
+            ("initial-advertise-peer-urls", &peers),
+            ("initial-cluster", &format!("lab={peers}")),
+            // Nothing of it outlives the check.
+            ("unsafe-no-fsync", "true"),
+            ("log-level", "warn"),
+        ]))
+    }
+
+    fn api_server(&self, etcd: &str) -> Vec<String> {
+        flags(&[
+            ("etcd-servers", etcd),
+            ("bind-address", "127.0.0.1"),
+            ("secure-port", &self.port.to_string()),
+            // The endpoint of the service `kubernetes`: where pods find it.
+            ("advertise-address", &HOST.to_string()),
+            ("service-cluster-ip-range", "10.96.0.0/16"),
+            ("tls-cert-file", &self.file("api-server.crt")),
+            ("tls-private-key-file", &self.file("api-server.key")),
+            ("client-ca-file", &self.file("ca.crt")),
+            ("kubelet-client-certificate", &self.file("kubelets.crt")),
+            ("kubelet-client-key", &self.file("kubelets.key")),
+            ("authorization-mode", "Node,RBAC"),
+            ("enable-admission-plugins", "NodeRestriction"),
+            ("enable-bootstrap-token-auth", "true"),
+            ("service-account-issuer", "https://kubernetes.default.svc"),
+            ("service-account-key-file", &self.file("accounts.pub")),
+            ("service-account-signing-key-file", &self.file("accounts.key")),
+        ])
+    }
+
+    fn controllers(&self, kubeconfig: &Path) -> Vec<String> {
+        flags(&[
+            ("kubeconfig", &kubeconfig.display().to_string()),
+            ("cluster-signing-cert-file", &self.file("ca.crt")),
+            ("cluster-signing-key-file", &self.file("ca.key")),
+            ("root-ca-file", &self.file("ca.crt")),
+            ("service-account-private-key-file", &self.file("accounts.key")),
+            ("use-service-account-credentials", "true"),
+            ("leader-elect", "false"),
+            ("secure-port", "0"),
+        ])
+    }
+
+    /// The bootstrap token, and who may do what with it.
+    fn let_nodes_in(&self) -> Result<()> {
+        for (name, role, group) in BINDINGS {
+            self.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding(name, role, group))?;
+        }
+        let token = json!({
+            "metadata": { "name": format!("bootstrap-token-{}", TOKEN.0), "namespace": "kube-system" },
+            "type": "bootstrap.kubernetes.io/token",
+            "stringData": { "token-id": TOKEN.0, "token-secret": TOKEN.1, "usage-bootstrap-authentication": "true" },
+        });
+        self.api.create("/api/v1/namespaces/kube-system/secrets", &token).map(drop)
+    }
+}
+
+fn scheduler(kubeconfig: &Path) -> Vec<String> {
+    flags(&[("kubeconfig", &kubeconfig.display().to_string()), ("leader-elect", "false"), ("secure-port", "0")])
+}
+
+fn binding(name: &str, role: &str, group: &str) -> Value {
+    json!({
+        "metadata": { "name": name },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group }],
+    })
+}
+
+fn flags(flags: &[(&str, &str)]) -> Vec<String> {
+    flags.iter().map(|(name, value)| format!("--{name}={value}")).collect()
+}

@@ -1,0 +1,58 @@
+//! A program of the lab that runs on this machine.
+
+use crate::site::Site;
+use osbuild::error::{Context, Error, LogTail, Result};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// How many of a program's last lines an error shows.
+const TAIL: usize = 40;
+
+/// A program that runs. It ends when this is dropped, and with the thread that started it, even if that is killed.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a program of `bin`. What it says goes to the log `cluster-NAME`.
+    pub fn start(site: &Site, bin: &Path, name: &str, arguments: &[String]) -> Result<Self> {
+        let log = site.log(&format!("cluster-{name}"));
+        let cannot = || format!("cannot write `{}`", log.display());
+        let said = File::create(&log).or_build(cannot)?;
+        let other = said.try_clone().or_build(cannot)?;
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(bin.join(name)).args(arguments);
+        command.stdin(Stdio::null()).stdout(said).stderr(other);
+        let child = command.spawn().or_build(|| format!("cannot start `{name}`"))?;
+        Ok(Process { name: name.to_owned(), child, log })
+    }
+
+    /// # Errors
+    /// It has ended.
+    pub fn is_running(&mut self) -> Result<()> {
+        match self.child.try_wait().or_build(|| format!("cannot wait for `{}`", self.name))? {
+            None => Ok(()),
+            Some(status) => Err(self.failure(&format!("`{}` ended: {status}", self.name))),
+        }
+    }
+
+    /// An error that shows the end of what it said.
+    pub fn failure(&self, message: &str) -> Error {
+        let said = fs::read(&self.log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
+        Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only for a process that is gone already. What it keeps goes with its folder, so it has nothing to put in order.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
