@@ -15,7 +15,7 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{addresses, hostname, kubelet, link, node_name, passing, servers, slot, status};
+use crate::{addresses, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
@@ -156,7 +156,11 @@ fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<An
             node_name::told(node);
             set?;
         }
-        Request::Resolv { servers, search } => servers::write_resolv(&servers, &search)?,
+        Request::Resolv { servers, search } => {
+            resolver::note()?;
+            servers::write_resolv(&servers, &search)?;
+            resolver::renew(node);
+        }
         Request::TimeServers(servers) => servers::write_time(&servers)?,
         Request::Addresses { addresses, link } => addresses::tell(node, &addresses, &link)?,
         Request::RouterAdvertisements(link) => link::hear_router_advertisements(&link)?,

@@ -37,6 +37,7 @@ mod node_name;
 mod passing;
 mod phases;
 mod process;
+mod resolver;
 mod secure_boot;
 mod servers;
 mod severity;

@@ -21,7 +21,7 @@ use crate::slot::Running;
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
-use crate::{doors, gate, kubelet, kubelet_config, node_name, trial};
+use crate::{doors, gate, kubelet, kubelet_config, node_name, resolver, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -193,7 +193,10 @@ impl Node {
             self.console.say(name, said);
         }
         if done && self.end.is_none() {
-            tell_end(self, name);
+            // It is no part of the boot.
+            if name != resolver::NAME {
+                tell_end(self, name);
+            }
             match name {
                 gate::NAME => gate::opened(self),
                 trial::NAME => trial::passed(self),

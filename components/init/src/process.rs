@@ -189,6 +189,14 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
+    /// Has it run once more: anew if it runs, at once if it has ended.
+    pub fn again(&mut self, now: Duration) {
+        match self.state {
+            State::Running { .. } => self.restart(),
+            State::Waiting { .. } | State::Ended => self.state = State::Waiting { until: now },
+        }
+    }
+
     /// Notes that it ended with this status, and returns what to say about it, if anything.
     pub fn ended(&mut self, status: WaitStatus, now: Duration) -> Option<String> {
         let State::Running { since, .. } = self.state else { return None };

@@ -27,10 +27,13 @@ const KEYS: &str = "ours";
 /// What the recipe calls the certificate of whom the node believes that a server is who it says.
 const AUTHORITY: &str = "recipes/web-ca.crt";
 
+/// The name of the web server, which the node has to ask for.
+pub const SERVER: &str = "updates.example";
+
 /// Where the node looks for releases.
 #[derive(Clone, Copy)]
 pub enum Releases {
-    /// At this port of this machine, by HTTPS.
+    /// At this port of this machine, by HTTPS and by its name.
     Web(u16),
     /// In a folder of its own, which an administrator's pod fills.
     Folder,
@@ -105,7 +108,7 @@ impl<'a> Lab<'a> {
             Architecture::Arm64 => (ARM64, "probe = { component = \"probe\" }\n"),
         };
         let (url, files) = match releases {
-            Releases::Web(port) => (format!("https://{HOST}:{port}"), self.trust_the_server()?),
+            Releases::Web(port) => (format!("https://{SERVER}:{port}"), self.trust_the_server()?),
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
         let more = format!(
@@ -115,10 +118,14 @@ impl<'a> Lab<'a> {
         recipe::inherit(self.site, &self.project, NAME, base, &more)
     }
 
-    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image, beside those that the web trusts.
+    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image, beside those that the web trusts, and that have the
+    /// probe answer for the server's name.
     fn trust_the_server(&self) -> Result<String> {
         fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY)).or_build(|| format!("cannot write `{AUTHORITY}`"))?;
-        Ok(format!("\n[files]\n\"/etc/ssl/certs/ours.crt\" = {{ source = \"{AUTHORITY}\", mode = 0o644 }}\n"))
+        Ok(format!(
+            "\n[files]\n\"/etc/ssl/certs/ours.crt\" = {{ source = \"{AUTHORITY}\", mode = 0o644 }}\n\
+             \"/usr/share/osbuild/probe-names\" = {{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}\n"
+        ))
     }
 
     /// Builds the image.

@@ -1,8 +1,7 @@
 //! A web server on the loopback that serves the repository by HTTPS: that of this machine's Python, as any web server would do.
 
-use super::lab::Lab;
+use super::lab::{Lab, SERVER};
 use crate::site::Site;
-use crate::vm::machine::HOST;
 use osbuild::error::{Context, Error, Result};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -24,7 +23,7 @@ impl Server {
         fs::create_dir_all(&web).or_build(|| format!("cannot make `{}`", web.display()))?;
         let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let mut python = Command::new("python3");
-        python.arg(site.root.join(PROGRAM)).arg(lab.repository()).arg(port.to_string()).arg(web).arg(HOST.to_string());
+        python.arg(site.root.join(PROGRAM)).arg(lab.repository()).arg(port.to_string()).arg(web).arg(format!("DNS:{SERVER}"));
         // It ends when nobody holds the other end of its standard input any more.
         python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
         let mut python = python.spawn().or_build(|| "cannot start `python3`".to_owned())?;

@@ -9,6 +9,7 @@ mod gate;
 mod kubelet_config;
 mod layout;
 mod load;
+mod resolver;
 mod slot;
 mod stop;
 
@@ -32,6 +33,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
         [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
         [crate::kubelet_config::NAME] => kubelet_config::write(),
+        [crate::resolver::NAME] => resolver::follow(),
         [STOP_PODS] => block_on(stop::pods()),
         [name, device] if *name == verify => slot::verify(Path::new(device)),
         [name, device] if *name == replace => boot_program::replace(Path::new(device), std::io::stdin().lock()),
@@ -50,9 +52,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
     let [verify, replace] = [Work::Try, Work::BootProgram].map(Work::name);
-    let config = crate::kubelet_config::NAME;
+    let (config, resolver) = (crate::kubelet_config::NAME, crate::resolver::NAME);
     eprintln!(
-        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {STOP_PODS}`, `init {verify} DEVICE` \
+        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {resolver}`, `init {STOP_PODS}`, `init {verify} DEVICE` \
          and `init {replace} DEVICE`"
     );
     ExitCode::from(2)

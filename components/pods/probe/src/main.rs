@@ -7,6 +7,7 @@ mod files;
 mod freeze;
 mod join;
 mod kernel;
+mod names;
 mod partition;
 mod place;
 mod plain_copy;
@@ -49,6 +50,7 @@ fn main() -> io::Result<()> {
         PORTS.iter().map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer))).collect();
     let bound = bound?;
     std::thread::scope(|threads| {
+        threads.spawn(|| names::serve(Path::new(HOST)).unwrap_or_else(|error| eprintln!("error: names: {error}")));
         for (listener, answer) in &bound {
             threads.spawn(move || serve(listener, *answer));
         }

@@ -1,6 +1,6 @@
-"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS ADDRESS [RATE] serves a folder on the loopback.
+"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS SUBJECT [RATE] serves a folder on the loopback.
 
-Its certificate is for that address. It and the CA that signed it are made in KEYS if they are not there yet: `ca.crt` is whom a client has to
+Its certificate is for that subject, `IP:ADDRESS` or `DNS:NAME`. It and the CA that signed it are made in KEYS if they are not there yet: `ca.crt` is whom a client has to
 trust. What it prints is its port, a free one if PORT is 0. With a RATE it sends no more bytes a second on a connection.
 """
 
@@ -16,11 +16,11 @@ import time
 KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "3650"]
 
 
-def certify(keys, address):
+def certify(keys, subject):
     """Has openssl make a CA and a certificate by it."""
     make = functools.partial(subprocess.run, check=True, cwd=keys, stderr=subprocess.DEVNULL)
     make(["openssl", "req", "-x509", *KEY, "-subj", "/CN=web CA", "-keyout", "ca.key", "-out", "ca.crt"])
-    leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName=IP:{address}"]
+    leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName={subject}"]
     by = ["-CA", "ca.crt", "-CAkey", "ca.key"]
     make(["openssl", "req", "-x509", *by, *KEY, *leaf, "-subj", "/CN=web", "-keyout", "web.key", "-out", "web.crt"])
 
@@ -45,10 +45,10 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             time.sleep(max(0, started + sent / self.rate - time.monotonic()))
 
 
-def main(folder, port, keys, address, rate=None):
+def main(folder, port, keys, subject, rate=None):
     keys = pathlib.Path(keys)
     if not (keys / "web.crt").exists():
-        certify(keys, address)
+        certify(keys, subject)
     handler = functools.partial(Handler, directory=folder, rate=rate and int(rate))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

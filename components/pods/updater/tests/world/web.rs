@@ -22,7 +22,12 @@ impl Web {
     pub fn start_with_rate(folder: &Path, keys: PathBuf, address: &str, rate: Option<u64>) -> Web {
         fs::create_dir(&keys).unwrap();
         let mut python = Command::new("python3");
-        python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/world/https.py")).arg(folder).arg("0").arg(&keys).arg(address);
+        python
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/world/https.py"))
+            .arg(folder)
+            .arg("0")
+            .arg(&keys)
+            .arg(format!("IP:{address}"));
         python.args(rate.map(|rate| rate.to_string()));
         let mut python = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut port = String::new();

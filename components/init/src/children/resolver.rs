@@ -1,0 +1,90 @@
+//! `init resolver` brings the resolv.conf of pods that run up to date with the node's.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use osbuild_abi::paths::RESOLV_CONF;
+use osbuild_failure::{Explain, Outcome};
+use rustix::fs::OFlags;
+
+use crate::resolver::{HISTORY, is_copy};
+
+/// Where containerd keeps the files of each sandbox, in a folder with its id.
+const SANDBOXES: &str = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes";
+/// The file there that is mounted into the containers.
+const FILE: &str = "resolv.conf";
+/// When to look, each after the one before. A sandbox that is being made meanwhile may still get what the kubelet has read before the change.
+const LOOKS: [Duration; 4] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
+
+/// Looks at all pods, more than once.
+pub fn follow() -> Outcome {
+    for wait in LOOKS {
+        std::thread::sleep(wait);
+        let new = fs::read_to_string(RESOLV_CONF).explain(format_args!("read {RESOLV_CONF}"))?;
+        let history = fs::read_to_string(HISTORY).explain(format_args!("read {HISTORY}"))?;
+        update(Path::new(SANDBOXES), &new, &history).explain(format_args!("update name servers of pods in {SANDBOXES}"))?;
+    }
+    Ok(())
+}
+
+/// Gives each sandbox the new file whose own is a copy of one before.
+fn update(sandboxes: &Path, new: &str, history: &str) -> io::Result<()> {
+    let sandboxes = match fs::read_dir(sandboxes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        sandboxes => sandboxes?,
+    };
+    for sandbox in sandboxes {
+        match update_file(&sandbox?.path().join(FILE), new, history) {
+            // It has just been made, or removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Changes the file in place: another file of that name would not be seen through the mount.
+fn update_file(path: &Path, new: &str, history: &str) -> io::Result<()> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = File::options().read(true).write(true).custom_flags(flags).open(path)?;
+    let old = io::read_to_string(&file)?;
+    if old == new || !is_copy(&old, history) {
+        return Ok(());
+    }
+    file.write_all_at(new.as_bytes(), 0)?;
+    file.set_len(new.len() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resolver::Resolver;
+
+    #[test]
+    fn copies_change_in_place_and_all_others_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = "nameserver 10.0.2.3\nsearch a.example b.example\n";
+        let new = "nameserver 192.0.2.1\n";
+        let pods = [("empty", "", new), ("copy", old, new), ("cluster", "nameserver 10.96.0.10\n", "nameserver 10.96.0.10\n")];
+        let file = |name: &str| folder.path().join(name).join(FILE);
+        let held = pods.map(|(name, text, _)| {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(file(name), text).unwrap();
+            File::open(file(name)).unwrap()
+        });
+        fs::create_dir(folder.path().join("being made")).unwrap();
+        update(folder.path(), new, &Resolver::parse(old).to_line()).unwrap();
+        for (held, (name, _, expected)) in held.iter().zip(pods) {
+            // As a container sees it, which has the file and not its name.
+            assert_eq!(io::read_to_string(held).unwrap(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn no_pods_are_nothing_to_do() {
+        assert!(update(Path::new("/no/such/folder"), "", "").is_ok());
+    }
+}

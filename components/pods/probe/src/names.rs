@@ -1,0 +1,113 @@
+//! A name server for one name, on the loopback of a node whose recipe asks for it: QEMU's own passes on what the machine of the test knows, which may
+//! be nothing. It has `init` point the node at it, after the pods beside it have started without any name server.
+
+use osbuild_abi::paths::{NET_SOCKET, RESOLV_CONF};
+use osbuild_abi::sockets::net::RESOLV;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::sockets;
+
+/// The file that asks for it: `NAME ADDRESS`.
+const SETTINGS: &str = "/usr/share/osbuild/probe-names";
+/// Where it listens (RFC 1035, 4.2.1).
+const ADDRESS: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 53);
+/// How often to look whether the node still asks it: `dhcp` names another one.
+const TICK: Duration = Duration::from_secs(1);
+/// Length of the header of a message (RFC 1035, 4.1.1).
+const HEADER: usize = 12;
+/// Type and class of an IPv4 address.
+const A_IN: [u8; 4] = [0, 1, 0, 1];
+
+/// Serves if the root `host` asks for it; otherwise it returns at once.
+pub fn serve(host: &Path) -> io::Result<()> {
+    let Ok(settings) = fs::read_to_string(host.join(SETTINGS.trim_start_matches('/'))) else { return Ok(()) };
+    let (name, address) = settings.trim().split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
+    let address: Ipv4Addr = address.parse().map_err(io::Error::other)?;
+    let socket = UdpSocket::bind(ADDRESS)?;
+    std::thread::scope(|threads| {
+        threads.spawn(|| point_at_it(host));
+        let mut question = [0; 512];
+        loop {
+            let Ok((length, client)) = socket.recv_from(&mut question) else { continue };
+            if let Some(answer) = answer(&question[..length], name, address) {
+                // Who asked will ask again.
+                let _ = socket.send_to(&answer, client);
+            }
+        }
+    })
+}
+
+/// Tells `init` whenever the node has another name server, for ever.
+fn point_at_it(host: &Path) {
+    let resolver = host.join(RESOLV_CONF.trim_start_matches('/'));
+    loop {
+        let ours = format!("nameserver {}\n", ADDRESS.0);
+        if fs::read_to_string(&resolver).is_ok_and(|text| text != ours) {
+            // `init` may not listen yet.
+            let _ = sockets::say(host, NET_SOCKET, &format!("{RESOLV} {}", ADDRESS.0));
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// The answer to a message with one question, if it is one: the address for the name, nothing else for it, and that there is no other name.
+fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
+    let mut end = HEADER;
+    let mut labels = Vec::new();
+    loop {
+        let length = usize::from(*message.get(end)?);
+        end += 1;
+        match length {
+            0 => break,
+            1..=63 => labels.push(str::from_utf8(message.get(end..end + length)?).ok()?.to_ascii_lowercase()),
+            _ => return None,
+        }
+        end += length;
+    }
+    let kind = message.get(end..end + 4)?;
+    let is_known = labels.join(".") == name;
+    let has_address = is_known && kind == A_IN;
+    let mut answer = message[..2].to_vec();
+    // A final answer, with recursion, and for another name the code that there is none; one question, and how many answers.
+    answer.extend([0x85, if is_known { 0x80 } else { 0x83 }, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
+    answer.extend(&message[HEADER..end + 4]);
+    if has_address {
+        // The name of the question, for a minute, four bytes.
+        answer.extend([0xc0, HEADER as u8, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        answer.extend(address.octets());
+    }
+    Some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+    fn question(name: &[u8], kind: u8) -> Vec<u8> {
+        [&[7, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], name, &[0, kind, 0, 1]].concat()
+    }
+
+    #[test]
+    fn the_name_has_its_address_in_either_case_and_no_other_one() {
+        let found = answer(&question(b"\x07Updates\x07example\0", 1), "updates.example", PLACE).unwrap();
+        assert_eq!((&found[..2], &found[2..12]), (&[7, 9][..], &[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0][..]));
+        assert!(found.ends_with(&[0, 4, 192, 0, 2, 1]));
+        let none = answer(&question(b"\x07updates\x07example\0", 28), "updates.example", PLACE).unwrap();
+        assert_eq!(none[2..8], [0x85, 0x80, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn another_name_is_unknown_and_nonsense_has_no_answer() {
+        let other = answer(&question(b"\x05other\0", 1), "updates.example", PLACE).unwrap();
+        assert_eq!(other[2..8], [0x85, 0x83, 0, 1, 0, 0]);
+        for message in [&b""[..], b"\0\0", &question(b"\xc0\x0c", 1), &question(b"\x3fshort", 1)] {
+            assert_eq!(answer(message, "updates.example", PLACE), None);
+        }
+    }
+}
