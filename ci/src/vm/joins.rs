@@ -1,6 +1,7 @@
 //! The node joins a cluster while it runs.
 
 mod administrator;
+mod api_server;
 
 use super::inside::PROBE;
 use super::kept::Kept;
@@ -8,14 +9,12 @@ use super::machine::HOST;
 use super::node::{Node, free_port, tell};
 use crate::check::Verdict;
 use crate::site::Site;
-use administrator::Administrator;
+use administrator::{People, Person};
+use api_server::ApiServer;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Lock;
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::time::Duration;
 
 /// Where the probe takes the URL of an API server and the certificate of a CA.
 const PORT: u16 = 7071;
@@ -24,10 +23,18 @@ const PORT: u16 = 7071;
 const KUBELET: u16 = 10250;
 
 /// How long the kubelet may take to ask the API server for something, and then to answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A kubeconfig and settings on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API
-/// server, and shows the host's logs to whom the settings let in. At its next boot the node joins by itself.
+/// What `init` says when the node gets its name in the cluster, and of what the probe weakens.
+const JOINS: &str = "init: kubelet: joins its cluster as node `node-";
+const WEAKENED: &str = "init: kubelet-config: warning: `50-cluster.conf` sets `readOnlyPort` to `10255`: ";
+
+/// What the kubelet shows to whom the API server lets in. The last one runs a command in a pod.
+const SHOWN: [&str; 3] = ["logs/", "pods", "exec/kube-system/probe/probe?command=id&output=1"];
+
+/// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API server. It lets nobody do
+/// anything whom the API server does not, whatever certificate they have, and shows the host's logs to whom it does. At its next boot the node joins
+/// by itself, and under the same name.
 pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
     let path = Lock::path(PROBE);
     let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
@@ -35,59 +42,33 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
     let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
     let agent = format!("kubelet/{}", kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version);
 
-    let administrator = Administrator::new(site)?;
-    let (server, agents) = api_server()?;
+    let (people, server) = (People::new(site)?, ApiServer::start()?);
     let (port, kubelet) = (free_port()?, free_port()?);
     let flags = ["--keep", "--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
     let _kept = Kept::of(site, PROBE);
-    let node = Node::boot(site, "joins", PROBE, &flags)?;
-    let authority = administrator.authority()?;
-    tell(port, |stream| write!(stream, "http://{HOST}:{server}\n{authority}"))?;
-    let found = come(&agents, &agent)?;
-    for log in ["containerd.log", "init.log", "kubelet.log"] {
-        administrator.sees(kubelet, "logs/", log, PATIENCE)?;
-    }
-    administrator.sees(kubelet, "logs/init.log", osbuild_abi::console::READY, PATIENCE)?;
+    let mut node = Node::boot(site, "joins", PROBE, &flags)?;
+    let authority = people.authority()?;
+    tell(port, |stream| write!(stream, "http://{HOST}:{}\n{authority}", server.port()))?;
+    [WEAKENED, JOINS].iter().try_for_each(|line| node.until(line))?;
+    let found = server.sees(&agent, TIMEOUT)?;
+    asks_the_api_server(&people, &server, kubelet)?;
     drop(node);
-    agents.try_iter().for_each(drop);
-    let _node = Node::boot(site, "starts-joined", PROBE, &flags)?;
-    come(&agents, &agent)?;
-    Ok(Verdict { passed: 3, said: found, ..Verdict::default() })
-}
-
-/// An API server that is never there for anybody: its port, and who asked.
-fn api_server() -> Result<(u16, Receiver<String>)> {
-    let cannot = || "cannot listen".to_owned();
-    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
-    let port = server.local_addr().or_build(cannot)?.port();
-    let (said, agents) = channel();
-    std::thread::spawn(move || server.incoming().flatten().for_each(|stream| refuse(stream, &said)));
-    Ok((port, agents))
-}
-
-/// Waits until somebody whose name begins with `agent` has asked, and gives the whole name.
-fn come(agents: &Receiver<String>, agent: &str) -> Result<String> {
-    let mut others = BTreeSet::new();
-    let end = Instant::now() + PATIENCE;
-    while let Ok(found) = agents.recv_timeout(end.saturating_duration_since(Instant::now())) {
-        if found.starts_with(agent) {
-            return Ok(found);
-        }
-        others.insert(found);
+    server.forget();
+    let node = Node::boot(site, "starts-joined", PROBE, &flags)?;
+    server.sees(&agent, TIMEOUT)?;
+    if node.said()?.contains(JOINS) {
+        return Err(Error::build("the second boot has chosen the node's name again"));
     }
-    let error = Error::build(format!("`{agent}` did not come to the API server"));
-    Err(others.into_iter().fold(error, |error, other| error.cause(format!("`{other}` did"))))
+    Ok(Verdict { passed: 7, said: found, ..Verdict::default() })
 }
 
-/// Passes on who asked.
-fn refuse(mut stream: TcpStream, said: &Sender<String>) {
-    let Ok(reader) = stream.try_clone() else { return };
-    for line in BufReader::new(reader).lines().map_while(|line| line.ok().filter(|line| !line.is_empty())) {
-        if let Some(agent) = line.strip_prefix("User-Agent: ") {
-            // Nobody listens any more once the kubelet was seen.
-            let _ = said.send(agent.to_owned());
-        }
+/// The kubelet lets in whom the API server does, and nobody while that does not answer.
+fn asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Result<()> {
+    people.ask(Person::Administrator, kubelet, "logs/", 500, "Authorization error", TIMEOUT)?;
+    server.review();
+    for log in ["containerd.log", "init.log", "kubelet.log"] {
+        people.ask(Person::Administrator, kubelet, "logs/", 200, log, TIMEOUT)?;
     }
-    // The kubelet tries again, whatever it makes of this.
-    let _ = stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    people.ask(Person::Administrator, kubelet, "logs/init.log", 200, osbuild_abi::console::READY, TIMEOUT)?;
+    SHOWN.iter().try_for_each(|path| people.ask(Person::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
 }

@@ -17,7 +17,7 @@ pub const IMAGES: &str = "/usr/share/osbuild/images";
 pub const POD_MANIFESTS: &str = "/usr/share/osbuild/pods";
 /// The declared pods in the form that [`crate::pods`] reads.
 pub const POD_LIST: &str = "/usr/share/osbuild/pods.list";
-/// The kubelet's configuration.
+/// The kubelet's configuration, over which `init` lays what belongs to the machine and to a cluster.
 pub const KUBELET_CONFIG: &str = "/usr/share/osbuild/kubelet.yaml";
 /// containerd's configuration.
 pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
@@ -59,6 +59,8 @@ pub const DATA: &str = "/data";
 pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 /// A bootstrap kubeconfig here makes the kubelet ask its cluster for a certificate.
 pub const BOOTSTRAP_KUBECONFIG: &str = "/etc/kubernetes/bootstrap-kubeconfig";
+/// The certificates of the CA of a cluster's clients. If they are here when the kubelet starts joined, it believes who has a certificate of it.
+pub const CLIENT_CA: &str = "/etc/kubernetes/ca.crt";
 /// Drop-ins (`*.conf`) over [`KUBELET_CONFIG`], as of the kubelet's `--config-dir`.
 pub const KUBELET_CONFIG_DIR: &str = "/etc/kubernetes/kubelet.conf.d";
 

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{BIN, BOOTSTRAP_KUBECONFIG, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::Outcome;
 
 use crate::node::Node;
-use crate::process::{Life, State};
+use crate::process::Life;
 use crate::uptime::uptime;
 use crate::{gate, kubelet_config, node_name, trial};
 
@@ -73,19 +73,19 @@ pub fn start_anew(node: &mut Node) {
             waiting.restart();
         }
     }
-    let Some(kubelet) = node.process(NAME) else { return };
-    match kubelet.state {
-        // Its end is one like any other, after which it is started; but one that was asked for needs no waiting.
-        State::Running { .. } => kubelet.restart(),
-        State::Waiting { .. } | State::Ended => kubelet.state = State::Waiting { until: uptime() },
+    // One that was asked for needs no waiting.
+    if let Some(kubelet) = node.process(NAME) {
+        kubelet.again(uptime());
     }
 }
 
 /// The whole command line. All that is not about this node alone is in the configuration file.
 fn command(node_name: &str, found: Found) -> Vec<String> {
+    let joins = found.kubeconfig || found.bootstrap_kubeconfig;
+    let config = if joins { kubelet_config::JOINED } else { kubelet_config::STANDALONE };
     let mut words = vec![
         format!("{BIN}/{NAME}"),
-        format!("--config={KUBELET_CONFIG}"),
+        format!("--config={config}"),
         format!("--config-dir={KUBELET_CONFIG_DIR}"),
         format!("--hostname-override={node_name}"),
     ];
@@ -93,7 +93,7 @@ fn command(node_name: &str, found: Found) -> Vec<String> {
     if found.bootstrap_kubeconfig {
         words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
     }
-    if found.kubeconfig || found.bootstrap_kubeconfig {
+    if joins {
         words.push(format!("--kubeconfig={KUBECONFIG}"));
     }
     words
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn without_a_kubeconfig_it_stands_alone() {
-        let expected = "/bin/kubelet --config=/usr/share/osbuild/kubelet.yaml \
+        let expected = "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json \
                         --config-dir=/etc/kubernetes/kubelet.conf.d --hostname-override=node-1";
         assert_eq!(flags(false, false), expected);
     }
@@ -131,6 +131,7 @@ mod tests {
     #[test]
     fn a_kubeconfig_makes_it_join() {
         assert!(flags(true, false).ends_with(" --kubeconfig=/etc/kubernetes/kubeconfig"));
+        assert!(flags(true, false).contains(" --config=/run/osbuild/kubelet/joined.json "));
         assert!(!flags(true, false).contains("bootstrap"));
     }
 

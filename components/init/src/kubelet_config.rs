@@ -1,4 +1,4 @@
-//! What has to be read before the kubelet starts, and was written by others: its kubeconfig and its certificate. The reading is done by a child,
+//! What has to be read before the kubelet starts, and was written by others: its kubeconfig, its certificate and its drop-ins. The reading is done by a child,
 //! `init kubelet-config`, each time before the kubelet is started on purpose.
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use osbuild_failure::Outcome;
 
 use crate::name;
 use crate::node::Node;
-use crate::process::{Life, State};
+use crate::process::Life;
 use crate::uptime::uptime;
 
 /// The name of the phase, the job and the subcommand.
@@ -18,6 +18,9 @@ pub const NAME: &str = "kubelet-config";
 pub const FOLDER: &str = "/run/osbuild/kubelet";
 /// The file there with the name in the kubelet's client certificate; empty if there is none.
 pub const CERTIFIED_NAME: &str = "/run/osbuild/kubelet/certified-name";
+/// The kubelet's configuration without a cluster, and with one.
+pub const STANDALONE: &str = "/run/osbuild/kubelet/standalone.json";
+pub const JOINED: &str = "/run/osbuild/kubelet/joined.json";
 
 /// Starts the child.
 pub fn start(node: &mut Node) -> Outcome {
@@ -26,10 +29,8 @@ pub fn start(node: &mut Node) -> Outcome {
 
 /// Has the child read everything anew. When it has ended, [`kubelet::start_anew`](crate::kubelet::start_anew) follows.
 pub fn renew(node: &mut Node) {
-    let Some(child) = node.process(NAME) else { return };
-    match child.state {
-        State::Running { .. } => child.restart(),
-        State::Waiting { .. } | State::Ended => child.state = State::Waiting { until: uptime() },
+    if let Some(child) = node.process(NAME) {
+        child.again(uptime());
     }
 }
 

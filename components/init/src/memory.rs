@@ -9,13 +9,18 @@ use crate::node::Node;
 
 /// Says so on the console when there is too little.
 pub fn check(node: &mut Node) -> Outcome {
-    let info = sysinfo();
-    let have_mib = (info.totalram * u64::from(info.mem_unit)) >> 20;
+    let have_mib = total_mib();
     let wanted = value(&node.command_line, MIN_RAM_MIB).and_then(|text| text.parse().ok());
     if let Some(wanted_mib) = wanted.filter(|wanted_mib| too_little(have_mib, *wanted_mib)) {
         node.console.line(&format!("{LOW_RAM}: {have_mib} MiB, the board asks for {wanted_mib} MiB"));
     }
     Ok(())
+}
+
+/// The machine's memory in MiB, without what the kernel itself takes.
+pub fn total_mib() -> u64 {
+    let info = sysinfo();
+    (info.totalram * u64::from(info.mem_unit)) >> 20
 }
 
 /// A kernel shows less than is built in: itself, its page table and the firmware take up to a sixteenth.

@@ -138,7 +138,8 @@ fn forget(node: &mut Node) {
     }
 }
 
-fn has_credentials() -> bool {
+/// Whether there is something with which the kubelet can join a cluster.
+pub fn has_credentials() -> bool {
     [KUBECONFIG, BOOTSTRAP_KUBECONFIG].iter().any(|path| Path::new(path).exists())
 }
 

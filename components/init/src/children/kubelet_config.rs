@@ -1,5 +1,6 @@
 //! `init kubelet-config` reads what others have written for the kubelet, so that PID 1 does not have to: it leaves the name in the kubelet's client
-//! certificate in [`CERTIFIED_NAME`]. What it cannot read it says, and goes on without: the kubelet says the same when it starts.
+//! certificate in [`CERTIFIED_NAME`], and the kubelet's configuration in [`STANDALONE`] and [`JOINED`]. What it cannot read it says, and goes on without:
+//! the kubelet says the same when it starts.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use osbuild_abi::paths::KUBECONFIG;
+use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::fs::OFlags;
 use serde::Deserialize;
@@ -16,8 +17,9 @@ use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
-use crate::kubelet_config::{CERTIFIED_NAME, FOLDER};
-use crate::{name, whole_file};
+use super::kubelet_settings::Settings;
+use crate::kubelet_config::{CERTIFIED_NAME, FOLDER, JOINED, STANDALONE};
+use crate::{memory, name, node_name, whole_file};
 
 /// The certificate that the kubelet has got from its cluster, with its key. It counts before the one in the kubeconfig.
 const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
@@ -35,7 +37,15 @@ pub fn write() -> Outcome {
         println!("{failure}");
         None
     });
-    whole_file::write(Path::new(CERTIFIED_NAME), &name.unwrap_or_default(), 0o644)
+    whole_file::write(Path::new(CERTIFIED_NAME), &name.unwrap_or_default(), 0o644)?;
+    let settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
+    settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
+    let memory = memory::total_mib();
+    let client_ca = Path::new(CLIENT_CA).is_file().then_some(CLIENT_CA);
+    for (path, config) in [(STANDALONE, settings.standalone(memory)), (JOINED, settings.joined(memory, client_ca))] {
+        whole_file::write(Path::new(path), &config.to_string(), 0o644)?;
+    }
+    Ok(())
 }
 
 /// The name of the node in the certificate that the kubelet is going to use.
@@ -117,7 +127,7 @@ fn node_of(pem: &str) -> Outcome<Option<String>> {
 }
 
 /// The text of a regular file, if it is there.
-fn read(path: &Path) -> Outcome<Option<String>> {
+pub fn read(path: &Path) -> Outcome<Option<String>> {
     let what = || format!("read {}", path.display());
     let about = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -134,7 +144,7 @@ fn read(path: &Path) -> Outcome<Option<String>> {
 }
 
 /// The first line of an error that has several.
-fn first_line(error: &str) -> Failure {
+pub fn first_line(error: &str) -> Failure {
     Failure::new(error.lines().next().unwrap_or_default())
 }
 

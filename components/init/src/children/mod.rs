@@ -7,6 +7,7 @@ mod cri;
 mod forget;
 mod gate;
 mod kubelet_config;
+mod kubelet_settings;
 mod layout;
 mod load;
 mod resolver;

@@ -1,23 +1,23 @@
 //! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the kubelet on DATA, and a word at the
 //! `admin` socket.
 
-use osbuild_abi::paths::{ADMIN_SOCKET, KUBECONFIG, KUBELET_CONFIG_DIR};
+use osbuild_abi::paths::{ADMIN_SOCKET, CLIENT_CA, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_abi::sockets::admin::RESTART_KUBELET;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The CA's certificate on the node.
-const AUTHORITY: &str = "/etc/kubernetes/client-ca.crt";
+/// A setting of the kubelet that weakens it, which `init` has to say.
+const DROP_IN: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreadOnlyPort: 10255\n";
 
 /// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, whose clients have certificates of
 /// `authority`, and gives what `init` answers.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
     let settings = inside(host, KUBELET_CONFIG_DIR);
     fs::create_dir_all(&settings)?;
-    keep(&inside(host, AUTHORITY), authority)?;
-    keep(&settings.join("50-cluster.conf"), &drop_in())?;
+    keep(&inside(host, CLIENT_CA), authority)?;
+    keep(&settings.join("50-cluster.conf"), DROP_IN)?;
     keep(&inside(host, KUBECONFIG), &kubeconfig(server))?;
     let mut init = UnixStream::connect(inside(host, ADMIN_SOCKET))?;
     writeln!(init, "{RESTART_KUBELET}")?;
@@ -48,14 +48,6 @@ fn kubeconfig(server: &str) -> String {
     )
 }
 
-/// What the kubelet of a cluster's node is told besides.
-fn drop_in() -> String {
-    format!(
-        "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
-         authentication: {{ x509: {{ clientCAFile: {AUTHORITY} }} }}\n"
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +71,6 @@ mod tests {
         let (line, config) = init.join().unwrap();
         assert_eq!(line, "restart kubelet\n");
         assert!(config.contains("server: \"http://192.0.2.1:6443\""), "{config}");
-        assert_eq!(fs::read_to_string(inside(root.path(), AUTHORITY)).unwrap(), "a certificate");
+        assert_eq!(fs::read_to_string(inside(root.path(), CLIENT_CA)).unwrap(), "a certificate");
     }
 }

@@ -1,0 +1,285 @@
+//! The kubelet's configuration, in two forms that `init kubelet-config` writes: for a node without a cluster, and for one that joins. Both begin with
+//! what the recipe has put on the node, and the drop-ins on DATA win over both. With a cluster, the API server says who may do what on the node: a
+//! certificate of the cluster's CA alone opens nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use osbuild_failure::{Explain, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::kubelet_config::{first_line, read};
+
+/// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
+const DEFAULT_MAX_PODS: u64 = 110;
+
+/// Memory in MiB that init, containerd and the kubelet need, and what each pod adds to that: its shim, and what the daemons keep of it. As measured
+/// (decision 22).
+const SYSTEM_MIB: u64 = 200;
+const POD_MIB: u64 = 9;
+/// The same for processes and threads.
+const SYSTEM_PIDS: u64 = 500;
+const POD_PIDS: u64 = 20;
+
+/// What weakens the kubelet's server, each with what that means.
+const WEAKENING: [Weakening; 4] = [
+    Weakening {
+        pointer: "/authorization/mode",
+        value: Weak::Text("AlwaysAllow"),
+        means: "whoever has a certificate of the client CA may run commands in every pod of the node",
+        joined: true,
+    },
+    Weakening {
+        pointer: "/authentication/webhook/enabled",
+        value: Weak::Flag(false),
+        means: "tokens of the cluster are worth nothing",
+        joined: true,
+    },
+    Weakening {
+        pointer: "/authentication/anonymous/enabled",
+        value: Weak::Flag(true),
+        means: "nobody has to say who they are",
+        joined: false,
+    },
+    Weakening { pointer: "/readOnlyPort", value: Weak::Port, means: "everybody can read what runs on the node", joined: false },
+];
+
+struct Weakening {
+    /// The setting, as a JSON pointer (RFC 6901).
+    pointer: &'static str,
+    value: Weak,
+    means: &'static str,
+    /// Whether it is so only of a node in a cluster: without one it is the default, and harms nothing as nobody has a certificate.
+    joined: bool,
+}
+
+enum Weak {
+    Text(&'static str),
+    Flag(bool),
+    /// Any port at all.
+    Port,
+}
+
+impl Weak {
+    fn is(&self, value: &Value) -> bool {
+        match self {
+            Self::Text(text) => value == text,
+            Self::Flag(flag) => value == flag,
+            Self::Port => value.as_u64().is_some_and(|port| port > 0),
+        }
+    }
+}
+
+/// What the kubelet is told.
+pub struct Settings {
+    base: Value,
+    /// Of DATA, with their names, in the order in which the kubelet reads them.
+    drop_ins: Vec<(String, Value)>,
+}
+
+impl Settings {
+    /// Reads the base, and every `*.conf` in the folder of drop-ins and below. What a drop-in has that cannot be read is said; the kubelet does not
+    /// start with it.
+    pub fn read(base: &Path, drop_ins: &Path) -> Outcome<Self> {
+        let text = fs::read_to_string(base).explain(format_args!("read {}", base.display()))?;
+        let base = parse(&text).explain(format_args!("read {}", base.display()))?;
+        let mut files = Vec::new();
+        walk(drop_ins, &mut files);
+        let drop_ins = files.iter().filter_map(|file| {
+            let name = file.file_name()?.to_string_lossy().into_owned();
+            let value =
+                read(file).and_then(|text| parse(&text.unwrap_or_default()).explain(format_args!("read {}", file.display())));
+            value.map_err(|failure| println!("{failure}")).ok().map(|value| (name, value))
+        });
+        Ok(Settings { base, drop_ins: drop_ins.collect() })
+    }
+
+    /// For a node without a cluster, on a machine with so much memory.
+    pub fn standalone(&self, memory_mib: u64) -> Value {
+        let more = json!({
+            "authentication": { "webhook": { "enabled": false } },
+            "authorization": { "mode": "AlwaysAllow" },
+            // Nobody may ask for them.
+            "enableSystemLogHandler": false,
+        });
+        self.with(memory_mib, more)
+    }
+
+    /// For a node that joins a cluster, whose CA is in this file if it is known.
+    pub fn joined(&self, memory_mib: u64, client_ca: Option<&str>) -> Value {
+        let mut more = json!({
+            "authentication": { "webhook": { "enabled": true } },
+            "authorization": { "mode": "Webhook" },
+        });
+        if let Some(file) = client_ca {
+            more["authentication"]["x509"] = json!({ "clientCAFile": file });
+        }
+        self.with(memory_mib, more)
+    }
+
+    /// What the drop-ins weaken, as sentences.
+    pub fn weakened(&self, joins: bool) -> Vec<String> {
+        let last = |pointer| self.drop_ins.iter().rev().find_map(|(name, value)| Some((name, value.pointer(pointer)?)));
+        let weak = WEAKENING.iter().filter(|one| joins || !one.joined).filter_map(|one| {
+            let (name, value) = last(one.pointer).filter(|(_, value)| one.value.is(value))?;
+            let key = one.pointer.trim_start_matches('/').replace('/', ".");
+            Some(format!("warning: `{name}` sets `{key}` to `{}`: {}", plain(value), one.means))
+        });
+        weak.collect()
+    }
+
+    fn with(&self, memory_mib: u64, more: Value) -> Value {
+        let mut whole = self.base.clone();
+        merge(&mut whole, &json!({ "systemReserved": reserved(self.max_pods(), memory_mib) }));
+        // What the recipe says of it counts.
+        merge(&mut whole, &self.base);
+        merge(&mut whole, &more);
+        whole
+    }
+
+    /// How many pods the kubelet is going to run.
+    fn max_pods(&self) -> u64 {
+        let all = self.drop_ins.iter().rev().map(|(_, value)| value).chain([&self.base]);
+        all.filter_map(|value| value.get("maxPods")?.as_u64()).next().unwrap_or(DEFAULT_MAX_PODS)
+    }
+}
+
+/// What is kept for the node's own programs. A machine that is too small for so many pods keeps a quarter of its memory.
+fn reserved(max_pods: u64, memory_mib: u64) -> Value {
+    let memory = SYSTEM_MIB.saturating_add(POD_MIB.saturating_mul(max_pods)).min((memory_mib / 4).max(SYSTEM_MIB));
+    let pids = SYSTEM_PIDS.saturating_add(POD_PIDS.saturating_mul(max_pods));
+    json!({ "memory": format!("{memory}Mi"), "pid": pids.to_string() })
+}
+
+/// Reads YAML, of which JSON is a part. An empty file is an empty configuration.
+fn parse(text: &str) -> Outcome<Value> {
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
+    Ok(if value.is_object() { value } else { Value::Object(Map::new()) })
+}
+
+/// Changes a value as the kubelet does with each drop-in (RFC 7396).
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            target.remove(key);
+        } else {
+            merge(target.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// Every drop-in, in the order of `filepath.WalkDir`. A folder that cannot be read has none.
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+    let mut entries: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(|entry| entry.file_name());
+    for entry in entries {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&entry.path(), files);
+        } else if entry.path().extension().is_some_and(|end| end == "conf") {
+            files.push(entry.path());
+        }
+    }
+}
+
+/// A value without the quotes of a text.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHIPPED: &str = include_str!("../../../kubelet/kubelet.yaml");
+    /// What a machine of 2 GiB and a large one have.
+    const SMALL: u64 = 1960;
+    const LARGE: u64 = 64 << 10;
+
+    fn settings(drop_ins: &[(&str, &str)]) -> Settings {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join("kubelet.yaml");
+        fs::write(&base, SHIPPED).unwrap();
+        let conf = folder.path().join("kubelet.conf.d");
+        for (name, text) in drop_ins {
+            let file = conf.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        Settings::read(&base, &conf).unwrap()
+    }
+
+    #[test]
+    fn a_node_that_joins_asks_its_cluster_who_may_do_what() {
+        let joined = settings(&[]).joined(LARGE, Some("/etc/kubernetes/ca.crt"));
+        assert_eq!(joined["authorization"]["mode"], "Webhook");
+        assert_eq!(joined["authentication"]["webhook"]["enabled"], true);
+        assert_eq!(joined["authentication"]["anonymous"]["enabled"], false);
+        assert_eq!(joined["authentication"]["x509"]["clientCAFile"], "/etc/kubernetes/ca.crt");
+        // All else is what the recipe has put on the node.
+        assert_eq!((&joined["kind"], &joined["cgroupDriver"]), (&json!("KubeletConfiguration"), &json!("cgroupfs")));
+        assert!(settings(&[]).joined(LARGE, None)["authentication"].get("x509").is_none());
+    }
+
+    #[test]
+    fn a_node_without_a_cluster_has_nobody_to_ask_and_shows_no_logs() {
+        let alone = settings(&[]).standalone(LARGE);
+        assert_eq!(alone["authorization"]["mode"], "AlwaysAllow");
+        assert_eq!(alone["authentication"]["webhook"]["enabled"], false);
+        assert_eq!(alone["enableSystemLogHandler"], false);
+    }
+
+    #[test]
+    fn a_drop_in_that_weakens_a_joined_node_is_named() {
+        let found = settings(&[
+            ("10-open.conf", "authorization: { mode: AlwaysAllow }\nreadOnlyPort: 10255\n"),
+            ("20-more.conf", "{\"authentication\": {\"anonymous\": {\"enabled\": true}}}"),
+        ]);
+        let said = found.weakened(true);
+        assert_eq!(said.len(), 3, "{said:?}");
+        assert!(said[0].starts_with("warning: `10-open.conf` sets `authorization.mode` to `AlwaysAllow`: "), "{}", said[0]);
+        assert!(
+            said[1].starts_with("warning: `20-more.conf` sets `authentication.anonymous.enabled` to `true`: "),
+            "{}",
+            said[1]
+        );
+        assert!(said[2].starts_with("warning: `10-open.conf` sets `readOnlyPort` to `10255`: "), "{}", said[2]);
+        assert_eq!(found.weakened(false).len(), 2);
+    }
+
+    #[test]
+    fn what_a_later_drop_in_takes_back_is_not_weakened() {
+        let found = settings(&[
+            ("10-open.conf", "authorization: { mode: AlwaysAllow }\n"),
+            ("deeper/20.conf", "authorization: { mode: Webhook }\n"),
+            ("no-drop-in.yaml", "readOnlyPort: 10255\n"),
+        ]);
+        assert_eq!(found.weakened(true), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_reserved_follows_the_pods_and_the_machine() {
+        let memory = |drop_ins: &[(&str, &str)], mib| settings(drop_ins).joined(mib, None)["systemReserved"]["memory"].clone();
+        let (few, usual) = (memory(&[("a.conf", "maxPods: 20\n")], LARGE), memory(&[], LARGE));
+        assert_eq!(few, format!("{}Mi", SYSTEM_MIB + 20 * POD_MIB));
+        assert_eq!(usual, format!("{}Mi", SYSTEM_MIB + 110 * POD_MIB));
+        assert_eq!(memory(&[], SMALL), format!("{}Mi", SMALL / 4));
+        assert_eq!(memory(&[], 100), format!("{SYSTEM_MIB}Mi"));
+        assert_eq!(settings(&[]).standalone(LARGE)["systemReserved"]["pid"], "2700");
+        // The recipe's CPU stays.
+        assert_eq!(settings(&[]).standalone(LARGE)["systemReserved"]["cpu"], "50m");
+    }
+
+    #[test]
+    fn a_drop_in_that_is_no_yaml_does_not_hide_the_others() {
+        let found = settings(&[("10.conf", "{"), ("20.conf", "readOnlyPort: 1\n"), ("30.conf", "")]);
+        assert_eq!(found.weakened(true).len(), 1);
+    }
+}
