@@ -15,10 +15,11 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
         list(session, &wish);
         return Ok(());
     }
-    // What cannot be is said before hours are spent on the image.
-    wish.choose(&flags.device)?;
+    // What cannot be is said before hours are spent on the image. In those hours disks come and go, and another one gets the name.
+    let named = wish.choose(&flags.device)?.identity;
     let built = make::signed(session, &plan, flags.sources.clone())?;
     let disk = wish.choose(&flags.device)?;
+    disk.is_still(&named)?;
     session.report.note(format!("this overwrites all that is on `{}`: {}", disk.device.display(), disk.contents));
     let flashed = flash::flash(session.report, &built.image, &disk)?;
     session.report.note(format!("`{}` holds the node, and can be unplugged", disk.device.display()));

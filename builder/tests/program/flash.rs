@@ -276,6 +276,67 @@ fn a_bar_shows_the_rate_and_the_time_that_is_left() {
     }
 }
 
+/// Makes DATA when there has been time for somebody to change disks.
+const SLOW_DATA: &str = r#"data() { sleep 8; truncate -s "${SIZE_MIB}M" data.ext4; }"#;
+
+#[test]
+fn another_disk_that_gets_the_name_while_the_image_is_built_is_not_written() {
+    let (scratch, disk) = with_disk(SLOW_DATA);
+    let other = disk.file.with_file_name("other");
+    let file = File::create(&other).unwrap();
+    file.set_len(400 * MIB).unwrap();
+    litter(&file, 400 * MIB);
+    let before = part(&other, 0, 400 * MIB);
+    let flashing = scratch.command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
+    let mut flashing = flashing;
+    let child = flashing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The disk is looked at before anything is built.
+    let logs = scratch.project().join("out").join(RECIPE).join("logs");
+    while !logs.is_dir() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    run(tool("losetup").args(["--detach", &disk.device]));
+    run(tool("losetup").arg(&disk.device).arg(&other));
+    let ran = Ran::from(child.wait_with_output().unwrap());
+    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    assert!(
+        ran.said.contains(&format!(
+            "error: `{}` is not the disk that was named\n  caused by: that had 419.4 MB, number ",
+            disk.device
+        )),
+        "{}",
+        ran.said
+    );
+    assert!(image(&scratch).exists(), "nobody had time to change disks");
+    assert!(part(&other, 0, 400 * MIB) == before);
+    done(&flash(&scratch, &disk.device));
+}
+
+#[test]
+fn a_stick_that_puts_the_end_of_the_disk_over_the_image_is_found_out_and_left_without_a_table() {
+    let (scratch, disk) = with_disk(DATA);
+    let (is_over, place) = (AtomicBool::new(false), (67 + 50) * MIB + 4096);
+    let ran = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = File::options().write(true).open(&disk.file).unwrap();
+            // What comes to the last sector is kept where there is room for it: the backup of the table, once it is written.
+            while !is_over.load(Ordering::Relaxed) {
+                let last = disk.read(400 * MIB - 512, 512);
+                if last.starts_with(b"EFI PART") {
+                    file.write_all_at(&last, place).unwrap();
+                }
+            }
+        });
+        let ran = flash(&scratch, &disk.device);
+        is_over.store(true, Ordering::Relaxed);
+        ran
+    });
+    assert_eq!(ran.code, Some(4), "{}", ran.said);
+    assert!(ran.said.contains(&format!("it differs at byte {place}\n")), "{}", ran.said);
+    assert!(ran.said.contains("has no partition table now, and can be flashed again"), "{}", ran.said);
+    assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
+}
+
 #[test]
 fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
     let (scratch, disk) = with_disk(DATA);

@@ -21,6 +21,9 @@ static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 /// Makes the kernel read the partition table again (linux/fs.h, `BLKRRPART`).
 const READ_TABLE_AGAIN: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 95);
 
+/// Gives the disk's number since the machine was started (linux/fs.h, `BLKGETDISKSEQ`).
+const DISK_SEQUENCE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u64>(0x12, 128);
+
 /// A disk that nobody else uses, or that the user gave away in spite of that.
 pub struct Device {
     file: File,
@@ -60,6 +63,12 @@ impl Device {
     /// The open file, for calls that only the kernel's drivers answer.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// The number that [`Disk::diskseq`](crate::Disk::diskseq) is, of the disk that is open, whatever has its name by now.
+    pub fn diskseq(&self) -> Option<u64> {
+        // SAFETY: this call writes one u64, and `file` is open.
+        unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<DISK_SEQUENCE, u64>::new()) }.ok()
     }
 
     /// Writes `range`, at most [`CHUNK`] bytes, with what `fill` puts into them.

@@ -24,6 +24,9 @@ pub struct Disk {
     pub model: Option<String>,
     /// Its maker's number of this very one.
     pub serial: Option<String>,
+    /// The number of this disk, or of the medium in it, since the machine was started: another one has another number, even if it gets the same name.
+    /// None before Linux 5.15.
+    pub diskseq: Option<u64>,
     /// What it is connected to.
     pub bus: String,
     /// Its size in bytes.
@@ -64,6 +67,7 @@ impl Disk {
             name: name.to_owned(),
             model: Some(model).filter(|model| !model.is_empty()).or(text("loop/backing_file")),
             serial: text("device/serial").or(text("serial")).or_else(|| vital_product_data(&folder)),
+            diskseq: number("diskseq"),
             bus: bus(&folder.to_string_lossy(), &kind).to_owned(),
             size: number("size")? * SYSFS_SECTOR,
             sector_size: u32::try_from(number("queue/logical_block_size")?).ok()?,

@@ -124,12 +124,14 @@ fn warnings(disk: &Disk) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ship::flash::disk::Identity;
 
     fn stick() -> Disk {
         Disk {
             device: "/dev/sdx".into(),
             name: "sdx".into(),
             model: Some("Stick".into()),
+            identity: Identity { diskseq: Some(7), serial: Some("A1".into()), size: 8 << 30 },
             bus: "usb".into(),
             size: 8 << 30,
             sector_size: 512,
@@ -159,6 +161,22 @@ mod tests {
             reasons(Disk { uses, ..stick() }),
             "`/dev/sdx` has this machine's own system: `/boot`; `/dev/sdx` is mounted: `/mnt`; this machine swaps to `/dev/sdx`"
         );
+    }
+
+    #[test]
+    fn a_disk_of_another_number_serial_number_or_size_is_not_the_one_that_was_named() {
+        let named = stick().identity;
+        assert!(stick().is_still(&named).is_ok());
+        let others = [
+            Identity { diskseq: Some(8), ..named.clone() },
+            Identity { serial: Some("A2".into()), ..named.clone() },
+            Identity { serial: None, ..named.clone() },
+            Identity { size: 9 << 30, ..named.clone() },
+        ];
+        for identity in others {
+            let error = Disk { identity, ..stick() }.is_still(&named).unwrap_err().to_string();
+            assert!(error.starts_with("error: `/dev/sdx` is not the disk that was named\n"), "{error}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! 3. All that was written is read back, past the page cache, and compared; of what the device has made zero by itself, where each place
 //!    begins and ends.
 //! 4. The partition table is written, fitted to the disk and with fresh identifiers: backup first, each write on the medium before the next.
+//! 5. All is read back and compared once more. The backup is the only write at the end of the disk, and a stick that is smaller than it says
+//!    puts it over something else. If that is so, the table goes again.
 
 mod choice;
 mod disk;
@@ -16,7 +18,8 @@ mod text;
 mod uses;
 
 pub use choice::Wish;
-pub use disk::{Disk, all};
+use disk::replaced;
+pub use disk::{Disk, Identity, all};
 pub use text::list;
 pub use uses::Use;
 
@@ -59,25 +62,48 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
     let pieces = image.pieces()?;
     // Who uses it is known only of a disk that the user named twice.
     let mut device = Device::open(&disk.device, disk.uses.is_empty()).map_err(|error| refused(disk, error))?;
+    if let (Some(named), Some(found)) = (disk.identity.diskseq, device.diskseq())
+        && named != found
+    {
+        return Err(replaced(&disk.device, &disk.identity, &format!("number {found}")));
+    }
     let unfinished =
         |error: Error| error.cause(format!("`{}` has no partition table now, and can be flashed again", disk.device.display()));
-    for range in &ends.ranges {
-        device.zero(range)?;
-    }
-    device.flush().map_err(|error| unfinished(error.into()))?;
+    take_table(&ends, &mut device)?;
     let started = Instant::now();
     let to_compare = put(report, &image, &pieces, &mut device, disk).map_err(unfinished)?;
     let write_s = started.elapsed().as_secs_f64();
-    compare(report, &image, &to_compare, &mut device, disk).map_err(unfinished)?;
-    device.write_in_order(&ends.writes)?;
-    for range in &ends.ranges {
-        device.holds(&ends.bytes(range), range)?;
+    compare(report, "read back", &image, &to_compare, &mut device, disk).map_err(unfinished)?;
+    let finished =
+        write_table(&ends, &mut device).and_then(|()| compare(report, "read back again", &image, &to_compare, &mut device, disk));
+    if let Err(error) = finished {
+        return Err(match take_table(&ends, &mut device) {
+            Ok(()) => unfinished(error),
+            Err(failed) => error.cause(format!("and its new partition table could not be removed: {failed}")),
+        });
     }
     if device.shows_old_partitions() {
         report.note(format!("the kernel still shows the old partitions of `{}`, which are in use", disk.device.display()));
     }
     let (written, compared) = (length(pieces.iter().filter(|piece| !piece.is_zero)), length(&to_compare));
     Ok(Flashed { device: disk.device.clone(), disk_guid: table.disk_guid.to_string(), written, compared, write_s })
+}
+
+/// Removes both copies of the table.
+fn take_table(ends: &Ends, device: &mut Device) -> Result<()> {
+    for range in &ends.ranges {
+        device.zero(range)?;
+    }
+    Ok(device.flush()?)
+}
+
+/// Writes both copies of the table, and reads them back.
+fn write_table(ends: &Ends, device: &mut Device) -> Result<()> {
+    device.write_in_order(&ends.writes)?;
+    for range in &ends.ranges {
+        device.holds(&ends.bytes(range), range)?;
+    }
+    Ok(())
 }
 
 /// Writes the image without its partition table, and gives what has to be compared.
@@ -94,9 +120,9 @@ fn put(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, di
 }
 
 /// Reads pieces of the disk back, and compares them with the image.
-fn compare(report: &Report, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<()> {
+fn compare(report: &Report, name: &str, image: &Image, pieces: &[Piece], device: &mut Device, disk: &Disk) -> Result<()> {
     let total = length(pieces);
-    let (step, started) = (report.sized_step("read back", total), Instant::now());
+    let (step, started) = (report.sized_step(name, total), Instant::now());
     step.doing(disk.device.display().to_string());
     write::compare(image, pieces, device, |more| {
         step.advance(more);

@@ -99,6 +99,7 @@ mod tests {
             name: name.to_owned(),
             model: Some("Samsung 990".to_owned()),
             serial: Some(format!("SN-{name}")),
+            diskseq: None,
             bus: bus.to_owned(),
             size: 8 * GIB,
             sector_size: 512,
