@@ -5,10 +5,10 @@ use crate::cli;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan};
 use crate::produce::assemble::Built;
-use crate::produce::aws::{Live, Rehearsal};
+use crate::produce::aws::{Live, Looking, Rehearsal};
 use crate::produce::digest::Digest;
 use crate::report::Outcome;
-use crate::ship::aws::{Content, Share, Subject, Tags, Wish, publish};
+use crate::ship::aws::{Content, OWNER, Share, Subject, Tags, Wish, publish, would_remove};
 use crate::ship::keys::{Keys, Role, is_for_development};
 use osbuild_signatures::efi::uefi_data;
 
@@ -17,14 +17,14 @@ pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     refuse_what_cannot_be(session, &plan, flags)?;
     let built = make::signed(session, &plan, flags.sources.clone())?;
-    let subject = subject(session, &plan, &built)?;
+    let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
     let wish = wish(session, flags);
     if flags.dry_run {
         let rehearsal = Rehearsal::new();
         publish(&rehearsal, session.report, &subject, &wish)?;
         rehearsal.calls().iter().for_each(|call| session.report.data(call.to_string()));
-        session.report.note("nothing was sent: these calls would be made if nothing were there yet");
-        return Ok(());
+        session.report.note("nothing was changed: these calls would be made if nothing were there yet");
+        return say_what_would_go(session, &subject, &wish);
     }
     let published = publish(&Live::usual(), session.report, &subject, &wish)?;
     session.report.note(match published.was_there {
@@ -35,10 +35,24 @@ pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     Ok(())
 }
 
+/// Looks at AWS, and says which images and snapshots `--prune` would remove.
+fn say_what_would_go(session: &Session, subject: &Subject, wish: &Wish) -> Result<()> {
+    if wish.prune.is_none() {
+        return Ok(());
+    }
+    let lines = would_remove(&Looking::usual(), subject, wish)?;
+    lines.iter().for_each(|line| session.report.data(line.to_string()));
+    session.report.note(format!("`--prune` would remove {} images and snapshots", lines.len()));
+    Ok(())
+}
+
 /// What would be a mistake is told before anything is built.
 fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) -> Result<()> {
     if session.common.offline && !flags.dry_run {
         return Err(Error::usage("nothing can be published with `--offline`").hint("say `--dry-run` to see what would be asked"));
+    }
+    if session.common.offline && flags.prune.is_some() {
+        return Err(Error::usage("AWS cannot be asked what `--prune` would remove with `--offline`").hint("leave `--prune` away"));
     }
     if let Some(day) = flags.deprecate.filter(|day| *day <= session.today) {
         return Err(Error::usage(format!("`--deprecate {day}` is no day to come")).cause("AWS takes none that is over"));
@@ -58,7 +72,7 @@ fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::Pu
 }
 
 /// The disk, and what AWS is to know of it.
-fn subject(session: &Session, plan: &Plan<Locked>, built: &Built) -> Result<Subject> {
+fn subject(session: &Session, plan: &Plan<Locked>, built: &Built, owner: Option<&str>) -> Result<Subject> {
     let step = session.report.step("read image");
     let content = Content::read(&built.image)?;
     step.done("", Some(content.digest.size()), Outcome::Ran);
@@ -76,6 +90,7 @@ fn subject(session: &Session, plan: &Plan<Locked>, built: &Built) -> Result<Subj
         (BinaryName::Runc, "osbuild:runc"),
     ];
     more.extend(programs.into_iter().filter_map(|(name, tag)| Some((tag, version(name)??))));
+    more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
     more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
     Ok(Subject {
         tags: Tags::new(&plan.recipe, &content.digest.hex(), &more),

@@ -6,7 +6,7 @@ use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Date};
 use osbuild::produce::aws::{Credentials, Live, Patience, Service};
 use osbuild::report::{Color, Report, Verbosity};
-use osbuild::ship::aws::{BLOCK, Content, Published, Share, Subject, Tags, Wish, publish};
+use osbuild::ship::aws::{BLOCK, Content, OWNER, Published, Share, Subject, Tags, Wish, publish};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
 fn subject(path: &Path) -> Subject {
     let content = Content::read(path).unwrap();
     Subject {
-        tags: Tags::new("small", &content.digest.hex(), &[]),
+        tags: Tags::new("small", &content.digest.hex(), &[(OWNER, "team".into())]),
         content,
         recipe: "small".into(),
         version: "1.2.3".into(),
@@ -54,6 +54,7 @@ fn patience(tries: u32) -> Patience {
         first_pause: soon,
         longest_pause: soon,
         look: soon,
+        settle: Duration::from_secs(3),
         end: Duration::from_secs(20),
     }
 }
@@ -359,5 +360,89 @@ fn containers_and_instances_are_asked_for_credentials() {
             publish(&live(&cloud, found, patience), &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish());
         is_whole(&cloud, &path, &published.unwrap_or_else(|error| panic!("{name}: {error}")));
         assert!(cloud.calls("StartSnapshot")[0].headers.get("x-amz-security-token").is_some_and(|token| token == "t"));
+    }
+}
+
+#[test]
+fn a_snapshot_that_aws_still_puts_together_is_waited_for_and_never_removed() {
+    let (_folder, path) = disk_of(3);
+    // Who has said that it is complete has crashed, before or after it heard the answer or noted it.
+    for crash in [("CompleteSnapshot", Fate::DoneUnheard), ("CreateTags", Fate::Lost), ("DescribeSnapshots", Fate::Lost)] {
+        let cloud = Cloud::start();
+        cloud.state.lock().unwrap().slow = 20;
+        let (mut is_sealed, (action, fate)) = (false, crash.clone());
+        cloud.fates(move |call, _| {
+            let is_it = call.action == action && (is_sealed || action == "CompleteSnapshot");
+            is_sealed |= call.action == "CompleteSnapshot";
+            if is_it { fate.clone() } else { Fate::Done }
+        });
+        assert!(publish_with(&cloud, &path, 1).is_err(), "{crash:?}");
+        cloud.fates(|_, _| Fate::Done);
+        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{crash:?}: {error}"));
+        is_whole(&cloud, &path, &published);
+        let again = ["StartSnapshot", "PutSnapshotBlock", "DeleteSnapshot"].map(|action| cloud.calls(action).len());
+        assert_eq!(again, [0; 3], "{crash:?}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_was_noted_as_complete_is_waited_for_as_long_as_a_first_publish_waits() {
+    let (_folder, path) = disk_of(3);
+    let cloud = Cloud::start();
+    cloud.state.lock().unwrap().slow = 100;
+    let mut looks = 0;
+    cloud.fates(move |call, _| {
+        looks += u32::from(call.action == "DescribeSnapshots");
+        if looks > 10 { Fate::Lost } else { Fate::Done }
+    });
+    assert!(publish_with(&cloud, &path, 1).is_err());
+    cloud.fates(|_, _| Fate::Done);
+    let published = publish_within(&cloud, &path, Patience { settle: Duration::ZERO, ..patience(1) }).unwrap();
+    is_whole(&cloud, &path, &published);
+    assert_eq!((cloud.calls("CompleteSnapshot").len(), cloud.calls("DeleteSnapshot").len()), (0, 0));
+}
+
+#[test]
+fn an_image_or_a_copy_that_fails_at_aws_is_removed_and_made_again() {
+    let (_folder, path) = disk_of(3);
+    // The first image is that of the home region, the one after it that has not failed is its copy.
+    for fails in [vec![true], vec![false, true], vec![true, true, false, true, true]] {
+        let (cloud, failed) = (Cloud::start(), fails.iter().filter(|fails| **fails).count());
+        cloud.state.lock().unwrap().fails = fails.clone();
+        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{fails:?}: {error}"));
+        is_whole(&cloud, &path, &published);
+        assert_eq!((cloud.calls("DeregisterImage").len(), cloud.calls("StartSnapshot").len()), (failed, 1), "{fails:?}");
+        let copies = cloud.calls("CopyImage");
+        let tokens: BTreeSet<_> = copies.iter().map(|call| call.parameters()["ClientToken"].clone()).collect();
+        assert_eq!(tokens.len(), copies.len(), "AWS gives the failed copy again to who asks with its token");
+    }
+    let cloud = Cloud::start();
+    cloud.state.lock().unwrap().fails = vec![true; 9];
+    let error = publish_with(&cloud, &path, 1).err().unwrap().to_string();
+    assert!(
+        error.starts_with("error: no image in eu-central-1 becomes available\n  caused by: these failed at AWS: ami-"),
+        "{error}"
+    );
+    assert_eq!(cloud.calls("RegisterImage").len(), 3);
+}
+
+#[test]
+fn a_copy_that_failed_before_this_machine_came_is_made_again() {
+    let (_folder, path) = disk_of(3);
+    for last in ["DeregisterImage", "DeleteSnapshot", "CopyImage"] {
+        let cloud = Cloud::start();
+        cloud.state.lock().unwrap().fails = vec![false, true];
+        // Whoever has found it has removed so much of it, and crashed.
+        let mut copies = 0;
+        cloud.fates(move |call, _| {
+            copies += u32::from(call.action == "CopyImage");
+            if call.action == last && (last != "CopyImage" || copies == 2) { Fate::DoneUnheard } else { Fate::Done }
+        });
+        assert!(publish_with(&cloud, &path, 1).is_err(), "{last}");
+        cloud.fates(|_, _| Fate::Done);
+        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{last}: {error}"));
+        cloud.is_content();
+        let images = cloud.state.lock().unwrap().images.keys().cloned().collect::<Vec<_>>();
+        assert_eq!((images.len(), published.images.len()), (2, 2), "{last}: {images:?}");
     }
 }

@@ -78,7 +78,13 @@ fn each_step_is_one_osbuild_command_that_osbuild_understands() {
 /// The words of a command, with variables of the job in their places. Only a report's redirection is anything else.
 fn words(line: &str) -> Vec<String> {
     let line = line.strip_suffix(" >>\"$GITHUB_STEP_SUMMARY\"").unwrap_or(line);
-    let variables = [("$RECIPE", RECIPE), ("$REGION", "eu-central-1"), ("$VERSION", "1.35.8"), ("$CHANNEL", "stable")];
+    let variables = [
+        ("$RECIPE", RECIPE),
+        ("$REGION", "eu-central-1"),
+        ("$VERSION", "1.35.8"),
+        ("$CHANNEL", "stable"),
+        ("$GITHUB_REPOSITORY", "organization/repository"),
+    ];
     let line = variables.iter().fold(line.to_owned(), |line, (name, value)| line.replace(name, value));
     let plain = |word: &str| word.trim_matches('"').to_owned();
     assert!(!line.contains(['\n', ';', '|', '&', '>', '<', '`', '$', '\'', '(', '\\']), "{line} is more than one command");
@@ -133,7 +139,11 @@ fn github(cloud: &Cloud) -> (Scratch, Host) {
             ("inputs.version", version(&scratch)),
             ("inputs.channel", "stable".to_owned()),
         ]),
-        environment: pairs(&[("PATH", &std::env::var("PATH").unwrap()), ("AWS_ENDPOINT_URL", &cloud.address)]),
+        environment: pairs(&[
+            ("PATH", &std::env::var("PATH").unwrap()),
+            ("AWS_ENDPOINT_URL", &cloud.address),
+            ("GITHUB_REPOSITORY", "organization/repository"),
+        ]),
         credentials: pairs(&[("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)]),
     };
     fs::create_dir(&host.folder).unwrap();

@@ -39,7 +39,7 @@ fn publish(scratch: &Scratch, flags: &[&str]) -> Ran {
 }
 
 fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
-    scratch.osbuild(&[&["publish", "aws", RECIPE, "--region", REGION, "--key", keys], flags].concat())
+    scratch.osbuild(&[&["publish", "aws", RECIPE, "--region", REGION, "--owner", "team", "--key", keys], flags].concat())
 }
 
 fn result(ran: &Ran) -> Value {
@@ -205,10 +205,68 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
 }
 
 #[test]
-fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
+fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
-    let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02", "--prune", "3"];
+    let first = result(&publish(&scratch, &[]));
+    done(&scratch.osbuild(&["keys", "new", "two"]));
+    let plant = |change: &dyn Fn(&mut crate::cloud::Image)| {
+        let mut state = cloud.state.lock().unwrap();
+        let key = (REGION.to_owned(), first["images"][REGION].as_str().unwrap().to_owned());
+        let mut image = state.images[&key].clone();
+        image.created = "2020-01-01T00:00:00.000Z".to_owned();
+        change(&mut image);
+        let id = format!("ami-planted-{}", state.images.len());
+        state.images.insert((REGION.to_owned(), id), image);
+    };
+    let tag = |name: &'static str, value: &'static str| {
+        move |image: &mut crate::cloud::Image| drop(image.tags.insert(name.into(), value.into()))
+    };
+    plant(&tag("osbuild:owner", "another team"));
+    plant(&|image| drop(image.tags.remove("osbuild:owner")));
+    plant(&tag("osbuild:recipe", "another"));
+    plant(&|image| drop(image.tags.remove("osbuild:image")));
+    plant(&tag("osbuild:image", "0000000000000000000000000000000000000000000000000000000000000000"));
+    plant(&|image| drop(image.said.insert("Description".into(), "made by hand".into())));
+    plant(&|image| drop(image.said.insert("Name".into(), "made by hand".into())));
+    {
+        let mut state = cloud.state.lock().unwrap();
+        state.orphan("snap-ours", "2020-01-01", RECIPE);
+        state.orphan("snap-copied", "2020-01-01", RECIPE).description =
+            "Copied for DestinationAmi ami-1 from SourceAmi ami-2".into();
+        state.orphan("snap-by-hand", "2020-01-01", RECIPE).description = "made by hand".into();
+        drop(state.orphan("snap-untagged", "2020-01-01", RECIPE).tags.remove("osbuild:image"));
+        drop(state.orphan("snap-of-others", "2020-01-01", RECIPE).tags.insert("osbuild:owner".into(), "another team".into()));
+    }
+    let everything = |cloud: &Cloud| {
+        let state = cloud.state.lock().unwrap();
+        state.images.keys().chain(state.snapshots.keys()).map(|(_, id)| id.clone()).collect::<BTreeSet<_>>()
+    };
+    let (before, calls) = (everything(&cloud), cloud.names().len());
+    let dry = publish_as("two", &scratch, &["--prune", "1", "--dry-run"]);
+    done(&dry);
+    assert!(cloud.names()[calls..].iter().all(|call| call.starts_with("Describe")), "{:?}", &cloud.names()[calls..]);
+    assert!(dry.said.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.said);
+    let lines = dry.data.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let victims: BTreeSet<String> = lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
+    // The snapshot of the first image is that of the planted ones too, and so stays.
+    let said = result(&publish_as("two", &scratch, &["--prune", "1"]));
+    let removed: BTreeSet<String> =
+        said["removed"].as_array().unwrap().iter().map(|gone| gone["id"].as_str().unwrap().to_owned()).collect();
+    let image = first["images"][REGION].as_str().unwrap();
+    assert_eq!(removed, ["snap-ours", "snap-copied", image].map(str::to_owned).into());
+    assert!(victims.is_superset(&removed) && victims.len() == 4, "{victims:?}");
+    let left: BTreeSet<String> = everything(&cloud).intersection(&before).cloned().collect();
+    assert_eq!(before.difference(&left).cloned().collect::<BTreeSet<_>>(), removed);
+}
+
+#[test]
+fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
+    let cloud = Cloud::start();
+    // Whoever waits looks more often than a dry run says.
+    cloud.state.lock().unwrap().slow = 0;
+    let scratch = project(&cloud.address);
+    let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02"];
     let ran = publish(&scratch, &[&flags[..], &["--dry-run"]].concat());
     done(&ran);
     assert_eq!(cloud.names(), Vec::<String>::new());
@@ -273,7 +331,7 @@ fn mistakes_of_the_user_are_told_before_anything_is_built() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     let aws = |flags: &[&str]| scratch.osbuild(&[&["publish", "aws", RECIPE], flags].concat());
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 9] = [
         (&["--region", "mars"], "`mars` is no region of AWS"),
         (&["--region", REGION, "--share", "12"], "an account of AWS has 12 digits"),
         (&["--region", REGION, "--key", "dev"], "error: the keys `dev` are for development only, and publish nothing\n"),
@@ -282,7 +340,13 @@ fn mistakes_of_the_user_are_told_before_anything_is_built() {
             "error: `--deprecate 2020-01-01` is no day to come\n",
         ),
         (&["--region", REGION, "--key", "mine", "--offline"], "error: nothing can be published with `--offline`\n"),
-        (&["--region", REGION, "--prune", "0"], "--prune"),
+        (&["--region", REGION, "--owner", "team", "--prune", "0"], "--prune"),
+        (&["--region", REGION, "--prune", "1"], "--owner <NAME>"),
+        (&["--region", REGION, "--owner", "a team!"], "an owner has 1 to 128 letters"),
+        (
+            &["--region", REGION, "--key", "mine", "--offline", "--dry-run", "--owner", "team", "--prune", "1"],
+            "error: AWS cannot be asked what `--prune` would remove with `--offline`\n",
+        ),
     ];
     for (flags, why) in cases {
         let ran = aws(flags);

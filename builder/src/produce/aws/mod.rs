@@ -6,6 +6,7 @@ mod answer;
 mod credentials;
 mod failure;
 mod live;
+mod looking;
 mod patience;
 mod region;
 mod rehearsal;
@@ -16,12 +17,13 @@ pub use answer::{Answer, Element};
 pub use credentials::Credentials;
 pub use failure::Failure;
 pub use live::Live;
+pub use looking::Looking;
 pub use patience::Patience;
 pub use region::Region;
 pub use rehearsal::Rehearsal;
 pub use request::{Body, Method, Request, Source};
 
-/// Whoever answers calls: AWS, or a rehearsal that sends nothing.
+/// Whoever answers calls: AWS, AWS for who only looks, or a rehearsal that sends nothing.
 pub trait Cloud: Send + Sync {
     /// Makes one call in a region. What can be tried again has been tried again before this fails.
     fn call(&self, region: &Region, request: &Request) -> Result<Answer, Failure>;

@@ -17,8 +17,10 @@ pub struct Patience {
     pub first_pause: Duration,
     /// No pause is longer.
     pub longest_pause: Duration,
-    /// Between two looks at something that takes minutes.
+    /// Between two looks at something that takes minutes: the longest time, as the first looks come sooner.
     pub look: Duration,
+    /// For something that ought to be known everywhere, or to have ended, if a call that nobody heard the answer of was done.
+    pub settle: Duration,
     /// For something that takes minutes.
     pub end: Duration,
 }
@@ -32,6 +34,7 @@ impl Default for Patience {
             first_pause: Duration::from_millis(250),
             longest_pause: Duration::from_secs(20),
             look: Duration::from_secs(5),
+            settle: Duration::from_secs(5 * 60),
             end: Duration::from_secs(60 * 60),
         }
     }
@@ -63,8 +66,21 @@ impl Patience {
     ///
     /// # Errors
     /// Asking fails, or the user wants to stop.
-    pub fn until<T>(&self, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
-        let end = Instant::now() + self.end;
+    pub fn until<T>(&self, ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+        self.within(self.end, ask)
+    }
+
+    /// The same within the time in which what was done unheard shows.
+    ///
+    /// # Errors
+    /// Asking fails, or the user wants to stop.
+    pub fn settled<T>(&self, ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+        self.within(self.settle, ask)
+    }
+
+    fn within<T>(&self, time: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+        let end = Instant::now() + time;
+        let mut pause = self.first_pause;
         loop {
             if let Some(found) = ask()? {
                 return Ok(Some(found));
@@ -72,7 +88,8 @@ impl Patience {
             if Instant::now() > end {
                 return Ok(None);
             }
-            sleep(self.look)?;
+            sleep(pause.min(self.look))?;
+            pause = pause.saturating_mul(2);
         }
     }
 }

@@ -15,7 +15,7 @@ mod upload;
 
 pub use content::{BLOCK, Content};
 pub use rights::Share;
-pub use tags::Tags;
+pub use tags::{OWNER, Tags};
 pub use upload::send;
 
 use crate::error::{Error, Result};
@@ -24,6 +24,12 @@ use crate::produce::aws::{Cloud, Region};
 use crate::report::{Outcome, Report};
 use regional::Regional;
 use serde_json::{Map, Value, json};
+
+/// How often something is made anew that fails at AWS, before the publish does.
+const ATTEMPTS: usize = 3;
+
+/// How many digits of the disk's SHA-256 are in the name of its image.
+const NAMED_DIGITS: usize = 12;
 
 /// What is published.
 pub struct Subject {
@@ -51,7 +57,7 @@ pub struct Wish {
     pub share: Share,
     /// The day from which on AWS calls it deprecated.
     pub deprecate: Option<Date>,
-    /// How many images of the recipe are to stay.
+    /// How many images of the recipe are to stay, of those that have the same [`OWNER`] as the subject's tags. That must be there then.
     pub prune: Option<usize>,
     /// Today.
     pub today: Date,
@@ -70,11 +76,21 @@ pub struct Published {
 }
 
 impl Subject {
+    /// The description of the image.
+    fn description(&self) -> String {
+        format!("{} {}", self.recipe, self.version)
+    }
+
     /// The name of the image: the same disk has the same one, and no other disk has it.
     pub fn name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "-._/()".contains(c) { c } else { '-' };
         let version: String = self.version.chars().map(plain).take(64).collect();
-        format!("{}-{version}-{}", self.recipe.chars().take(32).collect::<String>(), &self.content.digest.hex()[..12])
+        format!("{}{version}-{}", self.prefix(), &self.content.digest.hex()[..NAMED_DIGITS])
+    }
+
+    /// What the names of all images of the recipe begin with.
+    fn prefix(&self) -> String {
+        format!("{}-", self.recipe.chars().take(32).collect::<String>())
     }
 }
 
@@ -87,17 +103,7 @@ pub fn publish(cloud: &dyn Cloud, report: &Report, subject: &Subject, wish: &Wis
         return Err(Error::build(format!("`{}` holds nothing but zeros", subject.content.path.display())));
     }
     let home = Regional { cloud, region: wish.region.clone() };
-    let name = subject.name();
-    let there = ami::find(&home, &name)?;
-    let was_there = there.is_some();
-    let id = match there {
-        Some(image) => image.id,
-        None => {
-            let snapshot = snapshot::complete(&home, report, subject)?;
-            ami::register(&home, subject, &snapshot)?
-        }
-    };
-    ami::wait(&home, report, &id)?;
+    let (id, was_there) = register(&home, report, subject)?;
     let mut images = vec![(wish.region.clone(), id.clone())];
     images.extend(copies::make(&home, report, subject, &id, &wish.copies)?);
     let mut removed = Vec::new();
@@ -106,11 +112,44 @@ pub fn publish(cloud: &dyn Cloud, report: &Report, subject: &Subject, wish: &Wis
         rights::share(&here, id, &wish.share)?;
         rights::deprecate(&here, id, wish.deprecate)?;
         if let Some(keep) = wish.prune {
-            let gone = prune::prune(&here, subject, id, keep, wish.today)?;
+            let gone = prune::victims(&here, subject, Some(id), keep, wish.today)?.remove(&here)?;
             removed.extend(gone.into_iter().map(|gone| (region.clone(), gone)));
         }
     }
-    Ok(Published { name, images, was_there, removed })
+    Ok(Published { name: subject.name(), images, was_there, removed })
+}
+
+/// The image of the disk in the home region, and whether it was there before. One that fails at AWS is removed and made again.
+fn register(home: &Regional, report: &Report, subject: &Subject) -> Result<(String, bool)> {
+    let mut useless = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let (id, was_there) = match ami::find_or_clear(home, report, &subject.name())? {
+            Ok(image) => (image.id, true),
+            Err(_) => (ami::register(home, subject, &snapshot::complete(home, report, subject)?)?, false),
+        };
+        if ami::wait(home, report, &id)? {
+            return Ok((id, was_there));
+        }
+        useless.push(id);
+    }
+    Err(no_image(home, &useless))
+}
+
+/// What a publish would remove now, a line of JSON each, if `wish` says how many images are to stay. Only looks.
+///
+/// # Errors
+/// AWS refuses to look, or cannot be reached.
+pub fn would_remove(cloud: &dyn Cloud, subject: &Subject, wish: &Wish) -> Result<Vec<Value>> {
+    let Some(keep) = wish.prune else { return Ok(Vec::new()) };
+    let mut regions = vec![&wish.region];
+    regions.extend(wish.copies.iter().filter(|region| **region != wish.region));
+    let mut lines = Vec::new();
+    for region in regions {
+        let here = Regional { cloud, region: region.clone() };
+        let there = ami::find(&here, &subject.name())?.map(|image| image.id);
+        lines.extend(prune::victims(&here, subject, there.as_deref(), keep, wish.today)?.to_json(&here));
+    }
+    Ok(lines)
 }
 
 impl Published {
@@ -126,6 +165,16 @@ impl Published {
 /// A step's line.
 fn done(step: crate::report::Step, product: &str, size: Option<u64>) {
     step.done(product, size, Outcome::Ran);
+}
+
+/// Every attempt to make an image failed.
+fn no_image(here: &Regional, useless: &[String]) -> Error {
+    let region = &here.region;
+    Error::build(format!("no image in {region} becomes available"))
+        .cause(format!("these failed at AWS: {}", useless.join(", ")))
+        .hint(format!(
+            "aws ec2 describe-images --region {region} --owners self --query 'Images[].[ImageId,State,StateReason.Message]'"
+        ))
 }
 
 /// Something did not get ready while people wait.

@@ -1,7 +1,7 @@
 //! AWS in one region.
 
 use crate::error::Result;
-use crate::produce::aws::{Action, Answer, Cloud, Failure, Region, Request};
+use crate::produce::aws::{Action, Answer, Cloud, Element, Failure, Region, Request};
 
 /// Whoever answers calls, in one region.
 pub(super) struct Regional<'a> {
@@ -44,4 +44,15 @@ pub(super) fn ours(filters: &[(&str, &str)]) -> Vec<(String, String)> {
 /// A list of parameters from names and values.
 pub(super) fn parameters<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The tags of an image or a snapshot in an answer of EC2's, names and values.
+pub(super) fn tags(item: &Element) -> Vec<(String, String)> {
+    let pair = |tag: &Element| Some((tag.get("key")?.to_owned(), tag.get("value").unwrap_or_default().to_owned()));
+    item.items("tagSet").iter().filter_map(pair).collect()
+}
+
+/// The value of the tag with this name.
+pub(super) fn tag<'a>(tags: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    tags.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
 }

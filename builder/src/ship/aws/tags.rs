@@ -6,6 +6,10 @@ pub(super) const RECIPE: &str = "osbuild:recipe";
 pub(super) const IMAGE: &str = "osbuild:image";
 /// How many of its blocks a snapshot has that is not complete yet.
 pub(super) const SENT: &str = "osbuild:sent";
+/// That AWS has accepted a snapshot as complete, and may still be putting it together.
+pub(super) const SEALED: &str = "osbuild:sealed";
+/// Who publishes, of all who do in one account: the only one whose `--prune` removes it.
+pub const OWNER: &str = "osbuild:owner";
 
 /// AWS takes no longer value.
 const LONGEST: usize = 256;
@@ -25,6 +29,11 @@ impl Tags {
     /// Each with its value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The value of the tag with this name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter().find(|(other, _)| *other == name).map(|(_, value)| value)
     }
 
     /// As EC2's calls want them that make something, for each of these kinds of things.

@@ -30,7 +30,8 @@ fn start(state: &mut State, call: &Call) -> Answer {
             let tags = said["Tags"].as_array().unwrap().iter().map(|tag| (text(&tag["Key"]), text(&tag["Value"]))).collect();
             let gibibytes = said["VolumeSize"].as_u64().unwrap();
             let (state_, started) = ("pending".to_owned(), state.time());
-            let snapshot = Snapshot { state: state_, token, started, gibibytes, tags, ..Snapshot::default() };
+            let description = text(&said["Description"]);
+            let snapshot = Snapshot { description, state: state_, token, started, gibibytes, tags, ..Snapshot::default() };
             state.snapshots.insert((call.region.clone(), id.clone()), snapshot);
             (id, "pending".to_owned())
         }
@@ -42,7 +43,7 @@ fn start(state: &mut State, call: &Call) -> Answer {
 fn open<'s>(state: &'s mut State, call: &Call, id: &str) -> Result<&'s mut Snapshot, Answer> {
     match state.snapshots.get_mut(&(call.region.clone(), id.to_owned())) {
         None => Err(refusal(call, 404, "ResourceNotFoundException", "there is no such snapshot")),
-        Some(snapshot) if snapshot.state != "pending" => {
+        Some(snapshot) if snapshot.state != "pending" || snapshot.sealed => {
             Err(refusal(call, 400, "ValidationException", "the snapshot is not pending"))
         }
         Some(snapshot) => Ok(snapshot),
@@ -81,6 +82,7 @@ fn complete(state: &mut State, call: &Call) -> Answer {
     let id = call.path.strip_prefix("/snapshots/completion/").unwrap().to_owned();
     let said = ["changedblockscount", "checksum", "checksum-algorithm", "checksum-aggregation-method"]
         .map(|name| header(call, &format!("x-amz-{name}")).to_owned());
+    let slow = state.slow;
     let snapshot = match open(state, call, &id) {
         Err(refused) => return refused,
         Ok(snapshot) => snapshot,
@@ -90,6 +92,7 @@ fn complete(state: &mut State, call: &Call) -> Answer {
     if said != [snapshot.blocks.len().to_string(), checksum, "SHA256".to_owned(), "LINEAR".to_owned()] {
         return refusal(call, 400, "ValidationException", "the whole is not what its checksum says");
     }
-    snapshot.state = "completed".to_owned();
-    (202, r#"{"Status":"completed"}"#.to_owned())
+    // It is put together by and by.
+    (snapshot.sealed, snapshot.looks) = (true, slow);
+    (202, r#"{"Status":"pending"}"#.to_owned())
 }

@@ -62,32 +62,55 @@ fn tag_set(tags: &BTreeMap<String, String>) -> String {
     format!("<tagSet>{}</tagSet>", tags.iter().map(one).collect::<String>())
 }
 
-fn snapshots(state: &State, call: &Call, said: &Said) -> Answer {
+fn snapshots(state: &mut State, call: &Call, said: &Said) -> Answer {
     let asked: Vec<&str> = list(said, "SnapshotId").collect();
     if let Some(gone) = asked.iter().find(|id| !state.snapshots.contains_key(&key(call, id))) {
         return refusal(call, 400, "InvalidSnapshot.NotFound", gone);
     }
-    let here = state.snapshots.iter().filter(|((region, id), snapshot)| {
+    let here = state.snapshots.iter_mut().filter(|((region, id), snapshot)| {
         *region == call.region && (asked.is_empty() || asked.contains(&id.as_str())) && fits(said, "", &snapshot.tags)
     });
-    let one = |((_, id), snapshot): (&(String, String), &Snapshot)| {
+    let one = |((_, id), snapshot): (&(String, String), &mut Snapshot)| {
+        if snapshot.sealed && snapshot.state == "pending" {
+            match snapshot.looks.checked_sub(1) {
+                Some(left) => snapshot.looks = left,
+                None => snapshot.state = "completed".to_owned(),
+            }
+        }
         let (state, started, tags) = (&snapshot.state, &snapshot.started, tag_set(&snapshot.tags));
-        format!("<item><snapshotId>{id}</snapshotId><status>{state}</status><startTime>{started}</startTime>{tags}</item>")
+        let description = &snapshot.description;
+        format!(
+            "<item><snapshotId>{id}</snapshotId><status>{state}</status><startTime>{started}</startTime>\
+             <description>{description}</description>{tags}</item>"
+        )
     };
     (200, format!("<R><snapshotSet>{}</snapshotSet></R>", here.map(one).collect::<String>()))
 }
 
-fn images(state: &State, call: &Call, said: &Said) -> Answer {
+fn images(state: &mut State, call: &Call, said: &Said) -> Answer {
     let asked: Vec<&str> = list(said, "ImageId").collect();
-    let here = state.images.iter().filter(|((region, id), image)| {
+    if let Some(gone) = asked.iter().find(|id| !state.images.contains_key(&key(call, id))) {
+        return refusal(call, 400, "InvalidAMIID.Unavailable", gone);
+    }
+    let here = state.images.iter_mut().filter(|((region, id), image)| {
         *region == call.region
             && (asked.is_empty() || asked.contains(&id.as_str()))
             && fits(said, &image.said["Name"], &image.tags)
     });
-    let one = |((_, id), image): (&(String, String), &Image)| {
+    let one = |((_, id), image): (&(String, String), &mut Image)| {
+        let state = match image.looks.checked_sub(1) {
+            Some(left) => {
+                image.looks = left;
+                "pending"
+            }
+            None if image.fails => "failed",
+            None => "available",
+        };
         let (name, created, snapshot, tags) = (&image.said["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
+        let description = &image.said["Description"];
         format!(
-            "<item><imageId>{id}</imageId><imageState>available</imageState><name>{name}</name><creationDate>{created}</creationDate>\
+            "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name><description>{description}</description>\
+             <creationDate>{created}</creationDate><stateReason><message>as the test wants it</message></stateReason>\
              <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item></blockDeviceMapping>{tags}</item>"
         )
     };
@@ -126,29 +149,36 @@ fn register(state: &mut State, call: &Call, said: Said) -> Answer {
         return refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot, or not complete");
     }
     let id = state.name("ami");
-    let image = Image { created: state.time(), tags: tags(&said, "image"), said, snapshot, ..Image::default() };
-    state.images.insert(key(call, &id), image);
+    insert(state, call, &id, said, snapshot);
     (200, format!("<R><imageId>{id}</imageId></R>"))
+}
+
+/// A new image, `pending` at first.
+fn insert(state: &mut State, call: &Call, id: &str, said: Said, snapshot: String) {
+    let (created, looks, fails) = (state.time(), state.slow, state.next_fails());
+    let image = Image { created, looks, fails, tags: tags(&said, "image"), said, snapshot, ..Image::default() };
+    state.images.insert(key(call, id), image);
 }
 
 fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
     let (region, source) = (said["SourceRegion"].clone(), said["SourceImageId"].clone());
-    let Some(original) = state.images.get(&(region.clone(), source)).cloned() else {
+    let Some(original) = state.images.get(&(region.clone(), source.clone())).cloned() else {
         return refusal(call, 400, "InvalidAMIID.NotFound", "no such image");
     };
-    let token = |image: &Image| image.said.get("ClientToken") == said.get("ClientToken");
-    if let Some(((_, id), _)) = state.images.iter().find(|((found, _), image)| *found == call.region && token(image)) {
+    let token = key(call, &said["ClientToken"]);
+    if let Some(id) = state.tokens.get(&token) {
         return (200, format!("<R><imageId>{id}</imageId></R>"));
     }
     if is_taken(state, call, &said["Name"]) {
         return refusal(call, 400, "InvalidAMIName.Duplicate", "the name is taken");
     }
     let (id, snapshot) = (state.name("ami"), state.name("snap"));
-    let copied = state.snapshots[&(region, original.snapshot)].clone();
-    let copied = Snapshot { tags: tags(&said, "snapshot"), token: String::new(), started: state.time(), ..copied };
+    let copied = state.snapshots[&(region, original.snapshot.clone())].clone();
+    let description = format!("Copied for DestinationAmi {id} from SourceAmi {source} for SourceSnapshot {}.", original.snapshot);
+    let copied = Snapshot { description, tags: tags(&said, "snapshot"), token: String::new(), started: state.time(), ..copied };
     state.snapshots.insert(key(call, &snapshot), copied);
-    let image = Image { created: state.time(), tags: tags(&said, "image"), said, snapshot, ..Image::default() };
-    state.images.insert(key(call, &id), image);
+    state.tokens.insert(token, id.clone());
+    insert(state, call, &id, said, snapshot);
     (200, format!("<R><imageId>{id}</imageId></R>"))
 }
 

@@ -41,7 +41,12 @@ type Fates = Box<dyn FnMut(&Call, usize) -> Fate + Send>;
 /// A snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
+    pub description: String,
+    /// `pending`, `completed`, `error`.
     pub state: String,
+    /// Whether it was said to be complete. It takes no more blocks, and is `pending` for some looks more.
+    pub sealed: bool,
+    pub looks: u32,
     pub token: String,
     pub started: String,
     pub gibibytes: u64,
@@ -53,6 +58,10 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     pub created: String,
+    /// For how many looks more it is `pending`.
+    pub looks: u32,
+    /// Whether it is `failed` then, and not `available`.
+    pub fails: bool,
     /// All that `RegisterImage` or `CopyImage` said.
     pub said: BTreeMap<String, String>,
     pub snapshot: String,
@@ -69,6 +78,12 @@ pub struct State {
     pub wrong: Vec<String>,
     pub snapshots: BTreeMap<(String, String), Snapshot>,
     pub images: BTreeMap<(String, String), Image>,
+    /// Images by the tokens of the copies that were asked for, even of those that are gone.
+    pub tokens: BTreeMap<(String, String), String>,
+    /// For how many looks snapshots and images are `pending` from now on.
+    pub slow: u32,
+    /// Which of the images that are made from now on fail: each takes the first.
+    pub fails: Vec<bool>,
     made: u32,
     fates: Option<Fates>,
     /// The credentials that are no longer good.
@@ -89,7 +104,7 @@ impl Cloud {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(State { slow: 2, ..State::default() }));
         let (served, keys) = (Arc::clone(&state), Arc::new(kms::Keys::new()));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -140,12 +155,22 @@ impl State {
         format!("{kind}-{:017x}", self.made)
     }
 
-    /// A snapshot of a recipe that no image is made of.
-    pub fn orphan(&mut self, id: &str, day: &str, recipe: &str) {
-        let tags = BTreeMap::from([("osbuild:recipe".to_owned(), recipe.to_owned())]);
+    /// Whether the next image fails.
+    fn next_fails(&mut self) -> bool {
+        !self.fails.is_empty() && self.fails.remove(0)
+    }
+
+    /// A snapshot of a recipe of the owner `team` that no image is made of, as a publish of ours would have left it.
+    pub fn orphan(&mut self, id: &str, day: &str, recipe: &str) -> &mut Snapshot {
+        let image = "ab".repeat(32);
+        let description = format!("{recipe}-1.2.3-{}", &image[..12]);
+        let tags = [("osbuild:recipe", recipe), ("osbuild:owner", "team"), ("osbuild:image", &image)];
+        let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let (state, started) = ("completed".to_owned(), format!("{day}T00:00:00.000Z"));
-        let snapshot = Snapshot { state, started, tags, token: id.to_owned(), ..Snapshot::default() };
-        self.snapshots.insert(("eu-central-1".to_owned(), id.to_owned()), snapshot);
+        let snapshot = Snapshot { description, state, started, tags, token: id.to_owned(), ..Snapshot::default() };
+        let key = ("eu-central-1".to_owned(), id.to_owned());
+        self.snapshots.insert(key.clone(), snapshot);
+        self.snapshots.get_mut(&key).unwrap()
     }
 
     /// A time later than all before it.
