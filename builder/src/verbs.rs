@@ -24,6 +24,7 @@ use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
 use crate::produce::store::Store;
 use crate::report::{Report, Verbosity};
+use crate::ship::keys::Keys;
 use clap::CommandFactory;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -222,6 +223,11 @@ impl<'a> Session<'a> {
     /// Where sources may come from that nobody has put into a folder.
     fn anywhere(&self) -> From {
         if self.common.offline { From::Store } else { From::Registries }
+    }
+
+    /// The keys of this name, which ask nobody by the network with `--offline`.
+    fn keys(&self, name: &str) -> Result<Keys> {
+        Ok(Keys::named(self.root(), name)?.offline(self.common.offline))
     }
 
     fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {

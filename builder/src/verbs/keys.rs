@@ -23,7 +23,7 @@ const DEV_YEARS: u16 = 10;
 
 /// `osbuild keys`
 pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
-    let named = |name: &str| Keys::named(session.root(), name);
+    let named = |name: &str| session.keys(name);
     let of = |terms: &cli::Terms| Terms { since: terms.as_of.unwrap_or(session.today), years: terms.years };
     match what {
         cli::Keys::New { name, terms } => {
@@ -133,7 +133,7 @@ fn data(session: &Session, shown: &[Shown]) {
 /// # Errors
 /// There are no such keys, or their certificate has expired.
 pub fn signer(session: &Session, name: &str) -> Result<Certified> {
-    let keys = Keys::named(session.root(), name)?;
+    let keys = session.keys(name)?;
     if name == DEV {
         make_dev(session, &keys)?;
     }
@@ -157,7 +157,7 @@ fn make_dev(session: &Session, keys: &Keys) -> Result<()> {
 
 /// The certificate of who signs images with the keys of this name, if it may still be used.
 pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
-    let certificate = Keys::named(session.root(), name)?.certificate(Role::Db)?;
+    let certificate = session.keys(name)?.certificate(Role::Db)?;
     let until = Date::from_unix(certificate.not_after());
     if until < session.today {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))

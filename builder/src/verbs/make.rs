@@ -14,7 +14,6 @@ use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN, PROGRAMS, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};
 use crate::produce::stages::Carried;
-use crate::ship::keys::Keys;
 use crate::ship::machine::{Download, Firmware, Network, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use crate::ship::tuf::Root;
@@ -275,7 +274,7 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
 fn secure_boot(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<SecureBoot> {
     match flags.trust.as_ref().or(plan.signing.as_ref()) {
         _ if flags.setup_mode => Ok(SecureBoot::Setup),
-        Some(name) if !flags.insecure => Ok(SecureBoot::enforced(Keys::named(session.root(), name)?.trust()?)),
+        Some(name) if !flags.insecure => Ok(SecureBoot::enforced(session.keys(name)?.trust()?)),
         _ => Ok(SecureBoot::Off),
     }
 }

@@ -9,7 +9,7 @@ use crate::produce::aws::{Live, Looking, Rehearsal};
 use crate::produce::digest::Digest;
 use crate::report::Outcome;
 use crate::ship::aws::{Content, OWNER, Share, Subject, Tags, Wish, publish, would_remove};
-use crate::ship::keys::{Keys, Role, is_for_development};
+use crate::ship::keys::{Role, is_for_development};
 use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
@@ -62,7 +62,7 @@ fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::Pu
         return Ok(());
     };
     // The keys `dev` are only made when somebody first signs by them.
-    let keys = Keys::named(session.root(), name)?;
+    let keys = session.keys(name)?;
     let for_development = name == crate::ship::keys::DEV || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);
     if for_development && !flags.allow_dev_key && !flags.dry_run {
         return Err(Error::usage(format!("the keys `{name}` are for development only, and publish nothing"))
@@ -104,7 +104,7 @@ fn subject(session: &Session, plan: &Plan<Locked>, built: &Built, owner: Option<
 
 /// Whom the firmware of its machines trusts, as AWS holds it.
 fn trusted(session: &Session, name: &str) -> Result<String> {
-    let updates = Keys::named(session.root(), name)?.trust()?.updates();
+    let updates = session.keys(name)?.trust()?.updates();
     uefi_data(&updates).ok_or_else(|| {
         Error::build(format!("what is trusted and revoked by the keys `{name}` is more than the 64 KiB that EC2 takes"))
             .hint(format!("make keys that have nothing to revoke: cargo osbuild keys new {name}-2"))

@@ -29,7 +29,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe)).hint("name the keys by `--key NAME`")
     })?;
     let signer = image_signer(&session, flags, name)?;
-    let keys = Keys::named(session.root(), name)?;
+    let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
         return Err(Error::usage(format!("the keys `{name}` are for development only, and sign no release"))
             .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));

@@ -7,7 +7,6 @@ use crate::plan::Date;
 use crate::produce::assemble::Built;
 use crate::produce::executor::Rebuild;
 use crate::report::Report;
-use crate::ship::keys::Keys;
 use crate::ship::tuf::Root;
 use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use osbuild_signatures::certificate::Certificate;
@@ -25,7 +24,7 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     let session = || Session::begin(common.clone(), report);
     if let Some(name) = &flags.key {
         let session = session()?;
-        let trust = Keys::named(session.root(), name)?.trust()?;
+        let trust = session.keys(name)?.trust()?;
         judge.db.extend(trust.db);
         judge.dbx.extend(trust.dbx);
     }
@@ -82,7 +81,7 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
         }
         (None, Some(name)) => {
             // The oldest one, as a node has it whose image is old.
-            let mut roots = Keys::named(session()?.root(), name)?.roots()?.into_iter();
+            let mut roots = session()?.keys(name)?.roots()?.into_iter();
             roots.next().ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
         }
         (None, None) if flags.unsigned => {

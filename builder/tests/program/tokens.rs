@@ -55,6 +55,26 @@ fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
 }
 
 #[test]
+fn a_key_that_wants_the_pin_at_each_use_signs_all_of_an_image() {
+    let (scratch, _) = with_token();
+    let (folder, conf) = (scratch.path("token"), format!("SOFTHSM2_CONF={}", scratch.path("token/softhsm2.conf").display()));
+    let pkcs11 = ["env", &conf, "pkcs11-tool", "--module", MODULE, "--token-label", "my token", "--login", "--pin", PIN];
+    let generate = ["--keypairgen", "--key-type", "rsa:2048", "--label", "three", "--id", "03", "--always-auth"];
+    tool(&folder, "opensc", &[&pkcs11[..], &generate].concat());
+    let listed = tool(&folder, "opensc", &[&pkcs11[..], &["--list-objects", "--type", "privkey"]].concat());
+    assert_eq!(listed.matches("always authenticate").count(), 1, "{listed}");
+    done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri(&scratch, "three")]));
+    // slotboot, the UKI and the initramfs: three uses.
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
+    let uki = uki(&scratch).display().to_string();
+    tool(&keys(&scratch, "card"), "sbsigntool", &["sbverify", "--cert", "db.crt", &uki]);
+    let before = products(&scratch);
+    fs::remove_dir_all(scratch.project().join("out")).unwrap();
+    done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
+    assert_eq!(products(&scratch), before);
+}
+
+#[test]
 fn a_rotation_leads_from_a_file_to_a_token_and_on_to_another_key_in_it() {
     let (scratch, one) = with_token();
     done(&scratch.osbuild(&["keys", "new", "mine"]));

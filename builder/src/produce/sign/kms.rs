@@ -55,7 +55,7 @@ pub(super) struct Kms {
 }
 
 impl Kms {
-    /// Finds the key, which has to sign and to be of the kind whose names begin so, and gives its `SubjectPublicKeyInfo` in DER too.
+    /// Finds the key, which has to sign and to be of this kind, as KMS names kinds, and gives its `SubjectPublicKeyInfo` in DER too.
     ///
     /// # Errors
     /// KMS does not answer, does not allow it, or the key is another kind of key.
@@ -64,7 +64,7 @@ impl Kms {
         let found = kms.call(Action::GetPublicKey, &json!({ "KeyId": arn.text }))?;
         let json = kms.said(Action::GetPublicKey, found.json())?;
         let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        if text("KeyUsage") != "SIGN_VERIFY" || !text("KeySpec").starts_with(kind) {
+        if text("KeyUsage") != "SIGN_VERIFY" || text("KeySpec") != kind {
             return Err(kms.is_none(wanted).cause(format!("it is `{}` for `{}`", text("KeySpec"), text("KeyUsage"))));
         }
         let public = STANDARD.decode(text("PublicKey")).or_build(|| "KMS gave no public key".to_owned())?;
@@ -111,10 +111,11 @@ impl KmsKey {
     /// Asks KMS for the public half of the key.
     ///
     /// # Errors
-    /// KMS does not answer, does not allow it, or the key is none that signs by RSA.
+    /// KMS does not answer, does not allow it, or the key is none of RSA with 2048 bits that signs. KMS has larger ones, but firmware is promised
+    /// to take no larger one (UEFI 2.10, 32.4.1), and some starts nothing that one has signed.
     pub fn open(arn: &KmsArn) -> Result<Self> {
-        let wanted = "RSA key that signs";
-        let (kms, spki) = Kms::open(arn, "RSA_", wanted)?;
+        let wanted = "RSA key of 2048 bits that signs";
+        let (kms, spki) = Kms::open(arn, "RSA_2048", wanted)?;
         let public = rsa_public_key(&spki).ok_or_else(|| kms.is_none(wanted))?;
         Ok(KmsKey { kms, public })
     }

@@ -14,6 +14,7 @@ mod private_key;
 mod release_elsewhere;
 mod release_key;
 mod release_public_key;
+mod single_part;
 pub mod to_sign;
 mod token;
 mod token_uri;

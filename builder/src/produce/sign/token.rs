@@ -1,5 +1,6 @@
 //! A key in a token that speaks PKCS#11: a smart card, an HSM, SoftHSM. It signs there and never leaves.
 
+use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
 use crate::error::{Context, Error, Result};
 use crate::produce::digest::Digest;
@@ -26,6 +27,14 @@ pub struct TokenKey {
     session: Mutex<Session>,
     key: ObjectHandle,
     public: Vec<u8>,
+    /// What signs with a key that wants the PIN at each use.
+    each_use: Option<EachUse>,
+}
+
+/// The way to sign with a key that wants the PIN at each use (`CKA_ALWAYS_AUTHENTICATE`), as that of a YubiKey's slot for signatures does.
+struct EachUse {
+    pin: Option<AuthPin>,
+    single: SinglePart,
 }
 
 impl TokenKey {
@@ -39,13 +48,18 @@ impl TokenKey {
         allow(library.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)), RvError::CryptokiAlreadyInitialized)
             .or_build(module)?;
         let session = library.open_ro_session(slot(&library, uri)?).or_build(|| "cannot open the token".to_owned())?;
-        if let Some(pin) = pin(uri)? {
-            let login = session.login(UserType::User, Some(&pin));
+        let pin = pin(uri)?;
+        if let Some(pin) = &pin {
+            let login = session.login(UserType::User, Some(pin));
             allow(login, RvError::UserAlreadyLoggedIn).or_build(|| "cannot log into the token".to_owned())?;
         }
         let key = key(&session, uri)?;
         let public = public(&session, key)?;
-        Ok(TokenKey { session: Mutex::new(session), key, public })
+        let each_use = match wants_pin_at_each_use(&session, key) {
+            true => Some(EachUse { pin, single: SinglePart::of(&uri.module).or_build(module)? }),
+            false => None,
+        };
+        Ok(TokenKey { session: Mutex::new(session), key, public, each_use })
     }
 }
 
@@ -57,7 +71,20 @@ impl RsaKey for TokenKey {
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
         let info = [&DIGEST_INFO[..], digest.hash()].concat();
         let session = self.session.lock().expect("no thread panics while it signs");
-        session.sign(&Mechanism::RsaPkcs, self.key, &info).or_build(|| "the token does not sign".to_owned())
+        let signed = match &self.each_use {
+            None => session.sign(&Mechanism::RsaPkcs, self.key, &info),
+            Some(each_use) => each_use.sign(&session, self.key, &info),
+        };
+        signed.or_build(|| "the token does not sign".to_owned())
+    }
+}
+
+impl EachUse {
+    /// Begins to sign, gives the PIN for that, and signs. Without a PIN the token asks for it by its own keys.
+    fn sign(&self, session: &Session, key: ObjectHandle, info: &[u8]) -> cryptoki::error::Result<Vec<u8>> {
+        session.sign_init(&Mechanism::RsaPkcs, key)?;
+        session.login(UserType::ContextSpecific, self.pin.as_ref())?;
+        self.single.sign(session, info)
     }
 }
 
@@ -65,6 +92,12 @@ impl fmt::Debug for TokenKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenKey")
     }
+}
+
+/// Whether the key wants the PIN at each use. A token that does not know the question has no such keys.
+fn wants_pin_at_each_use(session: &Session, key: ObjectHandle) -> bool {
+    let found = session.get_attributes(key, &[AttributeType::AlwaysAuthenticate]).unwrap_or_default();
+    found.contains(&Attribute::AlwaysAuthenticate(true))
 }
 
 /// Takes what another key of the same module has done already as done.

@@ -1,7 +1,7 @@
 //! New keys.
 
 use super::release::write_release;
-use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN, distant};
+use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
@@ -96,7 +96,7 @@ fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, toke
     let path = |kind| folder.join(format!("{}.{kind}", role.name()));
     let key: Box<dyn RsaKey> = match token {
         Some(name) => {
-            let (kind, key) = distant(name)?;
+            let (kind, key) = keys.distant(name)?;
             write_public(&path(kind), &format!("{name}\n"))?;
             key
         }

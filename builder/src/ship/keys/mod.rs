@@ -72,6 +72,8 @@ pub struct Keys {
     /// Their name.
     pub name: String,
     folder: PathBuf,
+    /// Whether nobody may be asked by the network.
+    offline: bool,
 }
 
 impl Keys {
@@ -84,7 +86,12 @@ impl Keys {
         if name.is_empty() || name.starts_with('-') || name.ends_with('-') || !name.bytes().all(plain) {
             return Err(Error::usage(format!("`{name}` is no name for keys")).hint("use small letters, digits and hyphens"));
         }
-        Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name) })
+        Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name), offline: false })
+    }
+
+    /// The same keys, of which none is used that has to be asked by the network if `offline`.
+    pub fn offline(self, offline: bool) -> Self {
+        Keys { offline, ..self }
     }
 
     /// Every name that has a folder for keys in the project at `root`, sorted.
@@ -135,11 +142,32 @@ impl Keys {
             (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
             (false, Some(named)) => {
                 let name = std::fs::read_to_string(&named).at("read", &named)?;
-                distant(&name).and_then(|(_, key)| Certified::new(key, certificate)).map_err(of(&named))
+                self.distant(&name).and_then(|(_, key)| Certified::new(key, certificate)).map_err(of(&named))
             }
             (false, None) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
                 .cause(format!("`{}` is missing", key.display()))
                 .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
+        }
+    }
+
+    /// A key that is in a token or in AWS KMS, and what the file is called that says which.
+    fn distant(&self, name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
+        Ok(match KmsArn::is_meant_by(name) {
+            true => (KMS, Box::new(KmsKey::open(&self.kms(name)?)?)),
+            false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
+        })
+    }
+
+    /// The key in AWS KMS that is called so, if AWS may be asked.
+    ///
+    /// # Errors
+    /// It is no name of a key, or the network may not be used.
+    fn kms(&self, name: &str) -> Result<KmsArn> {
+        let arn = name.parse()?;
+        match self.offline {
+            false => Ok(arn),
+            true => Err(Error::usage(format!("a key of `{}` is in AWS KMS, and `--offline` forbids asking it", self.name))
+                .hint("leave `--offline` away, or build with `--unsigned` and sign later with `cargo osbuild sign`")),
         }
     }
 
@@ -155,14 +183,6 @@ impl Keys {
             _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),
         }
     }
-}
-
-/// A key that is in a token or in AWS KMS, and what the file is called that says which.
-fn distant(name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
-    Ok(match KmsArn::is_meant_by(name) {
-        true => (KMS, Box::new(KmsKey::open(&name.parse()?)?)),
-        false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
-    })
 }
 
 /// Whether a certificate says that its key is for development alone.

@@ -27,7 +27,7 @@ impl Keys {
             return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
-        let arn: KmsArn = fs::read_to_string(&named).at("read", &named)?.parse().map_err(of)?;
+        let arn = self.kms(&fs::read_to_string(&named).at("read", &named)?).map_err(of)?;
         let key = KmsReleaseKey::open(&arn).map_err(of)?;
         match key.public() == self.release_public()? {
             true => Ok(Arc::new(key)),
@@ -70,13 +70,15 @@ impl Keys {
 
 /// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the day `until`.
 pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
-    let release = write_key(&folder.join(RELEASE[0]), None)?;
+    let key = ReleaseKey::generate()?;
+    key.write(&folder.join(RELEASE[0]))?;
+    let release = key.public();
     write_public(&folder.join(RELEASE[1]), &release.pem())?;
     write_root(folder, release, until)
 }
 
 /// Writes a fresh key, or the name of this one in AWS KMS, and gives its public half.
-fn write_key(path: &Path, arn: Option<&str>) -> Result<ReleasePublicKey> {
+fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePublicKey> {
     let Some(arn) = arn else {
         let key = ReleaseKey::generate()?;
         key.write(path)?;
@@ -85,7 +87,7 @@ fn write_key(path: &Path, arn: Option<&str>) -> Result<ReleasePublicKey> {
     if !KmsArn::is_meant_by(arn) {
         return Err(Error::usage("a key for releases is in a file or in AWS KMS").cause(format!("`{arn}` is neither")));
     }
-    let key = KmsReleaseKey::open(&arn.parse()?)?;
+    let key = KmsReleaseKey::open(&keys.kms(arn)?)?;
     write_public(path, &format!("{arn}\n"))?;
     Ok(key.public())
 }
@@ -115,7 +117,7 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
     let key = keys.secret(ROOT[0])?;
     let unfinished = keys.folder.join(".release.unfinished");
     remove(&unfinished)?;
-    let release = write_key(&unfinished, arn)?;
+    let release = write_key(keys, &unfinished, arn)?;
     let root = next(keys, terms, &key, &key, release)?;
     for (file, kind) in [(RELEASE[0], "key"), (RELEASE_KMS, KMS)] {
         if keys.folder.join(file).exists() {

@@ -1,4 +1,4 @@
-//! KMS with two keys: one that signs images, and one that signs releases.
+//! KMS with three keys: one that signs images, one that signs releases, and an RSA key that is larger than firmware is promised to take.
 
 use super::wire::Call;
 use super::{Answer, KEY_SIZE, State};
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 pub const ARN: &str = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
 /// The name of the key on P-256.
 pub const P256_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/releases";
+/// The name of a larger RSA key.
+pub const RSA_4096_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/large";
 
 /// The keys.
 pub struct Keys {
@@ -32,13 +34,16 @@ impl Keys {
 pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
     let said: Value = serde_json::from_slice(&call.body).unwrap();
     let is_rsa = match said["KeyId"].as_str() {
-        Some(ARN) => true,
+        Some(ARN | RSA_4096_ARN) => true,
         Some(P256_ARN) => false,
         other => panic!("nobody has the key {other:?}"),
     };
     if call.action == "GetPublicKey" {
         let (kind, public) = match is_rsa {
-            true => ("RSA_2048", keys.rsa.public_key().as_der().unwrap().as_ref().to_vec()),
+            true => (
+                if said["KeyId"] == ARN { "RSA_2048" } else { "RSA_4096" },
+                keys.rsa.public_key().as_der().unwrap().as_ref().to_vec(),
+            ),
             false => (
                 "ECC_NIST_P256",
                 AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(keys.p256.public_key()).unwrap().as_ref().to_vec(),
@@ -47,6 +52,7 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
         let public = STANDARD.encode(public);
         return (200, json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string());
     }
+    assert_ne!(said["KeyId"], RSA_4096_ARN, "a key signs that is too large");
     let algorithm = if is_rsa { "RSASSA_PKCS1_V1_5_SHA_256" } else { "ECDSA_SHA_256" };
     assert_eq!((&said["MessageType"], &said["SigningAlgorithm"]), (&json!("DIGEST"), &json!(algorithm)));
     let hash = STANDARD.decode(said["Message"].as_str().unwrap()).unwrap();

@@ -6,7 +6,7 @@ mod ec2;
 mod kms;
 mod wire;
 
-pub use kms::{ARN, P256_ARN};
+pub use kms::{ARN, P256_ARN, RSA_4096_ARN};
 pub use wire::Call;
 
 use aws_lc_rs::rsa::KeySize;
