@@ -15,6 +15,9 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("ci/pipelines/github")
 }
 
+/// The file in the folder of GitHub with the outputs of jobs.
+const OUTPUT: &str = "output";
+
 /// A workflow.
 pub struct Workflow {
     /// Its file.
@@ -49,6 +52,7 @@ impl Workflow {
 }
 
 /// GitHub: a repository, what jobs hand on, and what they leave.
+#[derive(Clone)]
 pub struct Host {
     /// The repository, with the branches `main` and `updates`.
     pub origin: PathBuf,
@@ -68,9 +72,24 @@ impl Host {
         self.folder.join("report.md")
     }
 
-    /// The folder of the files that a release of GitHub's has.
+    /// The folder with the files that releases of GitHub's have, in a folder a tag.
     pub fn attached(&self) -> PathBuf {
         self.folder.join("attached")
+    }
+
+    /// The same, where some expressions stand for something else.
+    pub fn with<const N: usize>(&self, values: [(&'static str, &str); N]) -> Host {
+        let mut host = self.clone();
+        host.values.extend(values.map(|(name, value)| (name, value.to_owned())));
+        host
+    }
+
+    /// The entries of a matrix that a job gives as its output of this name.
+    pub fn list(&self, workflow: &Workflow, job: &str, name: &str) -> Vec<BTreeMap<String, String>> {
+        all_done(&self.run(workflow, job, None));
+        let output = fs::read_to_string(self.folder.join(OUTPUT)).unwrap();
+        let line = output.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('=')).next_back().unwrap();
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// Runs a job on a machine of its own, whose store is `store` if it has one. Gives what its steps of ours said; those behind one that failed
@@ -84,19 +103,35 @@ impl Host {
         }
         let job = &workflow.text["jobs"][job];
         let mut environment = self.environment.clone();
-        let variables = job["env"].as_object().into_iter().flatten();
-        environment.extend(variables.map(|(name, value)| (name.clone(), self.text(value))));
-        let mut ran = Vec::new();
+        environment.extend(self.variables(&job["env"]));
+        let (mut ran, mut to_keep) = (Vec::new(), Vec::new());
         for step in job["steps"].as_array().unwrap() {
-            match (step["uses"].as_str(), step["run"].as_str()) {
-                (Some(action), _) => environment.extend(machine.action(action.split('@').next().unwrap(), &step["with"])),
-                (None, line) => ran.push(machine.line(line.unwrap(), &environment)),
+            match (step["uses"].as_str().and_then(|action| action.split('@').next()), step["run"].as_str()) {
+                (Some("actions/cache"), _) => to_keep.extend(machine.restore(&step["with"])),
+                (Some(action), _) => environment.extend(machine.action(action, &step["with"])),
+                (None, line) => {
+                    let own = self.variables(&step["env"]);
+                    ran.push(machine.line(line.unwrap(), &[&environment[..], &own].concat()));
+                }
             }
             if ran.last().is_some_and(|ran| ran.code != Some(0)) {
-                break;
+                return ran;
             }
         }
+        to_keep.iter().for_each(|folder| copy_as_it_is(&machine.store(), folder));
         ran
+    }
+
+    /// The variables of a job or a step. Those that the host has a value for by their own name have that.
+    fn variables(&self, named: &Value) -> Vec<(String, String)> {
+        let named = named.as_object().into_iter().flatten();
+        let value = |name: &str, value| self.values.get(name).cloned().unwrap_or_else(|| self.text(value));
+        named.map(|(name, text)| (name.clone(), value(name, text))).collect()
+    }
+
+    /// The folder of the caches of one branch or pull request. A job reads its own and those of `main`.
+    fn caches(&self, scope: &str) -> PathBuf {
+        self.folder.join("caches").join(scope.replace('/', "_"))
     }
 
     /// A text with its expressions replaced.
@@ -123,6 +158,27 @@ impl Machine<'_> {
         self.folder.join("project")
     }
 
+    fn store(&self) -> PathBuf {
+        self.folder.join("cache")
+    }
+
+    /// Restores a cache as GitHub does: by its key, else the newest whose key begins so; of the branch of the job, else of `main`. Gives the folder in which
+    /// to keep what the job leaves, if the key is new.
+    fn restore(&self, with: &Value) -> Option<PathBuf> {
+        let (key, prefix) = (self.host.text(&with["key"]), self.host.text(&with["restore-keys"]));
+        let scopes = [self.host.values["github.ref"].as_str(), "refs/heads/main"].map(|scope| self.host.caches(scope));
+        let newest = |scope: &PathBuf| {
+            let entries = fs::read_dir(scope).into_iter().flatten().flatten();
+            let begins = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix.trim())));
+            begins.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap()).map(|entry| entry.path())
+        };
+        let exact = scopes.iter().map(|scope| scope.join(&key)).find(|path| path.is_dir());
+        if let Some(found) = exact.clone().or_else(|| scopes.iter().find_map(newest)) {
+            copy_as_it_is(&found, &self.store());
+        }
+        exact.is_none().then(|| scopes[0].join(&key))
+    }
+
     /// Does what an action would do, and gives what the environment has more from then on.
     fn action(&self, name: &str, with: &Value) -> Vec<(String, String)> {
         let word = |key: &str| self.host.text(&with[key]);
@@ -137,15 +193,16 @@ impl Machine<'_> {
                 return self.host.credentials.clone();
             }
             "peaceiris/actions-gh-pages" => self.publish(&word("publish_branch"), &self.project().join(word("publish_dir"))),
-            "softprops/action-gh-release" => self.attach(&word("files")),
-            "actions/cache" | "actions/setup-go" => {}
+            "softprops/action-gh-release" => self.attach(&word("tag_name"), &word("files")),
+            "actions/setup-go" => {}
             other => panic!("nobody knows what `{other}` does"),
         }
         Vec::new()
     }
 
     fn check_out(&self, with: &Value) {
-        let (branch, path) = (with["ref"].as_str().unwrap_or("main"), with["path"].as_str());
+        let (branch, path) = (with.get("ref").map(|name| self.host.text(name)), with["path"].as_str());
+        let branch = branch.as_deref().map_or("main", |name| name.strip_prefix("refs/tags/").unwrap_or(name));
         assert_eq!(with["persist-credentials"], false);
         let to = path.map_or(self.project(), |path| self.project().join(path)).display().to_string();
         let origin = self.host.origin.display().to_string();
@@ -178,20 +235,28 @@ impl Machine<'_> {
         git(&["push", "--quiet", "--force", &self.host.origin.display().to_string(), &format!("HEAD:{branch}")]);
     }
 
-    fn attach(&self, files: &str) {
+    fn attach(&self, tag: &str, files: &str) {
         let from = self.project().join(files.strip_suffix("/*").unwrap());
-        copy(&from, &self.host.attached());
+        copy(&from, &self.host.attached().join(tag));
     }
 
     /// Runs a step of ours in the shell, with the `osbuild` of these tests.
     fn line(&self, line: &str, environment: &[(String, String)]) -> Ran {
         let cargo = "cargo() { [ \"$1\" = osbuild ] && shift && \"$OSBUILD\" \"$@\"; }\n";
-        let mut command = Command::new("sh");
-        command.args(["-euc", &format!("{cargo}{line}")]).current_dir(self.project()).env_clear();
+        let mut command = Command::new("bash");
+        let place = Some(self.project()).filter(|project| project.is_dir()).unwrap_or(self.folder.clone());
+        command.args(["-euc", &format!("{cargo}{line}")]).current_dir(place).env_clear();
         command.env("OSBUILD", env!("CARGO_BIN_EXE_osbuild")).env("GITHUB_STEP_SUMMARY", self.host.report());
-        command.env("HOME", self.folder.join("home")).env("XDG_CACHE_HOME", self.folder.join("cache"));
+        command.env("GITHUB_OUTPUT", self.host.folder.join(OUTPUT));
+        command.env("HOME", self.folder.join("home")).env("XDG_CACHE_HOME", self.store());
         Ran::of(command.envs(environment.iter().map(|(name, value)| (name, value))))
     }
+}
+
+/// Copies a folder with links and modes, as an archive of it would.
+fn copy_as_it_is(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    tool(from, "coreutils", &["cp", "--archive", ".", to.to_str().unwrap()]);
 }
 
 /// Every one of them has ended well.
