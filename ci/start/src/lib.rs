@@ -1,8 +1,13 @@
-//! The folder of what cargo compiles for the checks. All checkouts of a user share it, so that crates are compiled once.
+//! What `cargo osbuild` and `cargo ci` are started with: programs without dependencies, which compile the rest and say how far they are.
+//!
+//! Here is the folder of what cargo compiles for the checks. All checkouts of a user share it, so that crates are compiled once.
 //!
 //! Cargo tells by a file's time whether it has to be compiled again, so what it made of one checkout can pass for what another one holds.
 //! The folder is therefore one checkout's at a time, and a new one's own packages are compiled anew. Programs go to the checkout's own
 //! folder, where no other one replaces them.
+
+pub mod fresh;
+pub mod progress;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Error};
@@ -64,7 +69,7 @@ impl Compiled {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         take(&self.folder, root)?;
-        let mut command = Command::new("cargo");
+        let mut command = self::cargo();
         // What is compiled in small pieces is compiled sooner the next time, but takes three times the space.
         command.current_dir(root).env("CARGO_BUILD_BUILD_DIR", &self.folder).env("CARGO_INCREMENTAL", "0");
         Ok(Cargo { command, _lock: lock })
@@ -83,6 +88,26 @@ impl DerefMut for Cargo {
     fn deref_mut(&mut self) -> &mut Command {
         &mut self.command
     }
+}
+
+/// cargo: the one that runs this program, or that of `PATH`.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// The checkout that this crate was compiled from.
+pub fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in `ci/start`")
+}
+
+/// The folder in which cargo puts what this program's own folder stands in: a folder for each profile.
+///
+/// # Errors
+/// The system does not say where this program is.
+pub fn target() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    let target = program.ancestors().nth(2).ok_or_else(|| Error::other("cargo puts programs two folders deep"))?;
+    Ok(target.to_owned())
 }
 
 /// Makes `folder` that of `root`.

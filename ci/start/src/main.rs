@@ -2,10 +2,11 @@
 //! It needs no crate, so that a new checkout's first words come after a second.
 
 use start::Compiled;
+use start::progress::{self, Work};
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::io::{self, Error};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// The word after which everything is compiled as a user would have it, because it is measured.
@@ -23,17 +24,15 @@ fn main() -> ExitCode {
 }
 
 /// Compiles, and becomes what was compiled.
-fn start(words: &[OsString]) -> io::Result<std::convert::Infallible> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in `ci/start`");
+fn start(words: &[OsString]) -> io::Result<Infallible> {
     let (profile, folder) = if words.first().is_some_and(|word| word == MEASURES) { MEASURED } else { CHECKED };
-    let mut cargo = Compiled::usual()?.cargo(root, |waits| eprintln!("note: {waits}"))?;
-    cargo.args(["build", "--quiet", "--locked", "--profile", profile, "--package", "ci", "--package", "osbuild", "--bins"]);
-    if !cargo.status()?.success() {
+    let mut cargo = Compiled::usual()?.cargo(start::checkout(), |waits| eprintln!("note: {waits}"))?;
+    cargo.args(["build", "--locked", "--profile", profile, "--package", "ci", "--package", "osbuild", "--bins"]);
+    if !progress::show(&mut cargo, &Work { name: "the checks", notice: None })?.success() {
         return Err(Error::other("the checks do not compile"));
     }
     drop(cargo);
-    // This program stands where cargo puts what a checkout's packages are compiled to, in the folder of another profile perhaps.
-    let ours = std::env::current_exe()?;
-    let program = ours.ancestors().nth(2).expect("cargo puts programs two folders deep").join(folder).join("ci");
+    // This program's own folder may be that of another profile.
+    let program = start::target()?.join(folder).join("ci");
     Err(Command::new(program).args(words).exec())
 }

@@ -1,0 +1,62 @@
+//! `cargo osbuild …`: compiles `osbuild` where that is needed, and becomes it.
+//! It needs no crate, so that a new checkout's first words come after a second. When nothing has changed, cargo is not even asked.
+
+use std::convert::Infallible;
+use std::io::{self, Error};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let Err(error) = start();
+    match error.downcast::<Failed>() {
+        Ok(Failed(code)) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("error: cannot start `osbuild`\n  caused by: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// cargo has failed with this exit code, and said why.
+#[derive(Debug)]
+struct Failed(u8);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cargo ended with exit code {}", self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
+
+/// What is compiled here would not run elsewhere: it speaks to Linux itself.
+#[cfg(not(target_os = "linux"))]
+fn start() -> io::Result<Infallible> {
+    let hint = "use a virtual machine or a container with Linux";
+    Err(Error::other(format!("it runs on Linux alone, and this is {}\nhint: {hint}", std::env::consts::OS)))
+}
+
+/// Compiles, and becomes what was compiled.
+#[cfg(target_os = "linux")]
+fn start() -> io::Result<Infallible> {
+    use start::fresh::Fresh;
+    use start::progress::{self, Work};
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::process::Command;
+
+    let program = start::target()?.join("release/osbuild");
+    let fresh = Fresh::look(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
+    if !fresh.is_so() {
+        let begun = fresh.begin()?;
+        let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls start at once";
+        let work = Work { name: "osbuild", notice: (!program.exists()).then_some(first) };
+        let status =
+            progress::show(start::cargo().args(["build", "--release", "--package", "osbuild", "--bin", "osbuild"]), &work)?;
+        if !status.success() {
+            // As a shell says it when a signal ended a program.
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+            return Err(Error::other(Failed(u8::try_from(code).unwrap_or(1))));
+        }
+        begun.done()?;
+    }
+    Err(Command::new(program).args(std::env::args_os().skip(1)).exec())
+}
