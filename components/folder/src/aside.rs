@@ -1,0 +1,156 @@
+//! Where what was in the way is kept.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdirat, unlinkat};
+use rustix::io::Errno;
+
+use super::{magic_path, move_new, open, word};
+
+/// How many entries stay that were moved aside.
+pub const MAX_KEPT: usize = 16;
+
+/// The folder in it of what is to be removed.
+const DISCARDED: &str = "discarded";
+
+/// How much of a name is kept: with a number before it, it must be a name still.
+const MAX_NAME: usize = 200;
+
+/// How often a number is tried that somebody else may have taken.
+const MAX_TRIES: u64 = 100;
+
+/// What was moved aside and not told yet.
+static MOVED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Takes a sentence for each entry that this process has moved aside since the last call.
+pub fn moved() -> Vec<String> {
+    std::mem::take(&mut MOVED.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The folder, and the one in it of what is to be removed.
+#[derive(Debug)]
+pub struct Aside {
+    kept: OwnedFd,
+    discarded: OwnedFd,
+    path: PathBuf,
+}
+
+impl Aside {
+    /// Opens the folder `name` in the folder `parent`, which is at `path`. What is there and no folder is renamed.
+    pub fn open(parent: &OwnedFd, path: &Path, name: &str) -> io::Result<Aside> {
+        let kept = open_or_make(parent, name)?;
+        let discarded = open_or_make(&kept, DISCARDED)?;
+        Ok(Aside { kept, discarded, path: path.join(name) })
+    }
+
+    /// Moves an entry of a folder at `path` here. `unlock` takes off the attributes that forbid that.
+    pub fn keep(&self, folder: &OwnedFd, path: &Path, name: &OsStr, unlock: impl Fn()) -> io::Result<()> {
+        let kind = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
+        let new = numbered(&self.kept, folder, name, unlock)?;
+        let what = word(rustix::fs::FileType::from_raw_mode(kind));
+        let said = format!("{} is {what}, and is moved aside to {}", path.join(name).display(), self.path.join(new).display());
+        MOVED.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+        Ok(())
+    }
+
+    /// Moves an entry of a folder to what is to be removed.
+    pub fn discard(&self, folder: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<()> {
+        numbered(&self.discarded, folder, name, unlock).map(drop)
+    }
+
+    /// Whether there is something to remove.
+    pub fn is_untidy(&self) -> bool {
+        let entries = |folder: &OwnedFd| names(folder).map_or(0, |names| names.len());
+        entries(&self.discarded) > 0 || entries(&self.kept) > MAX_KEPT + 1
+    }
+
+    /// Removes what is to be removed, and the oldest of what is kept. It goes on where one entry cannot be removed, and gives the first error.
+    pub fn tidy(&self) -> io::Result<()> {
+        let mut kept: Vec<(u64, String)> =
+            names(&self.kept)?.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+        kept.sort_unstable();
+        let oldest = kept.len().saturating_sub(MAX_KEPT);
+        let old = kept.drain(..oldest).map(|(_, name)| (&self.kept, name));
+        let discarded = names(&self.discarded)?.into_iter().map(|name| (&self.discarded, name));
+        let mut outcome = Ok(());
+        for (folder, name) in discarded.chain(old) {
+            outcome = outcome.and(remove_all(folder, &name));
+        }
+        outcome
+    }
+}
+
+/// Moves an entry of `from` into the folder `to`, where its name has the next number before it, and gives that name.
+fn numbered(to: &OwnedFd, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
+    let text = name.to_string_lossy();
+    let end = (0..=text.len().min(MAX_NAME)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let next = names(to)?.iter().filter_map(|name| number(name)).max().map_or(0, |last| last.saturating_add(1));
+    let mut outcome = Err(Errno::EXIST);
+    for number in next..next.saturating_add(MAX_TRIES) {
+        let new = format!("{number}-{}", &text[..end]);
+        outcome = move_new(from, name, to, &new);
+        if outcome == Err(Errno::PERM) {
+            unlock();
+            outcome = move_new(from, name, to, &new);
+        }
+        match outcome {
+            Ok(()) => return Ok(new),
+            Err(Errno::EXIST) => {}
+            Err(_) => break,
+        }
+    }
+    outcome.map(|()| String::new()).map_err(io::Error::from)
+}
+
+/// The number before a name.
+fn number(name: &str) -> Option<u64> {
+    name.split_once('-')?.0.parse().ok()
+}
+
+/// The names of a folder that are text.
+fn names(folder: &OwnedFd) -> io::Result<Vec<String>> {
+    let entries = fs::read_dir(magic_path(folder))?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+}
+
+/// Opens the folder `name`, which is made if it is not there. Something else of that name goes: nobody but this program has a use for it.
+fn open_or_make(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let open = || open::open_at(parent, name, flags, Mode::empty());
+    let folder = match open() {
+        Ok(folder) => folder,
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                unlock(parent);
+                unlinkat(parent, name, AtFlags::empty())?;
+            }
+            mkdirat(parent, name, Mode::from_raw_mode(super::PRIVATE))?;
+            open()?
+        }
+    };
+    unlock(&folder);
+    Ok(folder)
+}
+
+/// Takes off the attributes that keep even root from changing an entry. A file system without attributes has none to take off.
+pub fn unlock(entry: impl AsFd) {
+    let locks = IFlags::IMMUTABLE | IFlags::APPEND;
+    if let Ok(flags) = ioctl_getflags(entry.as_fd())
+        && flags.intersects(locks)
+    {
+        let _ = ioctl_setflags(entry.as_fd(), flags - locks);
+    }
+}
+
+/// Removes an entry and all that is in it, following no symbolic link.
+fn remove_all(folder: &OwnedFd, name: &str) -> io::Result<()> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::ISDIR | Errno::PERM) => fs::remove_dir_all(magic_path(folder).join(name)),
+        removed => Ok(removed?),
+    }
+}
