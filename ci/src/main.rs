@@ -90,6 +90,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
     Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
+    Check { name: "vm: planted, at length", run: vm::planted::a_node_gets_ready_whatever_is_planted },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check { name: "vm: bare machine with amd64", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
     Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },

@@ -10,6 +10,7 @@ pub mod installer;
 pub mod interrupted;
 pub mod joins;
 mod kept;
+mod kinds;
 mod machine;
 pub mod node;
 pub mod ordinary;

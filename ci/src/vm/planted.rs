@@ -2,6 +2,7 @@
 
 use super::data::{Data, on_data};
 use super::kept::Kept;
+use super::kinds;
 use super::node::Node;
 use crate::check::Verdict;
 use crate::image::RECIPE;
@@ -30,15 +31,35 @@ pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
     let data = Data::of(site, kept.path())?;
     let planted = plant(&data)?;
     mislead_the_kubelet(&data)?;
+    let places = kinds::plant(&data, 0)?;
     data.put_into(kept.path())?;
     let said = Node::boot(site, "after-planting", RECIPE, &["--keep"])?.said()?;
+    kinds::were_moved(&said, 0)?;
     let data = Data::of(site, kept.path())?;
     for blob in data.files(&on_data(CONTAINERD_BLOBS))? {
         if data.read(&blob)?.as_deref() == Some(PLANTED) {
             return Err(Error::build(format!("on DATA {blob} is still what was planted")).cause(said));
         }
     }
-    Ok(Verdict::holds(format!("{planted} files replaced")))
+    Ok(Verdict {
+        passed: 2,
+        said: format!("{planted} files replaced, something in the way in {places} places"),
+        ..Verdict::default()
+    })
+}
+
+/// Whatever kind of file stands where `init` or a daemon wants something else on DATA, the node gets ready.
+pub fn a_node_gets_ready_whatever_is_planted(site: &Site) -> Result<Verdict> {
+    let kept = Kept::of(site, RECIPE);
+    drop(Node::boot(site, "before-kinds", RECIPE, &["--keep"])?);
+    for turn in 1..kinds::TURNS {
+        let data = Data::of(site, kept.path())?;
+        kinds::plant(&data, turn)?;
+        data.put_into(kept.path())?;
+        let said = Node::boot(site, &format!("kinds-{turn}"), RECIPE, &["--keep"])?.said()?;
+        kinds::were_moved(&said, turn)?;
+    }
+    Ok(Verdict { passed: kinds::TURNS - 1, ..Verdict::default() })
 }
 
 /// Replaces every program of every unpacked image, and every blob. Gives how many files that were.

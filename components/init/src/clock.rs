@@ -1,23 +1,25 @@
 //! The time of day until a pod sets it: never before the image was made, nor before the node was last seen running.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use osbuild_abi::cmdline::{EPOCH, value};
-use osbuild_abi::paths::DATA;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::Folder;
 use rustix::time::{ClockId, Timespec, clock_settime};
 
+use crate::data;
 use crate::node::Node;
 
 /// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// Keeps the time on DATA, as the modification time of an empty file.
+/// The file on DATA, which is empty: what counts is when it was modified.
+const FILE: &str = "clock";
+
+/// Keeps the time on DATA.
 #[derive(Default)]
 pub struct Clock {
-    file: Option<PathBuf>,
+    data: Option<Folder>,
     next: Duration,
 }
 
@@ -32,9 +34,9 @@ impl Clock {
 
     /// Keeps the time.
     pub fn keep_now(&self) {
-        if let Some(path) = &self.file {
+        if let Some(data) = &self.data {
             // A full disk costs the clock some accuracy at the next boot, not more.
-            let _ = File::create(path).and_then(|file| file.set_modified(SystemTime::now()));
+            let _ = data.open_or_create(FILE, 0o644).and_then(|file| file.set_modified(SystemTime::now()));
         }
     }
 }
@@ -49,11 +51,11 @@ pub fn not_before_the_image(node: &mut Node) -> Outcome {
 
 /// Sets the clock forward to when DATA last saw it, if it stands before that, and keeps it there from now on.
 pub fn not_before_the_last_boot(node: &mut Node) -> Outcome {
-    let path = Path::new(DATA).join("clock");
-    if let Ok(seen) = std::fs::metadata(&path).and_then(|file| file.modified()) {
+    let data = data::folder()?;
+    if let Ok(Some(seen)) = data.file(FILE).and_then(|file| file.map(|file| file.metadata()?.modified()).transpose()) {
         not_before(node, seen.duration_since(UNIX_EPOCH).unwrap_or_default(), "the node last ran")?;
     }
-    node.clock.file = Some(path);
+    node.clock.data = Some(data);
     Ok(())
 }
 
@@ -89,8 +91,9 @@ mod tests {
     #[test]
     fn the_time_is_kept_at_once_and_then_only_once_an_interval() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("clock");
-        let mut clock = Clock { file: Some(path.clone()), next: Duration::ZERO };
+        let folder = folder.path().canonicalize().unwrap();
+        let path = folder.join("clock");
+        let mut clock = Clock { data: Some(Folder::open(&folder, "aside").unwrap()), next: Duration::ZERO };
         clock.keep(Duration::ZERO);
         assert!(path.exists());
         std::fs::remove_file(&path).unwrap();

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::Duration;
 
 use osbuild_abi::cmdline::{self, value};
 use osbuild_abi::paths::DATA;
+use osbuild_abi::writable::{From, WRITABLE};
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::Folder;
 use osbuild_formats::ext4;
 use rustix::mount::{MountFlags, mount as mount_fs};
 use uuid::Uuid;
@@ -25,6 +28,24 @@ const SHARE: &str = "mode=0755,size=50%";
 
 /// No program, device or set-user-id bit on DATA works, except where the table of writable paths says so.
 const FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC).union(MountFlags::NOATIME);
+
+/// The folder on DATA of what was in the way of something else there.
+const ASIDE: &str = "aside";
+
+/// DATA itself. A pod may have been given it, and a disk may come from anywhere: nothing on it is opened by its path.
+pub fn folder() -> Outcome<Folder> {
+    Folder::open(Path::new(DATA), ASIDE).explain(format_args!("open {DATA}"))
+}
+
+/// The folder of DATA behind one of the writable paths.
+pub fn behind(data: &Folder, path: &str) -> Outcome<Folder> {
+    let name = WRITABLE.iter().find(|row| row.path == path).and_then(|row| match row.from {
+        From::Data(name) => Some(name),
+        From::DataFile(_) | From::Memory(_) => None,
+    });
+    let name = name.ok_or_else(|| Failure::new(format!("no folder of DATA is behind {path}")))?;
+    data.existing_folder(name).explain(format_args!("open {}", data.path().join(name).display()))
+}
 
 /// Mounts DATA: from the disk that was booted, or in memory where the command line says so.
 pub fn mount(node: &mut Node) -> Outcome {

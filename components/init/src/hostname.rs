@@ -1,15 +1,15 @@
 //! The name of the node: the one that a pod told last, in this boot or an earlier one, or one made of the machine id.
 
-use std::path::{Path, PathBuf};
-
-use osbuild_abi::paths::DATA;
 use osbuild_failure::{Explain, Outcome};
 use rustix::system::sethostname;
 
 use crate::machine_id;
 use crate::name;
+use crate::name_file;
 use crate::node::Node;
-use crate::whole_file;
+
+/// The file on DATA.
+const FILE: &str = "hostname";
 
 /// Sets the name that the node starts with.
 pub fn set_first(node: &mut Node) -> Outcome {
@@ -19,13 +19,13 @@ pub fn set_first(node: &mut Node) -> Outcome {
 
 /// The name that a pod told last, in this boot or an earlier one.
 pub fn told() -> Option<String> {
-    name::read(&path())
+    name_file::kept(FILE)
 }
 
 /// Sets the name that a pod told, and keeps it for the next boot.
 pub fn set(node: &mut Node, name: &str) -> Outcome {
     let name = name::check(name)?;
-    let kept = whole_file::write(&path(), &format!("{name}\n"), 0o644);
+    let kept = name_file::keep(FILE, &name);
     apply(node, name)?;
     kept
 }
@@ -34,8 +34,4 @@ fn apply(node: &mut Node, name: String) -> Outcome {
     sethostname(name.as_bytes()).explain(format_args!("set the host name `{name}`"))?;
     node.host_name = name;
     Ok(())
-}
-
-fn path() -> PathBuf {
-    Path::new(DATA).join("hostname")
 }

@@ -8,7 +8,7 @@ use osbuild_failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
-use crate::{gate, kubelet_config, node_name, trial};
+use crate::{data, gate, kubelet_config, node_name, obstacles, trial};
 
 /// Its name.
 pub const NAME: &str = "kubelet";
@@ -57,6 +57,9 @@ fn remove(files: &[&Path]) {
 
 /// Has what it is started with read anew, and then ends it and starts it anew. The pods go on.
 pub fn restart(node: &mut Node) {
+    if let Err(failure) = data::folder().and_then(|data| obstacles::clear_for_joining(&data)) {
+        node.console.say(NAME, failure);
+    }
     kubelet_config::renew(node);
 }
 

@@ -14,9 +14,7 @@ use crate::uptime::uptime;
 /// The name of the phase, the job and the subcommand.
 pub const NAME: &str = "kubelet-config";
 
-/// Where the child leaves what it has found, in memory.
-pub const FOLDER: &str = "/run/osbuild/kubelet";
-/// The file there with the name in the kubelet's client certificate; empty if there is none.
+/// The file in memory where the child leaves the name in the kubelet's client certificate; empty if there is none.
 pub const CERTIFIED_NAME: &str = "/run/osbuild/kubelet/certified-name";
 /// The kubelet's configuration without a cluster, and with one.
 pub const STANDALONE: &str = "/run/osbuild/kubelet/standalone.json";

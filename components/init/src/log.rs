@@ -3,16 +3,22 @@
 //! `NAME.log` is this boot's. When it is full it becomes `NAME.log.old`, so at least one bound of the newest lines is there. The next
 //! boot makes `NAME.log.1` of it. So a log takes at most three times its bound.
 
-use std::fs::{File, OpenOptions, rename};
+use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+
+use osbuild_folder::Folder;
 
 /// The bound of one file in bytes.
 pub const BOUND: u64 = 4 << 20;
 
-/// A log that is being written. A line that cannot be written is lost: a full disk must not stop the node.
+/// The permission bits of a log.
+const MODE: u32 = 0o644;
+
+/// A log that is being written. A line that cannot be written is lost: a full disk must not stop the node. Pods can write to the folder, too, so a
+/// log is always a new file, and what else has its name is moved aside.
 pub struct Log {
-    path: PathBuf,
+    folder: Folder,
+    name: String,
     bound: u64,
     file: Option<File>,
     written: u64,
@@ -20,12 +26,11 @@ pub struct Log {
 
 impl Log {
     /// Keeps the last boot's log and starts this one's.
-    pub fn start(folder: &Path, name: &str, bound: u64) -> Log {
-        let path = folder.join(format!("{name}.log"));
+    pub fn start(folder: Folder, name: &str, bound: u64) -> Log {
+        let mut log = Log { folder, name: format!("{name}.log"), bound, file: None, written: 0 };
         // There is no last log at the first boot, and without one nothing is lost.
-        let _ = rename(&path, suffixed(&path, "1"));
-        let _ = std::fs::remove_file(suffixed(&path, "old"));
-        let mut log = Log { path, bound, file: None, written: 0 };
+        let _ = log.folder.rename(&log.name, &log.suffixed("1"));
+        let _ = log.folder.remove(&log.suffixed("old"));
         log.create();
         log
     }
@@ -33,7 +38,7 @@ impl Log {
     /// Appends one line.
     pub fn line(&mut self, line: &str) {
         if self.written + line.len() as u64 + 1 > self.bound && self.written > 0 {
-            let _ = rename(&self.path, suffixed(&self.path, "old"));
+            let _ = self.folder.rename(&self.name, &self.suffixed("old"));
             self.create();
         }
         let Some(file) = &mut self.file else { return };
@@ -43,27 +48,31 @@ impl Log {
     }
 
     fn create(&mut self) {
-        self.file = OpenOptions::new().create(true).write(true).truncate(true).open(&self.path).ok();
+        self.file = self.folder.create(&self.name, MODE).ok();
         self.written = 0;
     }
-}
 
-fn suffixed(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    PathBuf::from(name)
+    fn suffixed(&self, suffix: &str) -> String {
+        format!("{}.{suffix}", self.name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::read_to_string;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, mkfifoat};
+
+    fn open(folder: &tempfile::TempDir) -> Folder {
+        Folder::open(&folder.path().canonicalize().unwrap(), ".aside").unwrap()
+    }
 
     #[test]
     fn a_full_log_keeps_its_newest_lines_in_two_files() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::start(folder.path(), "kubelet", 12);
+        let mut log = Log::start(open(&folder), "kubelet", 12);
         for line in ["one", "two", "three", "four"] {
             log.line(line);
         }
@@ -75,18 +84,60 @@ mod tests {
     fn the_last_boots_log_is_kept_and_the_one_before_is_not() {
         let folder = tempfile::tempdir().unwrap();
         for line in ["first boot", "second boot", "third boot"] {
-            Log::start(folder.path(), "init", BOUND).line(line);
+            Log::start(open(&folder), "init", BOUND).line(line);
         }
         assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "third boot\n");
         assert_eq!(read_to_string(folder.path().join("init.log.1")).unwrap(), "second boot\n");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]
     fn a_line_longer_than_the_bound_is_written_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::start(folder.path(), "init", 4);
+        let mut log = Log::start(open(&folder), "init", 4);
         log.line("longer than four bytes");
         assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "longer than four bytes\n");
+    }
+
+    #[test]
+    fn a_fifo_and_a_folder_in_its_place_do_not_hold_up_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("init.log.1/in the way")).unwrap();
+        std::fs::create_dir_all(folder.path().join("init.log.old/in the way")).unwrap();
+        mkfifoat(CWD, folder.path().join("init.log"), 0o600.into()).unwrap();
+        let mut log = Log::start(open(&folder), "init", 8);
+        for line in ["first", "second"] {
+            log.line(line);
+        }
+        assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "second\n");
+        assert_eq!(read_to_string(folder.path().join("init.log.old")).unwrap(), "first\n");
+    }
+
+    #[test]
+    fn a_log_is_not_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk");
+        std::fs::write(&disk, "a partition table").unwrap();
+        std::fs::create_dir(folder.path().join("init.log.1")).unwrap();
+        symlink(&disk, folder.path().join("init.log")).unwrap();
+        let mut log = Log::start(open(&folder), "init", 8);
+        log.line("before");
+        std::fs::remove_file(folder.path().join("init.log")).unwrap();
+        symlink(&disk, folder.path().join("init.log")).unwrap();
+        for line in ["rotates", "rotates again"] {
+            log.line(line);
+        }
+        assert_eq!(read_to_string(&disk).unwrap(), "a partition table");
+        assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "rotates again\n");
+    }
+
+    #[test]
+    fn a_hard_link_to_another_file_does_not_change_that() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join("other");
+        std::fs::write(&other, "other").unwrap();
+        std::fs::hard_link(&other, folder.path().join("init.log")).unwrap();
+        Log::start(open(&folder), "init", BOUND).line("ours");
+        assert_eq!(read_to_string(&other).unwrap(), "other");
     }
 }

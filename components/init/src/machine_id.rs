@@ -1,34 +1,35 @@
 //! The identity of this node among all nodes, made at its first boot (machine-id(5)).
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use osbuild_abi::paths::DATA;
 use osbuild_failure::{Explain, Outcome};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::data;
 use crate::node::Node;
-use crate::whole_file;
+
+/// Its file on DATA.
+const FILE: &str = "machine-id";
+/// Bytes of the longest file that is read; a whole one has fewer.
+const MAX_LENGTH: u64 = 100;
 
 /// Makes the file on DATA unless it is there and whole.
 pub fn make(_: &mut Node) -> Outcome {
-    let path = path();
-    if fs::read_to_string(&path).is_ok_and(|text| is_whole(&text)) {
+    if kept().is_some() {
         return Ok(());
     }
     let mut bytes = [0u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).explain("ask for random bytes")?;
-    whole_file::write(&path, &text(bytes), 0o444)
+    data::folder()?.replace(FILE, text(bytes).as_bytes(), 0o444).explain(format_args!("write {FILE} on DATA"))
 }
 
 /// The first eight digits, for a name that a person can read.
 pub fn short() -> Option<String> {
-    let text = fs::read_to_string(path()).ok().filter(|text| is_whole(text))?;
-    Some(text[..8].to_owned())
+    Some(kept()?[..8].to_owned())
 }
 
-fn path() -> PathBuf {
-    Path::new(DATA).join("machine-id")
+/// What is on DATA, if it is whole.
+fn kept() -> Option<String> {
+    let text = data::folder().ok()?.read_text(FILE, MAX_LENGTH).ok()??;
+    is_whole(&text).then_some(text)
 }
 
 /// The file of these bytes, which become a version 4 UUID.

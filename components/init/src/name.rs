@@ -22,7 +22,7 @@ pub fn check(name: &str) -> Outcome<String> {
     Ok(name)
 }
 
-/// The name in a file of `init`'s own, if it has one.
+/// The name in a file in memory of `init`'s own, if it has one.
 pub fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().and_then(|text| check(text.trim()).ok())
 }

@@ -98,7 +98,7 @@ impl Node {
     /// Starts a process, and keeps it among the node's.
     pub fn launch(&mut self, mut process: Process) -> Outcome {
         if process.life == Life::Daemon {
-            process.log = Some(crate::log_files::of(process.name));
+            process.log = crate::log_files::of(process.name).ok();
         }
         let started = process.start(uptime(), &self.node_name);
         self.processes.push(process);
@@ -126,6 +126,7 @@ impl Node {
         trial::watch(self);
         node_name::watch(self);
         errand::watch(self);
+        self.tell_moved();
         self.clock.keep(uptime());
     }
 
@@ -203,6 +204,13 @@ impl Node {
                 kubelet_config::NAME => kubelet::start_anew(self),
                 _ => {}
             }
+        }
+    }
+
+    /// Says what was in the way of `init` on DATA.
+    fn tell_moved(&mut self) {
+        for said in osbuild_folder::moved() {
+            self.console.say("data", said);
         }
     }
 

@@ -2,16 +2,18 @@
 //! chosen once, before the kubelet registers, and kept on DATA as long as the credentials are there. A host name that DHCP gives later changes the
 //! host name alone.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::paths::{BOOTSTRAP_KUBECONFIG, DATA, KUBECONFIG};
-use osbuild_failure::{Explain, Outcome};
+use osbuild_abi::paths::{BOOTSTRAP_KUBECONFIG, KUBECONFIG};
+use osbuild_failure::Explain;
 
 use crate::node::Node;
 use crate::uptime::uptime;
-use crate::{hostname, kubelet, kubelet_config, name, whole_file};
+use crate::{data, hostname, kubelet, kubelet_config, name_file};
 
+/// The file on DATA.
+const FILE: &str = "node-name";
 /// How long after the kubelet was started a pod may take to tell a host name, before the node joins under the name that it has: `dhcp` runs under
 /// that kubelet, so it cannot be asked before.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -123,18 +125,15 @@ fn wait(node: &mut Node, now: Duration) {
 
 fn keep(node: &mut Node, name: &str) {
     node.console.say(kubelet::NAME, format_args!("joins its cluster as node `{name}`"));
-    if let Err(failure) = whole_file::write(&path(), &format!("{name}\n"), 0o644) {
+    if let Err(failure) = name_file::keep(FILE, name) {
         node.console.say(kubelet::NAME, failure);
     }
 }
 
 fn forget(node: &mut Node) {
-    let removed = std::fs::remove_file(path());
-    if let Err(error) = removed
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        let failure: Outcome = Err(error).explain(format_args!("remove {}", path().display()));
-        failure.unwrap_or_else(|failure| node.console.say(kubelet::NAME, failure));
+    let removed = data::folder().and_then(|data| data.remove(FILE).explain(format_args!("remove {FILE} on DATA")));
+    if let Err(failure) = removed {
+        node.console.say(kubelet::NAME, failure);
     }
 }
 
@@ -144,11 +143,7 @@ pub fn has_credentials() -> bool {
 }
 
 fn kept() -> Option<String> {
-    name::read(&path())
-}
-
-fn path() -> PathBuf {
-    Path::new(DATA).join("node-name")
+    name_file::kept(FILE)
 }
 
 #[cfg(test)]

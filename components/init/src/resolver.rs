@@ -2,15 +2,13 @@
 //! keep an empty one. A child, `init resolver`, brings those up to date that are a copy of one that the node had in this boot: containers see the
 //! change at once, as the file is mounted into them. What a pod has of its cluster or of its manifest stays.
 
-use std::path::Path;
-
 use osbuild_abi::paths::{INIT, RESOLV_CONF};
 use osbuild_failure::Outcome;
 
 use crate::node::Node;
 use crate::process::Life;
+use crate::run_files;
 use crate::uptime::uptime;
-use crate::whole_file;
 
 /// The name of the job and of the subcommand.
 pub const NAME: &str = "resolver";
@@ -24,7 +22,7 @@ const MAX_HISTORY: usize = 64;
 pub fn note() -> Outcome {
     let now = Resolver::parse(&std::fs::read_to_string(RESOLV_CONF).unwrap_or_default());
     let history = std::fs::read_to_string(HISTORY).unwrap_or_default();
-    whole_file::write(Path::new(HISTORY), &with(&history, &now.to_line()), 0o644)
+    run_files::write(HISTORY, &with(&history, &now.to_line()))
 }
 
 /// Brings the pods that run up to date.

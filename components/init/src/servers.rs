@@ -1,21 +1,15 @@
 //! The files of name servers (resolv.conf(5), which `/etc/resolv.conf` links to) and of time servers.
 
 use std::net::IpAddr;
-use std::path::Path;
 
 use osbuild_abi::paths::{NTP_SERVERS, RESOLV_CONF};
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::Outcome;
 
-use crate::whole_file;
+use crate::run_files::write;
 
 /// Writes both files without a server: containerd copies the first one into every pod, also before a pod has told any.
 pub fn write_empty() -> Outcome {
-    for path in [RESOLV_CONF, NTP_SERVERS] {
-        let parent = Path::new(path).parent().unwrap_or(Path::new("/"));
-        std::fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
-        write(path, "")?;
-    }
-    Ok(())
+    [RESOLV_CONF, NTP_SERVERS].into_iter().try_for_each(|path| write(path, ""))
 }
 
 /// Writes the name servers and the search list.
@@ -27,10 +21,6 @@ pub fn write_resolv(servers: &[IpAddr], search: &[String]) -> Outcome {
 pub fn write_time(servers: &[IpAddr]) -> Outcome {
     let text: String = servers.iter().map(|server| format!("{server}\n")).collect();
     write(NTP_SERVERS, &text)
-}
-
-fn write(path: &str, text: &str) -> Outcome {
-    whole_file::write(Path::new(path), text, 0o644)
 }
 
 fn resolv(servers: &[IpAddr], search: &[String]) -> String {

@@ -1,39 +1,40 @@
 //! Mounts the rows of the table of writable paths that DATA is behind.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use osbuild_abi::paths::{DATA, KUBELET_CONFIG_DIR};
 use osbuild_abi::writable::{From, WRITABLE, Writable};
-use osbuild_failure::{Explain, Outcome};
+use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::mount::{MountFlags, mount_bind, mount_remount};
 
 use crate::node::Node;
-use crate::servers;
+use crate::{data, obstacles, servers};
 
 /// Mounts them, and makes the few files and folders in them that others expect.
-pub fn mount(_: &mut Node) -> Outcome {
+pub fn mount(node: &mut Node) -> Outcome {
+    let data = data::folder()?;
     for row in WRITABLE {
         match row.from {
-            From::Data(name) => bind(row, &folder(name, row.mode)?)?,
-            From::DataFile(name) => bind(row, &Path::new(DATA).join(name))?,
+            From::Data(name) => {
+                let folder = data.folder(name, row.mode).explain(format_args!("make {name} on DATA"))?;
+                bind(row, &folder.magic_path())?;
+            }
+            From::DataFile(name) => {
+                let file = data.file(name).explain(format_args!("open {name} on DATA"))?;
+                let file = file.ok_or_else(|| Failure::new(format!("there is no {name} on DATA")))?;
+                bind(row, &Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()))?;
+            }
             From::Memory(_) => {}
         }
     }
-    fs::create_dir_all(KUBELET_CONFIG_DIR).explain(format_args!("make {KUBELET_CONFIG_DIR}"))?;
+    for failure in obstacles::clear(&data) {
+        node.console.say("writable", failure);
+    }
     servers::write_empty()
 }
 
-fn folder(name: &str, mode: u32) -> Outcome<std::path::PathBuf> {
-    let path = Path::new(DATA).join(name);
-    fs::create_dir_all(&path).explain(format_args!("make {}", path.display()))?;
-    fs::set_permissions(&path, Permissions::from_mode(mode)).explain(format_args!("set the mode of {}", path.display()))?;
-    Ok(path)
-}
-
 fn bind(row: &Writable, source: &Path) -> Outcome {
-    mount_bind(source, row.path).explain(format_args!("bind {} to {}", source.display(), row.path))?;
+    mount_bind(source, row.path).explain(format_args!("bind DATA to {}", row.path))?;
     // The kernel ignores these flags on the bind itself.
     mount_remount(row.path, MountFlags::BIND | flags(row), c"").explain(format_args!("restrict {}", row.path))
 }

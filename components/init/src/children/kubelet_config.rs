@@ -18,8 +18,8 @@ use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
 use super::kubelet_settings::Settings;
-use crate::kubelet_config::{CERTIFIED_NAME, FOLDER, JOINED, STANDALONE};
-use crate::{memory, name, node_name, whole_file};
+use crate::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
+use crate::{memory, name, node_name, run_files};
 
 /// The certificate that the kubelet has got from its cluster, with its key. It counts before the one in the kubeconfig.
 const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
@@ -32,18 +32,17 @@ const MAX_SIZE: u64 = 1 << 20;
 
 /// Reads everything and leaves what was found.
 pub fn write() -> Outcome {
-    fs::create_dir_all(FOLDER).explain(format_args!("make {FOLDER}"))?;
     let name = certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
         println!("{failure}");
         None
     });
-    whole_file::write(Path::new(CERTIFIED_NAME), &name.unwrap_or_default(), 0o644)?;
+    run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let memory = memory::total_mib();
     let client_ca = Path::new(CLIENT_CA).is_file().then_some(CLIENT_CA);
     for (path, config) in [(STANDALONE, settings.standalone(memory)), (JOINED, settings.joined(memory, client_ca))] {
-        whole_file::write(Path::new(path), &config.to_string(), 0o644)?;
+        run_files::write(path, &config.to_string())?;
     }
     Ok(())
 }

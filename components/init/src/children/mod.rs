@@ -35,6 +35,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
         [crate::kubelet_config::NAME] => kubelet_config::write(),
         [crate::resolver::NAME] => resolver::follow(),
+        [crate::tidy::NAME] => crate::tidy::run(),
         [STOP_PODS] => block_on(stop::pods()),
         [name, device] if *name == verify => slot::verify(Path::new(device)),
         [name, device] if *name == replace => boot_program::replace(Path::new(device), std::io::stdin().lock()),
@@ -55,8 +56,8 @@ fn refuse() -> ExitCode {
     let [verify, replace] = [Work::Try, Work::BootProgram].map(Work::name);
     let (config, resolver) = (crate::kubelet_config::NAME, crate::resolver::NAME);
     eprintln!(
-        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {resolver}`, `init {STOP_PODS}`, `init {verify} DEVICE` \
-         and `init {replace} DEVICE`"
+        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {resolver}`, \
+         `init {STOP_PODS}`, `init tidy`, `init {verify} DEVICE` and `init {replace} DEVICE`"
     );
     ExitCode::from(2)
 }

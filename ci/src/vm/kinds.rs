@@ -1,0 +1,107 @@
+//! Every kind of file, planted on DATA in every place where `init` or a daemon expects something else.
+
+use super::data::Data;
+use osbuild::error::{Error, Result};
+
+/// A place on DATA, and whether a regular file there is nobody's settings but something in the way, too.
+type Place = (&'static str, bool);
+
+const PLACES: &[Place] = &[
+    ("log/init.log", true),
+    ("log/init.log.1", true),
+    ("log/init.log.old", true),
+    ("log/containerd.log", true),
+    ("log/containerd.log.1", true),
+    ("log/kubelet.log", true),
+    ("log/kubelet.log.old", true),
+    ("kubernetes/kubelet.conf.d", true),
+    ("kubernetes/kubeconfig", false),
+    ("kubernetes/bootstrap-kubeconfig", false),
+    ("cni-net.d/10-planted.conflist", false),
+    ("kubelet/pki/kubelet.crt", false),
+    ("kubelet/pki/kubelet.key", false),
+    ("kubelet/plugins", true),
+    ("kubelet/planted", true),
+    ("updater", true),
+    ("volume-plugins", true),
+    ("cni-bin", true),
+    ("clock", true),
+    ("hostname", true),
+    (".hostname.new", true),
+    ("machine-id", true),
+    ("containerd-failures", true),
+];
+
+/// What is planted: what debugfs is told, in which `NAME` is the last part of the place `PATH`, whether it is a regular file, and the word of `init` for it.
+type Kind = (&'static str, bool, &'static str);
+
+/// No socket is among them, as debugfs makes none that e2fsck lets pass; the tests of `osbuild-folder` make one.
+const KINDS: &[Kind] = &[
+    ("mknod NAME p", false, "a FIFO"),
+    ("mkdir NAME\nmkdir NAME/in-the-way", false, "a folder"),
+    ("symlink NAME /dev/vda", false, "a symbolic link"),
+    ("write /dev/null NAME\nsif NAME mode 0100000", true, ""),
+    ("symlink NAME nowhere", false, "a symbolic link"),
+    ("mknod NAME b 254 0", false, "a device"),
+    ("symlink NAME /data/PATH", false, "a symbolic link"),
+    ("write /dev/null NAME\nsif NAME flags 0x80010", true, ""),
+    ("mknod NAME c 1 3", false, "a device"),
+];
+
+/// How many turns it takes until each place has had each kind.
+pub const TURNS: usize = KINDS.len();
+
+/// Plants one kind in each place, another one in each of the [`TURNS`]. Gives how many that were.
+pub fn plant(data: &Data, turn: usize) -> Result<usize> {
+    for (number, (path, any)) in PLACES.iter().enumerate() {
+        let (lines, ..) = kind(number, turn, *any);
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let lines = lines.replace("NAME", name).replace("PATH", path);
+        // debugfs makes devices in the folder that it is in alone.
+        data.change(&format!("cd /{folder}\nrm {name}\nrmdir {name}/in-the-way\nrmdir {name}\n{lines}\n"))?;
+    }
+    Ok(PLACES.len())
+}
+
+/// `init` has to say of what it cannot have read or written over that it was moved aside.
+pub fn were_moved(said: &str, turn: usize) -> Result<()> {
+    let watched = ["log/init.log", "log/kubelet.log", "kubernetes/kubelet.conf.d", "kubernetes/kubeconfig", "clock"];
+    for (number, (path, any)) in PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path)) {
+        let &(_, is_file, word) = kind(number, turn, *any);
+        // A folder is what is wanted in one place, and a file in all others.
+        let wants_folder = *path == "kubernetes/kubelet.conf.d";
+        let stays = if wants_folder { word == "a folder" } else { is_file };
+        let line = format!("/data/{path} is {}, and is moved aside to /data/aside/", if is_file { "a file" } else { word });
+        if !stays && !said.contains(&line) {
+            return Err(Error::build(format!("`init` does not say: {line}")));
+        }
+    }
+    Ok(())
+}
+
+/// What stands in a place in a turn.
+fn kind(number: usize, turn: usize, any: bool) -> &'static Kind {
+    let mut kinds = KINDS.iter().cycle().skip((number + turn) % KINDS.len());
+    kinds.find(|(_, is_file, _)| any || !is_file).unwrap_or(&KINDS[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_place_gets_each_kind_that_may_stand_there() {
+        for (number, (path, any)) in PLACES.iter().enumerate() {
+            let had: BTreeSet<_> = (0..TURNS).map(|turn| kind(number, turn, *any).0).collect();
+            let may = KINDS.iter().filter(|(_, is_file, _)| *any || !is_file).count();
+            assert_eq!(had.len(), may, "{path}");
+        }
+    }
+
+    #[test]
+    fn one_turn_has_every_kind() {
+        let had: BTreeSet<_> = PLACES.iter().enumerate().map(|(number, (_, any))| kind(number, 0, *any).0).collect();
+        assert_eq!(had.len(), KINDS.len());
+    }
+}
