@@ -12,6 +12,7 @@ mod memory;
 mod newest;
 pub mod pace;
 pub mod repository;
+mod seen;
 pub mod settings;
 pub mod slot;
 mod writer;

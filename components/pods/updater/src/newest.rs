@@ -5,11 +5,15 @@
 //! only refuses: it lies on DATA, which anybody with the disk can write to, and nothing is believed because of it.
 
 use std::fmt::{self, Display, Formatter};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::Folder;
 use sha2::{Digest, Sha256};
+
+/// Bytes of the longest file that is read: two numbers and a space have fewer.
+const MAX_LENGTH: u64 = 100;
+/// The permission bits of a file.
+const MODE: u32 = 0o644;
 
 /// The versions of the root and of the timestamp. With a new root, which has other keys, the timestamp may begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,9 +29,9 @@ impl Newest {
     }
 
     /// Refuses what is older than what the folder `seen` has of the repository with this first root, and otherwise has it there from now on.
-    pub fn keep(self, seen: &Path, first_root: &[u8]) -> Outcome {
-        let path = path(seen, first_root);
-        let before = fs::read_to_string(&path).ok().and_then(|text| parse(&text));
+    pub fn keep(self, seen: &Folder, first_root: &[u8]) -> Outcome {
+        let name = name(first_root);
+        let before = seen.read_text(&name, MAX_LENGTH).ok().flatten().and_then(|text| parse(&text));
         match before {
             Some(before) if self.root < before.root => Err(Failure::new(format!(
                 "the repository has keys of version {}, which those of version {} have replaced",
@@ -38,16 +42,8 @@ impl Newest {
                 self.timestamp, before.timestamp
             ))),
             Some(before) if self == before => Ok(()),
-            _ => self.write(&path).explain(format_args!("write {}", path.display())),
+            _ => seen.replace(&name, self.to_string().as_bytes(), MODE).explain(format_args!("write {name}")),
         }
-    }
-
-    /// Whole or not at all.
-    fn write(self, path: &Path) -> std::io::Result<()> {
-        let new = path.with_extension("new");
-        fs::write(&new, self.to_string())?;
-        fs::File::open(&new)?.sync_all()?;
-        fs::rename(new, path)
     }
 }
 
@@ -64,36 +60,52 @@ fn parse(text: &str) -> Option<Newest> {
 }
 
 /// An image with another first root follows another repository, or the same one from newer keys on.
-fn path(seen: &Path, first_root: &[u8]) -> PathBuf {
-    let name: String = Sha256::digest(first_root)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    seen.join(format!("newest-{name}"))
+fn name(first_root: &[u8]) -> String {
+    let digits: String = Sha256::digest(first_root)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("newest-{digits}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{CWD, mkfifoat};
+    use std::fs;
+    use tempfile::TempDir;
+
+    fn open(place: &TempDir) -> Folder {
+        Folder::open(&place.path().canonicalize().unwrap(), "aside").unwrap()
+    }
+
+    #[test]
+    fn a_fifo_in_its_place_is_not_waited_for() {
+        let place = tempfile::tempdir().unwrap();
+        mkfifoat(CWD, place.path().join(name(b"first")), 0o600.into()).unwrap();
+        assert_eq!(Newest::new(1, 1).keep(&open(&place), b"first"), Ok(()));
+        assert!(Newest::new(1, 0).keep(&open(&place), b"first").is_err());
+    }
 
     #[test]
     fn nothing_older_is_kept() {
-        let seen = tempfile::tempdir().unwrap();
-        let keep =
-            |root, timestamp| Newest::new(root, timestamp).keep(seen.path(), b"first").map_err(|failure| failure.to_string());
+        let place = tempfile::tempdir().unwrap();
+        let seen = open(&place);
+        let keep = |root, timestamp| Newest::new(root, timestamp).keep(&seen, b"first").map_err(|failure| failure.to_string());
         for (root, timestamp) in [(1, 5), (1, 5), (1, 6), (2, 1), (2, 10)] {
             assert_eq!(keep(root, timestamp), Ok(()));
         }
         assert!(keep(1, 11).unwrap_err().contains("keys of version 1"));
         assert!(keep(2, 9).unwrap_err().contains("older than 10"));
         assert_eq!(keep(2, 10), Ok(()));
-        assert_eq!(Newest::new(1, 1).keep(seen.path(), b"another repository"), Ok(()));
+        assert_eq!(Newest::new(1, 1).keep(&seen, b"another repository"), Ok(()));
     }
 
     #[test]
     fn a_damaged_file_is_written_anew() {
-        let seen = tempfile::tempdir().unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let seen = open(&place);
         for text in ["", "2", "2 x", "-1 5", "99999999999999999999 1"] {
-            fs::write(path(seen.path(), b"first"), text).unwrap();
-            assert_eq!(Newest::new(1, 1).keep(seen.path(), b"first"), Ok(()));
-            assert!(Newest::new(1, 0).keep(seen.path(), b"first").is_err());
+            fs::write(place.path().join(name(b"first")), text).unwrap();
+            assert_eq!(Newest::new(1, 1).keep(&seen, b"first"), Ok(()));
+            assert!(Newest::new(1, 0).keep(&seen, b"first").is_err());
         }
     }
 }

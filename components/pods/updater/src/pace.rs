@@ -54,6 +54,10 @@ impl Paced {
 #[async_trait]
 impl Transport for Paced {
     async fn fetch(&self, url: Url) -> Result<TransportStream, TransportError> {
+        // Whoever opens a FIFO in the folder of a repository waits for ever.
+        if url.to_file_path().is_ok_and(|path| path.metadata().is_ok_and(|found| !found.is_file())) {
+            return Err(TransportError::new_with_cause(TransportErrorKind::Other, &url, "it is no file"));
+        }
         let started = Instant::now();
         let stream = self.transport.fetch(url.clone()).await?;
         let end = Box::pin(sleep_until(started + self.pace.grace));

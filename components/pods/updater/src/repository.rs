@@ -11,6 +11,7 @@ use tough::{ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, Repositor
 
 use crate::newest::Newest;
 use crate::pace::{Pace, Paced};
+use crate::seen;
 use crate::settings::Settings;
 
 /// The most bytes of metadata whose length nothing says that is verified already.
@@ -34,6 +35,7 @@ impl Repository {
     /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has (see [`Newest`]), and of one
     /// piece. `seen` is a folder that lasts.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
+        let kept = seen::open(seen)?;
         let folder = |name| settings.url.join(name).explain("read the repository's address");
         let loader = RepositoryLoader::new(&settings.root, folder("metadata/")?, folder("targets/")?)
             .transport(Paced::new(pace))
@@ -42,7 +44,7 @@ impl Repository {
             .expiration_enforcement(ExpirationEnforcement::Safe);
         let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
         let (root, timestamp) = (tuf.root().signed.version, tuf.timestamp().signed.version);
-        Newest::new(root.get(), timestamp.get()).keep(seen, &settings.root)?;
+        Newest::new(root.get(), timestamp.get()).keep(&kept, &settings.root)?;
         Ok(Repository { tuf })
     }
 

@@ -271,3 +271,29 @@ fn another_key_and_an_expired_certificate_are_refused() {
         refuses(&world, &world.publish(&release), Manner::Honest, word);
     }
 }
+
+#[test]
+fn what_another_pod_leaves_in_the_folder_of_what_was_seen_holds_up_no_update() {
+    let world = World::new();
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    for name in ["timestamp.json", "snapshot.json", "latest_known_time.json"] {
+        fifo(&world.folder("seen").join(name));
+    }
+    std::os::unix::fs::symlink("/dev/zero", world.folder("seen").join("targets.json")).unwrap();
+    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+}
+
+#[test]
+fn a_fifo_in_the_folder_of_a_repository_is_an_error_and_not_waited_for() {
+    let world = World::new();
+    let folder = world.publish(&Release::new(2));
+    std::fs::remove_file(folder.join("metadata/timestamp.json")).unwrap();
+    fifo(&folder.join("metadata/timestamp.json"));
+    let failure = world.look(&format!("file://{}/", folder.display())).unwrap_err().to_string();
+    assert!(failure.contains("it is no file"), "{failure}");
+}
+
+fn fifo(path: &std::path::Path) {
+    rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap();
+}
