@@ -9,6 +9,7 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 
 use crate::data;
 use crate::node::Node;
+use crate::writer::Writer;
 
 /// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
 const INTERVAL: Duration = Duration::from_secs(600);
@@ -24,19 +25,22 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Keeps the time if it was last kept long enough ago. `now` is the time since boot.
-    pub fn keep(&mut self, now: Duration) {
+    /// Has the time kept if that was last done long enough ago. `now` is the time since boot.
+    pub fn keep(&mut self, now: Duration, writer: &Writer) {
         if now >= self.next {
             self.next = now + INTERVAL;
-            self.keep_now();
+            self.keep_now(writer);
         }
     }
 
-    /// Keeps the time.
-    pub fn keep_now(&self) {
-        if let Some(data) = &self.data {
-            // A full disk costs the clock some accuracy at the next boot, not more.
-            let _ = data.open_or_create(FILE, 0o644).and_then(|file| file.set_modified(SystemTime::now()));
+    /// Has the time kept.
+    pub fn keep_now(&self, writer: &Writer) {
+        if let Some(data) = self.data.clone() {
+            // A disk that is full or slow costs the clock some accuracy at the next boot, not more.
+            let _ = writer.begin(move || {
+                let _ = data.open_or_create(FILE, 0o644).and_then(|file| file.set_modified(SystemTime::now()));
+                Ok(())
+            });
         }
     }
 }
@@ -94,12 +98,18 @@ mod tests {
         let folder = folder.path().canonicalize().unwrap();
         let path = folder.join("clock");
         let mut clock = Clock { data: Some(Folder::open(&folder, "aside").unwrap()), next: Duration::ZERO };
-        clock.keep(Duration::ZERO);
-        assert!(path.exists());
+        let writer = Writer::start().unwrap();
+        let mut keeps = |now| {
+            clock.keep(now, &writer);
+            // What was begun before is done once this is.
+            let (tell, told) = std::sync::mpsc::channel();
+            writer.begin(move || tell.send(()).explain("tell")).unwrap();
+            told.recv().unwrap();
+            path.exists()
+        };
+        assert!(keeps(Duration::ZERO));
         std::fs::remove_file(&path).unwrap();
-        clock.keep(INTERVAL - Duration::from_secs(1));
-        assert!(!path.exists());
-        clock.keep(INTERVAL);
-        assert!(path.exists());
+        assert!(!keeps(INTERVAL - Duration::from_secs(1)));
+        assert!(keeps(INTERVAL));
     }
 }

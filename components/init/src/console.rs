@@ -5,12 +5,12 @@ use std::fmt::Display;
 use osbuild_abi::console::{FAILED, PREFIX};
 use osbuild_consoles::{Consoles, printable};
 
-use crate::log::Log;
+use crate::writer::LogLines;
 
 /// The machine's consoles and the log behind them.
 pub struct Console {
     consoles: Consoles,
-    log: Option<Log>,
+    log: Option<LogLines>,
     /// The lines from before there was a log.
     early: Vec<String>,
 }
@@ -47,7 +47,7 @@ impl Console {
     }
 
     /// Starts the log, with all lines so far.
-    pub fn keep_log(&mut self, mut log: Log) {
+    pub fn keep_log(&mut self, mut log: LogLines) {
         for line in self.early.drain(..) {
             log.line(&line);
         }

@@ -1,9 +1,8 @@
 //! containerd, the first of the two daemons.
 
-use std::os::unix::net::UnixStream;
-
 use osbuild_abi::paths::{BIN, CONTAINERD_CONFIG, CONTAINERD_SOCKET};
 use osbuild_failure::Outcome;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::node::Node;
 use crate::process::{Life, Process};
@@ -23,7 +22,41 @@ pub fn start(node: &mut Node) -> Outcome {
 
 /// Whether it takes connections. It listens only once all its plugins are up.
 pub fn answers(_: &Node) -> bool {
-    UnixStream::connect(CONTAINERD_SOCKET).is_ok()
+    connects(CONTAINERD_SOCKET)
+}
+
+/// Whether somebody listens at a path. One who takes nobody of those that wait already is not waited for.
+fn connects(path: &str) -> bool {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let connect = || connect(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?, &SocketAddrUnix::new(path)?);
+    connect().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_listener_that_takes_nobody_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let path = path.to_str().unwrap();
+        assert!(!connects(path));
+        let _listener = UnixListener::bind(path).unwrap();
+        assert!(connects(path));
+        // Sooner or later no more connections can wait to be taken.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let mut waiting = Vec::new();
+        while waiting.len() < 10_000 {
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            if connect(&socket, &SocketAddrUnix::new(path).unwrap()).is_err() {
+                break;
+            }
+            waiting.push(socket);
+        }
+        assert!(!connects(path));
+    }
 }
 
 #[cfg(test)]

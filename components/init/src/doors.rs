@@ -150,6 +150,7 @@ impl Client {
 
 /// Does what is asked, with the descriptor that came with it.
 fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<Answer> {
+    let _cover = request.waits_for_a_disk().then(|| node.watchdog.cover());
     match request {
         Request::HostName(name) => {
             let set = hostname::set(node, &name);

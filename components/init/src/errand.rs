@@ -92,6 +92,7 @@ pub fn watch(node: &Node) {
 /// Takes note that a child has ended. If it was the errand's, what follows is done, and the client that waits is answered.
 pub fn ended(node: &mut Node, pid: Pid, status: WaitStatus) {
     let Some(errand) = node.errand.take_if(|errand| errand.pid == pid) else { return };
+    let _cover = node.watchdog.cover();
     let outcome = errand.outcome(status).and_then(|()| match errand.work {
         Work::Try => slot::mark_for_try(node),
         Work::BootProgram => Ok(()),

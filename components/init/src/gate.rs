@@ -22,7 +22,7 @@ pub fn opened(node: &mut Node) {
     let now = uptime();
     node.ready = Some(now);
     node.console.line(&format!("{READY} {:.3}", now.as_secs_f64()));
-    if let Err(failure) = last_resort::reset() {
+    if let Err(failure) = last_resort::reset(node) {
         node.console.say(last_resort::NAME, failure);
     }
     trial::hold(node);

@@ -25,6 +25,8 @@ pub fn told() -> Option<String> {
 /// Sets the name that a pod told, and keeps it for the next boot.
 pub fn set(node: &mut Node, name: &str) -> Outcome {
     let name = name::check(name)?;
+    // At once, and not by the writer: the name in the cluster is chosen by what is kept.
+    let _cover = node.watchdog.cover();
     let kept = name_file::keep(FILE, &name);
     apply(node, name)?;
     kept

@@ -57,6 +57,7 @@ fn remove(files: &[&Path]) {
 
 /// Has what it is started with read anew, and then ends it and starts it anew. The pods go on.
 pub fn restart(node: &mut Node) {
+    let _cover = node.watchdog.cover();
     if let Err(failure) = data::folder().and_then(|data| obstacles::clear_for_joining(&data)) {
         node.console.say(NAME, failure);
     }

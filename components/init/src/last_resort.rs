@@ -45,8 +45,8 @@ pub fn take(node: &mut Node) -> Outcome {
 }
 
 /// Counts anew, as the node is ready.
-pub fn reset() -> Outcome {
-    reset_on(&data::folder()?)
+pub fn reset(node: &Node) -> Outcome {
+    node.writer.begin(|| reset_on(&data::folder()?))
 }
 
 /// The failures since the node was ready. What is no number is none.

@@ -17,6 +17,7 @@ mod disks;
 mod doors;
 mod early;
 mod errand;
+mod flush;
 mod gate;
 mod grow;
 mod hostname;
@@ -54,6 +55,7 @@ mod trial;
 mod uptime;
 mod watchdog;
 mod writable;
+mod writer;
 
 use std::io::Write;
 use std::path::Path;

@@ -21,6 +21,7 @@ use crate::slot::Running;
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
+use crate::writer::Writer;
 use crate::{doors, gate, kubelet, kubelet_config, node_name, resolver, trial};
 
 /// Everything that PID 1 knows.
@@ -57,6 +58,8 @@ pub struct Node {
     pub deadline: Option<Duration>,
     /// What resets the machine when this program stands still.
     pub watchdog: Watchdog,
+    /// Writes to DATA.
+    pub writer: Writer,
     /// Keeps the time of day on DATA.
     pub clock: Clock,
     /// How the node is to end, once somebody has asked for it.
@@ -67,6 +70,8 @@ pub struct Node {
 impl Node {
     /// A node on which nothing has happened yet.
     pub fn new() -> Outcome<Node> {
+        // Threads inherit what is blocked, so this comes before the first one.
+        let signals = sys::signal_descriptor().explain("take over the signals")?;
         Ok(Node {
             console: Console::open(),
             command_line: String::new(),
@@ -84,9 +89,10 @@ impl Node {
             on_trial: false,
             deadline: None,
             watchdog: Watchdog::default(),
+            writer: Writer::start()?,
             clock: Clock::default(),
             end: None,
-            signals: sys::signal_descriptor().explain("take over the signals")?,
+            signals,
         })
     }
 
@@ -98,7 +104,7 @@ impl Node {
     /// Starts a process, and keeps it among the node's.
     pub fn launch(&mut self, mut process: Process) -> Outcome {
         if process.life == Life::Daemon {
-            process.log = crate::log_files::of(process.name).ok();
+            process.log = crate::log_files::of(&self.writer, process.name).ok();
         }
         let started = process.start(uptime(), &self.node_name);
         self.processes.push(process);
@@ -126,8 +132,8 @@ impl Node {
         trial::watch(self);
         node_name::watch(self);
         errand::watch(self);
-        self.tell_moved();
-        self.clock.keep(uptime());
+        self.tell_writes();
+        self.clock.keep(uptime(), &self.writer);
     }
 
     fn wait(&mut self, at_most: Duration) {
@@ -207,8 +213,11 @@ impl Node {
         }
     }
 
-    /// Says what was in the way of `init` on DATA.
-    fn tell_moved(&mut self) {
+    /// Says what was in the way on DATA, and what could not be written there.
+    fn tell_writes(&mut self) {
+        for failure in self.writer.failures() {
+            self.console.say("data", failure);
+        }
         for said in osbuild_folder::moved() {
             self.console.say("data", said);
         }

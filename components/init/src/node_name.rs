@@ -125,6 +125,7 @@ fn wait(node: &mut Node, now: Duration) {
 
 fn keep(node: &mut Node, name: &str) {
     node.console.say(kubelet::NAME, format_args!("joins its cluster as node `{name}`"));
+    let _cover = node.watchdog.cover();
     if let Err(failure) = name_file::keep(FILE, name) {
         node.console.say(kubelet::NAME, failure);
     }

@@ -88,6 +88,7 @@ const fn phase(name: &'static str, start: fn(&mut Node) -> Outcome, ends: Ends, 
 impl Phase {
     /// Notes for the next boots that the phase has failed.
     pub fn note_failure(&self, node: &mut Node) {
+        let _cover = node.watchdog.cover();
         if self.failing == Counts
             && let Err(failure) = last_resort::count(node)
         {
@@ -130,6 +131,8 @@ impl Boot {
     fn step(&mut self, phase: &Phase, node: &mut Node) -> Outcome<bool> {
         if self.started.is_none() {
             self.started = Some(uptime());
+            // Phases before the daemons wait for disks, and nothing else has to be done meanwhile.
+            let _cover = node.watchdog.cover();
             (phase.start)(node)?;
         }
         let is_over = match phase.ends {

@@ -13,9 +13,9 @@ use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::backoff::Backoff;
 use crate::lines::Lines;
-use crate::log::Log;
 use crate::severity::Limit;
 use crate::sys;
+use crate::writer::LogLines;
 
 /// Where a process finds programs that it starts by name, unless it was given another path.
 const SEARCH_PATH: &str = BIN;
@@ -70,7 +70,7 @@ pub struct Process {
     /// Bounds how often it is heard on the console.
     pub limit: Limit,
     /// Where a daemon's lines go.
-    pub log: Option<Log>,
+    pub log: Option<LogLines>,
     /// The last error that it wrote, which often says why it ended.
     pub last_error: Option<String>,
     /// Its program and arguments, for this node name. A function, because the kubelet's depend on what is on DATA when it starts.

@@ -16,7 +16,7 @@ use crate::mountinfo::above_root;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
-use crate::{containerd, gate, images, kubelet, sys, trial};
+use crate::{containerd, flush, gate, images, kubelet, sys, trial};
 
 /// How the node ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,9 @@ pub enum End {
 const GRACE: Duration = Duration::from_secs(10);
 /// How long the pods are given: two waves of the longest grace, and some.
 const PODS_GRACE: Duration = Duration::from_secs(100);
-/// How long what pods have mounted is given to be written.
+/// How long DATA's disk may take nothing of what it is given.
+const STALL: Duration = Duration::from_secs(120);
+/// How long other volumes may take nothing of what pods have written there.
 const VOLUMES_GRACE: Duration = Duration::from_secs(30);
 /// How long a failed boot can be read on the console.
 const READING_TIME: Duration = Duration::from_secs(10);
@@ -40,23 +42,17 @@ const READING_TIME: Duration = Duration::from_secs(10);
 pub fn run(node: &mut Node, end: End) -> ! {
     node.end = Some(end);
     node.console.say("shutdown", "begins");
+    // A disk that is slow to take what is flushed now is no reason to restart in the midst of that.
+    let _ = trial::bear_hung_tasks();
     for name in [trial::NAME, gate::NAME, images::NAME, kubelet::NAME] {
         stop(node, name, GRACE);
     }
     stop_pods(node);
     stop(node, containerd::NAME, GRACE);
     kill_the_rest(node);
-    node.clock.keep_now();
+    node.clock.keep_now(&node.writer);
     node.console.say("shutdown", "unmounts");
-    node.console.end_log();
-    node.processes.clear();
-    flush_data();
-    if within(VOLUMES_GRACE, unmount_above_root).is_none() {
-        node.console.say("shutdown", "a volume does not answer and is left");
-    }
-    if let Err(left) = keep_data() {
-        node.console.say("shutdown", left);
-    }
+    leave_disks(node);
     node.console.say(
         "shutdown",
         match end {
@@ -153,7 +149,55 @@ fn has_children() -> bool {
     waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
 }
 
-/// Writes all of DATA onto its disk, however long that takes: an ordered end loses nothing of it.
+/// Writes all that is not on its disk yet, and unmounts DATA. The loop goes on meanwhile, and with it the watchdogs are held off.
+fn leave_disks(node: &mut Node) {
+    // The logs end here: they are on DATA.
+    node.console.end_log();
+    node.processes.clear();
+    node.writer.close();
+    until(node, STALL, "DATA", |node| node.writer.has_ended().then_some(()));
+    meanwhile(node, STALL, "DATA", flush_data);
+    meanwhile(node, VOLUMES_GRACE, "a volume", unmount_above_root);
+    if let Some(Err(left)) = meanwhile(node, VOLUMES_GRACE, "DATA", keep_data) {
+        node.console.say("shutdown", left);
+    }
+}
+
+/// Runs work that may block on a disk in a thread, while the loop turns. Gives nothing if the disk makes no progress: then the thread stays behind, as
+/// the kernel cannot end who waits for a disk.
+fn meanwhile<T: Send + 'static>(
+    node: &mut Node,
+    stall: Duration,
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tell, told) = mpsc::channel();
+    // Nobody listens any more when it comes too late.
+    thread::Builder::new().spawn(move || tell.send(work())).ok()?;
+    until(node, stall, what, |_| told.try_recv().ok())
+}
+
+/// Turns the loop until `look` finds something, or nothing is written any more for `stall`.
+fn until<T>(node: &mut Node, stall: Duration, what: &str, mut look: impl FnMut(&mut Node) -> Option<T>) -> Option<T> {
+    let left = || flush::left(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
+    let mut wait = flush::Wait::new(uptime(), left(), stall);
+    loop {
+        if let Some(found) = look(node) {
+            return Some(found);
+        }
+        match wait.next(uptime(), left()) {
+            flush::Next::Wait => {}
+            flush::Next::Say(said) => node.console.say("shutdown", format_args!("waits for {what} {said}")),
+            flush::Next::GiveUp(why) => {
+                node.console.say("shutdown", format_args!("{what} {why}"));
+                return None;
+            }
+        }
+        node.turn(Duration::from_millis(50));
+    }
+}
+
+/// Writes all of DATA onto its disk: an ordered end loses nothing of it.
 fn flush_data() {
     if let Ok(data) = File::open(DATA) {
         let _ = rustix::fs::syncfs(&data);

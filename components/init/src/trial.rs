@@ -46,6 +46,7 @@ pub fn hold(node: &mut Node) {
 
 /// Notes that the gate has held: the slot is a good one. A disk that does not take that may do so the next time.
 pub fn passed(node: &mut Node) {
+    let _cover = node.watchdog.cover();
     node.deadline = None;
     for failure in [slot::mark_good(node), bear_hung_tasks()].into_iter().filter_map(Outcome::err) {
         node.console.say(NAME, failure);
@@ -58,7 +59,7 @@ pub fn passed(node: &mut Node) {
 
 /// From now on a task that waits for long is only reported. On trial it restarts the node, for the other slot; but a good node must not restart
 /// because a volume is slow.
-fn bear_hung_tasks() -> Outcome {
+pub fn bear_hung_tasks() -> Outcome {
     std::fs::write(HUNG_TASK_PANIC, "0").explain(format_args!("set {HUNG_TASK_PANIC}"))
 }
 

@@ -59,6 +59,17 @@ pub enum Request {
     PowerOff,
 }
 
+impl Request {
+    /// Whether what it asks for reads or writes a disk, which may take its time.
+    pub fn waits_for_a_disk(&self) -> bool {
+        match self {
+            Self::Status | Self::SlotStatus | Self::OpenSlot | Self::TrySlot | Self::ReplaceBootProgram => true,
+            Self::HostName(_) | Self::Resolv { .. } | Self::TimeServers(_) | Self::Address { .. } => false,
+            Self::RestartKubelet | Self::Reboot | Self::PowerOff => false,
+        }
+    }
+}
+
 /// The most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
 const MOST_SERVERS: usize = 3;
 /// The most domains in a search list (resolv.conf(5)).

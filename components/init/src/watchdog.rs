@@ -4,7 +4,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use osbuild_abi::cmdline::{WATCHDOG, value};
 use osbuild_failure::{Failure, Outcome};
@@ -17,6 +19,9 @@ pub const NAME: &str = "watchdog";
 
 /// Where the kernel shows them.
 const DEVICES: &str = "/dev";
+
+/// How long at most a thread holds the watchdogs off while PID 1 itself waits for a disk: at boot, or when it marks a slot.
+const MAX_COVER: Duration = Duration::from_secs(600);
 
 /// The watchdogs that were started.
 #[derive(Default)]
@@ -54,6 +59,11 @@ pub fn start(node: &mut Node) -> Outcome {
     Ok(())
 }
 
+/// The watchdogs are held off as long as this is there.
+pub struct Cover {
+    _end: Sender<()>,
+}
+
 impl Watchdog {
     /// Holds them off, if it is time for that.
     pub fn hold_off(&mut self, now: Duration) {
@@ -65,6 +75,21 @@ impl Watchdog {
             // One that cannot be held off ends the node, which is what it is for.
             let _ = timer.write(b"\0");
         }
+    }
+
+    /// Has a thread hold them off while PID 1 waits for a disk, until what this gives is dropped, at most for [`MAX_COVER`].
+    pub fn cover(&self) -> Option<Cover> {
+        let timers: Vec<File> = self.timers.iter().filter_map(|timer| timer.try_clone().ok()).collect();
+        let (end, ended) = channel();
+        let every = self.every;
+        let hold_off = move || {
+            let until = Instant::now() + MAX_COVER;
+            while Instant::now() < until && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                timers.iter().for_each(|mut timer| drop(timer.write(b"\0")));
+            }
+        };
+        // Without a thread the work is done all the same, and the watchdogs decide.
+        (!self.timers.is_empty()).then(|| thread::Builder::new().spawn(hold_off).ok()).flatten().map(|_| Cover { _end: end })
     }
 
     /// How long the loop may wait.
@@ -125,5 +150,26 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), [0; 4]);
         assert_eq!(watchdog.patience(Duration::from_secs(59)), Some(Duration::from_secs(1)));
         assert_eq!(Watchdog::default().patience(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn it_is_held_off_while_a_disk_is_waited_for_and_no_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watchdog0");
+        let watchdog =
+            Watchdog { timers: vec![File::create(&path).unwrap()], every: Duration::from_millis(5), due: Duration::ZERO };
+        let length = || fs::read(&path).unwrap().len();
+        let cover = watchdog.cover().unwrap();
+        let since = Instant::now();
+        while length() < 3 {
+            assert!(since.elapsed() < Duration::from_secs(10));
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(cover);
+        thread::sleep(Duration::from_millis(50));
+        let before = length();
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(length(), before);
+        assert!(Watchdog::default().cover().is_none());
     }
 }
