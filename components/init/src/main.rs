@@ -8,6 +8,7 @@
 
 mod addresses;
 mod backoff;
+mod buttons;
 mod children;
 mod clock;
 mod console;

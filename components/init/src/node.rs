@@ -7,6 +7,7 @@ use osbuild_failure::{Explain, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 
+use crate::buttons::{self, Buttons};
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::disks::Disk;
@@ -58,6 +59,8 @@ pub struct Node {
     pub deadline: Option<Duration>,
     /// What resets the machine when this program stands still.
     pub watchdog: Watchdog,
+    /// The machine's power button.
+    pub buttons: Buttons,
     /// Writes to DATA.
     pub writer: Writer,
     /// Keeps the time of day on DATA.
@@ -89,6 +92,7 @@ impl Node {
             on_trial: false,
             deadline: None,
             watchdog: Watchdog::default(),
+            buttons: Buttons::default(),
             writer: Writer::start()?,
             clock: Clock::default(),
             end: None,
@@ -132,6 +136,7 @@ impl Node {
         trial::watch(self);
         node_name::watch(self);
         errand::watch(self);
+        buttons::watch(self);
         self.tell_writes();
         self.clock.keep(uptime(), &self.writer);
     }
@@ -148,6 +153,7 @@ impl Node {
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
         sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));
         sources.extend(self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)));
+        sources.extend(self.buttons.descriptors().map(|button| PollFd::from_borrowed_fd(button, PollFlags::IN)));
         // Whether it was an event, the time or an error: all sources are looked at without blocking.
         let _ = poll(&mut sources, Some(&timeout));
     }

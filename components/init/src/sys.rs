@@ -159,6 +159,19 @@ pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether an input device has a key (`EVIOCGBIT` of `linux/input.h`, for `EV_KEY`).
+pub fn has_key(device: impl AsFd, code: u16) -> io::Result<bool> {
+    const EV_KEY: u32 = 1;
+    let mut bits: KeyBits = [0; _];
+    let request = libc::_IOR::<KeyBits>(u32::from(b'E'), 0x20 + EV_KEY);
+    // SAFETY: the request names the length of the array, of which the kernel writes no more, and which outlives the call.
+    checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), request as _, bits.as_mut_ptr()) })?;
+    Ok(bits.get(usize::from(code / 8)).is_some_and(|byte| byte >> (code % 8) & 1 == 1))
+}
+
+/// A bit for each key, of which there are `KEY_CNT`.
+type KeyBits = [u8; 0x300 / 8];
+
 /// `BLKPG` is `_IO(0x12, 105)`.
 const BLKPG: u32 = 0x1269;
 /// From `linux/blkpg.h`.
