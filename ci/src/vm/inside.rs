@@ -124,6 +124,8 @@ fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
         |shim: bool| seen.facts.all("host").map(|fact| fact[0]).filter(move |name| (*name == "containerd-shim-runc-v2") == shim);
     let mut daemons: Vec<&str> = names(false).collect();
     daemons.sort_unstable();
+    // Now and then a short-lived child of `init` asks the other two whether they are well.
+    daemons.dedup_by(|one, other| one == other && *one == "init");
     expect(daemons, vec!["containerd", "init", "kubelet"])?;
     expect(names(true).count(), seen.inspection.root.pods.len())
 }

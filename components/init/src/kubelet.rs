@@ -74,7 +74,7 @@ pub fn start_anew(node: &mut Node) {
     // The pods that the gate waits for have the node's name in theirs.
     for name in [gate::NAME, trial::NAME] {
         if let Some(waiting) = node.process(name) {
-            waiting.restart();
+            waiting.restart(uptime());
         }
     }
     // One that was asked for needs no waiting.

@@ -21,6 +21,7 @@ mod errand;
 mod flush;
 mod gate;
 mod grow;
+mod health;
 mod hostname;
 mod identity;
 mod images;

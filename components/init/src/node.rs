@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::disks::Disk;
 use crate::doors::Doors;
 use crate::errand::{self, Errand};
+use crate::health::{self, Health};
 use crate::phases::tell_end;
 use crate::process::{Life, Process, State};
 use crate::secure_boot::SecureBoot;
@@ -59,6 +60,8 @@ pub struct Node {
     pub deadline: Option<Duration>,
     /// What resets the machine when this program stands still.
     pub watchdog: Watchdog,
+    /// Whether the daemons answer.
+    pub health: Health,
     /// The machine's power button.
     pub buttons: Buttons,
     /// Writes to DATA.
@@ -92,6 +95,7 @@ impl Node {
             on_trial: false,
             deadline: None,
             watchdog: Watchdog::default(),
+            health: Health::default(),
             buttons: Buttons::default(),
             writer: Writer::start()?,
             clock: Clock::default(),
@@ -131,11 +135,13 @@ impl Node {
         self.wait(at_most);
         self.read_outputs();
         self.read_signals();
+        self.kill_what_is_late();
         self.start_what_is_due();
         doors::serve(self);
         trial::watch(self);
         node_name::watch(self);
         errand::watch(self);
+        health::watch(self);
         buttons::watch(self);
         self.tell_writes();
         self.clock.keep(uptime(), &self.writer);
@@ -148,7 +154,13 @@ impl Node {
             State::Running { .. } | State::Ended => None,
         });
         let deadline = [self.deadline, self.name_due].into_iter().flatten().map(|deadline| deadline.saturating_sub(now));
-        let longest = due.chain(deadline).chain(self.watchdog.patience(now)).fold(at_most, Duration::min);
+        let late = self.processes.iter().filter_map(|process| Some(process.kill_at()?.saturating_sub(now)));
+        let longest = due
+            .chain(deadline)
+            .chain(late)
+            .chain(health::timeout(self, now))
+            .chain(self.watchdog.patience(now))
+            .fold(at_most, Duration::min);
         let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
         sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));
@@ -194,6 +206,7 @@ impl Node {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             self.read_outputs();
             errand::ended(self, pid, status);
+            health::ended(self, pid);
             self.bury(pid, status);
         }
     }
@@ -215,6 +228,15 @@ impl Node {
                 trial::NAME => trial::passed(self),
                 kubelet_config::NAME => kubelet::start_anew(self),
                 _ => {}
+            }
+        }
+    }
+
+    fn kill_what_is_late(&mut self) {
+        let now = uptime();
+        for process in &mut self.processes {
+            if process.kill_if_late(now) {
+                self.console.say(process.name, "does not end and is killed");
             }
         }
     }

@@ -29,6 +29,9 @@ const LONGEST_LINE: usize = 16 << 10;
 /// How often a process is read before others have their turn: more than a pipe holds, so it is only a bound on one that never pauses.
 const READS_A_TURN: usize = 16;
 
+/// How long a process that was asked to end may take until it is killed.
+pub const KILL_AFTER: Duration = Duration::from_secs(20);
+
 /// How long a process is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
@@ -80,6 +83,8 @@ pub struct Process {
     input: OwnedFd,
     lines: Lines,
     told: Told,
+    /// When it is killed, since boot, unless it has ended before.
+    kill_at: Option<Duration>,
 }
 
 /// What the process was told to do, which is why its end then is no failure.
@@ -110,6 +115,7 @@ impl Process {
             input,
             lines: Lines::default(),
             told: Told::Nothing,
+            kill_at: None,
         })
     }
 
@@ -121,6 +127,7 @@ impl Process {
     /// Starts it. A failure to start is one like any other: it is tried again later.
     pub fn start(&mut self, now: Duration, node_name: &str) -> Outcome {
         self.told = Told::Nothing;
+        self.kill_at = None;
         match self.spawn(node_name) {
             Ok(pid) => {
                 self.state = State::Running { pid, since: now };
@@ -183,16 +190,44 @@ impl Process {
         }
     }
 
-    /// Asks it to end, if it runs, and starts it anew then.
-    pub fn restart(&mut self) {
+    /// Asks it to end, if it runs, and starts it anew then. One that does not end is killed after [`KILL_AFTER`].
+    pub fn restart(&mut self, now: Duration) {
         self.told = Told::ToRestart;
-        self.signal(Signal::TERM);
+        self.end_with(Signal::TERM, now);
+    }
+
+    /// Ends it because it hangs. A Go program writes down what each of its threads does when it gets this signal; one that cannot is killed after
+    /// [`KILL_AFTER`].
+    pub fn end_hung(&mut self, now: Duration) {
+        self.end_with(Signal::QUIT, now);
+    }
+
+    fn end_with(&mut self, signal: Signal, now: Duration) {
+        self.signal(signal);
+        if self.pid().is_some() {
+            self.kill_at = Some(now + KILL_AFTER);
+        }
+    }
+
+    /// When it is killed, since boot, unless it ends before.
+    pub fn kill_at(&self) -> Option<Duration> {
+        self.kill_at
+    }
+
+    /// Kills it, if it should have ended long ago. Gives whether it was.
+    pub fn kill_if_late(&mut self, now: Duration) -> bool {
+        let late = self.pid().is_some() && self.kill_at.is_some_and(|at| at <= now);
+        if late {
+            self.kill_at = None;
+            self.signal(Signal::KILL);
+        }
+        late
     }
 
     /// Has it run once more: anew if it runs, at once if it has ended.
     pub fn again(&mut self, now: Duration) {
         match self.state {
-            State::Running { .. } => self.restart(),
+            State::Running { .. } => self.restart(now),
             State::Waiting { .. } | State::Ended => self.state = State::Waiting { until: now },
         }
     }
@@ -200,6 +235,7 @@ impl Process {
     /// Notes that it ended with this status, and returns what to say about it, if anything.
     pub fn ended(&mut self, status: WaitStatus, now: Duration) -> Option<String> {
         let State::Running { since, .. } = self.state else { return None };
+        self.kill_at = None;
         let done = self.life == Life::Job && status.exit_status() == Some(0);
         if done || self.told == Told::ToEnd {
             self.state = State::Ended;
@@ -307,6 +343,27 @@ mod tests {
         let mut process = Process::new("test", Life::Daemon, |_| vec!["/no/such/program".to_owned()]).unwrap();
         assert!(process.start(Duration::ZERO, "node").is_err());
         assert!(matches!(process.state, State::Waiting { .. }));
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_when_it_is_told_to_is_killed() {
+        type Script = fn(&str) -> Vec<String>;
+        let deaf: Script = |_| shell("trap '' TERM; echo up; while :; do sleep 0.01; done");
+        let stopped: Script = |_| shell("echo up; kill -STOP $$");
+        for (hangs, script) in [("deaf", deaf), ("stopped", stopped)] {
+            let mut process = Process::new("test", Life::Daemon, script).unwrap();
+            process.start(Duration::ZERO, "node").unwrap();
+            while process.written().is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let now = Duration::from_secs(5);
+            process.restart(now);
+            assert!(!process.kill_if_late(now + KILL_AFTER - Duration::from_secs(1)), "{hangs}");
+            assert!(process.kill_if_late(now + KILL_AFTER) && !process.kill_if_late(now + KILL_AFTER), "{hangs}");
+            let (_, status) = rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap().unwrap();
+            assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
+            assert_eq!((process.ended(status, now), process.state), (None, State::Waiting { until: now }), "{hangs}");
+        }
     }
 
     #[test]

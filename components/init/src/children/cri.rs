@@ -75,6 +75,10 @@ pub struct Sandbox {
 #[derive(Clone, PartialEq, Message)]
 struct Everything {}
 
+/// `VersionRequest`, and of `VersionResponse` nothing but that it comes.
+#[derive(Clone, PartialEq, Message)]
+struct Version {}
+
 #[derive(Clone, PartialEq, Message)]
 struct Containers {
     #[prost(message, repeated, tag = "1")]
@@ -131,6 +135,11 @@ impl Connection {
         let ask = AskImage { image: Some(ImageSpec { image: name.to_owned() }) };
         let answer: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
         Ok(answer.image.unwrap_or_default().id)
+    }
+
+    /// Whether it answers at all.
+    pub async fn version(&mut self) -> Result<(), Status> {
+        self.call::<_, Version>("/runtime.v1.RuntimeService/Version", Version {}).await.map(drop)
     }
 
     /// All containers of all pods, also those that have ended.

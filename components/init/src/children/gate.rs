@@ -63,7 +63,7 @@ async fn look(containerd: &mut Connection, declared: &[DeclaredPod<'_>], node_na
         containerd.containers().await.map_err(|status| status.message().to_owned()).explain("list the containers")?;
     let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers));
     missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
-    healthy().explain("ask the kubelet whether it is healthy")
+    healthy(PATIENCE).explain("ask the kubelet whether it is healthy")
 }
 
 /// What of a pod does not run, as a sentence.
@@ -84,9 +84,10 @@ fn missing(pod: &DeclaredPod<'_>, node_name: &str, containers: &[Container]) -> 
     })
 }
 
-fn healthy() -> Outcome {
-    let mut stream = TcpStream::connect_timeout(&HEALTH, PATIENCE).explain("connect")?;
-    stream.set_read_timeout(Some(PATIENCE)).explain("set a timeout")?;
+/// Asks the kubelet, which may take so long for each step of an answer.
+pub fn healthy(timeout: Duration) -> Outcome {
+    let mut stream = TcpStream::connect_timeout(&HEALTH, timeout).explain("connect")?;
+    stream.set_read_timeout(Some(timeout)).explain("set a timeout")?;
     stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n").explain("ask")?;
     let mut answer = String::new();
     stream.take(64 << 10).read_to_string(&mut answer).explain("read the answer")?;
