@@ -70,6 +70,7 @@ const NODES: &[Check] = &[
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
     Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
+    Check { name: "vm: power button", run: vm::ends::a_pressed_power_button_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
     Check { name: "vm: cluster", run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot },
@@ -90,6 +91,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
     Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
+    Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
     Check { name: "vm: planted, at length", run: vm::planted::a_node_gets_ready_whatever_is_planted },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check { name: "vm: bare machine with amd64", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
@@ -97,6 +99,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: installer by HTTP", run: vm::installer::http::a_machine_without_a_stick_installs_by_http },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: power button with arm64", run: vm::ends::a_pressed_power_button_ends_a_node_with_arm64 },
     Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
     Check {
         name: "vm: bare machine with arm64",

@@ -1,6 +1,6 @@
 //! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
 
-mod change;
+pub mod change;
 pub mod disk;
 mod epochs;
 pub mod faults;

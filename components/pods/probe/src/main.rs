@@ -4,6 +4,7 @@
 //! `/proc/1/root` is the host's root.
 
 mod files;
+mod filled;
 mod freeze;
 mod join;
 mod kernel;
@@ -13,6 +14,7 @@ mod place;
 mod plain_copy;
 mod processes;
 mod read_only;
+mod signals;
 mod sockets;
 mod synced;
 mod sys;
@@ -27,7 +29,7 @@ use std::path::Path;
 type Answer = fn(&TcpStream) -> io::Result<String>;
 
 /// The ports, each with what answers there.
-const PORTS: [(u16, Answer); 9] = [
+const PORTS: [(u16, Answer); 11] = [
     (7070, tell),
     (7071, join),
     (7072, freeze),
@@ -37,6 +39,8 @@ const PORTS: [(u16, Answer); 9] = [
     (7076, say),
     (7077, make_disk),
     (7078, put),
+    (7088, fill),
+    (7089, signal),
 ];
 
 /// The host's root, by way of PID 1.
@@ -127,6 +131,17 @@ fn make_disk(stream: &TcpStream) -> io::Result<String> {
 /// Takes a tar archive of files, and puts them below the node's root.
 fn put(stream: &TcpStream) -> io::Result<String> {
     place::place(Path::new(HOST), stream).map(|()| line("ok"))
+}
+
+/// Takes a number of MiB, and writes so much without a flush.
+fn fill(stream: &TcpStream) -> io::Result<String> {
+    let mib = said(stream)?.trim().parse().map_err(io::Error::other)?;
+    filled::write(Path::new(HOST), mib).map(|()| line("ok"))
+}
+
+/// Takes `NAME STOP`, and has that daemon of the host stand still.
+fn signal(stream: &TcpStream) -> io::Result<String> {
+    signals::send(Path::new("/proc"), &said(stream)?).map(|()| line("ok"))
 }
 
 /// What somebody says on `stream`, to the end.
