@@ -1,7 +1,8 @@
 //! What the builder has to know of a static pod's manifest.
 
+use osbuild_abi::pods::{self, ANNOTATIONS, ONCE, RUNS};
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a manifest that a plan looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) struct Manifest {
     pub images: Vec<String>,
     /// Whether it has the node's network, and so needs no network plugin.
     pub host_network: bool,
+    /// Whether it runs once: it has done its work when its containers have ended well.
+    pub runs_once: bool,
 }
 
 #[derive(Deserialize)]
@@ -28,6 +31,8 @@ struct Written {
 #[derive(Deserialize)]
 struct Metadata {
     name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +43,7 @@ struct Spec {
     init_containers: Vec<Container>,
     #[serde(default)]
     host_network: bool,
+    restart_policy: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +72,7 @@ pub(super) fn read(text: &str) -> Result<Manifest, Vec<String>> {
         }
         wrong.extend(pull_policy(container));
     }
+    wrong.extend(annotations(&pod));
     if !wrong.is_empty() {
         return Err(wrong);
     }
@@ -75,7 +82,25 @@ pub(super) fn read(text: &str) -> Result<Manifest, Vec<String>> {
         containers: pod.spec.containers.iter().map(|container| container.name.clone()).collect(),
         images: images.into_iter().cloned().collect(),
         host_network: pod.spec.host_network,
+        runs_once: pod.metadata.annotations.contains_key(pods::RUNS),
     })
+}
+
+/// What is wrong with the annotations of this project: they are as strict as a recipe is.
+fn annotations(pod: &Written) -> Vec<String> {
+    let ours = pod.metadata.annotations.iter().filter(|(key, _)| key.starts_with(ANNOTATIONS));
+    let wrong = ours.filter_map(|(key, value)| match (key.as_str(), value.as_str()) {
+        (RUNS, ONCE) => match pod.spec.restart_policy.as_deref() {
+            Some("OnFailure" | "Never") => None,
+            policy => Some(format!(
+                "a pod with `{RUNS}: {ONCE}` needs `restartPolicy: OnFailure` or `Never`: with `{}` the kubelet starts it again",
+                policy.unwrap_or("Always")
+            )),
+        },
+        (RUNS, value) => Some(format!("`{RUNS}` must be `{ONCE}`, and is `{value}`")),
+        (key, _) => Some(format!("there is no annotation `{key}`: `{RUNS}` is the only one that begins with `{ANNOTATIONS}`")),
+    });
+    wrong.collect()
 }
 
 /// The image is inside the node, so nothing may make the kubelet fetch it. Without a policy the tag decides
@@ -123,6 +148,20 @@ mod tests {
     fn two_containers_of_one_name_and_another_kind_are_refused_together() {
         let wrong = read(&POD.replace("kind: Pod", "kind: Deployment").replace("name: first", "name: web")).unwrap_err();
         assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+
+    #[test]
+    fn a_pod_that_runs_once_says_so_and_is_not_started_again() {
+        let once = POD.replace("{name: web}\n", "{name: web, annotations: {osbuild/runs: once}}\n");
+        assert!(!read(POD).unwrap().runs_once);
+        assert!(read(&once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n")).unwrap().runs_once);
+        assert!(read(&once).unwrap_err()[0].contains("with `Always` the kubelet starts it again"));
+        assert_eq!(read(&once.replace(": once", ": twice")).unwrap_err(), ["`osbuild/runs` must be `once`, and is `twice`"]);
+        assert!(
+            read(&once.replace("osbuild/runs", "osbuild/run")).unwrap_err()[0]
+                .starts_with("there is no annotation `osbuild/run`")
+        );
+        assert!(read(&POD.replace("{name: web}\n", "{name: web, annotations: {example.com/runs: often}}\n")).is_ok());
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct Pod {
     pub manifest: String,
     /// The names of its containers, without init containers.
     pub containers: Vec<String>,
+    /// Whether it has done its work when they have ended well.
+    pub runs_once: bool,
     /// Every image that the manifest names, in order of name.
     pub images: Vec<PodImage>,
 }

@@ -179,7 +179,8 @@ impl Page<'_> {
 
     fn pod(&mut self, pod: &Pod) {
         let images: Vec<String> = pod.images.iter().map(image).collect();
-        let value = format!("{{ containers = {}, images = [{}] }}", list(&pod.containers), images.join(", "));
+        let once = if pod.runs_once { "runs = \"once\", " } else { "" };
+        let value = format!("{{ {once}containers = {}, images = [{}] }}", list(&pod.containers), images.join(", "));
         self.entry("pods.", &pod.name, value);
     }
 }

@@ -8,7 +8,7 @@ use super::podimage::Layout;
 use super::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Content, DebianPackage, Locked, Plan, RootFile};
-use osbuild_abi::paths;
+use osbuild_abi::{paths, pods};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::File;
@@ -60,7 +60,8 @@ impl Layer {
         for pod in &plan.pods {
             let manifest = store.put_bytes(pod.manifest.as_bytes())?;
             layer.tree.add_file(&at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)), manifest, false)?;
-            writeln!(list, "{} {}", pod.name, pod.containers.join(" ")).expect("a string takes every write");
+            let written = pods::write(&mut list, &pod.name, pod.runs_once, &pod.containers).and_then(|()| list.write_char('\n'));
+            written.expect("a string takes every write");
         }
         layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
         layer.tree.add_file(&at(paths::POD_LIST), store.put_bytes(list.as_bytes())?, false)?;

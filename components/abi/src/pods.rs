@@ -1,16 +1,30 @@
-//! The list of declared pods: one line a pod, `NAME CONTAINER [CONTAINER …]`, in UTF-8.
+//! The list of declared pods: one line a pod, `NAME [-once] CONTAINER [CONTAINER …]`, in UTF-8.
 //! The builder writes it from the manifests, so that the node needs no YAML.
+
+use core::fmt;
+
+/// The annotation of a manifest that says how often the pod runs. Without it, it runs as long as the node.
+pub const RUNS: &str = "osbuild/runs";
+/// Its only value: the pod runs once, and has done its work when its containers have ended with exit code 0.
+pub const ONCE: &str = "once";
+/// What the annotations of this project begin with.
+pub const ANNOTATIONS: &str = "osbuild/";
+
+/// Stands in the list before the containers of a pod that runs once. No container can be called so.
+const RUNS_ONCE: &str = "-once";
 
 /// One declared static pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclaredPod<'a> {
     /// `metadata.name` of the manifest, without the node's name.
     pub name: &'a str,
+    /// Whether it has done its work when its containers have ended with exit code 0. Otherwise they have to run.
+    pub runs_once: bool,
     containers: &'a str,
 }
 
 impl<'a> DeclaredPod<'a> {
-    /// The names of its containers, which all have to run. Init containers are not among them.
+    /// The names of its containers. Init containers are not among them.
     pub fn containers(&self) -> impl Iterator<Item = &'a str> {
         self.containers.split_ascii_whitespace()
     }
@@ -21,13 +35,25 @@ pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
     list.lines().filter_map(|line| {
         let line = line.trim_ascii();
         let (name, containers) = line.split_once(' ').unwrap_or((line, ""));
-        (!name.is_empty()).then_some(DeclaredPod { name, containers })
+        let once = containers.strip_prefix(RUNS_ONCE).filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        (!name.is_empty()).then_some(DeclaredPod { name, runs_once: once.is_some(), containers: once.unwrap_or(containers) })
     })
+}
+
+/// Writes the line of a pod, without its end.
+pub fn write(to: &mut impl fmt::Write, name: &str, runs_once: bool, containers: &[impl AsRef<str>]) -> fmt::Result {
+    to.write_str(name)?;
+    if runs_once {
+        write!(to, " {RUNS_ONCE}")?;
+    }
+    containers.iter().try_for_each(|container| write!(to, " {}", container.as_ref()))
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
+    use std::string::String;
 
     #[test]
     fn a_line_is_a_pod_and_its_containers() {
@@ -36,5 +62,17 @@ mod tests {
         let web = pods.next().unwrap();
         assert!(web.containers().eq(["nginx", "side"]));
         assert_eq!(pods.next(), None);
+    }
+
+    #[test]
+    fn a_pod_that_runs_once_is_read_as_it_was_written() {
+        let mut list = String::new();
+        write(&mut list, "setup", true, &["first", "second"]).unwrap();
+        list.push('\n');
+        write(&mut list, "web", false, &["nginx"]).unwrap();
+        let (setup, web) = (parse(&list).next().unwrap(), parse(&list).nth(1).unwrap());
+        assert!(setup.runs_once && setup.containers().eq(["first", "second"]));
+        assert!(!web.runs_once && web.containers().eq(["nginx"]));
+        assert!(!parse("once once-more\n").next().unwrap().runs_once);
     }
 }

@@ -63,7 +63,8 @@ impl Resolver<'_> {
                 .push(format!("{why}: it waits until a cluster gives the node a network plugin, and READY waits with it"));
         }
         let text = text.to_owned();
-        Some(Pod { name: name.to_owned(), manifest: text, containers: manifest.containers, images })
+        let Manifest { containers, runs_once, .. } = manifest;
+        Some(Pod { name: name.to_owned(), manifest: text, containers, runs_once, images })
     }
 
     /// The images of a user's pod: `image` with its digest when the manifest names one, or `images` by name.

@@ -92,6 +92,25 @@ struct Sandboxes {
 }
 
 #[derive(Clone, PartialEq, Message)]
+struct AskContainer {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainerAnswer {
+    #[prost(message, optional, tag = "1")]
+    status: Option<ContainerStatus>,
+}
+
+/// `ContainerStatus`.
+#[derive(Clone, PartialEq, Message)]
+struct ContainerStatus {
+    #[prost(int32, tag = "7")]
+    exit_code: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct StopContainer {
     #[prost(string, tag = "1")]
     id: String,
@@ -146,6 +165,12 @@ impl Connection {
     pub async fn containers(&mut self) -> Result<Vec<Container>, Status> {
         let answer: Containers = self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;
         Ok(answer.items)
+    }
+
+    /// The exit code of a container that has ended.
+    pub async fn exit_code(&mut self, id: String) -> Result<i32, Status> {
+        let answer: ContainerAnswer = self.call("/runtime.v1.RuntimeService/ContainerStatus", AskContainer { id }).await?;
+        answer.status.map(|status| status.exit_code).ok_or_else(|| Status::not_found("it has no status"))
     }
 
     /// All sandboxes, also those that have ended.

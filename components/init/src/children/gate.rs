@@ -1,6 +1,7 @@
-//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs; `init trial NODE-NAME` when it has been so
+//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs, or has done its work if it runs once; `init trial NODE-NAME` when it has been so
 //! for a while.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -61,27 +62,60 @@ pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
 async fn look(containerd: &mut Connection, declared: &[DeclaredPod<'_>], node_name: &str) -> Outcome {
     let containers =
         containerd.containers().await.map_err(|status| status.message().to_owned()).explain("list the containers")?;
-    let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers));
+    let codes = exit_codes(containerd, declared, node_name, &containers).await?;
+    let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers, &codes));
     missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
     healthy(PATIENCE).explain("ask the kubelet whether it is healthy")
 }
 
-/// What of a pod does not run, as a sentence.
-fn missing(pod: &DeclaredPod<'_>, node_name: &str, containers: &[Container]) -> Option<String> {
+/// The exit codes, by id, of those containers of pods that run once which have ended.
+async fn exit_codes(
+    containerd: &mut Connection,
+    declared: &[DeclaredPod<'_>],
+    node_name: &str,
+    containers: &[Container],
+) -> Outcome<HashMap<String, i32>> {
+    let mut codes = HashMap::new();
+    let once = declared.iter().filter(|pod| pod.runs_once);
+    let newest = once.flat_map(|pod| pod.containers().filter_map(|name| newest(pod, name, node_name, containers)));
+    for container in newest.filter(|container| container.state() == ContainerState::Exited) {
+        let code = containerd.exit_code(container.id.clone()).await;
+        let code = code.map_err(|status| status.message().to_owned()).explain("ask how a container has ended")?;
+        codes.insert(container.id.clone(), code);
+    }
+    Ok(codes)
+}
+
+/// What of a pod does not run, or has not done its work, as a sentence.
+fn missing(
+    pod: &DeclaredPod<'_>,
+    node_name: &str,
+    containers: &[Container],
+    exit_codes: &HashMap<String, i32>,
+) -> Option<String> {
+    pod.containers().find_map(|name| {
+        let of_pod = format!("container `{name}` of pod `{}`", pod.name);
+        let Some(newest) = newest(pod, name, node_name, containers) else {
+            return Some(format!("pod `{}` has no container `{name}` yet", pod.name));
+        };
+        match (newest.state(), exit_codes.get(&newest.id)) {
+            (ContainerState::Running, _) | (ContainerState::Exited, Some(0)) => None,
+            (ContainerState::Created, _) => Some(format!("{of_pod} is not started yet")),
+            (ContainerState::Exited, Some(code)) => Some(format!("{of_pod} has ended with exit code {code}")),
+            (ContainerState::Exited, None) => Some(format!("{of_pod} has ended")),
+            (ContainerState::Unknown, _) => Some(format!("nobody knows how {of_pod} is")),
+        }
+    })
+}
+
+/// The container of this name that counts: one that runs, or else the newest. Those of earlier boots have ended, whatever the clock said that made
+/// them.
+fn newest<'a>(pod: &DeclaredPod<'_>, name: &str, node_name: &str, containers: &'a [Container]) -> Option<&'a Container> {
     // The kubelet adds the node's name to that of a static pod.
     let full_name = format!("{}-{node_name}", pod.name);
     let has = |container: &Container, label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
-    pod.containers().find_map(|name| {
-        let of_this_name = containers.iter().filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
-        // Those of earlier boots have ended, whatever the clock said that made them.
-        match of_this_name.max_by_key(|one| (one.state() == ContainerState::Running, one.created_at)).map(Container::state) {
-            Some(ContainerState::Running) => None,
-            Some(ContainerState::Created) => Some(format!("container `{name}` of pod `{}` is not started yet", pod.name)),
-            Some(ContainerState::Exited) => Some(format!("container `{name}` of pod `{}` has ended", pod.name)),
-            Some(ContainerState::Unknown) => Some(format!("nobody knows how container `{name}` of pod `{}` is", pod.name)),
-            None => Some(format!("pod `{}` has no container `{name}` yet", pod.name)),
-        }
-    })
+    let of_this_name = containers.iter().filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
+    of_this_name.max_by_key(|one| (one.state() == ContainerState::Running, one.created_at))
 }
 
 /// Asks the kubelet, which may take so long for each step of an answer.
@@ -108,7 +142,7 @@ mod tests {
 
     fn why(containers: &[Container]) -> Option<String> {
         let pod = pods::parse("web nginx side").next().unwrap();
-        missing(&pod, "node-1", containers)
+        missing(&pod, "node-1", containers, &HashMap::new())
     }
 
     #[test]
@@ -143,6 +177,21 @@ mod tests {
     fn a_pod_of_another_node_name_does_not_count() {
         let other = ["nginx", "side"].map(|name| container("web-node-2", name, ContainerState::Running, 1));
         assert!(why(&other).is_some());
+    }
+
+    #[test]
+    fn a_pod_that_runs_once_is_not_missing_while_it_runs_and_when_it_has_ended_well() {
+        let said = |list: &str, state, code: Option<i32>| {
+            let one = Container { id: "1".to_owned(), ..container("setup-node-1", "setup", state, 1) };
+            let codes = code.map(|code| ("1".to_owned(), code)).into_iter().collect();
+            missing(&pods::parse(list).next().unwrap(), "node-1", &[one], &codes)
+        };
+        assert_eq!(said("setup -once setup", ContainerState::Running, None), None);
+        assert_eq!(said("setup -once setup", ContainerState::Exited, Some(0)), None);
+        let failed = said("setup -once setup", ContainerState::Exited, Some(3)).unwrap();
+        assert_eq!(failed, "container `setup` of pod `setup` has ended with exit code 3");
+        // One that is to run for ever has failed however it has ended.
+        assert_eq!(said("setup setup", ContainerState::Exited, None).unwrap(), "container `setup` of pod `setup` has ended");
     }
 
     #[test]
