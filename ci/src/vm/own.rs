@@ -1,13 +1,17 @@
-//! A user's own pod.
+//! A user's own pods.
 
+use super::machine::options;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Problem, Result};
 use osbuild::ship::inspect::inspect;
+use osbuild::ship::run::start;
+use osbuild_abi::console::SLOT_GOOD;
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 /// The recipe, the pod and its image.
 const OWN: &str = "own";
@@ -25,6 +29,28 @@ spec:
       imagePullPolicy: Never
 ";
 
+/// One that does its work and ends: with a program of the node's that says its version.
+const ONCE: &str = "\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: once
+  annotations: { osbuild/runs: once }
+spec:
+  hostNetwork: true
+  restartPolicy: OnFailure
+  containers:
+    - name: ends
+      image: example.org/own:1
+      imagePullPolicy: Never
+      command: [/host/runc, --version]
+      volumeMounts: [{ name: bin, mountPath: /host, readOnly: true }]
+  volumes: [{ name: bin, hostPath: { path: /bin } }]
+";
+
+/// How long the node may take to be a good one.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Makes an archive of the image of all pods' sandboxes, under another name, and says its digest.
 const ARCHIVE: &str = "\
 cpio --extract --make-directories --quiet --file \"$1\" 'layers/*pods*'
@@ -32,7 +58,8 @@ fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
 skopeo copy --quiet oci:root/usr/share/osbuild/images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 
-/// A recipe of a few lines adds a pod whose image is an archive that somebody else's program wrote. The node is ready when it runs.
+/// A recipe of a few lines adds pods whose image is an archive that somebody else's program wrote. The node is ready when one runs; and it is a good one
+/// though the other one has ended, which runs once.
 pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
     let project = site.root.join("out/ci").join(OWN);
     site.copy_to(&project)?;
@@ -44,13 +71,20 @@ pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
     let files = project.join("recipes");
     fs::copy(folder.path().join("own.tar"), files.join("own.tar"))
         .and_then(|_| fs::write(files.join("own.yaml"), MANIFEST))
-        .or_build(|| "cannot write the pod".to_owned())?;
-    let pod = format!("\n[pods.{OWN}]\nmanifest = \"own.yaml\"\nimage = \"own.tar\"\ndigest = \"{}\"\n", digest.trim());
-    recipe::inherit(site, &project, OWN, RECIPE, &pod)?;
-    let words = ["run", OWN, "--until", "ready", "--timeout", "300", "--yes"];
-    site.finish("own-run", site.osbuild()?.current_dir(&project).args(words))?;
-    let pods = inspect(&project.join("out").join(OWN).join("image.raw"))?.root.pods;
+        .and_then(|()| fs::write(files.join("once.yaml"), ONCE))
+        .or_build(|| "cannot write the pods".to_owned())?;
+    let digest = digest.trim();
+    let pod = |name: &str| format!("\n[pods.{name}]\nmanifest = \"{name}.yaml\"\nimage = \"own.tar\"\ndigest = \"{digest}\"\n");
+    recipe::inherit(site, &project, OWN, RECIPE, &[pod(OWN), pod("once")].concat())?;
+    site.finish("own-build", site.osbuild()?.current_dir(&project).args(["build", OWN, "--yes"]))?;
+    let image = project.join("out").join(OWN).join("image.raw");
+    let mut node = start(site.report, &options(site, image.clone(), "own-run"))?;
+    // It has held the gate open for a while, in which the kubelet starts nothing anew.
+    node.hear(SLOT_GOOD, TIMEOUT)?;
+    node.power_off()?;
+    let pods = inspect(&image)?.root.pods;
     let own = pods.iter().any(|pod| pod.name == OWN);
     let problem = (!own).then(|| Problem::new("`inspect` does not see the pod"));
-    Ok(Verdict::of(problem.into_iter().collect(), "example.org/own:1"))
+    let verdict = Verdict::of(problem.into_iter().collect(), "example.org/own:1");
+    Ok(Verdict { passed: verdict.passed + 1, ..verdict })
 }
