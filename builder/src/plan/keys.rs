@@ -170,6 +170,7 @@ static POD: Shape = Shape::Choice(&[
             Shape::Text(&VERSION),
             "The upstream version of what its image carries; none for an image with a program of this workspace alone.",
         ),
+        key("manifest", Optional, Shape::Text(&FILE_PATH), "A manifest in place of the component's, relative to this recipe."),
     ],
     &[
         key("manifest", Here, Shape::Text(&FILE_PATH), "The pod's manifest, relative to this recipe."),

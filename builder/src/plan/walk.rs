@@ -115,7 +115,12 @@ impl Walk<'_> {
 
     fn choice(&mut self, node: &Node, table: &Table, kinds: &'static [&'static [Key]], name: &str) {
         let first = |kind: &&&'static [Key]| kind.first().is_some_and(|key| table.contains_key(key.name));
-        let chosen: Vec<_> = kinds.iter().filter(first).collect();
+        // A kind may have what another kind begins with among its own keys: then it is the one that is meant.
+        let has = |kind: &[Key], name: &str| kind.iter().skip(1).any(|key| key.name == name);
+        let is_part = |kind: &&&'static [Key]| {
+            kind.first().is_some_and(|begin| kinds.iter().filter(first).any(|other| has(other, begin.name)))
+        };
+        let chosen: Vec<_> = kinds.iter().filter(first).filter(|kind| !is_part(kind)).collect();
         match chosen[..] {
             [kind] => self.table(node, kind, name),
             [] => {

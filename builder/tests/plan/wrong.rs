@@ -198,6 +198,20 @@ fn an_inherited_entry_is_taken_away_by_false() {
     assert!(plan.files.iter().any(|file| file.path == "/etc/os-release"));
 }
 
+#[test]
+fn a_component_runs_by_the_recipes_own_manifest_if_there_is_one() {
+    let component = "dhcp = { component = \"dhcp\" }";
+    let own = "dhcp = { component = \"dhcp\", manifest = \"own.yaml\" }";
+    let mut project = changed(&[("recipes/base.toml", component, own)]);
+    let shipped = String::from_utf8(project.files["components/pods/dhcp/pod.yaml"].clone()).unwrap();
+    let manifest = format!("# Ours.\n{shipped}");
+    project.files.insert("recipes/own.yaml".to_owned(), manifest.clone().into_bytes());
+    let (before, after) = (resolve(&changed(&[])), resolve(&project));
+    let dhcp = |plan: &osbuild::plan::Plan| plan.pods.iter().find(|pod| pod.name == "dhcp").cloned().unwrap();
+    assert_eq!((dhcp(&before).manifest, dhcp(&after).manifest), (shipped, manifest));
+    assert_eq!(dhcp(&before).images, dhcp(&after).images);
+}
+
 const UPDATES: &str = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"keys/own/root.json\"\n\n[files]";
 
 #[test]

@@ -47,6 +47,7 @@ const CLAIMS: &[Claim] = &[
     ("no shell and no script in the root", no_shell),
     ("nobody but `init` has blocked SIGTERM", nobody_is_deaf),
     ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
+    ("the machine's link hears router advertisements, and no link does that somebody makes later", hearing_links),
     ("what runs is what is locked", locked_versions),
     ("the command line is the one that was signed", signed_command_line),
     ("inspect agrees with the running node", inspect_agrees),
@@ -154,6 +155,13 @@ fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
     // What it has, and what it could ever get.
     let sets: Vec<_> = pods.map(|fact| [fact[2], fact[3]].map(|set| u64::from_str_radix(set, 16).ok())).collect();
     expect(sets, vec![[Some(DHCP_CAPABILITIES); 2]])
+}
+
+/// What `accept_ra` says: 2 is to hear routers although the node is one. `all` stands for no link.
+fn hearing_links(seen: &Seen) -> std::result::Result<(), String> {
+    let hearing: Vec<_> = seen.facts.all("hears").filter(|fact| fact[0] != "all" && fact[1] != "0").collect();
+    expect(hearing, vec![vec!["eth0", "2"]])?;
+    expect(seen.facts.all("hears").any(|fact| fact[0] == "default"), true)
 }
 
 fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {

@@ -37,8 +37,11 @@ impl Resolver<'_> {
         let (named, from, images) = match entry.node.get("component") {
             Some(named) => {
                 let component = self.components.get(Place::Pods, named.text()?, "pod", &named.spot, &mut self.problems)?;
-                let manifest = component.get("pod")?.get("manifest")?.clone();
-                (manifest, component.spot.file().to_owned(), self.built(&component, &entry.node).into_iter().collect())
+                let (manifest, from) = match entry.node.get("manifest") {
+                    Some(own) => (own.clone(), entry.node.spot.file()),
+                    None => (component.get("pod")?.get("manifest")?.clone(), component.spot.file()),
+                };
+                (manifest, from.to_owned(), self.built(&component, &entry.node).into_iter().collect())
             }
             None => (entry.node.get("manifest")?.clone(), entry.node.spot.file().to_owned(), Vec::new()),
         };

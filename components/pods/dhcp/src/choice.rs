@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     fn link(name: &str, device: bool) -> Link {
-        Link { index: 1, name: name.to_owned(), mac: [2, 0, 0, 0, 0, 1], up: false, carrier: false, device }
+        Link { index: 1, name: name.to_owned(), mac: [2, 0, 0, 0, 0, 1], up: false, carrier: false, dhcpv6: false, device }
     }
 
     fn choice(links: &[&str], except: &[&str]) -> Choice {

@@ -50,7 +50,7 @@ impl LinkClient {
     /// A client for a link. An address with a lifetime that the link has is taken over: an earlier client has left it.
     pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
         let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
-        let link = Link { carrier: false, ..link.clone() };
+        let link = Link { carrier: false, dhcpv6: false, ..link.clone() };
         let client = Client::new(link.mac, left.map(|address| address.address));
         let (advertised, addresses6) = (Advertised::default(), Vec::new());
         Ok(Self { link, client, socket: None, configured: None, advertised, addresses6 })
@@ -84,8 +84,11 @@ impl LinkClient {
 
     /// Notes what has become of the link.
     pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
-        let before = std::mem::replace(&mut self.link, link.clone()).carrier;
-        match (before, link.carrier) {
+        let before = std::mem::replace(&mut self.link, link.clone());
+        if link.dhcpv6 && !before.dhcpv6 {
+            self.log("its routers leave addresses or name servers to DHCPv6, which is not supported");
+        }
+        match (before.carrier, link.carrier) {
             (false, true) => {
                 self.log("has carrier");
                 self.advertised.carrier_up(now());

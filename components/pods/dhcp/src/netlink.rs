@@ -27,9 +27,13 @@ const INET6: u8 = libc::AF_INET6 as u8;
 const BY_DHCP: u8 = 16;
 /// The gateway is on the link, whatever the address says (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
-/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses (`RTMGRP_IPV6_IFADDR`), and of what routers
-/// advertise to programs (`RTNLGRP_ND_USEROPT`, the twentieth).
-const HEARD: u32 = 1 | 0x100 | 1 << 19;
+/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses (`RTMGRP_IPV6_IFADDR`) and flags
+/// (`RTMGRP_IPV6_IFINFO`), and of what routers advertise to programs (`RTNLGRP_ND_USEROPT`, the twentieth).
+const HEARD: u32 = 1 | 0x100 | 0x800 | 1 << 19;
+/// The attribute with the flags of a link's IPv6 (`IFLA_INET6_FLAGS`), and those that routers set who leave addresses or something else to
+/// DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
+const IPV6_FLAGS: u16 = 1;
+const DHCPV6: u32 = 0x40 | 0x80;
 /// The flags of an IPv6 address that is not one of the node, or not yet (`IFA_F_TEMPORARY`, `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`,
 /// `IFA_F_TENTATIVE`).
 const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
@@ -53,6 +57,8 @@ pub struct Link {
     pub up: bool,
     /// Whether it can carry frames.
     pub carrier: bool,
+    /// Whether a router has said on it that there is more to know by DHCPv6.
+    pub dhcpv6: bool,
     /// Whether it is a device, and neither made by software (bridge, veth, VLAN …) nor a port of such a link.
     pub device: bool,
 }
@@ -230,18 +236,26 @@ fn read_link(answer: &Answer) -> Option<Link> {
     if kind != libc::ARPHRD_ETHER || has(libc::IFF_LOOPBACK) {
         return None;
     }
-    let (mut name, mut mac, mut device) = (None, None, true);
+    let (mut name, mut mac, mut device, mut dhcpv6) = (None, None, true, false);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
             libc::IFLA_IFNAME => name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()),
             libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
             libc::IFLA_MASTER => device = false,
+            libc::IFLA_AF_SPEC => dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0),
             libc::IFLA_LINKINFO => device &= attributes(value).all(|(kind, _)| kind != libc::IFLA_INFO_KIND),
             _ => {}
         }
     }
     let (up, carrier) = (has(libc::IFF_UP), has(libc::IFF_UP) && has(libc::IFF_RUNNING));
-    Some(Link { index, name: name?, mac: mac?, up, carrier, device })
+    Some(Link { index, name: name?, mac: mac?, up, carrier, dhcpv6, device })
+}
+
+/// The flags of IPv6 (`IFLA_INET6_FLAGS`) among what each family says of a link.
+fn ipv6_flags(families: &[u8]) -> Option<u32> {
+    let (_, ours) = attributes(families).find(|(family, _)| *family == u16::from(INET6))?;
+    let (_, flags) = attributes(ours).find(|(kind, _)| *kind == IPV6_FLAGS)?;
+    u32_at(flags, 0)
 }
 
 fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Request {

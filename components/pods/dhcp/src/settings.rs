@@ -235,8 +235,7 @@ mod tests {
 
     #[test]
     fn that_a_link_has_no_address_is_told_only_after_it_had_one() {
-        let socket = tempfile::tempdir().unwrap();
-        let path = socket.path().join("socket");
+        let path = std::env::temp_dir().join(format!("dhcp-told-{}", std::process::id()));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -255,6 +254,7 @@ mod tests {
         assert_eq!(tell("address fec0::5/64 on eth0"), 1);
         assert_eq!(tell("address on eth0"), 1);
         assert_eq!(tell("address on eth0"), 0, "once");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

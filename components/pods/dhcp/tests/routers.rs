@@ -86,6 +86,19 @@ fn name_servers_of_leases_and_routers_stand_beside_each_other() {
 }
 
 #[test]
+fn a_router_that_leaves_addresses_to_dhcpv6_is_said_to_do_so() {
+    let mut world = World::new();
+    world.make_router();
+    world.start_init();
+    start_router(&mut world, &["--dhcp-range=2001:db8:9::100,2001:db8:9::200,64,10m"]);
+    world.start_client();
+    until("the line about DHCPv6", || {
+        let said = format!("{LINK}: its routers leave addresses or name servers to DHCPv6, which is not supported");
+        world.log().contains(&said).then_some(())
+    });
+}
+
+#[test]
 fn an_address_that_goes_is_taken_back() {
     let mut world = World::new();
     world.make_router();
@@ -105,13 +118,11 @@ fn what_a_cni_has_made_is_left_alone() {
     world.start_init();
     start_router(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m"]);
     let side = world.client_side.clone();
-    // As `bridge`, `ptp`, Calico, Cilium, flannel, kube-proxy in IPVS mode and macvlan leave them; and eth0, itself a veth, as a port.
+    // As `bridge`, `ptp`, Calico, Cilium, flannel and a VPN leave them; and eth0, itself a veth.
     for link in [
         "cni0 type bridge",
         "cali0 type veth peer name cali1",
         "flannel.1 type vxlan id 1 dstport 8472 local 127.0.0.1",
-        "kube-ipvs0 type dummy",
-        "macvlan0 link eth0 type macvlan",
         "tap0 mode tap",
     ] {
         let command = if link.contains("mode tap") { "tuntap add" } else { "link add" };
@@ -122,7 +133,7 @@ fn what_a_cni_has_made_is_left_alone() {
     world.start_client_with(&["--link", LINK, "--except", "et*"]);
     thread::sleep(Duration::from_secs(3));
     assert_eq!(world.told(), [""; 0]);
-    for link in ["eth0", "cni0", "cali0", "flannel.1", "kube-ipvs0", "macvlan0", "tap0"] {
+    for link in ["eth0", "cni0", "cali0", "flannel.1", "tap0"] {
         assert!(!world.log().lines().any(|line| line.starts_with(&format!("{link}: "))), "{}", world.log());
         assert!(!world.ip(&format!("link show dev {link}")).contains(",UP"), "{link} is switched on");
     }

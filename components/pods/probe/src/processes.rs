@@ -9,7 +9,8 @@ const NUMBERS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlo
 
 /// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
 /// sets of capabilities for all others, `blocked NAME SIGNALS` for each of both with the set of signals that it has blocked,
-/// `memory TOTAL AVAILABLE` in bytes, and `kernel NAME NUMBER` for each of [`NUMBERS`].
+/// `memory TOTAL AVAILABLE` in bytes, `kernel NAME NUMBER` for each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which each link
+/// hears IPv6 routers.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
@@ -34,6 +35,11 @@ pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     for name in NUMBERS {
         let number = fs::read_to_string(proc.join("sys/kernel").join(name))?;
         facts.push(format!("kernel {name} {}", number.trim()));
+    }
+    for link in fs::read_dir(proc.join("sys/net/ipv6/conf"))? {
+        let link = link?;
+        let number = fs::read_to_string(link.path().join("accept_ra"))?;
+        facts.push(format!("hears {} {}", link.file_name().to_string_lossy(), number.trim()));
     }
     Ok(facts)
 }
