@@ -93,6 +93,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
     Check { name: "vm: planted, at length", run: vm::planted::a_node_gets_ready_whatever_is_planted },
+    Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
     Check { name: "vm: bare machine with amd64", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
     Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },

@@ -19,6 +19,10 @@ static RELEASE_NAME: Form =
 static URL: Form =
     Form { what: "a URL such as `\"https://updates.example/nodes\"`", pattern: "^(https?://[^\\s/?#]+|file://)(/[^\\s/?#]+)*$" };
 static MINOR: Form = Form { what: "a minor version such as `\"1.35\"`", pattern: "^(0|[1-9][0-9]{0,8})\\.(0|[1-9][0-9]{0,8})$" };
+static TIME_SERVER: Form = Form {
+    what: "an IP address or a host name, with `:PORT` behind it or without",
+    pattern: "^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*|\\[[0-9A-Fa-f:.]+\\](:[0-9]{1,5})?)$",
+};
 static DIGEST: Form =
     Form { what: "a digest such as `\"sha256:…\"` with 64 hexadecimal digits", pattern: "^sha256:[0-9a-f]{64}$" };
 pub(super) static ROOT_PATH: Form = Form {
@@ -35,6 +39,7 @@ static IMAGE: Form = Form {
 static MODULE: Form = Form { what: "the path of a Go module", pattern: "^[a-z0-9.-]+\\.[a-z]+(/[A-Za-z0-9._~-]+)+$" };
 static PACKAGE: Form = Form { what: "the name of a Cargo package", pattern: "^[a-z][a-z0-9_-]*$" };
 
+const TIME_SERVERS: Shape = Shape::List(&Shape::Text(&TIME_SERVER));
 const WORDS: Shape = Shape::List(&Shape::Text(&WORD));
 const NAMES: Shape = Shape::List(&Shape::Text(&NAME));
 const PACKAGES: Shape = Shape::List(&Shape::Text(&DEBIAN));
@@ -65,6 +70,12 @@ pub(super) static RECIPE: &[Key] = &[
         Optional,
         Shape::Map { key: &NAME, value: &PROGRAM, removable: true },
         "Programs for the machine that builds, by file name: such a recipe makes them and no node.",
+    ),
+    key(
+        "time-servers",
+        Optional,
+        TIME_SERVERS,
+        "Whom the node asks for the time where its network names nobody, instead of those of its board.",
     ),
     key("kernel", Inherited, Shape::Table(RECIPE_KERNEL), "The kernel."),
     key("uki", Inherited, Shape::Table(UKI), "The unified kernel image."),
@@ -290,6 +301,7 @@ pub(super) static BOARD: &[Key] = &[
         Shape::Integer { least: 0, most: 600, what: SECONDS },
         "After how long the machine's hardware watchdog resets a node that hangs; 0 where there is none.",
     ),
+    key("time-servers", Optional, TIME_SERVERS, "Whom the node asks for the time where its network names nobody."),
     key("kernel", Optional, Shape::Table(BOARD_KERNEL), "What the kernel needs on this machine."),
     key("qemu", Optional, Shape::Table(QEMU), "The machine that `osbuild run` makes."),
 ];

@@ -103,6 +103,8 @@ pub struct Resolved {
     pub architecture: Architecture,
     /// The machine that the node runs on.
     pub board: Board,
+    /// The time servers that it asks where its network names none: the recipe's own, or those of the board.
+    pub time_servers: Vec<String>,
     /// What counts up with the holes that are closed: a machine starts none of a lower one than it has run.
     pub security_epoch: u32,
     /// The kernel and its options.

@@ -13,6 +13,9 @@ impl Resolved {
         page.entry("", "version", quote(&self.version));
         page.entry("", "architecture", quote(self.architecture.name()));
         page.entry("", "security-epoch", self.security_epoch.to_string());
+        if !self.time_servers.is_empty() {
+            page.entry("", "time-servers", list(&self.time_servers));
+        }
         self.print_board(&mut page);
         self.print_kernel(&mut page);
         page.section("boot");

@@ -173,6 +173,9 @@ impl Assembly<'_> {
             format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
             format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
         ];
+        let time_servers =
+            (!plan.time_servers.is_empty()).then(|| format!("{}={}", cmdline::TIME_SERVERS, plan.time_servers.join(",")));
+        let ours = ours.into_iter().chain(time_servers);
         let in_memory = plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
         plan.kernel.command_line.iter().cloned().chain(ours).chain(in_memory).collect::<Vec<_>>().join(" ")
     }

@@ -1,6 +1,6 @@
 //! The printed plan.
 
-use crate::{expect, project, resolve};
+use crate::{changed, expect, project, refusal, resolve};
 
 #[test]
 fn the_plan_says_each_value_and_where_it_was_written() {
@@ -23,4 +23,30 @@ fn the_kernel_fragment_is_the_merged_one() {
         fragment,
         "# CONFIG_64BIT is not set\nCONFIG_ARM64_4K_PAGES=y\nCONFIG_CMDLINE=\"quiet\"\nCONFIG_EROFS_FS=y\nCONFIG_LOG_BUF_SHIFT=17\n"
     );
+}
+
+#[test]
+fn time_servers_are_the_recipes_or_else_the_boards() {
+    let board = ("boards/bench.toml", "[kernel]", "time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]\n[kernel]");
+    let recipe = ("recipes/small.toml", "inherit", "time-servers = [\"time.example:124\"]\ninherit");
+    assert_eq!(resolve(&project()).time_servers, [""; 0]);
+    let plan = resolve(&changed(&[board]));
+    assert_eq!(plan.time_servers, ["169.254.169.123", "fd00:ec2::123"]);
+    assert!(plan.print().contains("time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]  # boards/bench.toml:11"));
+    assert_eq!(resolve(&changed(&[board, recipe])).time_servers, ["time.example:124"]);
+    let none = ("recipes/small.toml", "inherit", "time-servers = []\ninherit");
+    assert_eq!(resolve(&changed(&[board, none])).time_servers, [""; 0], "an empty list is one");
+}
+
+#[test]
+fn a_time_server_is_an_address_or_a_name_and_nothing_that_could_be_more() {
+    for wrong in ["a,b", "a b", "http://a", "a:", ":123", "-a", "[fd00::1", "a:123456", ""] {
+        let change = format!("time-servers = [\"{wrong}\"]\ninherit");
+        let error = refusal(&changed(&[("recipes/small.toml", "inherit", &change)])).to_string();
+        assert!(error.contains("an IP address or a host name"), "{wrong}: {error}");
+    }
+    for right in ["a", "10.0.0.1:123", "[fd00::1]:123", "[fd00::1]", "::1", "time.example"] {
+        let change = format!("time-servers = [\"{right}\"]\ninherit");
+        assert_eq!(resolve(&changed(&[("recipes/small.toml", "inherit", &change)])).time_servers, [right]);
+    }
 }

@@ -60,6 +60,7 @@ const CLAIMS: &[Claim] = &[
     ("a kernel that finds itself broken restarts the machine after ten seconds", |seen| kernel::restarts(&seen.facts)),
     ("a good node does not restart because a task hangs", hung_tasks_are_borne),
     ("`status` tells which slot runs, why, and what the other one is", doors::say_how_the_node_is),
+    ("whoever keeps the clock right learns when the node last ran", doors::say_when_the_node_last_ran),
     ("no socket does what is for another role", doors::refuse_what_is_not_theirs),
     ("no device and no rights come from DATA, and programs only where the table says so", restricted_data),
 ];

@@ -24,4 +24,5 @@ pub mod sectors;
 pub mod secure;
 pub mod slots;
 mod teller;
+pub mod time;
 pub mod update;

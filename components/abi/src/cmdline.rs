@@ -15,6 +15,9 @@ pub const GATE_DEADLINE: &str = "osbuild.gate-deadline-s";
 /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where the board has none.
 pub const WATCHDOG: &str = "osbuild.watchdog-s";
 
+/// The time servers that the node asks as long as its network names none, with commas between: addresses or names, each with a port or without.
+pub const TIME_SERVERS: &str = "osbuild.time-servers";
+
 /// Where DATA is: [`IN_MEMORY`], or if nothing is said on the disk that was booted.
 pub const DATA: &str = "osbuild.data";
 /// DATA is in memory: the node changes no disk by itself, and forgets everything at its end.

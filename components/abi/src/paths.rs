@@ -70,14 +70,16 @@ pub const NET_SOCKET: &str = "/run/osbuild/net/socket";
 pub const ADMIN_SOCKET: &str = "/run/osbuild/admin/socket";
 /// The socket by which the pod that updates the node reaches the other slot.
 pub const UPDATE_SOCKET: &str = "/run/osbuild/update/socket";
+/// The socket by which the pod that keeps the clock right learns when the node last ran, and says what it did.
+pub const TIME_SOCKET: &str = "/run/osbuild/time/socket";
 /// containerd's gRPC socket.
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 /// Where containerd keeps the blobs of images, each under the hexadecimal digits of its SHA-256.
 pub const CONTAINERD_BLOBS: &str = "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256";
 /// What `/etc/resolv.conf` in the root links to. `init` writes it, from the `net` socket.
 pub const RESOLV_CONF: &str = "/run/osbuild/resolv.conf";
-/// The time servers, one address a line, which the `time` pod reads. `init` writes it, by rename, from the `net` socket; its folder
-/// is there before the kubelet starts. It is not beside the socket, as a read-only mount does not keep a pod from connecting.
+/// The time servers, one address or name a line, which the `time` pod reads. `init` writes it, by rename: first those of the image
+/// ([`crate::cmdline::TIME_SERVERS`]), then what the `net` socket says. Its folder is there before the kubelet starts. It is not beside the socket, as a read-only mount does not keep a pod from connecting.
 pub const NTP_SERVERS: &str = "/run/osbuild/ntp/servers";
 /// The folder of `init.log`, `containerd.log` and `kubelet.log`.
 pub const LOGS: &str = "/var/log";

@@ -21,13 +21,31 @@ pub mod net {
     /// `address ADDRESS/PREFIX-LENGTH… on LINK`: says which addresses the link has, up to eight, which `init` prints and remembers. They replace
     /// those told of the link before; no address says that it has none any more. The link has to exist.
     pub const ADDRESS: &str = "address";
-    /// `ntp ADDRESS…`: sets the time servers, which `init` writes to [`crate::paths::NTP_SERVERS`]. No word empties it.
+    /// `ntp ADDRESS…`: sets the time servers, which `init` writes to [`crate::paths::NTP_SERVERS`] in place of those of the image. No address brings
+    /// those back.
     pub const NTP: &str = "ntp";
     /// `router-advertisements on LINK`: makes the kernel hear IPv6 router advertisements on the link, which gives it addresses and routes. On
     /// all other links it hears none, as whoever is at the other end, a pod for instance, could become the node's router. The link has to exist.
     pub const ROUTER_ADVERTISEMENTS: &str = "router-advertisements";
     /// The word between name servers and search list.
     pub const SEARCH: &str = "search";
+}
+
+/// The verbs of [`crate::paths::TIME_SOCKET`].
+pub mod time {
+    /// `last`: answers two lines, [`SEEN`] and [`KEPT`].
+    pub const LAST: &str = "last";
+    /// Starts the line with the seconds since 1970 at which the node was last seen running, 0 if it never was.
+    pub const SEEN: &str = "seen";
+    /// Starts the line that says whether the machine's clock kept the time since then: `yes`, or `no` if it stood before that moment, or before
+    /// the image was made.
+    pub const KEPT: &str = "kept";
+    /// `set MICROSECONDS by AGREEING of ANSWERED`: the clock was set forward by so much, as so many of the servers that answered agree. `init`
+    /// prints it.
+    pub const SET: &str = "set";
+    /// `refused MICROSECONDS by AGREEING of ANSWERED`: so many servers agree that the clock is behind by so much, and it was not set. `init`
+    /// prints it.
+    pub const REFUSED: &str = "refused";
 }
 
 /// The verbs of [`crate::paths::ADMIN_SOCKET`].

@@ -3,12 +3,17 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use osbuild_abi::cmdline::{EPOCH, value};
+use osbuild_abi::sockets::time;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
 use rustix::time::{ClockId, Timespec, clock_settime};
 
+use init::verbs::TimeReport;
+
 use crate::data;
 use crate::node::Node;
+use crate::severity::{Limit, Verdict};
+use crate::uptime::uptime;
 use crate::writer::Writer;
 
 /// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
@@ -16,12 +21,22 @@ const INTERVAL: Duration = Duration::from_secs(600);
 
 /// The file on DATA, which is empty: what counts is when it was modified.
 const FILE: &str = "clock";
+/// As many time servers make a result that one liar cannot change.
+const CONFIRMED: u8 = 3;
+/// Where these lines come from, on the console.
+const NAME: &str = "time";
 
 /// Keeps the time on DATA.
 #[derive(Default)]
 pub struct Clock {
     data: Option<Folder>,
     next: Duration,
+    /// When DATA saw the node last, before this boot, since 1970.
+    seen: Duration,
+    /// Whether the clock had to be set forward at this boot.
+    was_behind: bool,
+    /// How many lines about it come to the console.
+    limit: Limit,
 }
 
 impl Clock {
@@ -31,6 +46,12 @@ impl Clock {
             self.next = now + INTERVAL;
             self.keep_now(writer);
         }
+    }
+
+    /// The answer to whoever sets the clock and wants to know how far it can be believed.
+    pub fn last(&self) -> String {
+        let kept = if self.was_behind { "no" } else { "yes" };
+        format!("{} {}\n{} {kept}\n", time::SEEN, self.seen.as_secs(), time::KEPT)
     }
 
     /// Has the time kept.
@@ -57,7 +78,8 @@ pub fn not_before_the_image(node: &mut Node) -> Outcome {
 pub fn not_before_the_last_boot(node: &mut Node) -> Outcome {
     let data = data::folder()?;
     if let Ok(Some(seen)) = data.file(FILE).and_then(|file| file.map(|file| file.metadata()?.modified()).transpose()) {
-        not_before(node, seen.duration_since(UNIX_EPOCH).unwrap_or_default(), "the node last ran")?;
+        node.clock.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
+        not_before(node, node.clock.seen, "the node last ran")?;
     }
     node.clock.data = Some(data);
     Ok(())
@@ -66,10 +88,48 @@ pub fn not_before_the_last_boot(node: &mut Node) -> Outcome {
 fn not_before(node: &mut Node, least: Duration, why: &str) -> Outcome {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let Some(better) = forward(now, least) else { return Ok(()) };
+    node.clock.was_behind = true;
     let time = Timespec { tv_sec: better.as_secs() as i64, tv_nsec: better.subsec_nanos().into() };
     clock_settime(ClockId::Realtime, time).explain("set the clock")?;
     node.console.say("clock", format_args!("set forward by {} s, to when {why}", (better - now).as_secs()));
     Ok(())
+}
+
+/// Prints that the clock was set by what time servers say, and whether that is worth anything.
+pub fn tell_set(node: &mut Node, report: &TimeReport) {
+    say(node, &format!("the clock was set {}: {}", moved(report.offset), sources(report)));
+}
+
+/// Prints that the clock was not set although time servers agree.
+pub fn tell_refused(node: &mut Node, report: &TimeReport) {
+    say(
+        node,
+        &format!(
+            "the clock was not set {}, against {}; the log of the pod `time` says why",
+            moved(report.offset),
+            sources(report)
+        ),
+    );
+}
+
+fn say(node: &mut Node, text: &str) {
+    match node.clock.limit.judge(uptime()) {
+        Verdict::Show { .. } => node.console.say(NAME, text),
+        Verdict::Hold => {}
+    }
+}
+
+fn moved(offset: i64) -> String {
+    let size = offset.unsigned_abs();
+    let direction = if offset < 0 { "back" } else { "forward" };
+    format!("{direction} by {}.{:03} s", size / 1_000_000, size % 1_000_000 / 1000)
+}
+
+fn sources(report: &TimeReport) -> String {
+    let TimeReport { agreeing, answered, .. } = report;
+    let servers = if *answered == 1 { "server" } else { "servers" };
+    let doubt = if *answered < CONFIRMED { format!(", fewer than {CONFIRMED}: nobody confirms it") } else { String::new() };
+    format!("{agreeing} of {answered} {servers}{doubt}")
 }
 
 /// What to set a clock to that shows `now`, if it must be set.
@@ -93,11 +153,27 @@ mod tests {
     }
 
     #[test]
+    fn who_sets_the_clock_learns_when_the_node_last_ran_and_whether_the_machine_kept_the_time() {
+        let clock = Clock { seen: Duration::from_secs(1_790_000_000), ..Clock::default() };
+        assert_eq!(clock.last(), "seen 1790000000\nkept yes\n");
+        assert_eq!(Clock { was_behind: true, ..Clock::default() }.last(), "seen 0\nkept no\n");
+    }
+
+    #[test]
+    fn the_console_says_when_nobody_confirms_the_time() {
+        let report = |offset, agreeing, answered| TimeReport { offset, agreeing, answered };
+        assert_eq!(moved(-1_250_999), "back by 1.250 s");
+        assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");
+        assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: nobody confirms it");
+        assert_eq!(sources(&report(1, 3, 4)), "3 of 4 servers");
+    }
+
+    #[test]
     fn the_time_is_kept_at_once_and_then_only_once_an_interval() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let path = folder.join("clock");
-        let mut clock = Clock { data: Some(Folder::open(&folder, "aside").unwrap()), next: Duration::ZERO };
+        let mut clock = Clock { data: Some(Folder::open(&folder, "aside").unwrap()), ..Clock::default() };
         let writer = Writer::start().unwrap();
         let mut keeps = |now| {
             clock.keep(now, &writer);

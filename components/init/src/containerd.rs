@@ -35,7 +35,13 @@ fn connects(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild_abi::paths::CNI_PLUGINS;
     use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn programs_of_cni_plugins_are_looked_for_last() {
+        assert_eq!(SEARCH_PATH.split(':').collect::<Vec<_>>(), [BIN, CNI_PLUGINS]);
+    }
 
     #[test]
     fn a_listener_that_takes_nobody_is_not_waited_for() {
@@ -56,16 +62,5 @@ mod tests {
             waiting.push(socket);
         }
         assert!(!connects(path));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use osbuild_abi::paths::CNI_PLUGINS;
-
-    #[test]
-    fn programs_of_cni_plugins_are_looked_for_last() {
-        assert_eq!(SEARCH_PATH.split(':').collect::<Vec<_>>(), [BIN, CNI_PLUGINS]);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
 use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
 use osbuild_failure::{Explain, Failure, Outcome};
 
@@ -15,7 +15,7 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{addresses, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status};
+use crate::{addresses, clock, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;
@@ -65,7 +65,9 @@ impl Doors {
 
 /// Opens the sockets, each in a folder of its own, so that a pod can be given one and not see the others.
 pub fn open(node: &mut Node) -> Outcome {
-    for (role, path) in [(Role::Net, NET_SOCKET), (Role::Admin, ADMIN_SOCKET), (Role::Update, UPDATE_SOCKET)] {
+    let sockets =
+        [(Role::Net, NET_SOCKET), (Role::Admin, ADMIN_SOCKET), (Role::Update, UPDATE_SOCKET), (Role::Time, TIME_SOCKET)];
+    for (role, path) in sockets {
         let parent = Path::new(path).parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
         let listener = UnixListener::bind(path).explain(format_args!("listen on {path}"))?;
@@ -162,9 +164,12 @@ fn obey(request: Request, given: Option<OwnedFd>, node: &mut Node) -> Outcome<An
             servers::write_resolv(&servers, &search)?;
             resolver::renew(node);
         }
-        Request::TimeServers(servers) => servers::write_time(&servers)?,
+        Request::TimeServers(servers) => servers::write_time(node, &servers)?,
         Request::Addresses { addresses, link } => addresses::tell(node, &addresses, &link)?,
         Request::RouterAdvertisements(link) => link::hear_router_advertisements(&link)?,
+        Request::LastClock => return Ok(Answer::Lines(node.clock.last())),
+        Request::ClockSet(report) => clock::tell_set(node, &report),
+        Request::ClockRefused(report) => clock::tell_refused(node, &report),
         Request::Status => return Ok(Answer::Lines(status::lines(node))),
         Request::SlotStatus => return Ok(Answer::Lines(slot::status(node)?)),
         Request::OpenSlot => {

@@ -26,7 +26,6 @@ pub fn told() -> Option<String> {
 pub fn set(node: &mut Node, name: &str) -> Outcome {
     let name = name::check(name)?;
     // At once, and not by the writer: the name in the cluster is chosen by what is kept.
-    let _cover = node.watchdog.cover();
     let kept = name_file::keep(FILE, &name);
     apply(node, name)?;
     kept

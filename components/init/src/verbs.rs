@@ -1,8 +1,9 @@
 //! Reads the lines that clients send: strict, since every client is a pod.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
-use osbuild_abi::sockets::{admin, net, update};
+use osbuild_abi::sockets::{admin, net, time, update};
 use osbuild_failure::{Failure, Outcome};
 
 use crate::name;
@@ -16,6 +17,19 @@ pub enum Role {
     Admin,
     /// Writes the slot that does not run, and has it booted.
     Update,
+    /// Keeps the clock right, and says so.
+    Time,
+}
+
+/// What time servers say of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeReport {
+    /// How far the clock is behind, in microseconds.
+    pub offset: i64,
+    /// How many servers say so.
+    pub agreeing: u8,
+    /// How many have answered.
+    pub answered: u8,
 }
 
 /// What a line asks for.
@@ -41,6 +55,12 @@ pub enum Request {
     },
     /// To have the kernel hear router advertisements on the link of this name.
     RouterAdvertisements(String),
+    /// To say when the node last ran.
+    LastClock,
+    /// To print that the clock was set.
+    ClockSet(TimeReport),
+    /// To print that it was not.
+    ClockRefused(TimeReport),
     /// To say how the node is.
     Status,
     /// To say how the slots are.
@@ -64,7 +84,10 @@ impl Request {
     pub fn waits_for_a_disk(&self) -> bool {
         match self {
             Self::Status | Self::SlotStatus | Self::OpenSlot | Self::TrySlot | Self::ReplaceBootProgram => true,
-            Self::HostName(_) | Self::Resolv { .. } | Self::TimeServers(_) | Self::Address { .. } => false,
+            // The host name is kept on DATA.
+            Self::HostName(_) => true,
+            Self::Resolv { .. } | Self::TimeServers(_) | Self::Addresses { .. } | Self::RouterAdvertisements(_) => false,
+            Self::LastClock | Self::ClockSet(_) | Self::ClockRefused(_) => false,
             Self::RestartKubelet | Self::Reboot | Self::PowerOff => false,
         }
     }
@@ -89,6 +112,7 @@ pub fn parse(role: Role, line: &str) -> Outcome<Request> {
         Role::Net => parse_net(line),
         Role::Admin => parse_admin(line),
         Role::Update => parse_update(line),
+        Role::Time => parse_time(line),
     }
 }
 
@@ -111,6 +135,26 @@ fn parse_update(line: &str) -> Outcome<Request> {
         update::REBOOT => Ok(Request::Reboot),
         _ => Err(unknown(line)),
     }
+}
+
+fn parse_time(line: &str) -> Outcome<Request> {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        [time::LAST] => Ok(Request::LastClock),
+        [time::SET, offset, "by", agreeing, "of", answered] => Ok(Request::ClockSet(time_report(offset, agreeing, answered)?)),
+        [time::REFUSED, offset, "by", agreeing, "of", answered] => {
+            Ok(Request::ClockRefused(time_report(offset, agreeing, answered)?))
+        }
+        _ => Err(unknown(line)),
+    }
+}
+
+fn time_report(offset: &str, agreeing: &str, answered: &str) -> Outcome<TimeReport> {
+    Ok(TimeReport { offset: number(offset)?, agreeing: number(agreeing)?, answered: number(answered)? })
+}
+
+fn number<T: FromStr>(word: &str) -> Outcome<T> {
+    word.parse().map_err(|_| Failure::new(format!("`{word}` is not a number that is possible here")))
 }
 
 fn parse_net(line: &str) -> Outcome<Request> {
@@ -210,6 +254,9 @@ mod tests {
             (Role::Net, "address 10.0.2.15/24 fec0::5/64 on eth0", addresses(&["10.0.2.15/24", "fec0::5/64"])),
             (Role::Net, "address on eth0", addresses(&[])),
             (Role::Net, "router-advertisements on eth0", Request::RouterAdvertisements("eth0".to_owned())),
+            (Role::Time, "last", Request::LastClock),
+            (Role::Time, "set -7 by 2 of 3", Request::ClockSet(TimeReport { offset: -7, agreeing: 2, answered: 3 })),
+            (Role::Time, "refused 7 by 1 of 1", Request::ClockRefused(TimeReport { offset: 7, agreeing: 1, answered: 1 })),
             (Role::Admin, "status", Request::Status),
             (Role::Admin, "restart kubelet", Request::RestartKubelet),
             (Role::Admin, "reboot", Request::Reboot),
@@ -235,6 +282,9 @@ mod tests {
         }
         for line in ["slot", "try", "boot-program"] {
             assert!(parse(Role::Net, line).is_err() && parse(Role::Admin, line).is_err(), "{line}");
+        }
+        for line in ["reboot", "status", "hostname a", "ntp 10.0.2.4", "slot", "last "] {
+            assert!(parse(Role::Time, line).is_err(), "{line}");
         }
         for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
             assert!(parse(Role::Update, line).is_err(), "{line}");
@@ -270,6 +320,15 @@ mod tests {
     }
 
     #[test]
+    fn a_time_report_has_three_numbers() {
+        for line in
+            ["set 1 by 2", "set 1 by 2 of x", "set 1 by 2 of 256", "set 9223372036854775808 by 1 of 1", "set 1.5 by 1 of 1"]
+        {
+            assert!(parse(Role::Time, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
     fn a_link_is_one_link() {
         for name in ["all", "default", ".", "..", "../all", "a/b", "", "*"] {
             assert!(parse(Role::Net, &format!("router-advertisements on {name}")).is_err(), "{name}");
@@ -282,6 +341,7 @@ mod tests {
             let _ = parse(Role::Net, &line);
             let _ = parse(Role::Admin, &line);
             let _ = parse(Role::Update, &line);
+            let _ = parse(Role::Time, &line);
         }
 
         #[test]

@@ -30,7 +30,7 @@ pub fn mount(node: &mut Node) -> Outcome {
     for failure in obstacles::clear(&data) {
         node.console.say("writable", failure);
     }
-    servers::write_empty()
+    servers::write_first(node)
 }
 
 fn bind(row: &Writable, source: &Path) -> Outcome {

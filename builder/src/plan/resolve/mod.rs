@@ -148,6 +148,7 @@ impl<'p> Resolver<'p> {
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
+        let time_servers = self.time_servers([Some(&recipe), board.as_ref().map(|(_, _, node)| node)]);
         let security_epoch = self.security_epoch(&recipe);
         let updates = self.updates(&recipe);
         let installs = self.installs(&recipe, architecture);
@@ -168,6 +169,7 @@ impl<'p> Resolver<'p> {
             version,
             architecture,
             board,
+            time_servers,
             security_epoch,
             kernel,
             boot,
@@ -206,6 +208,15 @@ impl<'p> Resolver<'p> {
         epoch.integer().and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(1)
     }
 
+    /// The list of the first of the two that has one, be it empty.
+    fn time_servers(&mut self, sections: [Option<&Node>; 2]) -> Vec<String> {
+        let Some(list) = sections.into_iter().flatten().find_map(|section| section.get("time-servers")) else {
+            return Vec::new();
+        };
+        self.note("time-servers", &list.spot);
+        list.list().iter().filter_map(Node::text).map(str::to_owned).collect()
+    }
+
     fn named_board(&mut self, recipe: &Node) -> Option<(Architecture, Board, Node)> {
         let named = recipe.get("board")?.clone();
         let name = named.text()?;
@@ -240,7 +251,7 @@ impl<'p> Resolver<'p> {
         for (key, entry) in node.table()? {
             match key.as_str() {
                 "architecture" => self.note(key, &entry.key),
-                "inherit" | "kernel" => {}
+                "inherit" | "kernel" | "time-servers" => {}
                 "qemu" => node.entries_of("qemu").for_each(|(key, entry)| self.note(format!("board.qemu.{key}"), &entry.key)),
                 _ => self.note(format!("board.{key}"), &entry.key),
             }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use init::lines::Lines;
-use init::verbs::{Request, Role, parse};
-use osbuild_abi::sockets::{MAX_LINE, admin, net, update};
+use init::verbs::{Request, Role, TimeReport, parse};
+use osbuild_abi::sockets::{MAX_LINE, admin, net, time, update};
 
 use crate::target::{Answer, Memory, Target};
 
@@ -17,7 +17,7 @@ fn run(input: &[u8]) -> Answer {
     assert_eq!(lines, self::lines(bytes, bytes.len().max(1)), "lines do not depend on the pieces in which they come");
     let mut answer = Answer::Refused;
     for line in lines {
-        for role in [Role::Net, Role::Admin, Role::Update] {
+        for role in [Role::Net, Role::Admin, Role::Update, Role::Time] {
             if let Ok(request) = parse(role, &line) {
                 answer = Answer::Taken;
                 let written = written(&request);
@@ -51,6 +51,9 @@ fn written(request: &Request) -> String {
         Request::TimeServers(servers) => words(net::NTP, servers),
         Request::Addresses { addresses, link } => format!("{} on {link}", words(net::ADDRESS, addresses)),
         Request::RouterAdvertisements(link) => format!("{} on {link}", net::ROUTER_ADVERTISEMENTS),
+        Request::LastClock => time::LAST.to_owned(),
+        Request::ClockSet(report) => time_report(time::SET, report),
+        Request::ClockRefused(report) => time_report(time::REFUSED, report),
         Request::Status | Request::SlotStatus => admin::STATUS.to_owned(),
         Request::OpenSlot => update::SLOT.to_owned(),
         Request::TrySlot => update::TRY.to_owned(),
@@ -59,6 +62,10 @@ fn written(request: &Request) -> String {
         Request::Reboot => admin::REBOOT.to_owned(),
         Request::PowerOff => admin::POWER_OFF.to_owned(),
     }
+}
+
+fn time_report(verb: &str, report: &TimeReport) -> String {
+    format!("{verb} {} by {} of {}", report.offset, report.agreeing, report.answered)
 }
 
 fn words(verb: &str, words: &[impl ToString]) -> String {
@@ -78,6 +85,9 @@ fn seeds() -> Vec<Vec<u8>> {
         "address fe80::1/64 10.0.2.15/24 on eth0.1",
         "address on eth0",
         "router-advertisements on eth0",
+        time::LAST,
+        "set -7 by 2 of 3",
+        "refused 7 by 1 of 1",
         admin::STATUS,
         admin::RESTART_KUBELET,
         admin::REBOOT,

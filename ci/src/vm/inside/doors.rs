@@ -3,21 +3,24 @@
 use super::Seen;
 use crate::vm::node::answer;
 use osbuild::error;
-use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, UPDATE_SOCKET};
-use osbuild_abi::sockets::{ERROR, OK, admin, update};
+use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
+use osbuild_abi::sockets::{ERROR, OK, admin, time, update};
 use std::io::Write;
 
 /// Where the probe says something to `init`.
 pub const PORT: u16 = 7076;
 
 /// Lines, each at a socket whose role has no such right.
-const STRANGE: [(&str, &str); 6] = [
+const STRANGE: [(&str, &str); 9] = [
     (NET_SOCKET, admin::STATUS),
     (NET_SOCKET, admin::REBOOT),
     (NET_SOCKET, update::SLOT),
+    (NET_SOCKET, time::LAST),
     (ADMIN_SOCKET, update::SLOT),
     (UPDATE_SOCKET, admin::POWER_OFF),
     (UPDATE_SOCKET, admin::RESTART_KUBELET),
+    (TIME_SOCKET, admin::REBOOT),
+    (TIME_SOCKET, "ntp 10.0.2.2"),
 ];
 
 /// What was answered.
@@ -26,6 +29,8 @@ pub struct Doors {
     status: String,
     /// To `status` on the socket `update`.
     slots: String,
+    /// To `last` on the socket `time`.
+    time: String,
     /// To the strange lines.
     strange: Vec<String>,
 }
@@ -37,6 +42,7 @@ impl Doors {
         Ok(Doors {
             status: say((ADMIN_SOCKET, admin::STATUS))?,
             slots: say((UPDATE_SOCKET, update::STATUS))?,
+            time: say((TIME_SOCKET, time::LAST))?,
             strange: STRANGE.into_iter().map(say).collect::<error::Result<_>>()?,
         })
     }
@@ -55,6 +61,12 @@ pub fn say_how_the_node_is(seen: &Seen) -> Result<(), String> {
     says(slots, &of_slots)?;
     let is_good = |line: &str| line.starts_with(&running) && line.ends_with(": good");
     if slots.lines().any(is_good) { Ok(()) } else { Err(format!("the slot is not said to be good: {slots}")) }
+}
+
+/// At the first boot of a disk the node has not run before, and QEMU's clock keeps the time.
+pub fn say_when_the_node_last_ran(seen: &Seen) -> Result<(), String> {
+    let expected = format!("{} 0\n{} yes\n{OK}", time::SEEN, time::KEPT);
+    if seen.doors.time.trim_end() == expected { Ok(()) } else { Err(format!("it says {}", seen.doors.time)) }
 }
 
 /// For each of the words a line has to begin with them.

@@ -4,28 +4,27 @@
 
 use std::time::Duration;
 
+use crate::agreement::{Agreement, CONFIRMED};
+
 /// A clock that is further off than this is set at once; slewing it would take longer than a quarter of an hour.
-const STEP_BEYOND: i64 = 500_000;
+const STEP_BEYOND: u64 = 500_000;
 /// A clock that stays this close is looked at ever more rarely.
-const CLOSE: i64 = 10_000;
+const CLOSE: u64 = 10_000;
+/// By how much in all a clock that was right may be moved, besides what clocks drift: what ntpd and ntpd-rs give up at.
+const MAX_RESERVE: u64 = 1_000_000_000;
+/// One part in as many is what a clock drifts at most (500 ppm, which is also what the kernel makes up for).
+const DRIFT: u128 = 2000;
+/// By how much too few servers may move a clock, in seconds: a machine may keep local time.
+const DAY: u64 = 86_400;
+/// How old an image can be, in seconds: ten years.
+const MAX_IMAGE_AGE: u64 = 3652 * DAY;
+/// How often the first agreement waits for more servers to answer.
+const MAX_TOO_FEW: u32 = 3;
 /// The first and the longest wait between two questions. Both are powers of two, as the kernel's time constant is a logarithm.
 const SHORTEST: Duration = Duration::from_secs(64);
 const LONGEST: Duration = Duration::from_secs(1024);
 /// How long to wait after the first failure; every further wait is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
-/// As many failures as make the wait as long as [`SHORTEST`].
-const MANY: u32 = 6;
-
-/// What a server has answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// How far the clock is behind the server's.
-    pub offset: i64,
-    /// How long question and answer were under way.
-    pub delay: u64,
-    /// How many servers away the reference clock is.
-    pub stratum: u8,
-}
 
 /// What is to be done to the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,60 +35,136 @@ pub enum Adjustment {
     Slew(i64, Duration),
 }
 
-/// The sample that is believed: of three or more that in the middle, as most of the servers are right; else the first.
-pub fn choose(samples: &[Sample]) -> Option<Sample> {
-    if samples.len() < 3 {
-        return samples.first().copied();
-    }
-    let mut samples = samples.to_vec();
-    samples.sort_by_key(|sample| sample.offset);
-    samples.get(samples.len() / 2).copied()
+/// What the clock cannot have been wrong about, whatever servers say. Moments are in seconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// When the image was made: a time before is wrong. 0 where that is not known.
+    pub image: u64,
+    /// When the node was last seen running, by its own clock; 0 if it never was.
+    pub last: u64,
+    /// Whether the machine kept the time while it was off, as far as one can tell: its clock stood behind neither of the two at boot.
+    pub kept: bool,
 }
 
-/// Whether the clock would show a moment before `earliest` if it were set by the sample: then the server is wrong, or lies.
-/// Both moments are in seconds since 1970.
-pub fn goes_before(sample: Sample, now: Duration, earliest: u64) -> bool {
-    let then = i128::from(sample.offset) + now.as_micros() as i128;
-    then < i128::from(earliest) * 1_000_000
+impl Bounds {
+    fn check(&self, agreement: &Agreement, then: i128) -> Result<(), Doubt> {
+        let is_before = |seconds: u64| then < i128::from(seconds) * 1_000_000;
+        if is_before(self.image) {
+            return Err(Doubt::BeforeTheImage);
+        }
+        if self.image > 0 && !is_before(self.image.saturating_add(MAX_IMAGE_AGE)) {
+            return Err(Doubt::LongAfterTheImage);
+        }
+        if agreement.is_confirmed() {
+            return Ok(());
+        }
+        if is_before(self.last.saturating_sub(DAY)) {
+            return Err(Doubt::BeforeTheLastBoot);
+        }
+        // A clock that was lost at power-off can only be behind.
+        let is_far = agreement.offset.unsigned_abs() > DAY * 1_000_000;
+        if is_far && (self.kept || agreement.offset < 0) { Err(Doubt::Unconfirmed) } else { Ok(()) }
+    }
+}
+
+/// Why the clock is left as it is although servers agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It would show a time before the image was made.
+    BeforeTheImage,
+    /// It would show a time when nobody uses such an image any more.
+    LongAfterTheImage,
+    /// It would show a time before the node last ran, and too few servers say so.
+    BeforeTheLastBoot,
+    /// It would be moved by more than a day, and too few servers say so.
+    Unconfirmed,
+    /// It was right before, and would be moved by more than a right clock can be off.
+    TooFar,
+    /// More servers should answer first.
+    TooFew,
+}
+
+impl Doubt {
+    /// It in words, behind the name of what is doubted.
+    pub fn words(self) -> &'static str {
+        match self {
+            Doubt::BeforeTheImage => "the image is newer than that time",
+            Doubt::LongAfterTheImage => "the image would be more than ten years old",
+            Doubt::BeforeTheLastBoot => "the node has run after that time, and fewer than three servers say so",
+            Doubt::Unconfirmed => "it is more than a day, and fewer than three servers say so",
+            Doubt::TooFar => "a clock that was right is not off by that much; if it is, reboot",
+            Doubt::TooFew => "waits for more servers to answer",
+        }
+    }
 }
 
 /// Remembers how it went so far.
 #[derive(Debug)]
 pub struct Discipline {
-    /// Whether the clock has been set right at least once.
-    right: bool,
+    bounds: Bounds,
+    /// Once the clock has been set right: by how much it may still be moved, in microseconds, and as of when.
+    reserve: Option<(u64, Duration)>,
+    /// How often too few servers have answered before.
+    too_few: u32,
     interval: Duration,
     failures: u32,
 }
 
-impl Default for Discipline {
-    fn default() -> Self {
-        Self { right: false, interval: SHORTEST, failures: 0 }
-    }
-}
-
 impl Discipline {
-    /// Takes a sample and says what to do: the first one sets the clock.
-    pub fn take(&mut self, sample: Sample) -> Adjustment {
-        self.failures = 0;
-        if !self.right || sample.offset.abs() > STEP_BEYOND {
-            self.right = true;
-            self.interval = SHORTEST;
-            return Adjustment::Step(sample.offset);
-        }
-        self.interval = if sample.offset.abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
-        Adjustment::Slew(sample.offset, self.interval)
+    /// One for a clock that nobody has set since boot.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, reserve: None, too_few: 0, interval: SHORTEST, failures: 0 }
     }
 
-    /// Notes that no server has answered so that it could be believed.
+    /// One for a clock that has been set right by another process since boot, as of `now`.
+    pub fn of_right_clock(bounds: Bounds, now: Duration) -> Self {
+        Self { reserve: Some((MAX_RESERVE, now)), ..Self::new(bounds) }
+    }
+
+    /// Whether the clock has been set right at least once.
+    pub fn is_right(&self) -> bool {
+        self.reserve.is_some()
+    }
+
+    /// Takes what servers agree on and says what to do. `clock` is what the clock shows, since 1970; `now` is the time on a clock that never
+    /// goes back; `servers` is how many there are to ask. The first time the clock is set; later it is moved by no more than a right clock
+    /// can be off.
+    pub fn take(&mut self, agreement: &Agreement, servers: usize, clock: Duration, now: Duration) -> Result<Adjustment, Doubt> {
+        let adjustment = self.check(agreement, servers, clock, now);
+        match adjustment {
+            Ok(_) => self.failures = 0,
+            Err(_) => self.fail(),
+        }
+        adjustment
+    }
+
+    fn check(&mut self, agreement: &Agreement, servers: usize, clock: Duration, now: Duration) -> Result<Adjustment, Doubt> {
+        let offset = agreement.offset;
+        self.bounds.check(agreement, i128::from(offset) + clock.as_micros() as i128)?;
+        let Some((reserve, at)) = self.reserve else {
+            if agreement.answered < servers.min(CONFIRMED) && self.too_few < MAX_TOO_FEW {
+                self.too_few += 1;
+                return Err(Doubt::TooFew);
+            }
+            (self.reserve, self.interval) = (Some((MAX_RESERVE, now)), SHORTEST);
+            return Ok(Adjustment::Step(offset));
+        };
+        let drift = now.saturating_sub(at).as_micros() / DRIFT;
+        let reserve = MAX_RESERVE.min(reserve.saturating_add(drift.try_into().unwrap_or(MAX_RESERVE)));
+        self.reserve = Some((reserve, now));
+        let left = reserve.checked_sub(offset.unsigned_abs()).ok_or(Doubt::TooFar)?;
+        self.reserve = Some((left, now));
+        if offset.unsigned_abs() > STEP_BEYOND {
+            self.interval = SHORTEST;
+            return Ok(Adjustment::Step(offset));
+        }
+        self.interval = if offset.unsigned_abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
+        Ok(Adjustment::Slew(offset, self.interval))
+    }
+
+    /// Notes that no majority of servers has answered so that it could be believed.
     pub fn fail(&mut self) {
         self.failures = self.failures.saturating_add(1);
-    }
-
-    /// Notes that a server wants to be asked less often.
-    pub fn slow_down(&mut self) {
-        self.interval = LONGEST.min(self.interval * 2);
-        self.failures = self.failures.max(MANY);
     }
 
     /// How long to wait before the next question: what is due, and up to a sixteenth more by chance (`random` is any number), so
@@ -106,28 +181,103 @@ impl Discipline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    fn off_by(offset: i64) -> Sample {
-        Sample { offset, delay: 100, stratum: 2 }
+    /// When the image of these tests was made, and what its clock shows.
+    const IMAGE: u64 = 1_790_000_000;
+    const CLOCK: Duration = Duration::from_secs(IMAGE + 1000);
+    const SECOND: i64 = 1_000_000;
+    const DAYS: i64 = DAY as i64 * SECOND;
+
+    fn by(servers: usize, offset: i64) -> Agreement {
+        Agreement { offset, agreeing: servers, answered: servers }
+    }
+
+    fn bounds() -> Bounds {
+        Bounds { image: IMAGE, last: IMAGE + 500, kept: true }
+    }
+
+    /// What becomes of the first agreement of a boot.
+    fn first(bounds: Bounds, agreement: &Agreement) -> Result<Adjustment, Doubt> {
+        Discipline::new(bounds).take(agreement, agreement.answered, CLOCK, Duration::ZERO)
     }
 
     fn right() -> Discipline {
-        let mut discipline = Discipline::default();
-        discipline.take(off_by(0));
-        discipline
+        Discipline::of_right_clock(bounds(), Duration::ZERO)
+    }
+
+    fn take(discipline: &mut Discipline, offset: i64, now: u64) -> Result<Adjustment, Doubt> {
+        discipline.take(&by(1, offset), 1, CLOCK, Duration::from_secs(now))
     }
 
     #[test]
-    fn the_first_sample_sets_the_clock() {
-        assert_eq!(Discipline::default().take(off_by(-3)), Adjustment::Step(-3));
+    fn the_first_agreement_sets_the_clock() {
+        assert_eq!(first(bounds(), &by(1, -3)), Ok(Adjustment::Step(-3)));
+    }
+
+    #[test]
+    fn one_server_moves_a_clock_that_was_kept_by_a_day_at_most() {
+        assert_eq!(first(bounds(), &by(1, DAYS)), Ok(Adjustment::Step(DAYS)));
+        assert_eq!(first(bounds(), &by(2, DAYS + 1)), Err(Doubt::Unconfirmed));
+        assert_eq!(first(bounds(), &by(3, DAYS + 1)), Ok(Adjustment::Step(DAYS + 1)), "three move it further");
+    }
+
+    #[test]
+    fn one_server_sets_forward_a_clock_that_was_lost() {
+        let lost = Bounds { kept: false, ..bounds() };
+        assert_eq!(first(lost, &by(1, 300 * DAYS)), Ok(Adjustment::Step(300 * DAYS)));
+        let later = Bounds { image: IMAGE - 10 * DAY, last: IMAGE - 9 * DAY, ..lost };
+        assert_eq!(first(later, &by(1, -DAYS - 1)), Err(Doubt::Unconfirmed), "such a clock is never ahead");
+    }
+
+    #[test]
+    fn one_server_leads_back_to_a_day_before_the_last_boot_and_three_to_the_image() {
+        let bounds = Bounds { image: IMAGE - 9 * DAY, last: IMAGE + 2 * DAY, kept: true };
+        let offset = -SECOND * 1000;
+        assert_eq!(first(bounds, &by(2, offset)), Err(Doubt::BeforeTheLastBoot));
+        assert_eq!(first(bounds, &by(3, offset)), Ok(Adjustment::Step(offset)));
+        assert_eq!(first(bounds, &by(3, -9 * DAYS)), Ok(Adjustment::Step(-9 * DAYS)));
+    }
+
+    #[test]
+    fn nobody_moves_the_clock_before_the_image_or_ten_years_past_it() {
+        assert_eq!(first(bounds(), &by(4, -1000 * SECOND)), Ok(Adjustment::Step(-1000 * SECOND)));
+        assert_eq!(first(bounds(), &by(4, -1000 * SECOND - 1)), Err(Doubt::BeforeTheImage));
+        let last = MAX_IMAGE_AGE as i64 * SECOND - 1000 * SECOND - 1;
+        assert_eq!(first(bounds(), &by(4, last)), Ok(Adjustment::Step(last)));
+        assert_eq!(first(bounds(), &by(4, last + 1)), Err(Doubt::LongAfterTheImage));
+        for offset in [i64::MIN, i64::MAX] {
+            assert!(first(bounds(), &by(4, offset)).is_err());
+        }
+    }
+
+    #[test]
+    fn the_first_agreement_waits_for_three_servers_a_while() {
+        let mut discipline = Discipline::new(bounds());
+        for _ in 0..MAX_TOO_FEW {
+            assert_eq!(discipline.take(&by(1, 5), 4, CLOCK, Duration::ZERO), Err(Doubt::TooFew));
+        }
+        assert_eq!(discipline.take(&by(1, 5), 4, CLOCK, Duration::ZERO), Ok(Adjustment::Step(5)));
     }
 
     #[test]
     fn later_only_half_a_second_sets_it() {
-        assert!(matches!(right().take(off_by(500_000)), Adjustment::Slew(500_000, _)));
-        assert!(matches!(right().take(off_by(-500_000)), Adjustment::Slew(-500_000, _)));
-        assert_eq!(right().take(off_by(500_001)), Adjustment::Step(500_001));
-        assert_eq!(right().take(off_by(-500_001)), Adjustment::Step(-500_001));
+        assert!(matches!(take(&mut right(), 500_000, 0), Ok(Adjustment::Slew(500_000, _))));
+        assert!(matches!(take(&mut right(), -500_000, 0), Ok(Adjustment::Slew(-500_000, _))));
+        assert_eq!(take(&mut right(), 500_001, 0), Ok(Adjustment::Step(500_001)));
+        assert_eq!(take(&mut right(), -500_001, 0), Ok(Adjustment::Step(-500_001)));
+    }
+
+    #[test]
+    fn a_right_clock_is_moved_by_its_reserve_and_then_by_what_clocks_drift() {
+        let mut discipline = right();
+        assert_eq!(take(&mut discipline, 1000 * SECOND + 1, 0), Err(Doubt::TooFar));
+        assert_eq!(take(&mut discipline, -1000 * SECOND, 0), Ok(Adjustment::Step(-1000 * SECOND)));
+        assert_eq!(take(&mut discipline, SECOND, 1000), Err(Doubt::TooFar), "0.5 s in 1000 s");
+        assert_eq!(take(&mut discipline, SECOND, 2000), Ok(Adjustment::Step(SECOND)));
+        let all = Agreement { offset: SECOND, agreeing: 4, answered: 4 };
+        let refused = discipline.take(&all, 4, CLOCK, Duration::from_secs(2000));
+        assert_eq!(refused, Err(Doubt::TooFar), "whoever says so");
     }
 
     #[test]
@@ -135,33 +285,25 @@ mod tests {
         let mut discipline = right();
         let mut waits = vec![discipline.wait(0).as_secs()];
         for _ in 0..6 {
-            discipline.take(off_by(10_000));
+            take(&mut discipline, 10_000, 0).unwrap();
             waits.push(discipline.wait(0).as_secs());
         }
         assert_eq!(waits, [64, 128, 256, 512, 1024, 1024, 1024]);
-        discipline.take(off_by(10_001));
+        take(&mut discipline, 10_001, 0).unwrap();
         assert_eq!(discipline.wait(0).as_secs(), 64);
     }
 
     #[test]
     fn failures_are_retried_ever_more_slowly() {
-        let mut discipline = Discipline::default();
+        let mut discipline = Discipline::new(bounds());
         let mut waits = Vec::new();
         for _ in 0..12 {
             discipline.fail();
             waits.push(discipline.wait(0).as_secs());
         }
         assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
-        discipline.take(off_by(0));
+        take(&mut discipline, 0, 0).unwrap();
         assert_eq!(discipline.wait(0).as_secs(), 64);
-    }
-
-    #[test]
-    fn a_server_that_asks_for_peace_gets_it() {
-        let mut discipline = Discipline::default();
-        discipline.slow_down();
-        assert_eq!(discipline.wait(0), SHORTEST, "even before the clock is right");
-        assert_eq!(discipline.interval, SHORTEST * 2);
     }
 
     #[test]
@@ -169,19 +311,22 @@ mod tests {
         assert_eq!((right().wait(0).as_secs(), right().wait(u32::MAX).as_secs()), (64, 68));
     }
 
-    #[test]
-    fn of_three_servers_one_may_be_wrong() {
-        let samples = [off_by(1_000_000_000), off_by(5), off_by(7)];
-        assert_eq!(choose(&samples), Some(off_by(7)));
-        assert_eq!(choose(&samples[..2]), Some(samples[0]), "of two, nobody can say which: the first is preferred");
-        assert_eq!(choose(&[]), None);
-    }
-
-    #[test]
-    fn the_clock_never_goes_before_the_image() {
-        let now = Duration::from_secs(1000);
-        assert!(!goes_before(off_by(-1_000_000), now, 999));
-        assert!(goes_before(off_by(-1_000_001), now, 999));
-        assert!(goes_before(off_by(i64::MIN), now, 0));
+    proptest! {
+        #[test]
+        fn whatever_one_server_says_a_right_clock_moves_by_its_reserve_and_drift(
+            answers in prop::collection::vec((1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()), 1..50)
+        ) {
+            let (mut discipline, mut now, mut moved) = (right(), 0, 0u128);
+            for (passed, wild, mild, is_wild) in answers {
+                now += passed;
+                if let Ok(Adjustment::Step(by) | Adjustment::Slew(by, _)) =
+                    take(&mut discipline, if is_wild { wild } else { mild }, now)
+                {
+                    moved += u128::from(by.unsigned_abs());
+                }
+                let most = u128::from(MAX_RESERVE) + u128::from(now) * 1_000_000 / DRIFT;
+                prop_assert!(moved <= most, "{moved} us of {most} us in {now} s");
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sntpc::sync::{sntp_process_response, sntp_send_request};
 use sntpc::{Error, KissOfDeathCode, NtpContext, NtpUdpSocket, StdTimestampGen};
 
-use crate::discipline::Sample;
+use crate::agreement::Sample;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,13 +40,24 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
         match sntp_process_response(server, socket, context, question) {
             Ok(answer) if answer.roundtrip() > LONGEST_DELAY => return Err(Refusal::Unusable("its answer took too long")),
             Ok(answer) => {
-                return Ok(Sample { offset: answer.offset(), delay: answer.roundtrip(), stratum: answer.stratum() });
+                let root_distance = microseconds(answer.root_delay / 2) + microseconds(answer.root_dispersion);
+                return Ok(Sample {
+                    offset: answer.offset(),
+                    delay: answer.roundtrip(),
+                    root_distance,
+                    stratum: answer.stratum(),
+                });
             }
             // Not an answer to this question: the real one may still come.
             Err(Error::IncorrectOriginTimestamp | Error::IncorrectPayload) if asked.elapsed() < PATIENCE => {}
             Err(error) => return Err(refusal(error)),
         }
     }
+}
+
+/// A span of NTP's short format, seconds with sixteen binary digits, in microseconds.
+fn microseconds(short: u32) -> u64 {
+    (u64::from(short) * 1_000_000) >> 16
 }
 
 /// A socket of a fresh port, which answers from elsewhere do not reach.

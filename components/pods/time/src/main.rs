@@ -1,25 +1,32 @@
 //! The `time` pod: asks time servers and keeps the node's clock right, which needs `SYS_TIME`.
 //!
-//! `time [--dry-run] [--servers FILE] [SERVER]…`: without a server on the command line, those in the file are asked, as soon as there
-//! are any; `--dry-run` says what it would do and leaves the clock alone. One line an event on stderr; it ends only by a signal.
+//! `time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]…`: without a server on the command line, those in the file are asked, as soon as
+//! there are any; `--dry-run` says what it would do and leaves the clock alone; `--socket` is where `init` listens. One line an event on
+//! stderr; it ends only by a signal.
 
+mod agreement;
 mod discipline;
 mod exchange;
+mod holds;
+mod host;
 mod servers;
 mod sys;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use discipline::{Adjustment, Discipline, Sample};
+use agreement::{Agreement, Sample};
+use discipline::{Adjustment, Bounds, Discipline};
 use exchange::Refusal;
-use osbuild_abi::{cmdline, paths};
+use holds::Holds;
+use osbuild_abi::{cmdline, paths, sockets};
 use rustix::rand::{GetRandomFlags, getrandom};
 use servers::Source;
 
-const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [SERVER]...";
+const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
 /// What it says while there is nobody to ask.
 const IDLE: &str = "waits for somebody to name a server";
 
@@ -41,15 +48,18 @@ fn main() -> ExitCode {
 struct Arguments {
     dry_run: bool,
     file: PathBuf,
+    socket: PathBuf,
     servers: Vec<String>,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { dry_run: false, file: paths::NTP_SERVERS.into(), servers: vec![] };
+    let (file, socket) = (paths::NTP_SERVERS.into(), paths::TIME_SOCKET.into());
+    let mut arguments = Arguments { dry_run: false, file, socket, servers: vec![] };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--dry-run" => arguments.dry_run = true,
             "--servers" => arguments.file = words.next()?.into(),
+            "--socket" => arguments.socket = words.next()?.into(),
             _ if word.starts_with('-') => return None,
             _ => arguments.servers.push(word),
         }
@@ -61,26 +71,37 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
 struct Keeper {
     dry_run: bool,
     source: Source,
-    /// Seconds since 1970 that the clock has certainly passed.
-    earliest: u64,
+    /// Where `init` listens, if it does.
+    socket: Option<PathBuf>,
     discipline: Discipline,
     /// The servers as of the last look.
     servers: Vec<String>,
-    /// Those of them that do not want to be asked.
-    denied: Vec<String>,
+    /// Those of them that are not to be asked for a while.
+    holds: Holds,
+    /// From when the time is counted that the clock has no part in.
+    start: Instant,
 }
 
 impl Keeper {
     fn new(arguments: Arguments) -> io::Result<Self> {
-        let source = match arguments.servers {
-            servers if servers.is_empty() => Source::file(&arguments.file)?,
-            servers => Source::Fixed(servers),
-        };
+        let Arguments { dry_run, file, socket, servers } = arguments;
+        let source = if servers.is_empty() { Source::file(&file)? } else { Source::Fixed(servers) };
         if source.list()?.is_empty() {
             eprintln!("{IDLE}");
         }
-        let (dry_run, earliest, discipline) = (arguments.dry_run, image_epoch(), Discipline::default());
-        Ok(Self { dry_run, source, earliest, discipline, servers: vec![], denied: vec![] })
+        let asked = host::last(&socket);
+        if let Err(error) = &asked {
+            eprintln!("`init` does not say when the node last ran: {error}");
+        }
+        // Without that socket there is nobody to tell, which was said just now.
+        let is_absent = asked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        let (socket, (last, kept)) = ((!is_absent).then_some(socket), asked.unwrap_or((0, false)));
+        let bounds = Bounds { image: image_epoch(), last, kept };
+        // A pod that is started anew does not give the servers another first word.
+        let is_right = !dry_run && sys::clock_is_right();
+        let discipline = if is_right { Discipline::of_right_clock(bounds, Duration::ZERO) } else { Discipline::new(bounds) };
+        let (servers, holds, start) = (vec![], Holds::default(), Instant::now());
+        Ok(Self { dry_run, source, socket, discipline, servers, holds, start })
     }
 
     fn run(mut self) -> io::Result<std::convert::Infallible> {
@@ -98,7 +119,8 @@ impl Keeper {
         }
     }
 
-    /// Reads the list anew. If it has changed, everything begins anew with it. Returns whether it has.
+    /// Reads the list anew, and returns whether it has changed. That the clock has been right before stays known: whoever changes the list
+    /// has no more power over it than a server.
     fn look_for_servers(&mut self) -> io::Result<bool> {
         let servers = self.source.list()?;
         if self.servers == servers {
@@ -108,57 +130,89 @@ impl Keeper {
             [] => eprintln!("{IDLE}"),
             servers => eprintln!("asks {}", servers.join(" ")),
         }
-        (self.servers, self.denied, self.discipline) = (servers, vec![], Discipline::default());
+        self.holds.keep_only(&servers);
+        self.servers = servers;
         Ok(true)
     }
 
     /// Asks all servers once and does to the clock what is to be done.
     fn keep(&mut self) {
-        let servers: Vec<_> = self.servers.iter().filter(|it| !self.denied.contains(it)).cloned().collect();
-        let samples: Vec<_> = servers.iter().filter_map(|server| self.ask(server)).collect();
-        let Some(sample) = discipline::choose(&samples) else {
+        let now = self.start.elapsed();
+        let servers: Vec<_> = self.servers.iter().filter(|server| !self.holds.holds(server, now)).cloned().collect();
+        let mut asked = Vec::new();
+        let samples: Vec<_> = servers.iter().filter_map(|server| self.ask(server, &mut asked)).collect();
+        let Some(agreement) = agreement::agree(&samples) else {
+            if !samples.is_empty() {
+                eprintln!("{} servers do not agree: no majority says the same", samples.len());
+            }
             return self.discipline.fail();
         };
-        let adjustment = self.discipline.take(sample);
+        let (clock, was_right) = (wall_clock(), self.discipline.is_right());
+        match self.discipline.take(&agreement, self.servers.len(), clock, self.start.elapsed()) {
+            Ok(adjustment) => self.carry_out(adjustment, &agreement, !was_right),
+            Err(doubt) => {
+                eprintln!("does not move the clock by {} s: {}", seconds(agreement.offset), doubt.words());
+                if doubt != discipline::Doubt::TooFew {
+                    self.tell(sockets::time::REFUSED, &agreement);
+                }
+            }
+        }
+    }
+
+    fn carry_out(&mut self, adjustment: Adjustment, agreement: &Agreement, is_first: bool) {
         let (verb, would) = match adjustment {
             Adjustment::Step(_) => ("sets the clock", "would set the clock"),
             Adjustment::Slew(..) => ("turns the clock", "would turn the clock"),
         };
-        eprintln!("{} by {} s", if self.dry_run { would } else { verb }, seconds(sample.offset));
+        if is_first && !agreement.is_confirmed() {
+            eprintln!("nobody confirms the first time: {} of three servers", agreement.answered);
+        }
+        eprintln!("{} by {} s", if self.dry_run { would } else { verb }, seconds(agreement.offset));
         if !self.dry_run
             && let Err(error) = sys::adjust(adjustment)
         {
             eprintln!("cannot touch the clock: {error}");
+            return;
+        }
+        if is_first || matches!(adjustment, Adjustment::Step(_)) {
+            self.tell(sockets::time::SET, agreement);
         }
     }
 
-    /// Asks one server. What is wrong with it is said.
-    fn ask(&mut self, server: &str) -> Option<Sample> {
+    fn tell(&self, verb: &str, agreement: &Agreement) {
+        if let Some(socket) = &self.socket
+            && let Err(error) = host::tell(socket, verb, agreement)
+        {
+            eprintln!("`init` is not told: {error}");
+        }
+    }
+
+    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with it is said.
+    fn ask(&mut self, server: &str, asked: &mut Vec<SocketAddr>) -> Option<Sample> {
         let address = match servers::resolve(server) {
+            Ok(address) if asked.contains(&address) => return None,
             Ok(address) => address,
             Err(error) => {
                 eprintln!("{server}: is not found: {error}");
                 return None;
             }
         };
+        asked.push(address);
         match exchange::ask(address) {
-            Ok(sample) if discipline::goes_before(sample, now(), self.earliest) => {
-                eprintln!("{server}: is not believed: the image is newer than its time");
-                None
-            }
             Ok(sample) => {
                 let (offset, delay) = (seconds(sample.offset), sample.delay);
                 eprintln!("{server}: clock off by {offset} s, delay {delay} us, stratum {}", sample.stratum);
+                self.holds.release(server);
                 Some(sample)
             }
             Err(Refusal::Denied) => {
-                eprintln!("{server}: does not want to be asked");
-                self.denied.push(server.to_owned());
+                let span = self.holds.deny(server, self.start.elapsed());
+                eprintln!("{server}: does not want to be asked, for {} s", span.as_secs());
                 None
             }
             Err(Refusal::TooOften) => {
-                eprintln!("{server}: wants to be asked less often");
-                self.discipline.slow_down();
+                let span = self.holds.slow_down(server, self.start.elapsed());
+                eprintln!("{server}: wants to be asked less often, in {} s", span.as_secs());
                 None
             }
             Err(Refusal::Unusable(reason)) => {
@@ -174,7 +228,7 @@ fn seconds(microseconds: i64) -> String {
     format!("{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
 }
 
-fn now() -> Duration {
+fn wall_clock() -> Duration {
     // A clock before 1970 is as wrong as one that shows 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

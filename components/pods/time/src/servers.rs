@@ -1,4 +1,4 @@
-//! Which servers are asked: those of the command line, or else those that DHCP has named, as `init` writes them down.
+//! Which servers are asked: those of the command line, or else those that DHCP has named or that the image has, as `init` writes them down.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -21,7 +21,8 @@ pub fn parse(list: &str) -> Vec<String> {
 
 /// The address of a server, which is given as an address or a name, with a port or without.
 pub fn resolve(server: &str) -> io::Result<SocketAddr> {
-    if let Ok(address) = server.parse::<IpAddr>() {
+    let bare = server.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(server);
+    if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok((address, PORT).into());
     }
     let first = |mut addresses: std::vec::IntoIter<SocketAddr>| addresses.next().ok_or(ErrorKind::NotFound.into());
@@ -96,6 +97,7 @@ mod tests {
         assert_eq!(resolve("10.0.0.1").unwrap(), "10.0.0.1:123".parse().unwrap());
         assert_eq!(resolve("10.0.0.1:124").unwrap(), "10.0.0.1:124".parse().unwrap());
         assert_eq!(resolve("fd00::1").unwrap(), "[fd00::1]:123".parse().unwrap());
+        assert_eq!(resolve("[fd00::1]").unwrap(), "[fd00::1]:123".parse().unwrap());
         assert_eq!(resolve("[fd00::1]:124").unwrap(), "[fd00::1]:124".parse().unwrap());
     }
 }

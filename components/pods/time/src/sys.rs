@@ -18,6 +18,16 @@ pub fn end_on_signals() {
     }
 }
 
+/// Whether somebody has told the kernel that the clock is right, and not too long ago: it takes that back after some nine hours without an
+/// adjustment. At boot the clock is not.
+pub fn clock_is_right() -> bool {
+    // SAFETY: `timex` is plain numbers, for which all zeroes are a value: no mode, so that nothing is changed.
+    let mut request: libc::timex = unsafe { mem::zeroed() };
+    // SAFETY: the request is a whole `timex`, which the call reads and writes.
+    let state = unsafe { libc::adjtimex(&mut request) };
+    state >= 0 && request.status & libc::STA_UNSYNC == 0
+}
+
 /// Carries out an adjustment of the system's clock. Needs `SYS_TIME`.
 pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
     let mut request = request(adjustment);

@@ -1,8 +1,9 @@
 //! The real program, always with `--dry-run`, against a server of ours on the loopback and against chrony (Debian package `chrony`).
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -184,6 +185,109 @@ fn of_three_servers_one_may_lie() {
     let program = Program::start(&[&liar, &first, &second]);
     let offset = seconds(&program.says("would set the clock by"));
     assert!((6.8..7.3).contains(&offset), "{offset}");
+}
+
+#[test]
+fn two_servers_that_disagree_do_not_move_the_clock() {
+    let (first, second) = (serve(&[GOOD]), serve(&[Answer { ahead: 3600.0, ..GOOD }]));
+    let program = Program::start(&[&first, &second]);
+    program.says("2 servers do not agree");
+    program.says("2 servers do not agree");
+}
+
+#[test]
+fn a_clock_that_was_right_is_not_moved_by_what_one_server_says_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, new) = (folder.path().join("servers"), folder.path().join("new"));
+    let write = |text: &str| {
+        fs::write(&new, text).unwrap();
+        fs::rename(&new, &list).unwrap();
+    };
+    write(&serve(&[GOOD]));
+    let program = Program::start(&["--servers", text(&list)]);
+    program.says("would set the clock by");
+    for ahead in [2e3, -2e3, 1e6, -1e6, 1e9] {
+        // Another list is no new beginning.
+        write(&serve(&[Answer { ahead, ..GOOD }]));
+        program.says("does not move the clock by");
+    }
+    write(&serve(&[Answer { ahead: 100.0, ..GOOD }]));
+    assert!((seconds(&program.says("would set the clock by")) - 100.0).abs() < 0.2);
+}
+
+#[test]
+fn a_forged_kiss_of_death_needs_the_questions_time_stamp_and_holds_for_an_hour() {
+    let blind = Answer { stratum: 0, reference: *b"DENY", origin_changed: 1, ..GOOD };
+    let program = Program::start(&[&serve(&[blind, Answer { ahead: 5.0, ..GOOD }])]);
+    assert!((seconds(&program.says("would set the clock by")) - 5.0).abs() < 0.2);
+    let seen = Answer { stratum: 0, reference: *b"DENY", ..GOOD };
+    let program = Program::start(&[&serve(&[seen])]);
+    program.says("does not want to be asked, for 3600 s");
+}
+
+/// An `init` that says that the node ran just now and that the machine kept the time, and hears what it is told.
+fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
+    let path = folder.join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let (sender, told) = channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).unwrap();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+            let data = if line == "last\n" { format!("seen {now}\nkept yes\n") } else { String::new() };
+            stream.write_all(format!("{data}ok\n").as_bytes()).unwrap();
+            sender.send(line.trim_end().to_owned()).unwrap();
+        }
+    });
+    (path, told)
+}
+
+#[test]
+fn one_forged_answer_moves_a_clock_that_was_kept_by_a_day_at_most_and_three_servers_move_it_further() {
+    const TWO_DAYS: f64 = 172_800.0;
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, told) = start_init(folder.path());
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    for ahead in [TWO_DAYS, -TWO_DAYS, 1e9] {
+        let program = Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead, ..GOOD }])]);
+        assert!(program.says("does not move the clock by").contains("fewer than three servers say so"));
+        assert_eq!(next(), "last");
+        let line = next();
+        assert!(line.starts_with("refused ") && line.ends_with(" by 1 of 1"), "{line}");
+    }
+    let servers = [(); 3].map(|()| serve(&[Answer { ahead: TWO_DAYS, ..GOOD }]));
+    let program = Program::start(&["--socket", text(&socket), &servers[0], &servers[1], &servers[2]]);
+    assert!((seconds(&program.says("would set the clock by")) - TWO_DAYS).abs() < 0.2);
+    assert_eq!(next(), "last");
+    let line = next();
+    assert!(line.starts_with("set 17") && line.ends_with(" by 3 of 3"), "{line}");
+}
+
+#[test]
+fn one_server_alone_sets_the_clock_and_init_is_told_that_it_was_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (socket, told) = start_init(folder.path());
+    let program = Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead: 5.0, ..GOOD }])]);
+    program.says("nobody confirms the first time: 1 of three servers");
+    program.says("would set the clock by");
+    assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "last");
+    let line = told.recv_timeout(PATIENCE).unwrap();
+    assert!(line.ends_with(" by 1 of 1") && line.starts_with("set "), "{line}");
+}
+
+#[test]
+fn the_first_time_waits_a_while_for_servers_that_do_not_answer() {
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let absent = silent.local_addr().unwrap().to_string();
+    drop(silent);
+    let server = serve(&[Answer { ahead: 5.0, ..GOOD }]);
+    let program = Program::start(&[&server, &absent]);
+    for _ in 0..3 {
+        program.says("waits for more servers to answer");
+    }
+    program.says("would set the clock by");
 }
 
 #[test]
