@@ -4,9 +4,11 @@ mod bubblewrap;
 mod failure;
 mod log;
 mod process;
+mod processors;
 mod rebuild;
 mod steps;
 
+pub use bubblewrap::ISOLATION;
 pub use rebuild::Rebuild;
 pub use steps::Steps;
 
@@ -18,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::report::{Outcome, Report, Step};
 use log::Log;
 use process::Ended;
+use processors::Processors;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::thread::CpuSet;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -31,6 +35,8 @@ pub struct Executor {
     store: Store,
     report: Report,
     jobs: usize,
+    /// Those of its steps, from the first step on.
+    processors: Mutex<Option<Processors>>,
     logs: PathBuf,
     stop: Stop,
     rebuild: Rebuild,
@@ -41,7 +47,8 @@ pub struct Executor {
 impl Executor {
     /// An executor that writes the log of each action into the directory `logs`. An action sees `jobs` processors.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
-        Executor { store, report, jobs, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, steps: Mutex::default() }
+        let (processors, steps) = Default::default();
+        Executor { store, report, jobs, processors, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, steps }
     }
 
     /// Makes it run these steps although the store has their results, and compare.
@@ -111,13 +118,22 @@ impl Executor {
         let mut log = Log::create(&self.logs, &action.name, step)?;
         let began = Instant::now();
         let command = bubblewrap::command(action, scratch.path());
-        let ended = process::run(command, self.jobs, &self.stop, &mut log)?;
+        let ended = process::run(command, self.processors()?, &self.stop, &mut log)?;
         let wall = began.elapsed();
         self.stop.check()?;
         failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
         let Ended { cpu, .. } = ended;
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
+    }
+
+    /// The processors of its steps, which are chosen when the first one runs: a build that finds everything in the store needs none.
+    fn processors(&self) -> Result<CpuSet> {
+        let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *processors {
+            Some(chosen) => Ok(chosen.set()),
+            none => Ok(none.insert(Processors::choose(&self.store, self.jobs)?).set()),
+        }
     }
 
     /// Ends a step with its line.

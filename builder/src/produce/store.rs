@@ -9,7 +9,7 @@
 //! | `memo/<kind>/<hash>` | the digest of what an in-process step made, by the digest of what it was made from |
 //! | `trees/<hash>/{root,stamp}` | a directory that was unpacked once, and the digest of its content |
 //! | `clients/<name>/` | what an ecosystem's client keeps for itself and can fetch or make again |
-//! | `locks/` | one lock for each action, memo or tree that somebody makes |
+//! | `locks/` | one lock for each action, memo or tree that somebody makes, and for each processor that a build keeps to itself |
 //! | `tmp/<session>/` | what a running build has not finished; swept by the next one when its build is gone |
 //! | `damaged/` | what was found not to be what its name says |
 //! | `collected` | its time says when the store was last brought below its limit |

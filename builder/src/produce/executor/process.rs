@@ -25,21 +25,20 @@ pub(super) struct Ended {
 }
 
 /// Runs a program until it ends or `stop` is wished. What it prints goes to the log.
-/// It sees `jobs` processors. Nothing of it runs afterwards.
-pub(super) fn run(command: Command, jobs: usize, stop: &Stop, log: &mut Log<'_>) -> Result<Ended> {
+/// It sees these processors. Nothing of it runs afterwards.
+pub(super) fn run(command: Command, processors: CpuSet, stop: &Stop, log: &mut Log<'_>) -> Result<Ended> {
     let name = command.get_program().display().to_string();
     // Bubblewrap leaves without waiting for the first process of its sandbox: that becomes our child, and its CPU time is known.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_build(|| "cannot adopt processes".to_owned())?;
     let (printed, pipe) = io::pipe().or_build(|| "cannot make a pipe".to_owned())?;
-    let group = Group(spawn(command, &name, pipe, jobs)?);
+    let group = Group(spawn(command, &name, pipe, processors)?);
     follow(&group, printed, stop, log)?;
     group.reap().or_build(|| format!("cannot wait for `{name}`"))
 }
 
-fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, jobs: usize) -> Result<Pid> {
+fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, processors: CpuSet) -> Result<Pid> {
     let both = pipe.try_clone().or_build(|| "cannot make a pipe".to_owned())?;
     command.stdin(Stdio::null()).stdout(both).stderr(pipe);
-    let processors = processors(jobs)?;
     let prepare = move || {
         // A session of its own has no terminal that something in it could type into, and is a group to be killed.
         rustix::process::setsid()?;
@@ -55,16 +54,6 @@ fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, jobs: usize) ->
         _ => Error::build(format!("cannot start `{name}`")).cause(error),
     })?;
     Ok(Pid::from_child(&child))
-}
-
-/// The processors that a program may use, so that what it calls the number of processors is the number of jobs. No action is told the
-/// number in words: those would enter its digest.
-fn processors(jobs: usize) -> Result<CpuSet> {
-    let ours = rustix::thread::sched_getaffinity(None).or_build(|| "cannot count the processors".to_owned())?;
-    let mut theirs = CpuSet::new();
-    let allowed = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor));
-    allowed.take(jobs.max(1)).for_each(|processor| theirs.set(processor));
-    Ok(theirs)
 }
 
 /// Hands on what the program prints until it ends, or until a stop is wished.

@@ -49,4 +49,11 @@ impl Store {
     pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
         Lock::acquire(&self.root().join("locks").join(name), FlockOperation::NonBlockingLockExclusive, waiting)
     }
+
+    /// Keeps what `name` stands for to this build, unless another one does.
+    pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
+        let path = self.root().join("locks").join(name);
+        let file = File::options().create(true).truncate(false).write(true).open(&path).at("open", &path)?;
+        Lock::attempt(file, &path, FlockOperation::NonBlockingLockExclusive)
+    }
 }
