@@ -62,6 +62,14 @@ impl Architecture {
         }
     }
 
+    /// What Linux calls a machine with such a processor (uname(2)), and Rust too.
+    pub fn machine(self) -> &'static str {
+        match self {
+            Architecture::Amd64 => "x86_64",
+            Architecture::Arm64 => "aarch64",
+        }
+    }
+
     /// The prefix of GNU tools and the name of Debian's library folder.
     pub fn gnu(self) -> &'static str {
         match self {

@@ -4,6 +4,7 @@
 //! nothing but that payload's own exit is trusted.
 
 use super::arguments::escaped;
+use super::kvm::{self, Access, DEVICE};
 use super::{package, program, scratch, text};
 use crate::error::{Context, Result};
 use crate::plan::Architecture;
@@ -12,6 +13,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What executes instructions.
@@ -22,6 +25,9 @@ pub enum Accelerator {
     /// QEMU's translator, one thread a virtual processor.
     Tcg,
 }
+
+/// Whether this program has said why it does not use KVM.
+static TOLD: AtomicBool = AtomicBool::new(false);
 
 /// How long the payload may take. It takes a quarter of a second even in software.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -92,24 +98,24 @@ const AMD64: [u8; 0x86] = [
 const ARM64: [u32; 4] = [0x52b0_8000, 0x7280_0100, 0xd400_0002, 0x1400_0000];
 
 impl Accelerator {
-    /// Finds out what works for machines of this architecture. The answer holds until the host boots again and is kept in `folder`.
+    /// Finds out what works for machines of this architecture. That KVM works holds until the host boots again, and is kept in `folder`; that
+    /// it does not may end at any time, when the user joins a group or a module is loaded, and is found anew by each program.
     pub fn probe(architecture: Architecture, folder: &Path, report: &Report) -> Result<Self> {
-        if std::env::consts::ARCH != host_name(architecture) || !Path::new("/dev/kvm").exists() {
+        if std::env::consts::ARCH != architecture.machine() {
             return Ok(Accelerator::Tcg);
         }
-        let boot =
-            std::fs::read_to_string("/proc/sys/kernel/random/boot_id").or_build(|| "cannot read this boot's id".to_owned())?;
-        let kept = folder.join("accelerator");
-        if let Some(accelerator) = std::fs::read_to_string(&kept).ok().and_then(|text| recalled(&text, &boot)) {
-            return Ok(accelerator);
+        let hint = match kvm::access(Path::new(DEVICE)) {
+            Access::Absent => return Ok(Accelerator::Tcg),
+            Access::Refused { reason, hint } => hint.map_or(reason.clone(), |hint| format!("{reason}: {hint}")),
+            Access::Open => match works(architecture, folder)? {
+                None => return Ok(Accelerator::Kvm),
+                Some(reason) => reason,
+            },
+        };
+        if !TOLD.swap(true, Ordering::Relaxed) {
+            report.note(format!("the node's processor is emulated, which is slow: `{DEVICE}` is there, but {hint}"));
         }
-        let accelerator = if payload_exits("kvm", architecture, folder)? { Accelerator::Kvm } else { Accelerator::Tcg };
-        if accelerator == Accelerator::Tcg {
-            report.note("`/dev/kvm` is there but does not work on this machine, so the node's processor is emulated");
-        }
-        std::fs::write(&kept, format!("{boot}{}\n", accelerator.argument()))
-            .or_build(|| format!("cannot write `{}`", kept.display()))?;
-        Ok(accelerator)
+        Ok(Accelerator::Tcg)
     }
 
     /// The value of QEMU's `-accel`.
@@ -121,25 +127,39 @@ impl Accelerator {
     }
 }
 
-/// What an earlier probe found, if it was in this boot. The text is the boot's id and the accelerator, a line each.
-fn recalled(text: &str, boot: &str) -> Option<Accelerator> {
-    let found = text.strip_prefix(boot)?.trim_end();
-    [Accelerator::Kvm, Accelerator::Tcg].into_iter().find(|accelerator| accelerator.argument() == found)
-}
-
-fn host_name(architecture: Architecture) -> &'static str {
-    match architecture {
-        Architecture::Amd64 => "x86_64",
-        Architecture::Arm64 => "aarch64",
+/// Why KVM does not work though the device can be opened; nothing if it does.
+fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").or_build(|| "cannot read this boot's id".to_owned())?;
+    let kept = folder.join("accelerator");
+    if std::fs::read_to_string(&kept).is_ok_and(|text| worked(&text, &boot)) {
+        return Ok(None);
     }
+    // Machines that run beside each other in this program ask once. A failure is not kept any longer.
+    static FAILED: Mutex<Option<String>> = Mutex::new(None);
+    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if failed.is_none() {
+        *failed = payload_fails("kvm", architecture, folder)?;
+    }
+    if failed.is_none() {
+        std::fs::write(&kept, format!("{boot}{}\n", Accelerator::Kvm.argument()))
+            .or_build(|| format!("cannot write `{}`", kept.display()))?;
+    }
+    Ok(failed.as_ref().map(|said| format!("it does not work on this machine ({said})")))
 }
 
-/// Whether the payload ran to its end with QEMU's `-accel` of this value.
-fn payload_exits(accelerator: &str, architecture: Architecture, folder: &Path) -> Result<bool> {
+/// Whether KVM worked earlier in this boot. The text is the boot's id and the accelerator, a line each.
+fn worked(text: &str, boot: &str) -> bool {
+    text.strip_prefix(boot).is_some_and(|found| found.trim_end() == Accelerator::Kvm.argument())
+}
+
+/// What QEMU says when the payload does not run to its end with `-accel` of this value; nothing if it does.
+fn payload_fails(accelerator: &str, architecture: Architecture, folder: &Path) -> Result<Option<String>> {
     let scratch = scratch(folder)?;
     let path = scratch.path().join("payload");
     write_payload(architecture, &path).or_build(|| format!("cannot write `{}`", path.display()))?;
     let file = text(&path)?;
+    let cannot = || "cannot keep what QEMU says".to_owned();
+    let said = tempfile::NamedTempFile::new_in(scratch.path()).or_build(cannot)?;
     let arguments = match architecture {
         Architecture::Amd64 => vec![
             "-machine".to_owned(),
@@ -171,11 +191,23 @@ fn payload_exits(accelerator: &str, architecture: Architecture, folder: &Path) -
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::from(said.reopen().or_build(cannot)?))
         .spawn()
         .map_err(|error| super::not_started(program(architecture), package(architecture), &error))?;
     let wanted = if architecture == Architecture::Amd64 { AMD64_EXIT } else { 0 };
-    Ok(wait(&mut child)?.is_some_and(|status| status.code() == Some(wanted)))
+    match wait(&mut child)? {
+        Some(status) if status.code() == Some(wanted) => Ok(None),
+        ended => Ok(Some(reason(ended, &std::fs::read(said.path()).or_build(cannot)?))),
+    }
+}
+
+/// QEMU's first words, behind which it may print all registers; or how it ended, if it said nothing.
+fn reason(ended: Option<ExitStatus>, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    match said.lines().map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!("QEMU says: {line}"),
+        None => ended.map_or_else(|| "QEMU hangs".to_owned(), |status| format!("QEMU ended with {status}")),
+    }
 }
 
 fn write_payload(architecture: Architecture, path: &Path) -> std::io::Result<()> {
@@ -215,7 +247,7 @@ mod tests {
     #[test]
     fn the_payload_exits_on_a_processor_that_works() {
         let dir = tempfile::Builder::new().prefix("a, b").tempdir().unwrap();
-        assert!(payload_exits("tcg", Architecture::Amd64, dir.path()).unwrap());
+        assert_eq!(payload_fails("tcg", Architecture::Amd64, dir.path()).unwrap(), None);
     }
 
     #[test]
@@ -227,16 +259,24 @@ mod tests {
     }
 
     #[test]
-    fn an_accelerator_that_does_not_exist_does_not_work() {
+    fn an_accelerator_that_does_not_work_is_refused_with_qemus_reason() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(!payload_exits("xen", Architecture::Amd64, dir.path()).unwrap());
+        let reason = payload_fails("no-such", Architecture::Amd64, dir.path()).unwrap().unwrap();
+        assert!(reason.starts_with("QEMU says: ") && reason.contains("no-such"), "{reason}");
     }
 
     #[test]
-    fn the_answer_of_another_boot_is_forgotten() {
-        assert_eq!(recalled("this-boot\nkvm\n", "this-boot\n"), Some(Accelerator::Kvm));
-        assert_eq!(recalled("this-boot\ntcg,thread=multi\n", "this-boot\n"), Some(Accelerator::Tcg));
-        assert_eq!(recalled("last-boot\nkvm\n", "this-boot\n"), None);
-        assert_eq!(recalled("this-boot\nxen\n", "this-boot\n"), None);
+    fn only_a_success_of_this_boot_is_remembered() {
+        assert!(worked("this-boot\nkvm\n", "this-boot\n"));
+        assert!(!worked("this-boot\ntcg,thread=multi\n", "this-boot\n"));
+        assert!(!worked("last-boot\nkvm\n", "this-boot\n"));
+    }
+
+    #[test]
+    fn a_probe_leaves_nothing_behind_but_a_success() {
+        let dir = tempfile::tempdir().unwrap();
+        let report = Report::new(crate::report::Verbosity::Quiet, crate::report::Color::Never);
+        let found = Accelerator::probe(Architecture::Amd64, dir.path(), &report).unwrap();
+        assert_eq!(dir.path().join("accelerator").exists(), found == Accelerator::Kvm);
     }
 }

@@ -6,6 +6,7 @@ mod accelerator;
 mod arguments;
 mod disk;
 mod firmware;
+mod kvm;
 mod running;
 
 pub use accelerator::Accelerator;
