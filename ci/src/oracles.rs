@@ -19,6 +19,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("fsck.fat", "dosfstools", "checks our EFI system partition"),
     ("g++", "g++", "compiles the fuzzer"),
     ("git", "git", "lists the files of the checkout"),
+    ("gpg", "gpg", "signs the archives that `apt-get` verifies in our tests"),
     ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
     ("losetup", "mount", "lends the block devices that `mount`, `osbuild verify` and `osbuild flash` are tested on"),
     ("mke2fs", "e2fsprogs", "puts something onto a disk that `osbuild flash` has to know again"),

@@ -10,7 +10,8 @@
 //! | a truncated download, no network | `downloads::…_cut_short_…`, `downloads::no_network_…` |
 //! | a disk that is full during a step, or when the image is written | `wrong::a_disk_that_is_full_…` |
 //! | read-only `out/` | `wrong::a_read_only_out_…` |
-//! | a missing tool, QEMU, firmware | `lacking` |
+//! | a missing tool, QEMU, firmware; an old Go, a system that allows no sandbox | `lacking` |
+//! | a mirror that the host does not trust, or none | `mirrors` |
 //! | a step that fails, or is killed for memory | `wrong::a_failed_step_…`, `wrong::a_step_that_is_killed_…` |
 //! | a corrupted store entry | `wrong::a_damaged_product_…`, `wrong::a_damaged_source_…` |
 //! | an image too big for its partition | `wrong::a_uki_that_is_too_big_…` |
@@ -40,6 +41,7 @@ mod kms;
 mod lacking;
 mod locks;
 mod loops;
+mod mirrors;
 mod offline;
 mod pipelines;
 mod plans;

@@ -2,6 +2,7 @@
 //! but its mirrors and keyrings are used.
 
 use super::client::{Client, Ended};
+use super::mirrors;
 use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Architecture, DebianPackage};
 use crate::produce::store::{Lock, Store};
@@ -9,8 +10,8 @@ use crate::report::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The release whose packages are used.
-const RELEASE: &str = "bookworm";
+/// Our list of sources. apt goes by the end of its name.
+const LIST: &str = "mirrors.sources";
 
 /// Debian's archive, seen for one architecture.
 pub struct Archive {
@@ -36,12 +37,7 @@ impl Archive {
             std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
         }
         std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        let suites = suites(&Client::new("apt-get").args(["update", "--print-uris"]).run()?);
-        if suites.is_empty() {
-            return Err(Error::build(format!("the host's apt knows no mirror of Debian {RELEASE}"))
-                .hint(format!("add Debian {RELEASE} to /etc/apt/sources.list, on Debian 12 it is there from the start")));
-        }
-        std::fs::write(self.folder.join("sources.list"), suites).or_build(|| "cannot write apt's list of sources".into())?;
+        std::fs::write(self.folder.join(LIST), mirrors::of_host()?).or_build(|| "cannot write apt's list of sources".into())?;
         self.apt("apt-get").args(["--error-on=any", "update"]).shown(step).run().map(drop)
     }
 
@@ -123,7 +119,7 @@ impl Archive {
         let at = |name: &str| self.folder.join(name).display().to_string();
         let architecture = self.architecture.debian();
         let settings = [
-            format!("Dir::Etc::sourcelist={}", at("sources.list")),
+            format!("Dir::Etc::sourcelist={}", at(LIST)),
             "Dir::Etc::sourceparts=/dev/null".into(),
             "Dir::Etc::preferences=/dev/null".into(),
             "Dir::Etc::preferencesparts=/dev/null".into(),
@@ -137,23 +133,6 @@ impl Archive {
         ];
         Client::new(program).env("LC_ALL", "C").args(settings.iter().flat_map(|setting| ["-o", setting]))
     }
-}
-
-/// Turns what the host's apt would update from, `'URI/dists/SUITE/InRelease' …` lines, into our list of sources: the same mirrors, and
-/// backports beside the main archive.
-fn suites(uris: &str) -> String {
-    let mut lines = std::collections::BTreeSet::new();
-    let quoted = uris.lines().filter_map(|line| line.split('\'').nth(1)?.strip_suffix("/InRelease"));
-    for (uri, suite) in quoted.filter_map(|uri| uri.rsplit_once("/dists/")) {
-        if suite != RELEASE && !suite.starts_with(&format!("{RELEASE}-")) {
-            continue;
-        }
-        lines.insert(format!("deb {uri}/ {suite} main\n"));
-        if suite == RELEASE {
-            lines.insert(format!("deb {uri}/ {RELEASE}-backports main\n"));
-        }
-    }
-    lines.into_iter().collect()
 }
 
 /// Reads `name=version` out of a line of `--print-uris`: `'URI' NAME_VERSION_ARCH.deb SIZE HASH`.
@@ -194,17 +173,6 @@ fn in_order(names: &[String], records: Vec<DebianPackage>) -> Result<Vec<DebianP
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_this_release_and_its_backports_are_used() {
-        let line = |uri: &str| format!("'{uri}/InRelease' name_InRelease 0 \n");
-        let suites = ["m/debian/dists/bookworm", "m/debian/dists/bookworm-updates", "x/./", "m/debian/dists/trixie"];
-        let list = super::suites(&suites.map(|suite| line(&format!("http://{suite}"))).concat());
-        assert_eq!(
-            list,
-            "deb http://m/debian/ bookworm main\ndeb http://m/debian/ bookworm-backports main\ndeb http://m/debian/ bookworm-updates main\n"
-        );
-    }
 
     #[test]
     fn an_epoch_in_a_version_is_decoded() {

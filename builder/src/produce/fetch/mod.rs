@@ -6,6 +6,7 @@ mod debian;
 pub mod git;
 mod go;
 mod gone;
+mod mirrors;
 mod pin;
 mod proxy;
 mod releases;

@@ -1,0 +1,89 @@
+//! Debian's mirrors as the host's apt names them: real `apt-get` verifies what they serve, by the options that the host gives each of them.
+
+use crate::archive::Archive;
+use crate::scratch::{RECIPE, Ran, Scratch};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Builds on a host whose apt trusts nothing by itself and has this entry, with `@` for the archive's folder and `%` for that of keys.
+fn build(file: &str, entry: &str) -> Ran {
+    let mut scratch = Scratch::new();
+    let archive = Archive::serve(&mut scratch);
+    archive.publish(&[("ca-certificates", "1", "")]);
+    archive.hold("ca-certificates", "1", b"ca-certificates 1");
+    let [parts, keys] = ["parts", "keys"].map(|name| scratch.path(name));
+    fs::create_dir(&parts).unwrap();
+    sign(&scratch.path("archive"), &keys);
+    let armored = fs::read_to_string(keys.join("armored")).unwrap();
+    let inline = armored.lines().map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
+    let entry = entry.replace('!', &inline.collect::<Vec<_>>().join("\n"));
+    let entry = entry.replace('@', &scratch.path("archive").display().to_string()).replace('%', &keys.display().to_string());
+    fs::write(parts.join(file), entry).unwrap();
+    let config = format!("Dir::Etc::sourcelist \"/dev/null\";\nDir::Etc::sourceparts \"{}\";\n", parts.display());
+    fs::write(scratch.path("apt.conf"), config).unwrap();
+    scratch.fill_store_without("ca-certificates");
+    scratch.osbuild(&["build", RECIPE])
+}
+
+/// Signs each suite with a key that is made for it, and leaves its public half in `keys`, beside another key's.
+fn sign(archive: &Path, keys: &Path) {
+    let home = keys.join("home");
+    fs::create_dir_all(&home).unwrap();
+    let gpg = |words: &[&str]| {
+        let mut command = Command::new("gpg");
+        command.arg("--homedir").arg(&home).args(["--batch", "--quiet", "--no-permission-warning", "--passphrase", ""]);
+        let output = command.args(["--pinentry-mode", "loopback"]).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let at = |name: &str| keys.join(name).display().to_string();
+    for name in ["right", "other"] {
+        gpg(&["--quick-generate-key", name, "ed25519", "sign", "never"]);
+        gpg(&["--output", &at(&format!("{name}.gpg")), "--export", name]);
+    }
+    gpg(&["--armor", "--output", &at("armored"), "--export", "right"]);
+    for suite in ["bookworm", "bookworm-backports"] {
+        let folder = archive.join("dists").join(suite);
+        let [to, from] = ["InRelease", "Release"].map(|name| folder.join(name).display().to_string());
+        gpg(&["--local-user", "right", "--output", &to, "--clearsign", &from]);
+    }
+    let _ = Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "gpg-agent"]).status();
+}
+
+const STANZA: &str = "Types: deb\nURIs: file:@\nSuites: bookworm\nComponents: main\n";
+
+#[test]
+fn a_mirror_is_verified_with_the_key_that_the_host_has_for_it() {
+    for (file, entry) in [
+        ("a.list", "deb [signed-by=%/right.gpg] file:@ bookworm main\n".to_owned()),
+        ("a.sources", format!("{STANZA}Signed-By: %/right.gpg\n")),
+        ("a.sources", format!("{STANZA}Signed-By:\n!\n")),
+        ("a.list", "deb [trusted=yes] file:@ bookworm main\n".to_owned()),
+        ("a.sources", format!("# one\n\n{}Trusted: yes\n", STANZA.replace("bookworm", "trixie trixie-backports"))),
+    ] {
+        let ran = build(file, &entry);
+        // apt has verified and fetched the package. Its bytes are the archive's, and not those that the project's lock names.
+        let said = ["packages arm64 ", "ca-certificates 1 arm64 is not what the lock says"];
+        assert!(ran.code == Some(4) && said.iter().all(|part| ran.said.contains(part)), "{entry}: {}", ran.said);
+    }
+}
+
+#[test]
+fn a_mirror_that_another_key_signs_is_refused() {
+    for entry in [format!("{STANZA}Signed-By: %/other.gpg\n"), STANZA.to_owned()] {
+        let ran = build("a.sources", &entry);
+        assert!(
+            ran.code == Some(1) && ran.said.contains("is not signed") && ran.said.contains("NO_PUBKEY"),
+            "{entry}: {}",
+            ran.said
+        );
+    }
+}
+
+#[test]
+fn a_host_without_a_mirror_of_debian_is_told_where_it_is_said_how_to_name_one() {
+    let ran = build("a.sources", &STANZA.replace("bookworm", "noble"));
+    assert_eq!((ran.code, ran.data.as_str()), (Some(1), ""));
+    assert!(ran.said.contains("error: the host's apt knows no mirror of Debian\n"), "{}", ran.said);
+    assert!(ran.said.contains("hint: builder/docs/hosts.md says how"), "{}", ran.said);
+}
