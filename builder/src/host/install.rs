@@ -1,7 +1,7 @@
 //! Installs what is missing, with the tools that own it: `apt-get`, `rustup` and `pip3`.
 
 use super::missing;
-use super::tool::{Remedy, Tool, find_program};
+use super::tool::{Found, Lack, Remedy, Tool, find_program};
 use crate::error::{Error, Result};
 use crate::produce::stop;
 use crate::report::{Outcome, Report};
@@ -21,25 +21,27 @@ pub struct Consent {
 /// Installs those of `tools` that are missing: it says what, and asks unless the user has said yes or nobody is there to answer.
 /// When nothing is missing it costs a few look-ups of files.
 pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
-    let lacking: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_there()).collect();
+    let lacking: Vec<(&Tool, Lack)> = tools.iter().filter_map(|tool| Some((tool, tool.lack()?))).collect();
     if lacking.is_empty() {
         return Ok(());
     }
+    let (lacking, lacks): (Vec<&Tool>, Vec<Lack>) = lacking.into_iter().unzip();
     let commands = commands(&lacking);
-    if commands.is_empty() || consent.offline || !may_install(report, &lacking) {
-        return Err(missing(&lacking));
+    let hopeless = lacking.iter().any(|tool| matches!(tool.found, Found::Processor(_)));
+    if hopeless || commands.is_empty() || consent.offline || !may_install(report, &lacking) {
+        return Err(missing(lacks));
     }
-    for tool in &lacking {
+    for tool in lacking.iter().filter(|tool| !matches!(tool.remedy, Remedy::Words(_))) {
         report.note(format!("`{}` is missing: it {} ({})", tool.name, tool.why, tool.remedy));
     }
     if !consent.yes && report.can_ask() && !report.confirm("install what is missing?") {
-        return Err(missing(&lacking));
+        return Err(missing(lacks));
     }
     for command in &commands {
         run(report, command)?;
     }
-    let lacking: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_there()).collect();
-    if lacking.is_empty() { Ok(()) } else { Err(missing(&lacking)) }
+    let lacks: Vec<Lack> = tools.iter().filter_map(Tool::lack).collect();
+    if lacks.is_empty() { Ok(()) } else { Err(missing(lacks)) }
 }
 
 /// The commands that install these tools, each with its words.
@@ -75,7 +77,9 @@ fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     let debian = Path::new("/etc/debian_version").exists() && find_program("apt-get").is_some();
     let packages = tools.iter().any(|tool| matches!(tool.remedy, Remedy::Package(_)));
     if packages && !debian {
-        report.note("this is not Debian: the packages in the hints have other names here");
+        report.note(
+            "this is not Debian: the packages in the hints have other names here, and builder/docs/hosts.md has a container",
+        );
     }
     debian || !packages
 }

@@ -1,8 +1,10 @@
 //! One thing that has to be installed: how to see that it is there, and where it comes from.
 
+use crate::plan::Architecture;
 use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// A thing that has to be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub struct Tool {
     pub remedy: Remedy,
 }
 
-/// How to see that a tool is there. No process is started for it.
+/// How to see that a tool is there and does what it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A program of this name in `PATH` or among the system's own programs.
@@ -28,6 +30,26 @@ pub enum Found {
     RustTarget(String),
     /// A module of Python, beside a `python3` in `PATH`.
     PythonModule(String),
+    /// The program `go` of at least this version, as it says itself.
+    Go {
+        /// Its major and minor number.
+        least: (u32, u32),
+    },
+    /// A sandbox that bubblewrap makes. Without bubblewrap it lacks nothing: that is missed by itself.
+    Sandbox,
+    /// The processor of this machine.
+    Processor(Architecture),
+}
+
+/// What is wrong with a tool, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// What is wrong, in one line.
+    pub said: String,
+    /// What the tool itself said, if it was started.
+    pub cause: Option<String>,
+    /// What to do.
+    pub remedy: String,
 }
 
 /// Where a tool comes from.
@@ -67,20 +89,54 @@ impl Tool {
         Tool { name: name.to_owned(), why: why.to_owned(), found, remedy: Remedy::Pip(module.to_owned()) }
     }
 
-    /// Whether it is there.
-    pub fn is_there(&self) -> bool {
-        match &self.found {
+    /// What is wrong with it; nothing when it is there and works.
+    pub fn lack(&self) -> Option<Lack> {
+        let is_there = match &self.found {
             Found::Program(name) => find_program(name).is_some(),
             Found::AnyFile(files) => files.iter().any(|file| file.exists()),
             Found::RustTarget(target) => has_rust_target(target),
             Found::PythonModule(name) => has_python_module(name),
-        }
+            Found::Go { least } => match find_program("go") {
+                Some(program) => return self.too_old(&program, *least),
+                None => false,
+            },
+            Found::Sandbox => return super::sandbox::lack(),
+            Found::Processor(architecture) => return self.other_processor(*architecture, std::env::consts::ARCH),
+        };
+        (!is_there).then(|| Lack {
+            said: format!("`{}` is not installed: it {}", self.name, self.why),
+            cause: None,
+            remedy: self.remedy.to_string(),
+        })
+    }
+
+    /// An older `go` does not know toolchains, and would say so only after it has fetched a module that needs a newer one.
+    fn too_old(&self, program: &Path, least: (u32, u32)) -> Option<Lack> {
+        let output = Command::new(program).arg("version").stdin(Stdio::null()).output();
+        let said =
+            output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let (major, minor) = least;
+        let fits = go_version(&said).is_some_and(|version| version >= least);
+        (!fits).then(|| Lack {
+            said: format!("`go` is older than {major}.{minor}, or does not run: it {}", self.why),
+            cause: Some(said),
+            remedy: self.remedy.to_string(),
+        })
+    }
+
+    fn other_processor(&self, wanted: Architecture, found: &str) -> Option<Lack> {
+        (wanted.machine() != found).then(|| Lack {
+            said: format!("this machine's processor is {found}: `{wanted}` {}", self.why),
+            cause: None,
+            remedy: self.remedy.to_string(),
+        })
     }
 
     /// The tool as `doctor --json` shows it.
-    pub(super) fn row(&self, missing: bool) -> serde_json::Value {
-        let remedy = missing.then(|| self.remedy.to_string());
-        serde_json::json!({ "name": self.name, "why": self.why, "ok": !missing, "remedy": remedy })
+    pub(super) fn row(&self, lack: Option<&Lack>) -> serde_json::Value {
+        let (reason, remedy) = (lack.map(|lack| &lack.said), lack.map(|lack| &lack.remedy));
+        let cause = lack.and_then(|lack| lack.cause.as_ref());
+        serde_json::json!({ "name": self.name, "why": self.why, "ok": lack.is_none(), "reason": reason, "cause": cause, "remedy": remedy })
     }
 }
 
@@ -93,6 +149,15 @@ impl fmt::Display for Remedy {
             Remedy::Words(words) => f.write_str(words),
         }
     }
+}
+
+/// Major and minor version in `go version go1.19.8 linux/amd64`.
+fn go_version(said: &str) -> Option<(u32, u32)> {
+    let version =
+        said.split(' ').find_map(|word| word.strip_prefix("go").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))?;
+    let mut parts = version.split('.');
+    let number = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
+    Some((number(parts.next()?)?, parts.next().and_then(number).unwrap_or_default()))
 }
 
 /// The program's path. Debian leaves the system's own programs out of an ordinary user's `PATH`; they run all the same.
@@ -138,6 +203,30 @@ mod tests {
         assert!(!is_program(&file) && !is_program(dir.path()));
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(is_program(&file));
+    }
+
+    #[test]
+    fn a_go_without_toolchains_is_too_old() {
+        assert_eq!(go_version("go version go1.19.8 linux/amd64"), Some((1, 19)));
+        assert_eq!(go_version("go version go1.26rc1 linux/amd64"), Some((1, 26)));
+        assert_eq!(go_version("go: cannot run"), None);
+        let dir = tempfile::tempdir().unwrap();
+        let old = dir.path().join("go");
+        std::fs::write(&old, "#!/bin/sh\necho go version go1.19.8 linux/amd64\n").unwrap();
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let tool = Tool::other("go", "fetches Go modules", "install Go");
+        let lack = tool.too_old(&old, (1, 21)).unwrap();
+        assert_eq!(lack.said, "`go` is older than 1.21, or does not run: it fetches Go modules");
+        assert_eq!(lack.cause.as_deref(), Some("go version go1.19.8 linux/amd64"));
+        assert_eq!(tool.too_old(&old, (1, 19)), None);
+    }
+
+    #[test]
+    fn another_processor_is_named() {
+        let tool = Tool::other("amd64", "runs the steps of a build", "build on another machine");
+        assert_eq!(tool.other_processor(Architecture::Amd64, "x86_64"), None);
+        let lack = tool.other_processor(Architecture::Amd64, "aarch64").unwrap();
+        assert_eq!(lack.said, "this machine's processor is aarch64: `amd64` runs the steps of a build");
     }
 
     #[test]

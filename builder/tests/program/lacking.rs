@@ -3,7 +3,7 @@
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// Leaves only these of the machine's programs.
 fn only(scratch: &mut Scratch, programs: &[&str]) {
@@ -78,4 +78,36 @@ fn missing_firmware_is_named_before_anything_is_built() {
     let ran = Ran::of(&mut scratch.command(&hidden, &["run", RECIPE, "--offline"]));
     let said = "error: `UEFI firmware for arm64` is not installed: it starts the node from its disk\nhint: apt-get install qemu-efi-aarch64\n";
     says(&ran, said);
+}
+
+#[test]
+fn a_go_that_is_too_old_is_said_before_anything_is_fetched() {
+    let mut scratch = open();
+    let programs = scratch.path("programs");
+    fs::create_dir(&programs).unwrap();
+    fs::write(programs.join("go"), "#!/bin/sh\necho go version go1.19.8 linux/amd64\n").unwrap();
+    fs::set_permissions(programs.join("go"), fs::Permissions::from_mode(0o755)).unwrap();
+    scratch.set("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
+    let said = "error: `go` is older than 1.21, or does not run: it fetches Go modules and the Go toolchain that the lock names\n  caused by: go version go1.19.8 linux/amd64\nhint: install Go (https://go.dev/dl)\n";
+    says(&scratch.osbuild(&["build", RECIPE]), said);
+}
+
+#[test]
+fn a_system_that_allows_no_sandbox_is_named_with_the_command_that_changes_that() {
+    let scratch = open();
+    // In a user namespace of its own, whose limit on further ones is zero: what a system without user namespaces looks like.
+    let limited = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let before = ["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh"];
+    for words in [&["build", RECIPE, "--offline"][..], &["doctor"]] {
+        let ran = Ran::of(&mut scratch.command(&before, words));
+        let text = format!("{}{}", ran.data, ran.said);
+        assert_eq!(ran.code, Some(1), "{text}");
+        for part in [
+            "`bwrap` cannot make a sandbox: the system allows no user namespace\n",
+            "  caused by: bwrap: ",
+            "hint: sudo sysctl -w user.max_user_namespaces=15000\n",
+        ] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+    }
 }

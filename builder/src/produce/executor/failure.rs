@@ -44,7 +44,7 @@ fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
     if log.says("bwrap: ") && FORBIDDEN.iter().any(|phrase| log.says(phrase)) {
         return Error::build("this system does not let bubblewrap make a sandbox")
             .cause(format!("`{name}` was not started"))
-            .hint("sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0");
+            .hint("`cargo osbuild doctor` says why");
     }
     Error::build(format!("`{name}` failed")).cause(format!("it ended with exit status {}", ended.status.unwrap_or_default()))
 }
