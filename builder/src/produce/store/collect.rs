@@ -137,10 +137,11 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With everything, what clients keep, too.
+    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With everything, what clients keep, too. A collection for
+    /// the limit takes no locks: the build that it follows may hold some.
     fn discard_spent(&self, what: Collect, is_alone: bool, collected: &mut Collected) -> Result<()> {
         let mut spent = children(&self.root().join("damaged"))?;
-        if is_alone {
+        if is_alone && !matches!(what, Collect::DownTo(_)) {
             spent.extend(children(&self.root().join("locks"))?);
             // Those that are held right now stay: a build that waits for them must not get a second file of that name.
             spent.retain(|path| !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions"));

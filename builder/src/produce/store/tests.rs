@@ -222,6 +222,7 @@ fn a_store_above_its_limit_loses_what_was_used_longest_ago_and_nothing_of_today(
 #[test]
 fn the_limit_is_looked_at_once_a_day() {
     let (_directory, store) = store();
+    let _held = store.lock("held by the build that just ended", || Ok(())).unwrap();
     let blob = store.put_bytes(b"old").unwrap();
     age(&store, &blob, 48);
     assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
@@ -231,6 +232,7 @@ fn the_limit_is_looked_at_once_a_day() {
     let note = File::open(store.root().join("collected")).unwrap();
     note.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).unwrap();
     assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
+    assert!(store.root().join("locks/held by the build that just ended").exists());
 }
 
 #[test]
