@@ -45,6 +45,53 @@ fn another_version_alone_gives_another_image() {
     assert!(memchr::memmem::find(&image[header..header + 4096], b"1.35.8-2").is_some());
 }
 
+/// Gives the project a recipe `stick`, which installs the small one.
+fn with_stick(scratch: &Scratch) {
+    let project = scratch.project();
+    let (dhcp, installer) = (project.join("components/pods/dhcp"), project.join("components/pods/installer"));
+    fs::create_dir(&installer).unwrap();
+    for (name, before, after) in
+        [("component.toml", "localhost/dhcp:1", "localhost/installer:1"), ("pod.yaml", "dhcp", "installer")]
+    {
+        fs::write(installer.join(name), fs::read_to_string(dhcp.join(name)).unwrap().replace(before, after)).unwrap();
+    }
+    let pod = "[pods]\ninstaller = { component = \"installer\" }\n";
+    let installs = format!("[installs]\nrecipe = \"{RECIPE}\"\nsettings = \"recipes/stick/installer.toml\"\n");
+    fs::write(project.join("recipes/stick.toml"), format!("inherit = \"{RECIPE}\"\n\n{pod}\n{installs}")).unwrap();
+    fs::create_dir(project.join("recipes/stick")).unwrap();
+    fs::write(project.join("recipes/stick/installer.toml"), "countdown-s = 3\n").unwrap();
+    let lock = scratch.read("recipes/small.lock").replace("recipe = \"small\"", "recipe = \"stick\"");
+    fs::write(project.join("recipes/stick.lock"), lock).unwrap();
+}
+
+#[test]
+fn other_settings_of_a_stick_alone_give_another_image_and_a_comparison_counts_what_it_carries() {
+    let scratch = open();
+    with_stick(&scratch);
+    let build = || {
+        let ran = scratch.osbuild(&["build", "stick", "--json"]);
+        done(&ran);
+        let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+        (json["was-current"].as_bool().unwrap(), fs::read(json["image"].as_str().unwrap()).unwrap())
+    };
+    assert!(!build().0 && build().0);
+    fs::write(scratch.project().join("recipes/stick/installer.toml"), "countdown-s = 4\n").unwrap();
+    let (was_current, image) = build();
+    assert!(!was_current && memchr::memmem::find(&image, b"countdown-s = 4").is_some());
+    let image = scratch.project().join("out/stick/image.raw").display().to_string();
+    let verify = ["verify", &image, "--unsigned", "--against", "stick"];
+    let ran = scratch.osbuild(&verify);
+    assert!(ran.data.contains("none ran: all "), "{}{}", ran.data, ran.said);
+    let ran = scratch.osbuild(&[&verify[..], &["--rebuild"]].concat());
+    assert!(ran.data.contains(" ran for this comparison"), "{}{}", ran.data, ran.said);
+    assert_eq!(
+        ran.said.lines().filter(|line| line.starts_with("data ")).count(),
+        2,
+        "of the stick, and of what it carries: {}",
+        ran.said
+    );
+}
+
 #[test]
 fn a_quiet_build_says_nothing_and_a_verbose_one_what_the_store_had() {
     let scratch = open();
