@@ -28,7 +28,7 @@ pub(super) enum Place {
     Host,
     /// Among the pods.
     Pods,
-    /// Among what runs on the machine that tests.
+    /// Among what runs on the machine that tests, or else beside the host's.
     Lab,
 }
 
@@ -55,7 +55,9 @@ impl<'p> Components<'p> {
     /// The component of this name, if there is one.
     pub fn find(&mut self, place: Place, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
         let kind = place.kind();
-        let path = kind.path(name);
+        let (lab, host) = (kind.path(name), HOST.path(name));
+        // What runs on the machine that tests may be a program of a node, too.
+        let path = if place == Place::Lab && !self.project.has(&lab) && self.project.has(&host) { host } else { lab };
         let read = || read_file(self.project, &path, kind.keys, problems).map(|(node, _)| node);
         self.read.entry(path.clone()).or_insert_with(read).clone()
     }

@@ -22,7 +22,7 @@ pub struct HostPrograms {
 pub struct HostProgram {
     /// The name of its file in `out/<recipe>/bin/`.
     pub file: String,
-    /// The component in `components/lab/` that it comes from.
+    /// The component that it comes from.
     pub component: String,
     /// Its upstream version without `v`.
     pub version: String,

@@ -168,7 +168,12 @@ static BINARY: &[Key] = &[
 ];
 
 static PROGRAM: Shape = Shape::Table(&[
-    key("component", Here, Shape::Text(&NAME), "The component in `components/lab/`."),
+    key(
+        "component",
+        Here,
+        Shape::Text(&NAME),
+        "The component in `components/lab/`, or else in `components/`: one that is compiled from a Go module.",
+    ),
     key("version", Here, Shape::Text(&VERSION), "The upstream version."),
 ]);
 

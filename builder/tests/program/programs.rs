@@ -100,6 +100,18 @@ fn programs_are_exported_planned_and_locked_like_a_node() {
 }
 
 #[test]
+fn a_program_comes_from_a_component_of_the_lab_or_of_a_node() {
+    let scratch = lab("");
+    let programs = |component: &str| scratch.edit("recipes/lab.toml", "[programs]\n", &format!("[programs]\n{component}"));
+    programs("runc = { component = \"runc\", version = \"1.4.3\" }\n");
+    done(&scratch.osbuild(&["check", "lab"]));
+    programs("mount = { component = \"mount\", version = \"1.0.0\" }\n");
+    refused(&scratch.osbuild(&["check", "lab"]), 2, "component `mount` cannot be used here");
+    programs("nothing = { component = \"nothing\", version = \"1.0.0\" }\n");
+    refused(&scratch.osbuild(&["check", "lab"]), 2, "there is no `components/lab/nothing/component.toml`");
+}
+
+#[test]
 fn what_is_for_nodes_is_refused_for_programs() {
     let scratch = lab("");
     for verb in ["run", "release", "skew", "flash"] {
