@@ -16,6 +16,9 @@ pub const RECIPE: &str = "qemu-amd64";
 /// The same for the other architecture.
 pub const ARM64: &str = "qemu-arm64";
 
+/// The recipe of the control plane that nodes join.
+const LAB: &str = "lab";
+
 /// `osbuild`'s exit code when the lock is out of date or a locked source is gone.
 const LOCK: i32 = 3;
 
@@ -31,6 +34,11 @@ pub fn builds(site: &Site) -> Result<Verdict> {
 /// The same recipe for arm64, every program of it cross-compiled.
 pub fn builds_for_arm64(site: &Site) -> Result<Verdict> {
     build(site, ARM64)
+}
+
+/// The programs of the lab, for this machine. They are compiled before any machine runs beside them: an emulated one would miss its deadlines.
+pub fn builds_the_lab(site: &Site) -> Result<Verdict> {
+    build(site, LAB)
 }
 
 fn build(site: &Site, recipe: &str) -> Result<Verdict> {

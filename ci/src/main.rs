@@ -40,6 +40,7 @@ const CHECKS: &[Check] = &[
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
     Check { name: "slotboot for UEFI", run: cargo::slotboot_for_uefi },
     Check { name: "image", run: image::builds },
+    Check { name: "lab", run: image::builds_the_lab },
     Check { name: "inspect", run: image::three_inspections_agree },
     Check { name: "verify", run: image::each_file_is_verified_from_outside },
     Check { name: "release", run: image::a_release_is_verified_from_outside },

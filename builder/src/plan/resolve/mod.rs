@@ -24,7 +24,7 @@ use super::skew::Strictness;
 use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolution, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
-use wanted::cargo_packages;
+use wanted::{Parts, cargo_packages};
 
 /// Recipes: `recipes/<name>.toml`.
 pub(super) static RECIPES: Kind = Kind { what: "recipe", prefix: "recipes/", suffix: ".toml", keys: keys::RECIPE };
@@ -163,7 +163,8 @@ impl<'p> Resolver<'p> {
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
-        let wanted = self.wanted(&recipe, architecture, &kernel, &binaries, &files, &pods, &packages)?;
+        let parts = Parts { architecture, kernel: &kernel, binaries: &binaries, files: &files, pods: &pods, packages: &packages };
+        let wanted = self.wanted(&recipe, &parts)?;
         let resolved = Resolved {
             recipe: name.to_owned(),
             version,

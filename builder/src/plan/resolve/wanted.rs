@@ -13,17 +13,21 @@ use std::collections::BTreeSet;
 /// The architecture of the machine that builds. The sandbox's root and the toolchains are made for it.
 pub const BUILD_MACHINE: Architecture = Architecture::Amd64;
 
+/// What a node consists of, as far as it comes from outside.
+pub(super) struct Parts<'p> {
+    pub architecture: Architecture,
+    pub kernel: &'p Kernel,
+    pub binaries: &'p [Binary; 7],
+    pub files: &'p [RootFile],
+    pub pods: &'p [Pod],
+    /// The packages of this workspace that are compiled for it.
+    pub packages: &'p BTreeSet<&'p str>,
+}
+
 impl Resolver<'_> {
-    pub(super) fn wanted(
-        &mut self,
-        recipe: &Node,
-        architecture: Architecture,
-        kernel: &Kernel,
-        binaries: &[Binary; 7],
-        files: &[RootFile],
-        pods: &[Pod],
-        packages: &BTreeSet<&str>,
-    ) -> Option<Wanted> {
+    /// What a node needs from outside.
+    pub(super) fn wanted(&mut self, recipe: &Node, parts: &Parts) -> Option<Wanted> {
+        let Parts { architecture, kernel, binaries, files, pods, packages } = *parts;
         let debian = Debian::of(recipe);
         let stub = recipe.get("uki")?.get("stub")?;
         self.note("uki.stub", &stub.spot);

@@ -52,8 +52,6 @@ impl Store {
 
     /// Keeps what `name` stands for to this build, unless another one does.
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
-        let path = self.root().join("locks").join(name);
-        let file = File::options().create(true).truncate(false).write(true).open(&path).at("open", &path)?;
-        Lock::attempt(file, &path, FlockOperation::NonBlockingLockExclusive)
+        Lock::attempt(&self.root().join("locks").join(name), FlockOperation::NonBlockingLockExclusive)
     }
 }

@@ -5,6 +5,7 @@ use super::api::Api;
 use super::certificates::Authority;
 use super::process::Process;
 use super::wait::{Seen, wait};
+use crate::image::builds_the_lab;
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use crate::vm::node::free_port;
@@ -46,7 +47,7 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Builds the programs, starts them, and comes back when the API server is ready and lets nodes in that have [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
-        site.finish("cluster-build", site.osbuild()?.args(["build", "lab", "--yes"]))?;
+        builds_the_lab(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         let authority = Authority::new(folder.path())?;
         let host = HOST.to_string();

@@ -1,4 +1,4 @@
-//! A node joins a cluster of stock software, does its work there, and is the same node after a reboot.
+//! A node joins a cluster of stock software, does its work there, and is the same node after it was off.
 
 mod api;
 mod certificates;
@@ -31,7 +31,8 @@ const NAME_BY_DHCP: &str = "edge-7";
 const REPLICAS: usize = 2;
 
 /// A node joins by a bootstrap token and is Ready. The pods of a deployment are scheduled to it, have addresses of their own, and the kubelet
-/// reaches them there. After a reboot in a network whose DHCP gives a host name, it is the same node, Ready, and the only one, with the same pods.
+/// reaches them there. Then the power goes. At its next boot the network's DHCP gives a host name, and it is the same node, Ready, and the only one,
+/// with the same pods.
 pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Verdict> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, verdict: Verdict::default() };
     let ports = Ports { place: free_port()?, say: free_port()? };
