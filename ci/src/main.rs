@@ -56,16 +56,7 @@ const CHECKS: &[Check] = &[
 const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check { name: "vm: IPv6 alone", run: vm::boots::boots_to_ready_with_an_address_of_ipv6_alone },
-    Check { name: "vm: setup mode", run: vm::boots::a_machine_in_setup_mode_boots_and_says_so },
-    Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
-    Check {
-        name: "vm: not ready in time",
-        run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
-    },
-    Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
     Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
-    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
-    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: ordinary pod", run: vm::ordinary::an_ordinary_pod_runs_without_a_cluster },
     Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
@@ -87,6 +78,15 @@ const UPDATES: &[Check] = &[
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
+    Check { name: "vm: setup mode", run: vm::boots::a_machine_in_setup_mode_boots_and_says_so },
+    Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
+    Check {
+        name: "vm: not ready in time",
+        run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
+    },
+    Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
+    Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check { name: "vm: secure boot, at length", run: vm::secure::the_firmware_is_not_fooled_by_halves },
     Check { name: "vm: no secure boot", run: vm::boots::a_machine_without_secure_boot_boots_and_says_so },
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },

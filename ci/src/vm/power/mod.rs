@@ -36,7 +36,7 @@ struct Effort {
     booted: usize,
 }
 
-const SHORT: Effort = Effort { judged: 400, booted: 12 };
+const SHORT: Effort = Effort { judged: 400, booted: 4 };
 const LONG: Effort = Effort { judged: 10_000, booted: 60 };
 
 /// How many machines boot beside each other.
