@@ -74,6 +74,7 @@ const AT_LENGTH: &[Claim] = &[
     ("a slot on a disk that could not be written becomes a good one later", faults::marked_later),
     ("the only slot becomes a good one though it does not know its name", faults::untold_alone),
     ("a declared pod that never runs comes back to the other slot", |disk| told(faults::pod(disk))),
+    ("a release that loses the network comes back to the other slot", |disk| told(faults::network(disk))),
     ("a slot that panics at each boot is tried as often as it has tries, and then the other one is back", |disk| {
         told(faults::boot_loop(disk))
     }),

@@ -6,6 +6,9 @@ pub const PREFIX: &str = "init: ";
 /// The line that starts with this says that the kubelet is healthy and that every declared pod runs.
 pub const READY: &str = "init: READY";
 
+/// Ends that line when no pod has told an address of the node's so far. A line that starts with [`ADDRESS`] may follow.
+pub const READY_WITHOUT_ADDRESS: &str = " without an address";
+
 /// The line that starts with this says that the node gave up, and why.
 pub const FAILED: &str = "init: FAILED";
 

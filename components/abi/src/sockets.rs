@@ -65,6 +65,9 @@ pub mod admin {
 pub mod update {
     /// `status`: answers the lines of the `admin` socket's `status` that are about the slots.
     pub const STATUS: &str = "status";
+    /// Starts a line of `status`, with the name of the other slot: what it holds was given up for want of an address, and the slot that runs got none
+    /// either. So it may be tried again, with [`TRY`] alone.
+    pub const OUTAGE: &str = "slot-outage ";
     /// `slot`: takes the other slot out of use, and answers [`LENGTH`] and a descriptor of it, for reading and writing. It is refused while the
     /// slot that runs is on trial, and while somebody has the descriptor.
     pub const SLOT: &str = "slot";

@@ -1,6 +1,6 @@
 //! Waits until the node is ready. The asking is done by a child, `init gate NODE-NAME`.
 
-use osbuild_abi::console::READY;
+use osbuild_abi::console::{READY, READY_WITHOUT_ADDRESS};
 use osbuild_abi::paths::INIT;
 use osbuild_failure::Outcome;
 
@@ -21,7 +21,8 @@ pub fn start(node: &mut Node) -> Outcome {
 pub fn opened(node: &mut Node) {
     let now = uptime();
     node.ready = Some(now);
-    node.console.line(&format!("{READY} {:.3}", now.as_secs_f64()));
+    let lacks = if node.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
+    node.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
     if let Err(failure) = last_resort::reset(node) {
         node.console.say(last_resort::NAME, failure);
     }

@@ -42,6 +42,7 @@ mod obstacles;
 mod passing;
 mod phases;
 mod process;
+mod reached;
 mod resolver;
 mod run_files;
 mod secure_boot;

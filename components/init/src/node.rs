@@ -16,6 +16,7 @@ use crate::errand::{self, Errand};
 use crate::health::{self, Health};
 use crate::phases::tell_end;
 use crate::process::{Life, Process, State};
+use crate::reached::Reach;
 use crate::secure_boot::SecureBoot;
 use crate::severity::{Verdict, is_error};
 use crate::shutdown::End;
@@ -24,7 +25,7 @@ use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
 use crate::writer::Writer;
-use crate::{doors, gate, kubelet, kubelet_config, node_name, resolver, trial};
+use crate::{doors, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -58,6 +59,8 @@ pub struct Node {
     pub on_trial: bool,
     /// When the node goes back to the other slot, since boot, unless this one has become a good one before.
     pub deadline: Option<Duration>,
+    /// What the slot that runs has to reach besides its gate.
+    pub reach: Reach,
     /// What resets the machine when this program stands still.
     pub watchdog: Watchdog,
     /// Whether the daemons answer.
@@ -94,6 +97,7 @@ impl Node {
             slot: None,
             on_trial: false,
             deadline: None,
+            reach: Reach::default(),
             watchdog: Watchdog::default(),
             health: Health::default(),
             buttons: Buttons::default(),
@@ -139,6 +143,7 @@ impl Node {
         self.start_what_is_due();
         doors::serve(self);
         trial::watch(self);
+        reached::watch(self);
         node_name::watch(self);
         errand::watch(self);
         health::watch(self);
@@ -153,10 +158,11 @@ impl Node {
             State::Waiting { until } => Some(until.saturating_sub(now)),
             State::Running { .. } | State::Ended => None,
         });
-        let deadline = [self.deadline, self.name_due].into_iter().flatten().map(|deadline| deadline.saturating_sub(now));
+        let deadlines = [self.deadline, self.name_due, reached::due(self)].into_iter().flatten();
+        let deadlines = deadlines.map(|deadline| deadline.saturating_sub(now));
         let late = self.processes.iter().filter_map(|process| Some(process.kill_at()?.saturating_sub(now)));
         let longest = due
-            .chain(deadline)
+            .chain(deadlines)
             .chain(late)
             .chain(health::timeout(self, now))
             .chain(self.watchdog.patience(now))

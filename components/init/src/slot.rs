@@ -10,12 +10,14 @@ use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
+use osbuild_abi::sockets::update;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_slots::{Booted, Header, HeaderError, Mark, Slot, mark, other, slots};
 
 use crate::disks::{self, Disk, Partition};
 use crate::errand;
 use crate::node::Node;
+use crate::reached::{self, Held};
 use crate::variable::volatile;
 use rustix::fs::OFlags;
 
@@ -66,6 +68,9 @@ pub fn status(node: &Node) -> Outcome<String> {
     for (slot, holds) in running.slots()? {
         let which = if slot.name == running.booted.slot { "running" } else { "other" };
         let _ = writeln!(text, "slot-{which} {}, {}: {}", slot.name, contents(&holds), state(&slot));
+        if digest(&holds).is_some_and(|digest| reached::is_outage(node, &Held::new(slot.name, &digest))) {
+            let _ = writeln!(text, "{}{}", update::OUTAGE, slot.name);
+        }
     }
     Ok(text)
 }
@@ -94,8 +99,15 @@ pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
     mark_on(&running.disk, name, Mark::Bad)?;
     // As long as there is no header, what is written behind it counts for nothing.
     file.write_all_at(&[0; HEADER_SIZE as usize], 0).and_then(|()| file.sync_all()).explain(format_args!("erase {name}"))?;
+    reached::forget(node);
     node.console.say(NAME, format_args!("{name} is opened for an update"));
     Ok((file.into(), length))
+}
+
+/// What a slot holds, as [`reached`] knows it.
+pub fn held(node: &Node, name: &str) -> Option<Held> {
+    let slots = node.slot.as_ref()?.slots().ok()?;
+    slots.iter().find(|(slot, _)| slot.name == name).and_then(|(_, holds)| Some(Held::new(name, &digest(holds)?)))
 }
 
 /// The device of the slot that does not run.
@@ -115,6 +127,7 @@ pub fn mark_for_try(node: &mut Node) -> Outcome {
     let running = running(node)?;
     let name = other(running.booted.slot);
     mark_on(&running.disk, name, Mark::ForTry)?;
+    reached::forget(node);
     node.console.say(NAME, format_args!("{name} is booted next"));
     Ok(())
 }
@@ -225,13 +238,19 @@ fn holds_of(header: &[u8]) -> Holds {
 /// The same in words.
 fn contents(holds: &Holds) -> String {
     match holds {
-        Ok(Some(header)) => {
-            let digest: String = header.sha256[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("version {}, sha256 {digest}", header.version)
-        }
+        Ok(Some(header)) => format!("version {}, sha256 {}", header.version, short(header)),
         Ok(None) => "empty".to_owned(),
         Err(why) => format!("damaged ({why})"),
     }
+}
+
+/// How the SHA-256 begins of what a slot holds, if that can be told.
+fn digest(holds: &Holds) -> Option<String> {
+    holds.as_ref().ok()?.as_ref().map(short)
+}
+
+fn short(header: &Header) -> String {
+    header.sha256[..6].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The state of a slot, in words.

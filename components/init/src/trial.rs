@@ -9,6 +9,7 @@ use osbuild_failure::{Explain, Outcome};
 
 use crate::node::Node;
 use crate::process::{Life, State};
+use crate::reached;
 use crate::shutdown::End;
 use crate::slot;
 use crate::uptime::uptime;
@@ -25,10 +26,11 @@ const AGAIN: Duration = Duration::from_secs(600);
 /// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
 /// node stays, and may still become a good one.
 pub fn begin(node: &mut Node) -> Outcome {
-    if !slot::is_on_trial(node)? {
+    node.on_trial = slot::is_on_trial(node)?;
+    reached::begin(node);
+    if !node.on_trial {
         return bear_hung_tasks();
     }
-    node.on_trial = true;
     let seconds = value(&node.command_line, GATE_DEADLINE).and_then(|text| text.parse().ok());
     node.deadline = seconds.filter(|_| slot::has_other(node).unwrap_or(false)).map(Duration::from_secs);
     Ok(())
@@ -44,14 +46,20 @@ pub fn hold(node: &mut Node) {
     }
 }
 
-/// Notes that the gate has held: the slot is a good one. A disk that does not take that may do so the next time.
+/// Notes that the gate has held: the slot is a good one, unless it lacks an address that the slot before had. A disk that does not take that may do so the next time.
 pub fn passed(node: &mut Node) {
+    if reached::is_missing(node) {
+        return;
+    }
     let _cover = node.watchdog.cover();
     node.deadline = None;
     for failure in [slot::mark_good(node), bear_hung_tasks()].into_iter().filter_map(Outcome::err) {
         node.console.say(NAME, failure);
     }
     node.on_trial = node.slot.is_some() && slot::is_on_trial(node).unwrap_or(true);
+    if !node.on_trial {
+        reached::passed(node);
+    }
     if let (true, Some(trial)) = (node.on_trial, node.process(NAME)) {
         trial.state = State::Waiting { until: uptime() + AGAIN };
     }
@@ -67,6 +75,7 @@ pub fn bear_hung_tasks() -> Outcome {
 pub fn watch(node: &mut Node) {
     if node.end.is_none() && node.deadline.is_some_and(|deadline| uptime() >= deadline) {
         node.deadline = None;
+        reached::goes_back(node);
         let name = node.slot.as_ref().map_or("the slot that runs", |running| running.booted.slot);
         node.console.line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
         node.end = Some(End::Reboot);

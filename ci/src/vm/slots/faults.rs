@@ -8,7 +8,9 @@ use crate::vm::node::{answer, ask, free_port, tell};
 use osbuild::error::{Error, Result};
 use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
-use osbuild_abi::console::{READY, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS, SLOTBOOT_STOPPED};
+use osbuild_abi::console::{
+    ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS, SLOTBOOT_STOPPED,
+};
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_abi::sockets::{ERROR, update};
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 pub type Fault = fn(&Disk) -> Result<Back>;
 
 /// Every fault that shows when the slot runs. All of them want a disk whose SLOT-A is good.
-pub const ALL: [Fault; 8] = [panic, init_crash, hang, deadline, kubelet, untold, pod, boot_loop];
+pub const ALL: [Fault; 9] = [panic, init_crash, hang, deadline, kubelet, untold, pod, network, boot_loop];
 
 /// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
@@ -33,6 +35,9 @@ const DISK: u16 = 7077;
 
 /// What `init` says where no variable of the firmware has the slot's name.
 const UNTOLD: &str = "nothing tells which slot was started";
+
+/// What `init` says when an address is all that a slot lacks.
+const LACKS_ADDRESS: &str = "waits for an address, which the slot before this one had";
 
 /// Words for a slot that has to be good soon, seconds after power-on.
 const SOON: &str = "osbuild.gate-deadline-s=40";
@@ -110,6 +115,23 @@ pub fn pod(disk: &Disk) -> Result<Back> {
     let mut trial = Trial::begin(disk, &Change { over, words: SOON, ..Change::default() })?;
     trial.node.hear(SLOT_LATE, PATIENCE)?;
     trial.comes_back("a pod that never runs, by a deadline of 40 s")
+}
+
+/// A release that loses the network, which the slot before it has.
+pub fn network(disk: &Disk) -> Result<Back> {
+    disk.set(A, GOOD)?;
+    disk.set(B, SPENT)?;
+    let mut node = disk.boot()?;
+    node.hear(ADDRESS, PATIENCE)?;
+    node.power_off()?;
+    let manifest = format!("{POD_MANIFESTS}/dhcp.yaml");
+    let over = &[(POD_LIST, Over::Text("time time\n")), (manifest.as_str(), Over::Text("\n"))];
+    let words = "osbuild.gate-deadline-s=90";
+    let mut trial = Trial::begin(disk, &Change { over, words, ..Change::default() })?;
+    trial.node.hear(READY_WITHOUT_ADDRESS, PATIENCE)?;
+    trial.node.hear(LACKS_ADDRESS, PATIENCE)?;
+    trial.node.hear(SLOT_LATE, PATIENCE)?;
+    trial.comes_back("a release without a network, by a deadline of 90 s")
 }
 
 pub fn boot_loop(disk: &Disk) -> Result<Back> {

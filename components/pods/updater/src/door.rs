@@ -35,6 +35,8 @@ pub struct Slots {
     pub running: Held,
     /// The other one.
     pub other: Held,
+    /// Whether the other one was given up for want of an address that the one that runs did not get either.
+    pub is_outage: bool,
 }
 
 /// A slot and what it holds.
@@ -82,7 +84,8 @@ impl Door {
         let line = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key));
         let find = |key: &str| line(key).and_then(held).ok_or_else(|| Failure::new(format!("init says no `{}`", key.trim_end())));
         let why = line("slot-why ").unwrap_or_default().to_owned();
-        Ok(Slots { why, running: find("slot-running ")?, other: find("slot-other ")? })
+        let is_outage = line(update::OUTAGE).is_some();
+        Ok(Slots { why, running: find("slot-running ")?, other: find("slot-other ")?, is_outage })
     }
 
     /// Takes the other slot, to write it.

@@ -54,6 +54,8 @@ pub enum Look {
 enum Step {
     Nothing(Look),
     Reboot,
+    /// What is in the other slot is to be booted once more.
+    Try,
     Install,
 }
 
@@ -69,6 +71,7 @@ pub async fn look(updater: &Updater) -> Outcome<Look> {
     match step(&slots, &document) {
         Step::Nothing(look) => return Ok(look),
         Step::Reboot => {}
+        Step::Try => Door::open(&updater.socket)?.try_slot()?,
         Step::Install => install(updater, &repository, &document).await?,
     }
     Door::open(&updater.socket)?.reboot()?;
@@ -101,6 +104,8 @@ fn step(slots: &Slots, document: &Document) -> Step {
     let held = slots.other.release.as_ref();
     let is_there = held.is_some_and(|held| held.version == *version && digest.starts_with(&held.sha256));
     match slots.other.state {
+        // The network had failed, and not the release.
+        State::OnTrial(0) if is_there && slots.is_outage => Step::Try,
         // It was booted as often as it may be.
         State::OnTrial(0) if is_there => {
             Step::Nothing(Look::Rests(format!("{version} in {} did not become a good node", slots.other.slot)))
@@ -200,7 +205,8 @@ mod tests {
     }
 
     fn slots(why: &str, running: (&str, State), other: (&str, State)) -> Slots {
-        Slots { why: why.to_owned(), running: held("SLOT-A", running.0, running.1), other: held("SLOT-B", other.0, other.1) }
+        let (running, other) = (held("SLOT-A", running.0, running.1), held("SLOT-B", other.0, other.1));
+        Slots { why: why.to_owned(), running, other, is_outage: false }
     }
 
     #[test]
@@ -220,6 +226,17 @@ mod tests {
         assert!(matches!(decided(("1", State::Good), ("2", State::OnTrial(0))), Step::Nothing(Look::Rests(_))));
         assert_eq!(decided(("1", State::Good), ("2", State::OnTrial(3))), Step::Reboot);
         assert_eq!(decided(("1", State::Good), ("2", State::Unused)), Step::Install);
+    }
+
+    #[test]
+    fn a_release_that_an_outage_has_ended_is_tried_once_more_and_not_fetched_again() {
+        let tried = |version, state| {
+            let slots = Slots { is_outage: true, ..slots("good", ("1", State::Good), (version, state)) };
+            step(&slots, &document())
+        };
+        assert_eq!(tried("2", State::OnTrial(0)), Step::Try);
+        assert_eq!(tried("2", State::OnTrial(3)), Step::Reboot);
+        assert_eq!(tried("3", State::OnTrial(0)), Step::Install);
     }
 
     #[test]
