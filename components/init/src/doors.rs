@@ -15,7 +15,7 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{addresses, clock, hostname, kubelet, link, node_name, passing, reached, resolver, servers, slot, status};
+use crate::{addresses, clock, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status};
 
 /// How many clients may be connected to a socket at once. One more pushes out the one that came first.
 const MOST_CLIENTS: usize = 8;

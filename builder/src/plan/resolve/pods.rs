@@ -7,12 +7,17 @@ use crate::plan::document::{Entry, Node};
 use crate::plan::manifest::{self, Manifest};
 use crate::plan::nearest::nearest;
 use crate::plan::{ImageFrom, Pod, PodImage};
+use osbuild_abi::paths;
+
+/// The component whose pod installs network plugins.
+const CNI_COMPONENT: &str = "cni";
 
 impl Resolver<'_> {
     pub(super) fn pods(&mut self, recipe: &Node) -> Vec<Pod> {
         let entries: Vec<(String, Entry)> =
             recipe.entries_of("pods").map(|(name, entry)| (name.clone(), entry.clone())).collect();
-        let pods: Vec<Pod> = entries.iter().filter_map(|(name, entry)| self.pod(name, entry)).collect();
+        let networked = brings_network(recipe);
+        let pods: Vec<Pod> = entries.iter().filter_map(|(name, entry)| self.pod(name, entry, networked)).collect();
         for (index, pod) in pods.iter().enumerate() {
             let other =
                 pods[..index].iter().find(|other| pod.images.iter().any(|image| other.images.iter().any(|it| clash(it, image))));
@@ -32,18 +37,19 @@ impl Resolver<'_> {
         self.built(&component, named)
     }
 
-    fn pod(&mut self, name: &str, entry: &Entry) -> Option<Pod> {
+    /// `networked` says whether the node has a network plugin without a cluster.
+    fn pod(&mut self, name: &str, entry: &Entry, networked: bool) -> Option<Pod> {
         self.note(format!("pods.{name}"), &entry.key);
-        let (named, from, images) = match entry.node.get("component") {
+        let (named, from, image) = match entry.node.get("component") {
             Some(named) => {
                 let component = self.components.get(Place::Pods, named.text()?, "pod", &named.spot, &mut self.problems)?;
                 let (manifest, from) = match entry.node.get("manifest") {
                     Some(own) => (own.clone(), entry.node.spot.file()),
                     None => (component.get("pod")?.get("manifest")?.clone(), component.spot.file()),
                 };
-                (manifest, from.to_owned(), self.built(&component, &entry.node).into_iter().collect())
+                (manifest, from.to_owned(), Some(self.built(&component, &entry.node)?))
             }
-            None => (entry.node.get("manifest")?.clone(), entry.node.spot.file().to_owned(), Vec::new()),
+            None => (entry.node.get("manifest")?.clone(), entry.node.spot.file().to_owned(), None),
         };
         let path = relative(&from, named.text()?);
         let Some(text) = self.project.text(&path, &mut self.problems) else {
@@ -58,9 +64,12 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        let images = if images.is_empty() { self.archives(&entry.node, &manifest)? } else { images };
+        let images = match image {
+            Some(image) => vec![image],
+            None => self.archives(&entry.node, &manifest)?,
+        };
         self.is_whole(name, &path, &named, &manifest, &images);
-        if !manifest.host_network {
+        if !manifest.host_network && !networked {
             let why = format!("pod `{name}` has no `hostNetwork: true` in `{path}`");
             self.warnings
                 .push(format!("{why}: it waits until a cluster gives the node a network plugin, and READY waits with it"));
@@ -141,4 +150,11 @@ impl Resolver<'_> {
 /// The node finds an image by its name alone.
 fn clash(one: &PodImage, other: &PodImage) -> bool {
     one.name == other.name && one.from != other.from
+}
+
+/// Whether the recipe has the pod that installs network plugins, and a network configuration for it.
+fn brings_network(recipe: &Node) -> bool {
+    let installs = recipe.entries_of("pods").any(|(_, entry)| entry.node.text_of("component") == Some(CNI_COMPONENT));
+    let configuration = |path: &str| path.strip_prefix(paths::CNI).is_some_and(|rest| rest.starts_with('/'));
+    installs && recipe.entries_of("files").any(|(path, _)| configuration(path))
 }

@@ -147,3 +147,103 @@ fn needs(bytes: &[u8], architecture: Architecture) -> Option<Needs> {
 fn text(bytes: &[u8]) -> Option<String> {
     String::from_utf8(bytes.to_vec()).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::MetadataExt;
+
+    const ARCHITECTURE: Architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+
+    /// A program of this machine as a package, and each library that `ldd` shows as one.
+    fn packages() -> BTreeMap<&'static str, Contents> {
+        let said = String::from_utf8(std::process::Command::new("ldd").arg("/bin/ls").output().unwrap().stdout).unwrap();
+        let mut libraries = Contents::default();
+        for path in said.split_whitespace().filter(|word| word.starts_with('/')) {
+            let (name, real) = (PathBuf::from(&path[1..]), std::fs::canonicalize(path).unwrap());
+            let file = name.with_file_name(real.file_name().unwrap());
+            if file != name {
+                libraries.links.insert(name, real.file_name().unwrap().into());
+            }
+            libraries.files.insert(file, std::fs::read(real).unwrap());
+        }
+        let program = Contents { files: [("bin/ls".into(), std::fs::read("/bin/ls").unwrap())].into(), ..Contents::default() };
+        [("coreutils", program), ("libraries", libraries)].into()
+    }
+
+    fn ls(libraries: &[&str]) -> DebianProgram {
+        let libraries = libraries.iter().map(|library| (*library).to_owned()).collect();
+        DebianProgram { name: "ls".into(), package: "coreutils".into(), path: "bin/ls".into(), libraries }
+    }
+
+    #[test]
+    fn a_program_comes_with_what_its_loader_shows_and_runs_with_that_alone() {
+        let files = closure(&ls(&["libraries"]), &mut packages(), ARCHITECTURE).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+            rustix::fs::chmod(folder.path().join(name), rustix::fs::Mode::RWXU).unwrap();
+        }
+        let mut loader = std::process::Command::new(folder.path().join(LOADER));
+        loader.args(["--inhibit-cache", "--list", "--library-path"]).arg(folder.path()).arg(folder.path().join("ls"));
+        let said = String::from_utf8(loader.output().unwrap().stdout).unwrap();
+        let paths: Vec<&str> = said.split_whitespace().filter(|word| word.starts_with('/')).collect();
+        assert!(paths.len() >= 2, "{said}");
+        // The loader shows itself by the name that the program asks for, and it is the file of that name here.
+        let here = |path: &&str| std::fs::metadata(folder.path().join(Path::new(path).file_name().unwrap()));
+        let is_here = |path: &&str| {
+            path.contains("/ld-") || here(path).is_ok_and(|here| here.ino() == std::fs::metadata(path).unwrap().ino())
+        };
+        assert!(paths.iter().all(is_here), "{said}");
+    }
+
+    #[test]
+    fn a_library_that_no_package_has_is_named_with_who_asks_for_it() {
+        let mut packages = packages();
+        packages.get_mut("libraries").unwrap().files.retain(|path, _| !path.to_string_lossy().contains("libc.so"));
+        let error = closure(&ls(&["libraries"]), &mut packages, ARCHITECTURE).unwrap_err().to_string();
+        assert!(error.contains("`ls` needs `libc.so.6`, which is in none of its packages"), "{error}");
+        assert!(error.contains("asks for it"), "{error}");
+    }
+
+    #[test]
+    fn a_package_that_is_not_needed_is_named() {
+        let mut packages = packages();
+        packages.insert("idle", Contents::default());
+        let error = closure(&ls(&["libraries", "idle"]), &mut packages, ARCHITECTURE).unwrap_err().to_string();
+        assert!(error.contains("package `idle` has nothing that `ls` needs"), "{error}");
+    }
+
+    #[test]
+    fn a_static_program_one_for_another_machine_and_one_that_is_not_there_are_refused() {
+        let other = if ARCHITECTURE == Architecture::Amd64 { Architecture::Arm64 } else { Architecture::Amd64 };
+        let refused = |program: &DebianProgram, packages: &mut BTreeMap<_, _>, architecture| {
+            closure(program, packages, architecture).unwrap_err().to_string()
+        };
+        assert!(refused(&ls(&[]), &mut packages(), other).contains("is no program or library for"));
+        let absent = DebianProgram { path: "bin/lss".into(), ..ls(&[]) };
+        assert!(refused(&absent, &mut packages(), ARCHITECTURE).contains("package `coreutils` has no file `bin/lss`"));
+        let mut packages = packages();
+        let library = packages["libraries"].library("libc.so.6").unwrap().to_vec();
+        packages.get_mut("coreutils").unwrap().files.insert("bin/ls".into(), headerless(library));
+        assert!(refused(&ls(&["libraries"]), &mut packages, ARCHITECTURE).contains("is no dynamic program"));
+    }
+
+    /// An ELF file of which no segment names an interpreter.
+    fn headerless(mut bytes: Vec<u8>) -> Vec<u8> {
+        // The number of program headers (ELF-64 Object File Format, figure 2).
+        bytes[56..58].fill(0);
+        bytes
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(garbage: Vec<u8>, at in 0usize..4096, byte: u8) {
+            let mut program = std::fs::read("/bin/true").unwrap();
+            program[at] = byte;
+            let _ = needs(&program, ARCHITECTURE);
+            let _ = needs(&garbage, ARCHITECTURE);
+        }
+    }
+}
