@@ -89,6 +89,12 @@ pub(super) static RECIPE: &[Key] = &[
         Shape::Map { key: &ROOT_PATH, value: &FILE, removable: true },
         "The rest of the root, one line a path.",
     ),
+    key(
+        "writable",
+        Optional,
+        Shape::Map { key: &ROOT_PATH, value: &WRITABLE_PATH, removable: true },
+        "Folders that pods may write to besides those of every node, by path.",
+    ),
     key("kubernetes", Optional, Shape::Table(KUBERNETES), "What the version-skew policy looks at."),
     key("signing", Optional, Shape::Table(SIGNING), "Whose image it is; without it nothing is signed."),
     key("updates", Optional, Shape::Table(UPDATES), "Where the node gets its updates; without it, it gets none."),
@@ -233,6 +239,24 @@ static FILE: Shape = Shape::Choice(&[
             "The file in the package, or a folder whose files are joined in order of their names.",
         ),
         key("mode", Here, Shape::Mode, "Permission bits."),
+    ],
+]);
+
+static WRITABLE_PATH: Shape = Shape::Choice(&[
+    &[
+        key("data", Here, Shape::Text(&NAME), "The name of its folder on DATA, where the content lives as long as the disk."),
+        key("mode", Here, Shape::Mode, "Permission bits of the folder when it is made."),
+        key("exec", Optional, Shape::Flag, "Whether programs on it can be executed; not if nothing is said."),
+    ],
+    &[
+        key(
+            "memory-mib",
+            Here,
+            Shape::Integer { least: 1, most: 1 << 20, what: MIB },
+            "How much memory it may take at most; the content is gone at the next boot.",
+        ),
+        key("mode", Here, Shape::Mode, "Permission bits of the folder."),
+        key("exec", Optional, Shape::Flag, "Whether programs on it can be executed; not if nothing is said."),
     ],
 ]);
 

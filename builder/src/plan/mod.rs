@@ -41,6 +41,7 @@ mod upstream;
 mod version;
 mod walk;
 mod wanted;
+mod writable;
 
 pub use architecture::Architecture;
 pub use binary::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput};
@@ -70,6 +71,7 @@ pub use updates::Updates;
 pub use upstream::{GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, upstream};
 pub use version::{Minor, Version};
 pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted, crates_digest};
+pub use writable::{Backing, WritablePath};
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -115,6 +117,8 @@ pub struct Resolved {
     pub binaries: [Binary; 7],
     /// The rest of the root, in order of path.
     pub files: Vec<RootFile>,
+    /// The writable paths that the recipe declares, in order of path.
+    pub writable: Vec<WritablePath>,
     /// The static pods, in order of name.
     pub pods: Vec<Pod>,
     /// The image of every pod's sandbox: `localhost/pause:1`.

@@ -1,8 +1,8 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
 use super::{
-    Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom, KernelOption, OptionValue, Origins, Pod, PodImage,
-    Resolved, RootFile, Wanted,
+    Backing, Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom, KernelOption, OptionValue, Origins, Pod,
+    PodImage, Resolved, RootFile, Wanted, WritablePath,
 };
 
 impl Resolved {
@@ -30,6 +30,10 @@ impl Resolved {
         page.entry_from("image", quote(&self.pause.name), "pause.component");
         page.section("files");
         self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
+        if !self.writable.is_empty() {
+            page.section("writable");
+            self.writable.iter().for_each(|path| page.entry("writable.", &path.path, writable_path(path)));
+        }
         self.print_kubernetes(&mut page);
         self.print_updates(&mut page);
         if let Some(installs) = &self.installs {
@@ -238,6 +242,14 @@ fn root_file(file: &RootFile) -> String {
         Content::Directory => format!("{{ directory = true, {mode} }}"),
         Content::Debian { package, path } => format!("{{ debian = {}, path = {}, {mode} }}", quote(package), quote(path)),
     }
+}
+
+fn writable_path(path: &WritablePath) -> String {
+    let backing = match &path.backing {
+        Backing::Data(folder) => format!("data = {}", quote(folder)),
+        Backing::Memory(mib) => format!("memory-mib = {mib}"),
+    };
+    format!("{{ {backing}, mode = {:#o}, exec = {} }}", path.mode, path.exec)
 }
 
 fn option_value(value: &OptionValue) -> String {

@@ -28,6 +28,9 @@ pub struct Inventory {
     pub prebuilt: BTreeMap<String, String>,
     /// Static pods and the images that they run.
     pub pods: BTreeMap<String, Vec<String>>,
+    /// The writable paths that the recipe declares, as the node reads them ([`osbuild_abi::declared`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub writable: Vec<String>,
 }
 
 /// One of the seven.
@@ -88,6 +91,7 @@ impl Inventory {
             binaries: plan.binaries.iter().map(binary).collect(),
             kernel: kernel.into(),
             prebuilt,
+            writable: plan.writable.iter().map(|path| path.declared().to_string()).collect(),
             pods: plan
                 .pods
                 .iter()

@@ -2,11 +2,13 @@
 
 mod kspp;
 mod locks;
+mod payload;
 mod printed;
 mod random;
 mod schemas;
 mod shipped;
 mod skew;
+mod writable;
 mod wrong;
 
 use osbuild::checkout::Checkout;

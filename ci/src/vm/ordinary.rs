@@ -16,11 +16,19 @@ const ORDINARY: &str = "ordinary";
 /// The recipe that it inherits: the one of a node without a cluster, with CNI plugins.
 const SINGLE: &str = "single-amd64";
 
-/// What it says besides.
+/// What it says besides: a pod, and where that may write.
 const RECIPE: &str = "
 [pods]
 ordinary = { component = \"ordinary\" }
+
+[writable]
+\"/var/lib/example\" = { data = \"example\", mode = 0o755 }
+\"/opt/example\" = { data = \"example-programs\", mode = 0o755, exec = true }
+\"/srv/example\" = { memory-mib = 16, mode = 0o1777 }
 ";
+
+/// What the pod writes at its first boot.
+const TEXT: &str = "written before the reboot";
 
 /// The port of the node that is the pod's.
 const HOST_PORT: u16 = 18080;
@@ -33,6 +41,7 @@ const POD_NETWORK: &str = "10.88.";
 
 /// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached through `portmap`, and reaches a server outside, which
 /// can only answer the node's address. At the second boot the plugins and what they remember are there already.
+/// The pod mounts paths of the host as a DaemonSet does, those that the recipe declares and that of kernel modules.
 pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
     let project = site.root.join("out/ci").join(ORDINARY);
     site.copy_to(&project)?;
@@ -45,10 +54,12 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
 
     let _node = Node::boot_in(site, &project, "ordinary-first", ORDINARY, &flags)?;
     let address = pod.has_a_network(server)?;
+    pod.writes_where_the_recipe_says()?;
     drop(_node);
     let _node = Node::boot_in(site, &project, "ordinary-second", ORDINARY, &flags)?;
     pod.has_a_network(server)?;
-    Ok(Verdict { passed: 6, said: format!("the pod has {address}"), ..Verdict::default() })
+    pod.finds_what_it_wrote_on_data()?;
+    Ok(Verdict { passed: 17, said: format!("the pod has {address}"), ..Verdict::default() })
 }
 
 /// The pod, by a port of this machine that leads to its port of the node.
@@ -73,6 +84,45 @@ impl Pod {
             GREETING => Ok(address.to_owned()),
             said => Err(Error::build("the pod does not reach a server outside").cause(said)),
         }
+    }
+}
+
+/// What a word of the pod must come to, by the beginning of the answer.
+type Step = (String, &'static str);
+
+impl Pod {
+    /// Does each of these steps.
+    fn takes(&self, steps: &[Step]) -> Result<()> {
+        for (words, expected) in steps {
+            let said = self.does(words)?;
+            if !said.starts_with(expected) {
+                return Err(Error::build(format!("the pod was told to `{words}`, which should come to `{expected}`")).cause(said));
+            }
+        }
+        Ok(())
+    }
+
+    fn writes_where_the_recipe_says(&self) -> Result<()> {
+        let denied = "error: Permission denied";
+        self.takes(&[
+            (format!("write /var/lib/example/kept {TEXT}"), "ok"),
+            (format!("write /srv/example/gone {TEXT}"), "ok"),
+            // The one says that programs may be executed there, the others do not.
+            ("execute /opt/example/program".into(), "executed"),
+            ("execute /var/lib/example/program".into(), denied),
+            ("execute /srv/example/program".into(), denied),
+            ("list /lib/modules".into(), "empty"),
+            (format!("write /lib/modules/x {TEXT}"), "error: Read-only file system"),
+        ])
+    }
+
+    fn finds_what_it_wrote_on_data(&self) -> Result<()> {
+        self.takes(&[
+            ("read /var/lib/example/kept".into(), TEXT),
+            ("list /opt/example".into(), "program"),
+            ("execute /opt/example/program".into(), "executed"),
+            ("list /srv/example".into(), "empty"),
+        ])
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod cmdline;
 pub mod console;
+pub mod declared;
 pub mod disk;
 pub mod install;
 pub mod paths;

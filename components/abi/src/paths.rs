@@ -24,6 +24,8 @@ pub const CONTAINERD_CONFIG: &str = "/usr/share/osbuild/containerd.toml";
 /// `KEY = VALUE` lines, each a file below `/proc/sys`, with comments that give the reason.
 pub const SYSCTL: &str = "/usr/share/osbuild/sysctl.conf";
 
+/// The writable paths that the recipe declares, in the form that [`crate::declared`] reads; not there where it declares none.
+pub const WRITABLE_PATHS: &str = "/usr/share/osbuild/writable";
 /// Network configurations that the recipe lists, which the pod `cni` copies to [`CNI_CONFIGURATIONS`].
 pub const CNI: &str = "/usr/share/osbuild/cni";
 /// Where containerd finds CNI plugins. Whoever writes here is root on the node: containerd executes what is here.

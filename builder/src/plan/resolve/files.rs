@@ -4,19 +4,20 @@ use super::Resolver;
 use crate::error::Problem;
 use crate::plan::document::{Entry, Node, Value};
 use crate::plan::nearest::nearest;
-use crate::plan::{Content, RootFile};
+use crate::plan::{Content, RootFile, WritablePath};
 use osbuild_abi::paths;
 use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Where the builder alone puts things.
-const TAKEN: [(&str, &str); 8] = [
+const TAKEN: [(&str, &str); 9] = [
     (paths::BIN, "it holds the seven binaries"),
     (paths::EARLY_INIT, "`init` starts there"),
     (paths::LAYERS, "the root's layers are there while it boots"),
     (paths::IMAGES, "the builder puts the pods' images there"),
     (paths::POD_MANIFESTS, "the builder puts the pods' manifests there"),
     (paths::POD_LIST, "the builder writes it from the pods' manifests"),
+    (paths::WRITABLE_PATHS, "the builder writes it from `[writable]`"),
     (paths::UPDATE, "the builder writes it from `[updates]`"),
     (paths::INSTALL, "the builder writes it from `[installs]`"),
 ];
@@ -25,14 +26,19 @@ const TAKEN: [(&str, &str); 8] = [
 const MOUNT_POINTS: [&str; 4] = ["/dev", "/proc", "/sys", paths::DATA];
 
 impl Resolver<'_> {
-    /// What the recipe lists, the builder's `own` files, and what is mounted on.
-    pub(super) fn files(&mut self, recipe: &Node, own: impl IntoIterator<Item = RootFile>) -> Vec<RootFile> {
-        let own = mount_points().chain(own);
+    /// What the recipe lists, the builder's `own` files, and what is mounted on, the declared paths among that.
+    pub(super) fn files(
+        &mut self,
+        recipe: &Node,
+        declared: &[WritablePath],
+        own: impl IntoIterator<Item = RootFile>,
+    ) -> Vec<RootFile> {
+        let own = mount_points().chain(declared.iter().map(WritablePath::mount_point)).chain(own);
         let mut files: BTreeMap<String, RootFile> = own.map(|file| (file.path.clone(), file)).collect();
         let asked = recipe.get("files").and_then(Node::table);
         for (path, entry) in asked.into_iter().flatten() {
             self.note(format!("files.{path}"), &entry.key);
-            self.place_in_root(path, entry);
+            self.place_in_root(path, entry, declared);
             if let Some(file) = self.file(path, &entry.node) {
                 files.insert(path.clone(), file);
             }
@@ -40,16 +46,21 @@ impl Resolver<'_> {
         for (path, entry) in asked.into_iter().flatten() {
             self.parents_are_folders(path, entry, &files);
         }
+        for (path, entry) in recipe.entries_of("writable") {
+            self.parents_are_folders(path, entry, &files);
+        }
         files.into_values().collect()
     }
 
-    fn place_in_root(&mut self, path: &str, entry: &Entry) {
+    fn place_in_root(&mut self, path: &str, entry: &Entry, declared: &[WritablePath]) {
         let taken = TAKEN.iter().find(|(taken, _)| is_at_or_below(path, taken));
         if let Some((taken, why)) = taken {
             let problem = Problem::new(format!("`{path}` cannot be listed in `[files]`")).at(entry.key.place());
             self.problems.push(problem.cause(format!("`{taken}` is the builder's: {why}")));
         }
-        let hidden = WRITABLE.iter().map(|one| one.path).chain(MOUNT_POINTS).find(|mounted| is_at_or_below(path, mounted));
+        let mounted = WRITABLE.iter().map(|one| one.path).chain(MOUNT_POINTS);
+        let mut mounted = mounted.chain(declared.iter().map(|one| one.path.as_str()));
+        let hidden = mounted.find(|mounted| is_at_or_below(path, mounted));
         if let Some(mounted) = hidden {
             let problem = Problem::new(format!("`{path}` would never be seen on the node")).at(entry.key.place());
             self.problems.push(problem.cause(format!("`init` mounts over `{mounted}` at boot")));

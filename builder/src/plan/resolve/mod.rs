@@ -11,6 +11,7 @@ mod pods;
 mod programs;
 mod updates;
 mod wanted;
+mod writable;
 
 pub use programs::{makes_programs, resolve_programs};
 pub use wanted::BUILD_MACHINE;
@@ -21,6 +22,7 @@ use super::inherit::Kind;
 use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
+use super::writable::list;
 use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolution, Resolved, Unlocked, keys};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
@@ -154,7 +156,9 @@ impl<'p> Resolver<'p> {
         let installs = self.installs(&recipe, architecture);
         let own = updates.iter().flat_map(|updates| updates.files(name, security_epoch));
         let own = own.chain(installs.iter().map(Installs::file));
-        let files = self.files(&recipe, own);
+        let writable = self.writable(&recipe);
+        let own = own.chain(list(&writable));
+        let files = self.files(&recipe, &writable, own);
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, binaries.as_ref(), today, strictness)?;
@@ -176,6 +180,7 @@ impl<'p> Resolver<'p> {
             boot,
             binaries,
             files,
+            writable,
             pods,
             pause,
             kubernetes,

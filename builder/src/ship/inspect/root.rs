@@ -62,6 +62,8 @@ pub struct Root {
     pub binaries: Vec<Binary>,
     /// The static pods.
     pub pods: Vec<Pod>,
+    /// The writable paths that the recipe declares: path, mode, `exec` or `noexec`, and what is behind it.
+    pub writable: Vec<String>,
     /// Everything in the root, by path.
     pub files: Vec<File>,
 }
@@ -149,6 +151,7 @@ fn root(inventory: Inventory, files: Files) -> Result<Root> {
         prebuilt: inventory.prebuilt,
         binaries: inventory.binaries.into_iter().map(binary).collect(),
         pods: inventory.pods.into_iter().map(|(name, images)| Pod { name, images }).collect(),
+        writable: inventory.writable,
         files: files.into_values().collect(),
     })
 }
@@ -202,6 +205,7 @@ mod tests {
             kernel: "6.12".into(),
             prebuilt: BTreeMap::new(),
             pods: [("dhcp".to_owned(), vec!["localhost/dhcp:1".to_owned()])].into(),
+            writable: vec![],
         }
     }
 

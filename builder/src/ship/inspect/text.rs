@@ -46,6 +46,10 @@ impl Display for Inspection {
         for pod in &root.pods {
             writeln!(f, "  {:24} {}", pod.name, pod.images.join(" "))?;
         }
+        if !root.writable.is_empty() {
+            writeln!(f, "\nwritable paths of the recipe")?;
+            root.writable.iter().try_for_each(|path| writeln!(f, "  {path}"))?;
+        }
         write!(f, "\nbiggest files")?;
         let mut files: Vec<_> = root.files.iter().collect();
         // Files of one size stay in the order of their paths.
