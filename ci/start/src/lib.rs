@@ -90,9 +90,16 @@ impl DerefMut for Cargo {
     }
 }
 
-/// cargo: the one that runs this program, or that of `PATH`.
+/// cargo: the one that runs this program, or that of `PATH`. What it says of this package is not handed on: build scripts look at such
+/// variables, and would run again whenever the user calls cargo himself.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let of_us = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    names.filter(|name| name.to_str().is_some_and(of_us)).for_each(|name| {
+        cargo.env_remove(name);
+    });
+    cargo
 }
 
 /// The checkout that this crate was compiled from.

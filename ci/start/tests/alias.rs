@@ -93,6 +93,33 @@ fn a_changed_source_is_compiled_again_and_its_errors_are_shown_in_full() {
 }
 
 #[test]
+fn cargo_itself_finds_nothing_to_do_afterwards() {
+    let project = Project::new();
+    project.write("builder/build.rs", "fn main() { println!(\"cargo::rerun-if-env-changed=CARGO_PKG_NAME\") }\n");
+    assert_eq!(project.says(".", &[]).0, Some(0));
+    let mut cargo = project.cargo_osbuild(".");
+    let output = cargo_as_a_user(&mut cargo).args(["build", "--release", "--package", "osbuild"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !said.contains("Compiling"), "{said}");
+}
+
+/// The same folder and environment for cargo itself, without what cargo has told this test of its own package.
+fn cargo_as_a_user(like: &mut Command) -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(like.get_current_dir().unwrap()).stdin(Stdio::null());
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => cargo.env(name, value),
+            None => cargo.env_remove(name),
+        };
+    }
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+        cargo.env_remove(name);
+    }
+    cargo
+}
+
+#[test]
 fn ctrl_c_ends_the_compilation_with_all_that_it_started() {
     let project = Project::new();
     project.write("builder/build.rs", "fn main() { std::thread::sleep(std::time::Duration::from_secs(600)) }\n");
