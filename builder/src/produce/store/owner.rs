@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use std::fs::{self, DirBuilder, Metadata};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Others may write.
@@ -13,9 +13,23 @@ const WRITABLE_BY_ALL: u32 = 0o002;
 /// Of what is in a folder, nobody may rename or remove what is somebody else's.
 const STICKY: u32 = 0o1000;
 
-/// Makes the folder, and those above it, if it is not there, such that nobody else may write to it, whatever the umask.
+/// What is believed by name.
+const BELIEVED: [&str; 4] = ["ac", "cas", "memo", "trees"];
+
+/// Makes the folder, and those above it, if it is not there, such that nobody else can look into it, whatever the umask: the folders in it are made with
+/// the user's umask. One in which there is nothing yet that would be believed gets the same mode, as `cargo ci` makes it for what it compiles.
 pub(super) fn make(root: &Path) -> Result<()> {
-    DirBuilder::new().recursive(true).mode(0o755).create(root).at("make the directory", root)
+    DirBuilder::new().recursive(true).mode(0o700).create(root).at("make the directory", root)?;
+    let is_empty = || BELIEVED.iter().all(|name| !root.join(name).exists());
+    let is_ours = fs::metadata(root).at("read", root)?.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && is_empty() {
+        fs::set_permissions(root, Permissions::from_mode(0o700)).at("write", root)?;
+        if !is_empty() {
+            return Err(Error::build(format!("somebody else has just written to the store `{}`", root.display()))
+                .hint(format!("look what it is, and remove it: ls -la {}", root.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a store that is somebody else's, or that others can change.
@@ -34,7 +48,7 @@ pub(super) fn check(root: &Path) -> Result<()> {
         let error = Error::build(format!("others may write to the store `{}`", root.display()));
         return Err(error
             .cause(mode(&folder))
-            .hint(format!("see that it holds what you put there, then: chmod go-w {}", root.display())));
+            .hint(format!("see that it holds what you put there, then: chmod 700 {}", root.display())));
     }
     let real = fs::canonicalize(root).at("read", root)?;
     let parent = real.parent().unwrap_or(&real);
