@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{Read, repeat};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 use tar::{Builder, Header};
 
 /// A layer that holds none of what the pods need, so that the size of an archive does not become that of the image.
@@ -57,19 +58,24 @@ pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
     digest
 }
 
-/// Builds, and gives how many bytes of memory the program had at once (wait4(2)). Its steps are processes of their own, which are small.
-#[expect(clippy::zombie_processes, reason = "wait4 waits for it, and tells more than `Child::wait`")]
-pub fn built(scratch: &Scratch) -> u64 {
+/// Builds, and gives how many bytes of memory the program had at once. Its steps are processes of their own, which are small. What wait4(2) says would be
+/// at least what this process had when it started the program.
+fn built(scratch: &Scratch) -> u64 {
     let said = scratch.path("said");
     let mut command = scratch.command(&[], &["build", RECIPE]);
-    let child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
-    let (mut status, pid) = (0, child.id() as libc::pid_t);
-    // SAFETY: `rusage` is plain numbers, for which zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: both pointers are to live variables of the types that wait4(2) writes.
-    assert_eq!(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) }, pid);
-    assert_eq!(status, 0, "{}", fs::read_to_string(said).unwrap());
-    usage.ru_maxrss as u64 * 1024
+    let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
+    let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
+    let ended = loop {
+        let about = fs::read_to_string(&status).unwrap_or_default();
+        let most = about.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        peak = peak.max(most.unwrap_or(0) * 1024);
+        match child.try_wait().unwrap() {
+            Some(ended) => break ended,
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert!(ended.success() && peak > 0, "{}", fs::read_to_string(said).unwrap());
+    peak
 }
 
 #[test]
