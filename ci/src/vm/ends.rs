@@ -62,10 +62,11 @@ pub fn a_pressed_power_button_ends_a_node_in_order(site: &Site) -> Result<Verdic
     let mut node = boot(&disk, &qmp, &[Forward { host: port, node: FILL }])?;
     node.hear("resets the machine after 20 s", PATIENCE).and_then(|_| node.hear(SLOT_GOOD, PATIENCE))?;
     let limits =
-        json!({ "id": "booted", "bps": 0, "bps_rd": 0, "bps_wr": BYTES_A_SECOND, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+        json!({ "device": "disk", "bps": 0, "bps_rd": 0, "bps_wr": BYTES_A_SECOND, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
     qmp.execute("block_set_io_throttle", limits)?;
     tell(port, |stream| write!(stream, "{MIB}"))?;
     let took = power_off(&mut node, &qmp)?;
+    // Whoever flushes on the way, a pod's end or DATA's, waits for all of it.
     if took < Duration::from_secs(40) {
         return Err(Error::build(format!("the node has ended after {took:?}: its disk was not slow")));
     }
@@ -75,12 +76,7 @@ pub fn a_pressed_power_button_ends_a_node_in_order(site: &Site) -> Result<Verdic
     if text.len() as u64 != MIB << 20 || !text.lines().enumerate().all(|(number, line)| line == format!("{number:015}")) {
         return Err(Error::build(format!("DATA lacks what a pod has written: {} bytes are there", text.len())));
     }
-    let log = data.read("log/containerd.log")?.unwrap_or_default();
-    let stopped = log.lines().filter(|line| line.contains("StopPodSandbox") && line.contains("returns successfully")).count();
-    if stopped < 2 {
-        return Err(Error::build(format!("{stopped} pods were ended in order")));
-    }
-    Ok(Verdict { passed: 4, said: format!("{:.0} s with a watchdog of 20 s", took.as_secs_f64()), ..Verdict::default() })
+    Ok(Verdict { passed: 3, said: format!("{:.0} s with a watchdog of 20 s", took.as_secs_f64()), ..Verdict::default() })
 }
 
 /// So it is with arm64, whose button is another device.
