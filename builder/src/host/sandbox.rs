@@ -50,7 +50,9 @@ fn explain(said: String, system: System) -> Lack {
             ("the system allows no user namespace", "sudo sysctl -w user.max_user_namespaces=15000".to_owned())
         }
         System { container: Some(container), .. } => ("this container lacks the rights for it", container.remedy()),
-        System { apparmor_restricts: true, .. } => ("AppArmor forbids user namespaces to programs without a profile", profile()),
+        System { apparmor_restricts: true, .. } => {
+            ("AppArmor forbids user namespaces to programs without a profile", allow_bubblewrap())
+        }
         System { forbidden: true, .. } => (
             "the system forbids user namespaces to ordinary users",
             "sudo sysctl -w kernel.unprivileged_userns_clone=1".to_owned(),
@@ -61,7 +63,7 @@ fn explain(said: String, system: System) -> Lack {
 }
 
 /// The command that gives bubblewrap a profile, as Ubuntu does it for browsers: confined by nothing, and allowed user namespaces.
-fn profile() -> String {
+fn allow_bubblewrap() -> String {
     let profile = "abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }";
     let file = "/etc/apparmor.d/bwrap";
     format!("echo '{profile}' | sudo tee {file} && sudo apparmor_parser -r {file}")
