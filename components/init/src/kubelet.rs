@@ -13,11 +13,16 @@ use crate::{data, gate, kubelet_config, node_name, obstacles, trial};
 /// Its name.
 pub const NAME: &str = "kubelet";
 
-/// What is on DATA when the kubelet starts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    kubeconfig: bool,
-    bootstrap_kubeconfig: bool,
+/// How the kubelet is started.
+#[derive(Clone, Copy, Debug)]
+enum Mode {
+    /// Without a cluster: there is no kubeconfig.
+    Alone,
+    /// Without a cluster until the name under which it joins is known. The drop-ins are for then: with webhooks and without a kubeconfig the kubelet
+    /// would not start, and with it `dhcp`, which is waited for.
+    Waits,
+    /// With what is on DATA.
+    Joins { has_bootstrap: bool },
 }
 
 /// Where the kubelet keeps the certificate that it makes for itself when it has none.
@@ -33,10 +38,13 @@ pub fn start(node: &mut Node) -> Outcome {
     node_name::set(node);
     node.run(NAME, Life::Daemon, |node_name| {
         forget_cut_off(&PAIR.map(Path::new));
-        // It stands alone, too, while the name under which it is to join is waited for.
-        let joins = node_name::joins(node_name);
-        let is_there = |path: &str| joins && Path::new(path).exists();
-        command(node_name, Found { kubeconfig: is_there(KUBECONFIG), bootstrap_kubeconfig: is_there(BOOTSTRAP_KUBECONFIG) })
+        let [has_kubeconfig, has_bootstrap] = [KUBECONFIG, BOOTSTRAP_KUBECONFIG].map(|path| Path::new(path).exists());
+        let mode = match has_kubeconfig || has_bootstrap {
+            false => Mode::Alone,
+            true if node_name::joins(node_name) => Mode::Joins { has_bootstrap },
+            true => Mode::Waits,
+        };
+        command(node_name, mode)
     })
 }
 
@@ -84,20 +92,18 @@ pub fn start_anew(node: &mut Node) {
 }
 
 /// The whole command line. All that is not about this node alone is in the configuration file.
-fn command(node_name: &str, found: Found) -> Vec<String> {
-    let joins = found.kubeconfig || found.bootstrap_kubeconfig;
-    let config = if joins { kubelet_config::JOINED } else { kubelet_config::STANDALONE };
-    let mut words = vec![
-        format!("{BIN}/{NAME}"),
-        format!("--config={config}"),
-        format!("--config-dir={KUBELET_CONFIG_DIR}"),
-        format!("--hostname-override={node_name}"),
-    ];
-    // With a bootstrap kubeconfig the kubelet itself writes the other one, and takes that from then on.
-    if found.bootstrap_kubeconfig {
-        words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
+fn command(node_name: &str, mode: Mode) -> Vec<String> {
+    let config = if matches!(mode, Mode::Joins { .. }) { kubelet_config::JOINED } else { kubelet_config::STANDALONE };
+    let mut words = vec![format!("{BIN}/{NAME}"), format!("--config={config}")];
+    if !matches!(mode, Mode::Waits) {
+        words.push(format!("--config-dir={KUBELET_CONFIG_DIR}"));
     }
-    if joins {
+    words.push(format!("--hostname-override={node_name}"));
+    if let Mode::Joins { has_bootstrap } = mode {
+        // With a bootstrap kubeconfig the kubelet itself writes the other one, and takes that from then on.
+        if has_bootstrap {
+            words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
+        }
         words.push(format!("--kubeconfig={KUBECONFIG}"));
     }
     words
@@ -107,8 +113,8 @@ fn command(node_name: &str, found: Found) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn flags(kubeconfig: bool, bootstrap_kubeconfig: bool) -> String {
-        command("node-1", Found { kubeconfig, bootstrap_kubeconfig }).join(" ")
+    fn flags(mode: Mode) -> String {
+        command("node-1", mode).join(" ")
     }
 
     #[test]
@@ -129,20 +135,25 @@ mod tests {
     fn without_a_kubeconfig_it_stands_alone() {
         let expected = "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json \
                         --config-dir=/etc/kubernetes/kubelet.conf.d --hostname-override=node-1";
-        assert_eq!(flags(false, false), expected);
+        assert_eq!(flags(Mode::Alone), expected);
+    }
+
+    #[test]
+    fn settings_for_a_cluster_do_not_stop_a_kubelet_that_waits_for_its_name() {
+        assert_eq!(flags(Mode::Waits), "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json --hostname-override=node-1");
     }
 
     #[test]
     fn a_kubeconfig_makes_it_join() {
-        assert!(flags(true, false).ends_with(" --kubeconfig=/etc/kubernetes/kubeconfig"));
-        assert!(flags(true, false).contains(" --config=/run/osbuild/kubelet/joined.json "));
-        assert!(!flags(true, false).contains("bootstrap"));
+        let flags = flags(Mode::Joins { has_bootstrap: false });
+        assert!(flags.ends_with(" --kubeconfig=/etc/kubernetes/kubeconfig"));
+        assert!(flags.contains(" --config=/run/osbuild/kubelet/joined.json --config-dir="));
+        assert!(!flags.contains("bootstrap"));
     }
 
     #[test]
     fn a_bootstrap_kubeconfig_says_where_the_real_one_is_to_be_written() {
         let both = " --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubeconfig --kubeconfig=/etc/kubernetes/kubeconfig";
-        assert!(flags(false, true).ends_with(both));
-        assert!(flags(true, true).ends_with(both));
+        assert!(flags(Mode::Joins { has_bootstrap: true }).ends_with(both));
     }
 }

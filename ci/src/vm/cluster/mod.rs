@@ -42,6 +42,7 @@ pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Res
     let mut machine = Node::boot(site, "cluster-joins", PROBE, &flags)?;
     join(&cluster.plane, &site.project().join(BIN), &ports)?;
     let first = cluster.ready_node(&mut machine, None)?;
+    cluster.kubelet_never_failed(&machine)?;
     cluster.deploy()?;
     let before = cluster.pods_run(&mut machine, &[])?;
     drop(machine);
@@ -79,6 +80,15 @@ impl Cluster {
         let node = seen.map_err(|why| failed(machine, format!("no node is Ready {when}"), why))?;
         self.verdict.passed += 1;
         Ok(node)
+    }
+
+    /// Until it joined, the kubelet ran without a cluster, and the drop-in for that cluster did not end it.
+    fn kubelet_never_failed(&mut self, machine: &Node) -> Result<()> {
+        let said = machine.said()?;
+        let ended = said.lines().find(|line| line.contains("kubelet: ended with exit code"));
+        let holds = ended.map_or(Ok(()), |line| Err(line.to_owned()));
+        self.verdict.claim("settings for a cluster do not end a kubelet that waits for its name", holds);
+        Ok(())
     }
 
     /// Why none of the nodes is Ready.
