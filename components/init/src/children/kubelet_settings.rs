@@ -14,7 +14,7 @@ use super::kubelet_config::{first_line, read};
 const DEFAULT_MAX_PODS: u64 = 110;
 
 /// Memory in MiB that init, containerd and the kubelet need, and what each pod adds to that: its shim, and what the daemons keep of it. Measured were
-/// 140 and 7 (decision 22).
+/// 140, and 7 to 8 (decision 22).
 const SYSTEM_MIB: u64 = 200;
 const POD_MIB: u64 = 9;
 /// The same for processes and threads.
