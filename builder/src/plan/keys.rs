@@ -246,7 +246,7 @@ static WRITABLE_PATH: Shape = Shape::Choice(&[
     &[
         key("data", Here, Shape::Text(&NAME), "The name of its folder on DATA, where the content lives as long as the disk."),
         key("mode", Here, Shape::Mode, "Permission bits of the folder when it is made."),
-        key("exec", Optional, Shape::Flag, "Whether programs on it can be executed; not if nothing is said."),
+        key("exec", Optional, Shape::Flag, "Whether the host can execute programs on it; not if nothing is said."),
     ],
     &[
         key(
@@ -256,7 +256,7 @@ static WRITABLE_PATH: Shape = Shape::Choice(&[
             "How much memory it may take at most; the content is gone at the next boot.",
         ),
         key("mode", Here, Shape::Mode, "Permission bits of the folder."),
-        key("exec", Optional, Shape::Flag, "Whether programs on it can be executed; not if nothing is said."),
+        key("exec", Optional, Shape::Flag, "Whether the host can execute programs on it; not if nothing is said."),
     ],
 ]);
 

@@ -13,7 +13,7 @@ pub struct WritablePath {
     pub backing: Backing,
     /// Permission bits of the folder when it is made.
     pub mode: u32,
-    /// Whether a program on it can be executed.
+    /// Whether the host can execute a program on it.
     pub exec: bool,
 }
 

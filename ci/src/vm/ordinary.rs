@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::machine::HOST;
-use super::node::{Node, answer, free_port};
+use super::node::{Node, answer, ask, free_port};
 use crate::check::Verdict;
 use crate::recipe;
 use crate::site::Site;
@@ -16,10 +16,11 @@ const ORDINARY: &str = "ordinary";
 /// The recipe that it inherits: the one of a node without a cluster, with CNI plugins.
 const SINGLE: &str = "single-amd64";
 
-/// What it says besides: a pod, and where that may write.
+/// What it says besides: a pod, where that may write, and a probe that sees the host's mounts.
 const RECIPE: &str = "
 [pods]
 ordinary = { component = \"ordinary\" }
+probe = { component = \"probe\" }
 
 [writable]
 \"/var/lib/example\" = { data = \"example\", mode = 0o755 }
@@ -29,6 +30,9 @@ ordinary = { component = \"ordinary\" }
 
 /// What the pod writes at its first boot.
 const TEXT: &str = "written before the reboot";
+
+/// Where the probe says what the host's mounts are.
+const PROBE_PORT: u16 = 7070;
 
 /// The port of the node that is the pod's.
 const HOST_PORT: u16 = 18080;
@@ -48,18 +52,20 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
     recipe::inherit(site, &project, ORDINARY, SINGLE, RECIPE)?;
     let _kept = Kept::in_project(&project, ORDINARY);
     let (server, port) = (server()?, free_port()?);
-    let forward = format!("{port}:{HOST_PORT}");
-    let flags = ["--keep", "--forward", &forward];
+    let probe = free_port()?;
+    let (forward, forward_probe) = (format!("{port}:{HOST_PORT}"), format!("{probe}:{PROBE_PORT}"));
+    let flags = ["--keep", "--forward", &forward, "--forward", &forward_probe];
     let pod = Pod { port };
 
     let _node = Node::boot_in(site, &project, "ordinary-first", ORDINARY, &flags)?;
     let address = pod.has_a_network(server)?;
     pod.writes_where_the_recipe_says()?;
+    host_executes_where_the_recipe_says(&ask(probe)?)?;
     drop(_node);
     let _node = Node::boot_in(site, &project, "ordinary-second", ORDINARY, &flags)?;
     pod.has_a_network(server)?;
     pod.finds_what_it_wrote_on_data()?;
-    Ok(Verdict { passed: 17, said: format!("the pod has {address}"), ..Verdict::default() })
+    Ok(Verdict { passed: 18, said: format!("the pod has {address}"), ..Verdict::default() })
 }
 
 /// The pod, by a port of this machine that leads to its port of the node.
@@ -103,14 +109,12 @@ impl Pod {
     }
 
     fn writes_where_the_recipe_says(&self) -> Result<()> {
-        let denied = "error: Permission denied";
         self.takes(&[
             (format!("write /var/lib/example/kept {TEXT}"), "ok"),
             (format!("write /srv/example/gone {TEXT}"), "ok"),
-            // The one says that programs may be executed there, the others do not.
             ("execute /opt/example/program".into(), "executed"),
-            ("execute /var/lib/example/program".into(), denied),
-            ("execute /srv/example/program".into(), denied),
+            // The host's flag does not bind a container: runc mounts the path anew, with what the pod asks for.
+            ("execute /var/lib/example/program".into(), "executed"),
             ("list /lib/modules".into(), "empty"),
             (format!("write /lib/modules/x {TEXT}"), "error: Read-only file system"),
         ])
@@ -124,6 +128,19 @@ impl Pod {
             ("list /srv/example".into(), "empty"),
         ])
     }
+}
+
+/// The declared paths are mounted on the host as the recipe says: none with devices or set-user-id bits, one with programs.
+fn host_executes_where_the_recipe_says(facts: &str) -> Result<()> {
+    for (path, exec) in [("/var/lib/example", false), ("/opt/example", true), ("/srv/example", false)] {
+        let mount = facts.lines().find(|fact| fact.starts_with("mount ") && fact.split(' ').nth(2) == Some(path));
+        let mount = mount.ok_or_else(|| Error::build(format!("nothing is mounted on {path}")).cause(facts))?;
+        let has = |flag: &str| mount.split([' ', ',']).any(|word| word == flag);
+        if !has("nosuid") || !has("nodev") || has("noexec") == exec {
+            return Err(Error::build(format!("{path} is not mounted as the recipe says")).cause(mount));
+        }
+    }
+    Ok(())
 }
 
 /// A server of this machine that says the same to everybody: its port.

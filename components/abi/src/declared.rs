@@ -26,7 +26,7 @@ pub struct Declared<'a> {
     pub backing: Backing<'a>,
     /// Permission bits of the folder when it is made.
     pub mode: u32,
-    /// Whether a program on it can be executed. Set-user-id bits and device files never work.
+    /// Whether the host can execute a program on it; it never heeds set-user-id bits and device files. Containers have mounts of their own.
     pub exec: bool,
 }
 
