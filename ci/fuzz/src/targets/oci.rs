@@ -52,6 +52,7 @@ fn all_is_pinned(image: &Image, index: &Document, others: &[Document], store: &S
 fn seeds() -> Vec<Vec<u8>> {
     const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
     const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+    const CONFIG: &str = r#"{"architecture":"amd64","os":"linux"}"#;
     let blob = |kind: &str, number: u8| {
         format!(
             r#"{{"mediaType":"{kind}","digest":"sha256:@{number}","size":7,"platform":{{"architecture":"amd64","os":"linux"}}}}"#
@@ -61,10 +62,10 @@ fn seeds() -> Vec<Vec<u8>> {
     let manifest =
         |number: u8| format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c", number), blob("l", number + 1));
     let join = |documents: &[&str], end: u8| documents.join(&*char::from(end).to_string()).into_bytes();
-    let nested = [&*index(&blob(INDEX, 1)), &index(&blob(MANIFEST, 2)), &manifest(3), "{}", "layer"];
+    let nested = [&*index(&blob(INDEX, 1)), &index(&blob(MANIFEST, 2)), &manifest(3), CONFIG, "layer"];
     let mut lie = join(&nested, END);
     if let Some(second) = lie.iter().enumerate().filter(|(_, byte)| **byte == END).nth(1).map(|(at, _)| at) {
         lie[second] = LIE;
     }
-    vec![join(&[&index(&blob(MANIFEST, 1)), &manifest(2), "{}", "layer"], END), join(&nested, END), lie]
+    vec![join(&[&index(&blob(MANIFEST, 1)), &manifest(2), CONFIG, "layer"], END), join(&nested, END), lie]
 }
