@@ -144,13 +144,16 @@ impl Folder {
         self.create(name, mode)
     }
 
-    /// Replaces the file `name` by one with these bytes and permission bits. A power cut leaves the old one or the new one.
+    /// Replaces the file `name` by one with these bytes and permission bits. A power cut leaves the old one or the new one, and once this has
+    /// returned the new one.
     pub fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
         let new = format!(".{name}.new");
         let mut file = self.create(&new, mode)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        self.rename(&new, name)
+        self.rename(&new, name)?;
+        // Without this the file system may write the new name seconds later.
+        Ok(rustix::fs::fsync(&*self.descriptor)?)
     }
 
     /// Gives a regular file another name. A regular file of that name is replaced; anything else that has either name is moved aside.
