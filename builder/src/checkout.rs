@@ -23,7 +23,9 @@ impl Checkout {
     /// # Errors
     /// No folder above `start` is one.
     pub fn around(start: &Path) -> Result<Self> {
-        let is_root = |folder: &&Path| ["recipes", "boards", "components"].iter().all(|name| folder.join(name).is_dir());
+        let is_root = |folder: &&Path| {
+            ["recipes", "boards", "components"].iter().all(|name| folder.join(name).is_dir())
+        };
         match start.ancestors().find(is_root) {
             Some(root) => Ok(Checkout { root: root.to_owned() }),
             None => {
@@ -57,8 +59,8 @@ impl Checkout {
         match fs::read_to_string(self.root.join(&path)) {
             Ok(text) => Lock::parse(&path, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let missing =
-                    Error::lock(format!("`{path}` is missing")).cause("what is not locked is neither fetched nor built");
+                let missing = Error::lock(format!("`{path}` is missing"))
+                    .cause("what is not locked is neither fetched nor built");
                 Err(missing.hint(format!("cargo osbuild lock {recipe}")))
             }
             Err(error) => Err(Error::build(format!("cannot read `{path}`")).cause(error)),
@@ -70,7 +72,11 @@ impl Checkout {
     /// # Errors
     /// It is not one, or cannot be read.
     pub fn find_lock(&self, recipe: &str) -> Result<Option<Lock>> {
-        if self.root.join(Lock::path(recipe)).exists() { self.lock(recipe).map(Some) } else { Ok(None) }
+        if self.root.join(Lock::path(recipe)).exists() {
+            self.lock(recipe).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// Writes a recipe's lock and returns its path.
@@ -82,39 +88,51 @@ impl Checkout {
     pub fn write(&self, path: &str, text: &str) -> Result<PathBuf> {
         let path = self.root.join(path);
         let say = || format!("cannot write `{}`", path.display());
-        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.root)).or_build(say)?;
+        let mut file =
+            tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.root)).or_build(say)?;
         file.write_all(text.as_bytes()).or_build(say)?;
         file.as_file().set_permissions(Permissions::from_mode(0o644)).or_build(say)?;
         file.persist(&path).or_build(say)?;
         Ok(path)
     }
 
-    /// The commit of git that is checked out; nothing outside a repository, or before its first commit.
+    /// The commit of git that is checked out; nothing outside a repository, or before its first
+    /// commit.
     pub fn commit(&self) -> Option<String> {
-        let dot = self.root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
-        // In a worktree, `.git` is a file that names the folder, and that one names the folder of all worktrees.
+        let dot =
+            self.root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
+        // In a worktree, `.git` is a file that names the folder, and that one names the folder of
+        // all worktrees.
         let text = |path: PathBuf| Some(fs::read_to_string(path).ok()?.trim().to_owned());
-        let folder = if dot.is_dir() { dot } else { self.root.join(text(dot)?.strip_prefix("gitdir: ")?) };
-        let common = text(folder.join("commondir")).map_or_else(|| folder.clone(), |path| folder.join(path));
+        let folder =
+            if dot.is_dir() { dot } else { self.root.join(text(dot)?.strip_prefix("gitdir: ")?) };
+        let common =
+            text(folder.join("commondir")).map_or_else(|| folder.clone(), |path| folder.join(path));
         let head = text(folder.join("HEAD"))?;
         let Some(name) = head.strip_prefix("ref: ") else { return Some(head) };
         text(folder.join(name)).or_else(|| text(common.join(name))).or_else(|| {
             let packed = text(common.join("packed-refs"))?;
-            packed.lines().find_map(|line| Some(line.strip_suffix(name)?.strip_suffix(' ')?.to_owned()))
+            packed
+                .lines()
+                .find_map(|line| Some(line.strip_suffix(name)?.strip_suffix(' ')?.to_owned()))
         })
     }
 
-    /// Reads a folder with all below it. What is neither a file nor a folder is passed over: a link that leads nowhere, as editors make them to say
-    /// that a file is open, a socket, a pipe. So is a link to a folder above it, behind which the same would come again without end.
+    /// Reads a folder with all below it. What is neither a file nor a folder is passed over: a link
+    /// that leads nowhere, as editors make them to say that a file is open, a socket, a pipe. So is
+    /// a link to a folder above it, behind which the same would come again without end.
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
-        let entries = fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
+        let entries =
+            fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
         for entry in entries {
             let entry = entry.or_build(|| format!("cannot read `{folder}`"))?;
             // A name that is not UTF-8 cannot be written in a recipe either.
             let Ok(name) = entry.file_name().into_string() else { continue };
             let (path, place) = (format!("{folder}/{name}"), entry.path());
             match fs::metadata(&place) {
-                Ok(about) if about.is_dir() && !leads_up(&place) => self.read_folder(&path, project)?,
+                Ok(about) if about.is_dir() && !leads_up(&place) => {
+                    self.read_folder(&path, project)?
+                }
                 Ok(about) if about.is_file() => self.read_file(path, project)?,
                 Ok(_) => {}
                 Err(_) if place.is_symlink() => {}

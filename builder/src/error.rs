@@ -1,4 +1,5 @@
-//! Errors for people: one line that says what is wrong, the causes, and a hint with a command to paste.
+//! Errors for people: one line that says what is wrong, the causes, and a hint with a command to
+//! paste.
 
 use std::fmt;
 use std::io;
@@ -14,7 +15,8 @@ pub enum Kind {
     Lock = 3,
     /// A digest or a signature does not match.
     Digest = 4,
-    /// The user or the system asked the build to stop: 128 and the number of SIGINT, as a shell would say it.
+    /// The user or the system asked the build to stop: 128 and the number of SIGINT, as a shell
+    /// would say it.
     Stopped = 130,
 }
 
@@ -120,7 +122,8 @@ impl Error {
         Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
     }
 
-    /// The same, because the command line names something that is not what it has to be. Who was stopped stays so.
+    /// The same, because the command line names something that is not what it has to be. Who was
+    /// stopped stays so.
     pub fn of_usage(self) -> Self {
         match self.kind {
             Kind::Build => Error { kind: Kind::Usage, ..self },
@@ -160,7 +163,9 @@ impl Error {
 pub fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
-        (Err(one), Err(other)) => Err(Error::many(one.kind, [one.problems, other.problems].concat())),
+        (Err(one), Err(other)) => {
+            Err(Error::many(one.kind, [one.problems, other.problems].concat()))
+        }
         (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
     }
 }
@@ -265,7 +270,13 @@ mod tests {
 
     #[test]
     fn a_problem_reads_as_the_design_says() {
-        let place = Place { file: "recipes/node.toml".into(), line: 14, column: 2, width: 6, text: "[kernal]".into() };
+        let place = Place {
+            file: "recipes/node.toml".into(),
+            line: 14,
+            column: 2,
+            width: 6,
+            text: "[kernal]".into(),
+        };
         let problem = Problem::new("unknown key `kernal`")
             .at(place)
             .cause("`[kernel]` is the only section of that shape")

@@ -1,8 +1,10 @@
 //! The whole build on one page:
 //!
-//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI → signed UKI and slotboot → image
+//! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI →
+//! signed UKI and slotboot → image
 //!
-//! Each stage is a noun that the next one takes. What runs at the same time is the graph's business, what need not run again the store's.
+//! Each stage is a noun that the next one takes. What runs at the same time is the graph's
+//! business, what need not run again the store's.
 
 use crate::error::Result;
 use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
@@ -42,7 +44,8 @@ pub struct Setting<'a> {
     pub carried: Option<Carried>,
 }
 
-/// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged is made again.
+/// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged
+/// is made again.
 pub fn build(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
     setting.store.healing(setting.report, || build_once(setting, plan, out))
 }
@@ -51,25 +54,40 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let (store, report) = (setting.store, setting.report);
     Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
     let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
-    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs()).rebuilding(setting.rebuild.clone());
-    let stages = &Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
+    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
+        .rebuilding(setting.rebuild.clone());
+    let stages =
+        &Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
 
     let mut graph = Graph::new(executor.stop());
     let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
     let boot = graph.step(Width::Wide, (), |()| stages.boot_program());
-    let images = plan.images().map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image))).collect::<Vec<_>>();
+    let images = plan
+        .images()
+        .map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image)))
+        .collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
     for (component, binaries) in components(plan) {
         let compiled = graph.step(Width::Wide, (), move |()| stages.component(&binaries));
-        layers.push(graph.step(Width::Narrow, &compiled, move |programs| stages.component_layer(component, &programs)));
+        layers.push(graph.step(Width::Narrow, &compiled, move |programs| {
+            stages.component_layer(component, &programs)
+        }));
         programs.push(compiled);
     }
     layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
-    layers.extend(setting.carried.iter().map(|carried| graph.step(Width::Narrow, (), move |()| stages.carried_layer(carried))));
+    layers.extend(
+        setting
+            .carried
+            .iter()
+            .map(|carried| graph.step(Width::Narrow, (), move |()| stages.carried_layer(carried))),
+    );
     let data = graph.step(Width::Narrow, (), |()| stages.data());
     graph.run(setting.jobs, &|error| {
-        report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
+        report.note(format!(
+            "{}; what runs is finished first, or Ctrl-C ends it",
+            error.problems[0].message
+        ));
     })?;
 
     executor.check_rebuilt()?;
@@ -82,29 +100,46 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
     let settings = plan.installs.as_ref().map(|installs| setting.project.join(&installs.settings));
     let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
     let (init, steps) = (programs["init"], executor.steps());
-    Assembly { plan, settings, kernel, boot, layers, init, data, inventory, signer, steps }.write(store, report, out)
+    Assembly { plan, settings, kernel, boot, layers, init, data, inventory, signer, steps }
+        .write(store, report, out)
 }
 
 /// Builds programs for this machine into `out`, and gives their files in order of name.
-pub fn build_programs(setting: &Setting, plan: &Plan<Locked, HostPrograms>, out: &Out) -> Result<Vec<PathBuf>> {
+pub fn build_programs(
+    setting: &Setting,
+    plan: &Plan<Locked, HostPrograms>,
+    out: &Out,
+) -> Result<Vec<PathBuf>> {
     setting.store.healing(setting.report, || build_programs_once(setting, plan, out))
 }
 
-fn build_programs_once(setting: &Setting, plan: &Plan<Locked, HostPrograms>, out: &Out) -> Result<Vec<PathBuf>> {
+fn build_programs_once(
+    setting: &Setting,
+    plan: &Plan<Locked, HostPrograms>,
+    out: &Out,
+) -> Result<Vec<PathBuf>> {
     let (store, report) = (setting.store, setting.report);
     Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
     let sandbox = &Sandbox::unpack(store, report, plan.lock.get())?;
-    let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs()).rebuilding(setting.rebuild.clone());
+    let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
+        .rebuilding(setting.rebuild.clone());
 
     let mut components = BTreeMap::<&str, Vec<&HostProgram>>::new();
     for program in &plan.programs {
         components.entry(&program.component).or_default().push(program);
     }
     let mut graph = Graph::new(executor.stop());
-    let step = |programs: Vec<_>| graph.step(Width::Wide, (), move |()| host_programs(executor, store, sandbox, plan, &programs));
+    let step = |programs: Vec<_>| {
+        graph.step(Width::Wide, (), move |()| {
+            host_programs(executor, store, sandbox, plan, &programs)
+        })
+    };
     let compiled = components.into_values().map(step).collect::<Vec<_>>();
     graph.run(setting.jobs, &|error| {
-        report.note(format!("{}; what runs is finished first, or Ctrl-C ends it", error.problems[0].message));
+        report.note(format!(
+            "{}; what runs is finished first, or Ctrl-C ends it",
+            error.problems[0].message
+        ));
     })?;
 
     executor.check_rebuilt()?;

@@ -1,4 +1,5 @@
-//! The only writer to the terminal. stdout carries data alone; steps, bars, notes and errors go to stderr and read well in a pipe.
+//! The only writer to the terminal. stdout carries data alone; steps, bars, notes and errors go to
+//! stderr and read well in a pipe.
 
 use crate::error::{Error, Result};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -39,7 +40,8 @@ pub struct Report {
     unwritten: Arc<std::sync::Mutex<Option<std::io::Error>>>,
 }
 
-/// One piece of work that is under way. Dropping it without an end takes its bar away and prints nothing.
+/// One piece of work that is under way. Dropping it without an end takes its bar away and prints
+/// nothing.
 pub struct Step {
     report: Report,
     bar: ProgressBar,
@@ -63,10 +65,15 @@ impl Report {
         let color = match color {
             Color::Always => true,
             Color::Never => false,
-            Color::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            Color::Auto => {
+                terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         };
-        let target =
-            if terminal && verbosity > Verbosity::Quiet { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if terminal && verbosity > Verbosity::Quiet {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         Report {
             bars: MultiProgress::with_draw_target(target),
             verbosity,
@@ -78,13 +85,17 @@ impl Report {
 
     /// Starts a step: a bar on a terminal, nothing in a pipe until it ends.
     pub fn step(&self, name: impl Into<String>) -> Step {
-        self.shown(name.into(), ProgressBar::no_length(), "{spinner} {prefix:28} {elapsed:>5} {wide_msg}")
+        self.shown(
+            name.into(),
+            ProgressBar::no_length(),
+            "{spinner} {prefix:28} {elapsed:>5} {wide_msg}",
+        )
     }
 
-    /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time that is left.
+    /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time
+    /// that is left.
     pub fn sized_step(&self, name: impl Into<String>, bytes: u64) -> Step {
-        let template =
-            "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {wide_msg}";
+        let template = "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {wide_msg}";
         self.shown(name.into(), ProgressBar::new(bytes), template)
     }
 
@@ -128,17 +139,24 @@ impl Report {
         for line in error.to_string().lines() {
             let painted = ["error:", "hint:"].iter().find_map(|word| {
                 let rest = line.strip_prefix(word)?;
-                Some(format!("{}{rest}", self.paint(if *word == "error:" { "1;31" } else { "32" }, word)))
+                Some(format!(
+                    "{}{rest}",
+                    self.paint(if *word == "error:" { "1;31" } else { "32" }, word)
+                ))
             });
             self.line(painted.as_deref().unwrap_or(line));
         }
     }
 
-    /// Writes data to stdout: a path, an id, JSON. Whether all of it could be written is known at the end, by [`Self::all_written`].
+    /// Writes data to stdout: a path, an id, JSON. Whether all of it could be written is known at
+    /// the end, by [`Self::all_written`].
     pub fn data(&self, data: impl AsRef<str>) {
         let written = self.bars.suspend(|| writeln!(std::io::stdout().lock(), "{}", data.as_ref()));
         if let Err(error) = written {
-            self.unwritten.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).get_or_insert(error);
+            self.unwritten
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .get_or_insert(error);
         }
     }
 
@@ -188,7 +206,8 @@ impl Report {
             let _ = write!(terminal, "{question} [Y/n] ").and_then(|()| terminal.flush());
             let mut answer = String::new();
             let read = std::io::stdin().read_line(&mut answer);
-            read.is_ok_and(|length| length > 0) && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
+            read.is_ok_and(|length| length > 0)
+                && matches!(answer.trim().to_lowercase().as_str(), "" | "y" | "yes")
         })
     }
 

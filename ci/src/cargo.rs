@@ -1,4 +1,5 @@
-//! What cargo itself can check: format, lints, tests, and the node's crates for the other architecture.
+//! What cargo itself can check: format, lints, tests, and the node's crates for the other
+//! architecture.
 
 use crate::check::Verdict;
 use crate::site::{Ran, Site};
@@ -20,16 +21,30 @@ pub fn format(site: &Site) -> Result<Verdict> {
 pub fn lints(site: &Site) -> Result<Verdict> {
     site.finish(
         "lints",
-        site.cargo()?.args(["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        site.cargo()?.args([
+            "clippy",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
     )?;
     Ok(Verdict::holds(""))
 }
 
 /// Every test of the workspace passes, and none is passed over.
 pub fn tests(site: &Site) -> Result<Verdict> {
-    let ran = site.run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
+    let ran = site
+        .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
     let counted = count(&ran.said);
-    let mut problems: Vec<Problem> = counted.names.iter().map(|name| Problem::new(format!("the test `{name}` failed"))).collect();
+    let mut problems: Vec<Problem> = counted
+        .names
+        .iter()
+        .map(|name| Problem::new(format!("the test `{name}` failed")))
+        .collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
     problems.extend((0..counted.ignored).map(|_| Problem::new("a test was passed over")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
@@ -43,13 +58,16 @@ pub fn tests(site: &Site) -> Result<Verdict> {
 
 /// What failed tests and compilers said, without the long lists of what passed.
 fn evidence(ran: &Ran) -> Error {
-    let telling =
-        |line: &&str| !(line.starts_with("test ") && line.ends_with(" ok") || line.trim_start().starts_with("Compiling "));
+    let telling = |line: &&str| {
+        !(line.starts_with("test ") && line.ends_with(" ok")
+            || line.trim_start().starts_with("Compiling "))
+    };
     let said = ran.said.lines().filter(telling).collect::<Vec<_>>().join("\n");
     Ran { code: ran.code, said, log: ran.log.clone() }.failure("`cargo test` failed")
 }
 
-/// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers come from the summaries.
+/// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers
+/// come from the summaries.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     passed: usize,
@@ -61,26 +79,36 @@ struct Counted {
 fn count(said: &str) -> Counted {
     let mut counted = Counted::default();
     for line in said.lines() {
-        if let Some((_, rest)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) {
-            let number = |word| rest.split("; ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok()).unwrap_or(0);
+        if let Some((_, rest)) =
+            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
+        {
+            let number = |word| {
+                rest.split("; ")
+                    .find_map(|part| part.strip_suffix(word)?.trim().parse().ok())
+                    .unwrap_or(0)
+            };
             counted.passed += number("passed");
             counted.failed += number("failed");
             counted.ignored += number("ignored");
-        } else if let Some(name) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+        } else if let Some(name) =
+            line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"))
+        {
             counted.names.push(name.to_owned());
         }
     }
     counted
 }
 
-/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with C in them are built by `osbuild` alone,
-/// whose sandbox has a compiler for that.
+/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with
+/// C in them are built by `osbuild` alone, whose sandbox has a compiler for that.
 pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
     let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
     let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--profile", "node", "--target", target]).env(linker, "rust-lld");
+    cargo
+        .args(["build", "--quiet", "--locked", "--profile", "node", "--target", target])
+        .env(linker, "rust-lld");
     for package in &packages {
         cargo.args(["--package", package]);
     }
@@ -88,12 +116,24 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
     Ok(Verdict::holds(packages.join(" ")))
 }
 
-/// slotboot compiles for the firmware of both architectures, and the compiler and clippy have nothing to say.
+/// slotboot compiles for the firmware of both architectures, and the compiler and clippy have
+/// nothing to say.
 pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
     for architecture in Architecture::ALL {
         let target = architecture.rust_uefi();
         let mut cargo = site.cargo()?;
-        cargo.args(["clippy", "--quiet", "--locked", "--package", "slotboot", "--target", target, "--", "-D", "warnings"]);
+        cargo.args([
+            "clippy",
+            "--quiet",
+            "--locked",
+            "--package",
+            "slotboot",
+            "--target",
+            target,
+            "--",
+            "-D",
+            "warnings",
+        ]);
         site.finish("slotboot-for-uefi", &mut cargo)?;
     }
     Ok(Verdict::holds(""))
@@ -102,9 +142,12 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
 /// The workspace's packages in `components/` that have a program, and are Rust from end to end.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let components = site.root.join("components");
-    let on_the_node = members(site)?.into_iter().filter(|member| member.has_program && member.folder.starts_with(&components));
+    let on_the_node = members(site)?
+        .into_iter()
+        .filter(|member| member.has_program && member.folder.starts_with(&components));
     let path = site.root.join("Cargo.lock");
-    let lock = std::fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let lock =
+        std::fs::read_to_string(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
     let mut names = Vec::new();
     for Member { name, .. } in on_the_node {
         if !closure(&lock, &BTreeSet::from([name.as_str()]))?.has(C_COMPILER) {
@@ -123,6 +166,9 @@ mod tests {
         let said = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
                     test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
                     test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
-        assert_eq!(count(said), Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] });
+        assert_eq!(
+            count(said),
+            Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] }
+        );
     }
 }

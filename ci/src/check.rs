@@ -1,4 +1,5 @@
-//! A check: a name, something to run, and what came of it. All run, even when one of them failed; some beside each other.
+//! A check: a name, something to run, and what came of it. All run, even when one of them failed;
+//! some beside each other.
 
 use crate::site::Site;
 use osbuild::error::{Error, Kind, Problem, Result};
@@ -76,9 +77,11 @@ pub type Lane = Vec<&'static Check>;
 /// Runs these lanes beside each other, with a line for each check that has ended.
 pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
     std::thread::scope(|scope| {
-        let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| one_after_the_other(site, lane))).collect();
+        let running: Vec<_> =
+            lanes.iter().map(|lane| scope.spawn(|| one_after_the_other(site, lane))).collect();
         // A check that panics is a mistake in the check: the others still count.
-        let tallies = running.into_iter().map(|lane| lane.join().unwrap_or(Tally { passed: 0, failed: 1 }));
+        let tallies =
+            running.into_iter().map(|lane| lane.join().unwrap_or(Tally { passed: 0, failed: 1 }));
         tallies.fold(Tally::default(), Tally::plus)
     })
 }
@@ -112,9 +115,16 @@ mod tests {
 
     #[test]
     fn every_check_is_counted_even_when_one_breaks() {
-        let fails_twice = Verdict { passed: 3, problems: vec![Problem::new("one"), Problem::new("two")], said: String::new() };
+        let fails_twice = Verdict {
+            passed: 3,
+            problems: vec![Problem::new("one"), Problem::new("two")],
+            said: String::new(),
+        };
         let results = [Err(Error::build("broken")), Ok(fails_twice), Ok(Verdict::holds("well"))];
         let tallies = results.map(|result| Tally::of(&judge(result)));
-        assert_eq!(tallies.into_iter().fold(Tally::default(), Tally::plus).to_string(), "4 passed, 3 failed");
+        assert_eq!(
+            tallies.into_iter().fold(Tally::default(), Tally::plus).to_string(),
+            "4 passed, 3 failed"
+        );
     }
 }

@@ -10,16 +10,29 @@ const CARGO_DENY: &str = "0.20.2";
 /// What cargo-deny says when it cannot get the list of advisories.
 const UNREACHABLE: &str = "failed to fetch advisory database";
 
-/// Every library has a licence that ours goes with, comes from crates.io and once only, and no advisory speaks against it.
+/// Every library has a licence that ours goes with, comes from crates.io and once only, and no
+/// advisory speaks against it.
 ///
-/// Where the advisories cannot be reached the check's line says so: it is not a fault of the checkout.
+/// Where the advisories cannot be reached the check's line says so: it is not a fault of the
+/// checkout.
 pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     let root = site.tools();
-    let install = ["install", "--quiet", "--locked", "--version", CARGO_DENY, "cargo-deny", "--root"];
+    let install =
+        ["install", "--quiet", "--locked", "--version", CARGO_DENY, "cargo-deny", "--root"];
     site.finish("cargo-deny", site.cargo()?.args(install).arg(&root))?;
     let check = |log: &str, what: &[&str]| {
         let mut cargo = site.cargo()?;
-        cargo.args(["deny", "--workspace", "--locked", "--config", "ci/deny.toml", "check", "--hide-inclusion-graph"]).args(what);
+        cargo
+            .args([
+                "deny",
+                "--workspace",
+                "--locked",
+                "--config",
+                "ci/deny.toml",
+                "check",
+                "--hide-inclusion-graph",
+            ])
+            .args(what);
         site.run(log, cargo.env("PATH", path_with(&root)))
     };
     let rules = check("rules", &["bans", "licenses", "sources"])?;
@@ -29,7 +42,9 @@ pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     let advisories = check("advisories", &["advisories"])?;
     match advisories.code {
         Some(0) => Ok(Verdict { passed: 2, ..Verdict::default() }),
-        _ if advisories.said.contains(UNREACHABLE) => Ok(Verdict::holds("ADVISORIES UNCHECKED: not reachable")),
+        _ if advisories.said.contains(UNREACHABLE) => {
+            Ok(Verdict::holds("ADVISORIES UNCHECKED: not reachable"))
+        }
         _ => Err(advisories.failure("an advisory speaks against a library")),
     }
 }
@@ -37,6 +52,7 @@ pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
 /// The search path with the programs that `cargo install` put into `root`.
 fn path_with(root: &std::path::Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(root.join("bin")).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
+    let all =
+        std::iter::once(root.join("bin")).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
     std::env::join_paths(all).expect("what was split at colons has none")
 }

@@ -1,6 +1,8 @@
-//! The fuzz targets of `ci/fuzz`, each for a while: with what was found useful before, with seeds, and with what once was a mistake.
+//! The fuzz targets of `ci/fuzz`, each for a while: with what was found useful before, with seeds,
+//! and with what once was a mistake.
 //!
-//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that sees this machine and can write to its corpus alone.
+//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that sees this
+//! machine and can write to its corpus alone.
 
 use crate::check::Verdict;
 use crate::site::{Ran, Site};
@@ -15,13 +17,16 @@ use std::thread::available_parallelism;
 /// How long the check runs each target, in seconds.
 const SECONDS: u32 = 120;
 
-/// How long one input may take, in seconds. A second is what the slowest takes on a machine that does much else.
+/// How long one input may take, in seconds. A second is what the slowest takes on a machine that
+/// does much else.
 const LONGEST: u32 = 10;
 
-/// How much memory a target may take, in MiB: what it holds itself, and what decoders in C take for one input.
+/// How much memory a target may take, in MiB: what it holds itself, and what decoders in C take for
+/// one input.
 const MEMORY: u32 = 1024;
 
-/// The coverage that guides libFuzzer, as LLVM's passes make it, and the comparisons that show it what parsers look for.
+/// The coverage that guides libFuzzer, as LLVM's passes make it, and the comparisons that show it
+/// what parsers look for.
 const FLAGS: [&str; 6] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -56,7 +61,11 @@ pub fn longer(site: &Site, words: &[String]) -> Result<()> {
     }
     let verdict = Fuzzer::ready(site)?.run(&names, seconds)?;
     site.report.data(&verdict.said);
-    if verdict.problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Build, verdict.problems)) }
+    if verdict.problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::many(Kind::Build, verdict.problems))
+    }
 }
 
 /// The targets, compiled, and their seeds.
@@ -73,7 +82,8 @@ impl<'a> Fuzzer<'a> {
         let folder = site.root.join("out/ci/fuzz");
         let seeds = folder.join("seeds");
         if seeds.exists() {
-            fs::remove_dir_all(&seeds).or_build(|| format!("cannot remove `{}`", seeds.display()))?;
+            fs::remove_dir_all(&seeds)
+                .or_build(|| format!("cannot remove `{}`", seeds.display()))?;
         }
         let targets = seeded(site, &seeds)?;
         Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
@@ -81,12 +91,16 @@ impl<'a> Fuzzer<'a> {
 
     /// Runs the targets of these names, or all if there are none: one on each processor.
     fn run(&self, names: &[&str], seconds: u32) -> Result<Verdict> {
-        if let Some(name) = names.iter().find(|name| !self.targets.iter().any(|target| target == *name)) {
-            return Err(
-                Error::usage(format!("`{name}` is no target")).hint(format!("the targets are: {}", self.targets.join(", ")))
-            );
+        if let Some(name) =
+            names.iter().find(|name| !self.targets.iter().any(|target| target == *name))
+        {
+            return Err(Error::usage(format!("`{name}` is no target"))
+                .hint(format!("the targets are: {}", self.targets.join(", "))));
         }
-        let chosen = self.targets.iter().filter(|target| names.is_empty() || names.contains(&target.as_str()));
+        let chosen = self
+            .targets
+            .iter()
+            .filter(|target| names.is_empty() || names.contains(&target.as_str()));
         let (chosen, found) = (Mutex::new(chosen), Mutex::new(Vec::new()));
         let next = || chosen.lock().expect("nobody panics with the lock").next();
         let work = || {
@@ -107,7 +121,8 @@ impl<'a> Fuzzer<'a> {
             verdict.passed += usize::from(problem.is_none());
             verdict.problems.extend(problem);
         }
-        verdict.said = format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
+        verdict.said =
+            format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
         Ok(verdict)
     }
 
@@ -117,24 +132,46 @@ impl<'a> Fuzzer<'a> {
         Ok((executions(&ran.said), self.problem(target, &ran)))
     }
 
-    /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added there.
+    /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added
+    /// there.
     fn command(&self, target: &str, seconds: u32) -> Result<Command> {
         let [corpus, found] = ["corpus", "found"].map(|name| self.folder.join(name).join(target));
         for folder in [&corpus, &found] {
-            fs::create_dir_all(folder).or_build(|| format!("cannot make `{}`", folder.display()))?;
+            fs::create_dir_all(folder)
+                .or_build(|| format!("cannot make `{}`", folder.display()))?;
         }
         let regressions = self.site.root.join("ci/fuzz/regressions").join(target);
         let mut command = Command::new("bwrap");
-        command.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+        command.args([
+            "--unshare-all",
+            "--die-with-parent",
+            "--ro-bind",
+            "/",
+            "/",
+            "--dev",
+            "/dev",
+            "--proc",
+            "/proc",
+        ]);
         // The memory of `/dev/shm` is where it makes files of its own.
         command.args(["--setenv", "TMPDIR", "/dev/shm", "--setenv", "FUZZ_TARGET", target]);
         for folder in [&corpus, &found] {
             command.arg("--bind").args([folder, folder]);
         }
-        command.arg("--").arg(&self.program).arg(&corpus).arg(self.folder.join("seeds").join(target));
+        command
+            .arg("--")
+            .arg(&self.program)
+            .arg(&corpus)
+            .arg(self.folder.join("seeds").join(target));
         command.args(regressions.is_dir().then_some(regressions));
-        command.arg(format!("-max_total_time={seconds}")).arg(format!("-artifact_prefix={}/", found.display()));
-        command.args([format!("-timeout={LONGEST}"), format!("-rss_limit_mb={MEMORY}"), "-print_final_stats=1".to_owned()]);
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg(format!("-artifact_prefix={}/", found.display()));
+        command.args([
+            format!("-timeout={LONGEST}"),
+            format!("-rss_limit_mb={MEMORY}"),
+            "-print_final_stats=1".to_owned(),
+        ]);
         Ok(command)
     }
 
@@ -143,11 +180,13 @@ impl<'a> Fuzzer<'a> {
         if ran.code == Some(0) {
             return None;
         }
-        let mut problem = ran.failure(&format!("the fuzz target `{target}` failed")).problems.pop()?;
+        let mut problem =
+            ran.failure(&format!("the fuzz target `{target}` failed")).problems.pop()?;
         if let Some(file) = written(&ran.said) {
             let file = file.strip_prefix(&self.site.root).unwrap_or(file).display();
             problem = problem.cause(format!("the input is in `{file}`"));
-            problem = problem.hint(format!("cargo run --package fuzz --bin fuzz -- replay {target} {file}"));
+            problem = problem
+                .hint(format!("cargo run --package fuzz --bin fuzz -- replay {target} {file}"));
         }
         Some(problem)
     }
@@ -156,18 +195,38 @@ impl<'a> Fuzzer<'a> {
 /// Has the targets' seeds written to a folder, and gives their names.
 fn seeded(site: &Site, seeds: &Path) -> Result<Vec<String>> {
     let mut make = site.cargo()?;
-    make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"]).arg(seeds);
+    make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"])
+        .arg(seeds);
     Ok(site.finish("fuzz-seeds", &mut make)?.said.lines().map(str::to_owned).collect())
 }
 
-/// The program with all targets. The target triple is named so that the flags are for it alone, and not for build scripts.
+/// The program with all targets. The target triple is named so that the flags are for it alone, and
+/// not for build scripts.
 fn compiled(site: &Site) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = site.cargo()?;
-    cargo.args(["build", "--quiet", "--locked", "--package", "fuzz", "--bin", "libfuzzer", "--features", "libfuzzer"]);
-    cargo.args(["--profile", "fuzz", "--target", &triple, "--message-format", "json-render-diagnostics"]);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--package",
+        "fuzz",
+        "--bin",
+        "libfuzzer",
+        "--features",
+        "libfuzzer",
+    ]);
+    cargo.args([
+        "--profile",
+        "fuzz",
+        "--target",
+        &triple,
+        "--message-format",
+        "json-render-diagnostics",
+    ]);
     let said = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.said;
-    let mut built = said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut built =
+        said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
     program.ok_or_else(|| Error::build("cargo does not say where the fuzzer is"))
 }
@@ -188,9 +247,13 @@ mod tests {
 
     #[test]
     fn libfuzzers_words_are_understood() {
-        assert_eq!(executions("Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\nstat::new_units_added: 8\n"), 12);
-        let crash =
-            "==9==ERROR: libFuzzer: deadly signal\nartifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
+        assert_eq!(
+            executions(
+                "Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\nstat::new_units_added: 8\n"
+            ),
+            12
+        );
+        let crash = "==9==ERROR: libFuzzer: deadly signal\nartifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
         assert_eq!((executions(crash), written(crash)), (0, Some(Path::new("/out/crash-1e6"))));
         assert_eq!(written("Done 12 runs in 1 second(s)\n"), None);
     }

@@ -25,8 +25,9 @@ const LOCK: i32 = 3;
 /// The words by which `osbuild` says that Debian has replaced a locked package.
 const GONE: &str = "the archive no longer has";
 
-/// `osbuild build` makes the image of [`RECIPE`] from its lock. Debian drops old packages within weeks: on the day when a locked one is gone,
-/// the lock is renewed in a copy of the checkout, and everything goes on there.
+/// `osbuild build` makes the image of [`RECIPE`] from its lock. Debian drops old packages within
+/// weeks: on the day when a locked one is gone, the lock is renewed in a copy of the checkout, and
+/// everything goes on there.
 pub fn builds(site: &Site) -> Result<Verdict> {
     build(site, RECIPE)
 }
@@ -36,7 +37,8 @@ pub fn builds_for_arm64(site: &Site) -> Result<Verdict> {
     build(site, ARM64)
 }
 
-/// The programs of the lab, for this machine. They are compiled before any machine runs beside them: an emulated one would miss its deadlines.
+/// The programs of the lab, for this machine. They are compiled before any machine runs beside
+/// them: an emulated one would miss its deadlines.
 pub fn builds_the_lab(site: &Site) -> Result<Verdict> {
     build(site, LAB)
 }
@@ -44,15 +46,18 @@ pub fn builds_the_lab(site: &Site) -> Result<Verdict> {
 fn build(site: &Site, recipe: &str) -> Result<Verdict> {
     let mut renewed = BTreeSet::new();
     loop {
-        let ran = site.run(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
+        let ran =
+            site.run(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
         match ran.code {
             Some(0) if site.project() == site.root => return Ok(Verdict::holds(recipe)),
             Some(0) => return Ok(Verdict::holds(format!("{recipe}, WITH A RENEWED LOCK"))),
             Some(LOCK) => {}
             _ => return Err(ran.failure(&format!("`osbuild build {recipe}` failed"))),
         }
-        // The steps that fetch see what is gone one after the other, so that there may be more after each renewal.
-        let gone: BTreeSet<String> = gone(&ran.said).filter(|name| !renewed.contains(*name)).map(str::to_owned).collect();
+        // The steps that fetch see what is gone one after the other, so that there may be more
+        // after each renewal.
+        let gone: BTreeSet<String> =
+            gone(&ran.said).filter(|name| !renewed.contains(*name)).map(str::to_owned).collect();
         if gone.is_empty() {
             return Err(ran.failure(&format!("`osbuild build {recipe}` does not accept its lock")));
         }
@@ -77,7 +82,9 @@ fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
     let copy = site.root.join("out/ci/relocked");
     if site.project() != copy {
         let warn = |text: &str| site.report.warning(text);
-        warn("A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.");
+        warn(
+            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.",
+        );
         warn("renew the locks themselves: cargo osbuild update");
         site.copy_to(&copy)?;
         site.move_to(copy);
@@ -89,7 +96,8 @@ fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
 /// The image, its UKI and its initramfs, each looked into by itself, hold the same node.
 pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     let out = site.project().join("out").join(RECIPE);
-    let [image, uki, initramfs] = ["image.raw", "node.efi", "initramfs.cpio"].map(|name| inspect(&out.join(name)));
+    let [image, uki, initramfs] =
+        ["image.raw", "node.efi", "initramfs.cpio"].map(|name| inspect(&out.join(name)));
     let (image, uki, initramfs) = (image?, uki?, initramfs?);
     if image.disk.is_none() || image.uki.is_none() || image.root.binaries.len() != 7 {
         return Err(Error::build("`inspect` does not find all parts of the image").cause(image));
@@ -99,35 +107,57 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
     {
         return Err(Error::build("the image, its UKI and its initramfs do not hold the same node"));
     }
-    let signatures = [&image, &uki].map(|found| found.uki.as_ref().map(|uki| &uki.signatures[..]).unwrap_or_default());
-    if !signatures.iter().all(|found| found.len() == 1 && found[0].intact) || signatures[0] != signatures[1] {
+    let signatures = [&image, &uki]
+        .map(|found| found.uki.as_ref().map(|uki| &uki.signatures[..]).unwrap_or_default());
+    if !signatures.iter().all(|found| found.len() == 1 && found[0].intact)
+        || signatures[0] != signatures[1]
+    {
         return Err(Error::build("the image and its UKI do not have the same good signature"));
     }
     if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
         return Err(Error::build("what the firmware starts is not signed like the UKI"));
     }
-    let has_options = image.uki.iter().flat_map(|uki| &uki.kernel_options).any(|options| options.contains_key("EROFS_FS"));
-    let differs = [("image.raw", "node.efi"), ("node.efi", "initramfs.cpio")].map(|(a, b)| diff(&out.join(a), &out.join(b)));
+    let has_options = image
+        .uki
+        .iter()
+        .flat_map(|uki| &uki.kernel_options)
+        .any(|options| options.contains_key("EROFS_FS"));
+    let differs = [("image.raw", "node.efi"), ("node.efi", "initramfs.cpio")]
+        .map(|(a, b)| diff(&out.join(a), &out.join(b)));
     for found in differs {
         let found = found?;
         if !has_options || !found.is_empty() {
-            return Err(Error::build("`diff` does not find the options of one kernel and the files of one node").cause(found));
+            return Err(Error::build(
+                "`diff` does not find the options of one kernel and the files of one node",
+            )
+            .cause(found));
         }
     }
     Ok(Verdict::holds(&*signatures[0][0].signer))
 }
 
-/// Whoever has the certificate and the files, or a disk, verifies them, without the project: all of it is as it should be.
+/// Whoever has the certificate and the files, or a disk, verifies them, without the project: all of
+/// it is as it should be.
 pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Verdict> {
     let (out, certificate) = (site.project().join("out").join(RECIPE), certificate(site));
     let disk = LoopDevice::of(site, &out.join("image.raw"))?;
-    let files = [out.join("image.raw"), out.join("node.efi"), out.join("initramfs.cpio"), disk.path.clone()];
+    let files = [
+        out.join("image.raw"),
+        out.join("node.efi"),
+        out.join("initramfs.cpio"),
+        disk.path.clone(),
+    ];
     for file in &files {
         let mut osbuild = site.osbuild()?;
         osbuild.current_dir("/").arg("verify").arg(file).arg("--cert").arg(&certificate);
         let ran = site.finish("verify", &mut osbuild)?;
-        if ran.said.contains("WRONG") || !ran.said.contains("the 7 files of /bin are those of a node") {
-            return Err(ran.failure(&format!("`osbuild verify` does not say what it found in `{}`", file.display())));
+        if ran.said.contains("WRONG")
+            || !ran.said.contains("the 7 files of /bin are those of a node")
+        {
+            return Err(ran.failure(&format!(
+                "`osbuild verify` does not say what it found in `{}`",
+                file.display()
+            )));
         }
     }
     Ok(Verdict { passed: files.len(), ..Verdict::default() })
@@ -140,19 +170,24 @@ struct LoopDevice {
 
 impl LoopDevice {
     fn of(site: &Site, file: &Path) -> Result<Self> {
-        let ran = site.finish("losetup", Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file))?;
+        let ran = site.finish(
+            "losetup",
+            Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file),
+        )?;
         Ok(LoopDevice { path: ran.said.trim().into() })
     }
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // A device that stays holds a file that nobody needs any more, and no other check waits for it.
+        // A device that stays holds a file that nobody needs any more, and no other check waits for
+        // it.
         let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
     }
 }
 
-/// Whoever has the root of trust and the certificate verifies a release, without the project: all that it says of itself is so.
+/// Whoever has the root of trust and the certificate verifies a release, without the project: all
+/// that it says of itself is so.
 pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Verdict> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let mut osbuild = site.osbuild()?;
@@ -160,10 +195,13 @@ pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Verdict> {
     site.finish("release", &mut osbuild)?;
     let (certificate, mut osbuild) = (certificate(site), site.osbuild()?);
     osbuild.current_dir("/").arg("verify").arg(folder.path()).arg("--cert").arg(&certificate);
-    let ran = site.finish("verify", osbuild.arg("--root").arg(certificate.with_file_name("root.json")))?;
+    let ran =
+        site.finish("verify", osbuild.arg("--root").arg(certificate.with_file_name("root.json")))?;
     let papers = ["lock", "contents", "sources", "provenance", "sbom"];
     match papers.iter().find(|name| !ran.said.contains(&format!("ok     {name} "))) {
-        Some(name) => Err(ran.failure(&format!("`osbuild verify` does not say what it found in the {name} of a release"))),
+        Some(name) => Err(ran.failure(&format!(
+            "`osbuild verify` does not say what it found in the {name} of a release"
+        ))),
         None => Ok(Verdict::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
     }
 }

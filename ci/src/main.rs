@@ -1,7 +1,7 @@
-//! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can answer, then runs every check and test, and
-//! ends with the line `N passed, N failed`.
-//! `cargo ci bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz SECONDS|TARGET…`: the check
-//! `fuzz`, for longer or for some targets.
+//! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can
+//! answer, then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci
+//! bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci
+//! fuzz SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
 
 mod bench;
 mod cargo;
@@ -47,16 +47,23 @@ const CHECKS: &[Check] = &[
     Check { name: "published", run: published::boto3_reads_the_disk_that_was_published },
     Check { name: "readers", run: readers::others_read_what_we_write },
     Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
-    Check { name: "vm: nothing to boot", run: vm::refusals::an_empty_disk_is_an_error_that_says_why },
+    Check {
+        name: "vm: nothing to boot",
+        run: vm::refusals::an_empty_disk_is_an_error_that_says_why,
+    },
     Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
 ];
 
-/// Then these two rows, beside each other: a machine of one processor leaves the other one of a small host idle.
+/// Then these two rows, beside each other: a machine of one processor leaves the other one of a
+/// small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
     Check { name: "vm: IPv6 alone", run: vm::boots::boots_to_ready_with_an_address_of_ipv6_alone },
-    Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else },
+    Check {
+        name: "vm: secure boot",
+        run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else,
+    },
     Check { name: "vm: ordinary pod", run: vm::ordinary::an_ordinary_pod_runs_without_a_cluster },
     Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
@@ -64,10 +71,14 @@ const NODES: &[Check] = &[
     Check { name: "vm: power button", run: vm::ends::a_pressed_power_button_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
     Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
-    Check { name: "vm: cluster", run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot },
+    Check {
+        name: "vm: cluster",
+        run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot,
+    },
 ];
 
-/// The power cuts play again what the updated machine wrote. The machines of this row have disks of their own, as those of the other row share theirs.
+/// The power cuts play again what the updated machine wrote. The machines of this row have disks of
+/// their own, as those of the other row share theirs.
 const UPDATES: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
@@ -84,36 +95,73 @@ const FULL: &[Check] = &[
         name: "vm: not ready in time",
         run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
     },
-    Check { name: "vm: too little memory", run: vm::refusals::too_little_memory_is_said_on_the_console },
+    Check {
+        name: "vm: too little memory",
+        run: vm::refusals::too_little_memory_is_said_on_the_console,
+    },
     Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
     Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
-    Check { name: "vm: secure boot, at length", run: vm::secure::the_firmware_is_not_fooled_by_halves },
-    Check { name: "vm: no secure boot", run: vm::boots::a_machine_without_secure_boot_boots_and_says_so },
+    Check {
+        name: "vm: secure boot, at length",
+        run: vm::secure::the_firmware_is_not_fooled_by_halves,
+    },
+    Check {
+        name: "vm: no secure boot",
+        run: vm::boots::a_machine_without_secure_boot_boots_and_says_so,
+    },
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
-    Check { name: "vm: update from a folder", run: vm::update::a_node_updates_itself_from_a_folder },
+    Check {
+        name: "vm: update from a folder",
+        run: vm::update::a_node_updates_itself_from_a_folder,
+    },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
     Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
-    Check { name: "vm: planted, at length", run: vm::planted::a_node_gets_ready_whatever_is_planted },
+    Check {
+        name: "vm: planted, at length",
+        run: vm::planted::a_node_gets_ready_whatever_is_planted,
+    },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
-    Check { name: "vm: bare machine with amd64", run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk },
+    Check {
+        name: "vm: bare machine with amd64",
+        run: vm::boards::a_bare_machine_boots_from_any_bus_beside_another_disk,
+    },
     Check { name: "vm: installer", run: vm::installer::a_stick_installs_a_machine },
-    Check { name: "vm: installer by HTTP", run: vm::installer::http::a_machine_without_a_stick_installs_by_http },
+    Check {
+        name: "vm: installer by HTTP",
+        run: vm::installer::http::a_machine_without_a_stick_installs_by_http,
+    },
     Check { name: "image for arm64", run: image::builds_for_arm64 },
-    Check { name: "vm: arm64 boots to ready", run: vm::boots::arm64_boots_to_ready_with_an_address },
-    Check { name: "vm: power button with arm64", run: vm::ends::a_pressed_power_button_ends_a_node_with_arm64 },
+    Check {
+        name: "vm: arm64 boots to ready",
+        run: vm::boots::arm64_boots_to_ready_with_an_address,
+    },
+    Check {
+        name: "vm: power button with arm64",
+        run: vm::ends::a_pressed_power_button_ends_a_node_with_arm64,
+    },
     Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
     Check {
         name: "vm: bare machine with arm64",
         run: vm::boards::a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk,
     },
-    Check { name: "vm: installer for arm64", run: vm::installer::a_stick_installs_a_machine_with_arm64 },
-    Check { name: "vm: update with arm64", run: vm::update::a_node_with_arm64_updates_itself_and_goes_back },
-    Check { name: "same bytes from exported sources", run: same::everything_is_the_same_from_exported_sources },
+    Check {
+        name: "vm: installer for arm64",
+        run: vm::installer::a_stick_installs_a_machine_with_arm64,
+    },
+    Check {
+        name: "vm: update with arm64",
+        run: vm::update::a_node_with_arm64_updates_itself_and_goes_back,
+    },
+    Check {
+        name: "same bytes from exported sources",
+        run: same::everything_is_the_same_from_exported_sources,
+    },
 ];
 
 fn main() -> ExitCode {
-    let (flags, words): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|word| word == "--yes");
+    let (flags, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| word == "--yes");
     let report = Report::new(Verbosity::Normal, Color::Auto);
     let yes = !flags.is_empty();
     let done = match words.split_first() {
@@ -135,7 +183,8 @@ fn main() -> ExitCode {
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let parts = chosen(words)?;
     let site = site(report, yes)?;
-    let tally = parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
+    let tally =
+        parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     report.data(tally.to_string());
     Ok(tally.failed == 0)
 }
@@ -167,8 +216,9 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words the checks that are called so or, if none is, whose names begin so: parts that
-/// follow each other, each of lanes that run beside each other.
+/// What people wait for, with `full` all there is, with other words the checks that are called so
+/// or, if none is, whose names begin so: parts that follow each other, each of lanes that run
+/// beside each other.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
     let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
@@ -183,9 +233,8 @@ fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     };
     if let Some(word) = words.iter().find(|word| !all().any(|check| means(check, word))) {
         let names: Vec<&str> = names().collect();
-        return Err(
-            Error::usage(format!("no check's name begins with `{word}`")).hint(format!("the checks are: {}", names.join(", ")))
-        );
+        return Err(Error::usage(format!("no check's name begins with `{word}`"))
+            .hint(format!("the checks are: {}", names.join(", "))));
     }
     Ok(vec![vec![all().filter(|check| words.iter().any(|word| means(check, word))).collect()]])
 }

@@ -1,4 +1,5 @@
-//! The tools that the tests hold our code against. A missing one is installed, and if that fails nothing passes.
+//! The tools that the tests hold our code against. A missing one is installed, and if that fails
+//! nothing passes.
 
 use osbuild::host::{Found, Remedy, Tool, for_run, for_sources, for_steps};
 use osbuild::plan::Architecture;
@@ -6,7 +7,11 @@ use osbuild::plan::Architecture;
 /// Program, Debian package, and what it is for.
 const ORACLES: &[(&str, &str, &str)] = &[
     ("busybox", "busybox-static", "is all that the sandboxes of our tests have"),
-    ("cert-to-efi-sig-list", "efitools", "writes the lists and updates of Secure Boot that ours are held against"),
+    (
+        "cert-to-efi-sig-list",
+        "efitools",
+        "writes the lists and updates of Secure Boot that ours are held against",
+    ),
     ("cgpt", "cgpt", "reads the state of our slots"),
     ("cmark-gfm", "cmark-gfm", "reads our reports as sites do that show pull requests"),
     ("cpio", "cpio", "unpacks our initramfs"),
@@ -21,13 +26,21 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("git", "git", "lists the files of the checkout"),
     ("gpg", "gpg", "signs the archives that `apt-get` verifies in our tests"),
     ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
-    ("losetup", "mount", "lends the block devices that `mount`, `osbuild verify` and `osbuild flash` are tested on"),
+    (
+        "losetup",
+        "mount",
+        "lends the block devices that `mount`, `osbuild verify` and `osbuild flash` are tested on",
+    ),
     ("mke2fs", "e2fsprogs", "puts something onto a disk that `osbuild flash` has to know again"),
     ("mkfs.erofs", "erofs-utils", "makes images that our reader has to understand"),
     ("mtype", "mtools", "reads files from our EFI system partition"),
     ("nsenter", "util-linux", "looks into the namespaces of our tests"),
     ("objdump", "binutils", "reads the sections of our UKI"),
-    ("openssl", "openssl", "makes keys and signatures that our readers have to understand, and reads ours"),
+    (
+        "openssl",
+        "openssl",
+        "makes keys and signatures that our readers have to understand, and reads ours",
+    ),
     ("osslsigncode", "osslsigncode", "computes the checksum of our UKI"),
     ("pgrep", "procps", "looks for processes that a build has left"),
     ("pip3", "python3-pip", "installs the oracle that Debian does not have"),
@@ -43,13 +56,22 @@ const ORACLES: &[(&str, &str, &str)] = &[
 
 /// File, Debian package, and what it is for, where an oracle is no program.
 const FILES: &[(&str, &str, &str)] = &[
-    ("/usr/lib/python3/dist-packages/jsonschema", "python3-jsonschema", "validates recipes against our schemas"),
-    ("/usr/lib/systemd/boot/efi/linuxx64.efi.stub", "systemd-boot-efi", "is the stub of the UKIs that the tests make"),
+    (
+        "/usr/lib/python3/dist-packages/jsonschema",
+        "python3-jsonschema",
+        "validates recipes against our schemas",
+    ),
+    (
+        "/usr/lib/systemd/boot/efi/linuxx64.efi.stub",
+        "systemd-boot-efi",
+        "is the stub of the UKIs that the tests make",
+    ),
 ];
 
 /// Everything that `cargo ci` needs on this machine.
 pub fn all() -> Vec<Tool> {
-    let oracles = ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
+    let oracles =
+        ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
     let files = FILES.iter().map(|(file, package, why)| Tool {
         name: (*package).to_owned(),
         why: (*why).to_owned(),
@@ -64,27 +86,53 @@ pub fn all() -> Vec<Tool> {
             "virt-firmware==26.10",
             "reads the firmware's variables that we write",
         ),
-        Tool::pip("pyspdxtools", program("pyspdxtools"), "spdx-tools==0.8.5", "validates the SBOM of our releases"),
-        Tool::pip("moto", program("moto_server"), "moto[server]==5.2.1", "is the cloud to which images are published"),
+        Tool::pip(
+            "pyspdxtools",
+            program("pyspdxtools"),
+            "spdx-tools==0.8.5",
+            "validates the SBOM of our releases",
+        ),
+        Tool::pip(
+            "moto",
+            program("moto_server"),
+            "moto[server]==5.2.1",
+            "is the cloud to which images are published",
+        ),
         Tool::pip(
             "botocore",
             Found::PythonModule("botocore".to_owned()),
             "botocore==1.43.11",
             "signs our calls to AWS once more, and knows each word of them",
         ),
-        Tool::pip("boto3", Found::PythonModule("boto3".to_owned()), "boto3==1.43.11", "reads what was published"),
-        Tool::pip("zizmor", program("zizmor"), "zizmor==1.32.0", "looks for holes in the pipelines that users copy"),
+        Tool::pip(
+            "boto3",
+            Found::PythonModule("boto3".to_owned()),
+            "boto3==1.43.11",
+            "reads what was published",
+        ),
+        Tool::pip(
+            "zizmor",
+            program("zizmor"),
+            "zizmor==1.32.0",
+            "looks for holes in the pipelines that users copy",
+        ),
         Tool::pip(
             "check-jsonschema",
             program("check-jsonschema"),
             "check-jsonschema==0.39.0",
             "has the schema of the pipelines that users copy",
         ),
-        Tool::pip("python-tuf", Found::PythonModule("tuf".to_owned()), "tuf==7.0.1", "reads our releases as any TUF client does"),
+        Tool::pip(
+            "python-tuf",
+            Found::PythonModule("tuf".to_owned()),
+            "tuf==7.0.1",
+            "reads our releases as any TUF client does",
+        ),
     ];
     let target = Architecture::Arm64.rust_musl();
     let cross = Tool::rust_target(target, "shows that the node's crates compile for arm64");
-    let uefi = Architecture::ALL.map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
+    let uefi = Architecture::ALL
+        .map(|architecture| Tool::rust_target(architecture.rust_uefi(), "compiles slotboot"));
     let ours = [for_steps(), for_sources(), for_run(Architecture::Amd64, true)].concat();
     ours.into_iter().chain(oracles).chain(files).chain(python).chain([cross]).chain(uefi).collect()
 }

@@ -32,8 +32,10 @@ struct Moto {
 
 impl Moto {
     fn start() -> Result<Self> {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).or_build(|| "no port is free".into())?.port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|free| free.local_addr())
+            .or_build(|| "no port is free".into())?
+            .port();
         let mut server = Command::new("moto_server");
         server.args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         let server = server.spawn().or_build(|| "cannot start `moto_server`".into())?;
@@ -62,17 +64,31 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Verdict> {
     let moto = Moto::start()?;
     let mut publish = site.osbuild()?;
     publish.args(["publish", "aws", RECIPE, "--region", REGION, "--allow-dev-key"]);
-    publish.env("AWS_ENDPOINT_URL", &moto.address).env("AWS_ACCESS_KEY_ID", "ci").env("AWS_SECRET_ACCESS_KEY", "ci");
+    publish
+        .env("AWS_ENDPOINT_URL", &moto.address)
+        .env("AWS_ACCESS_KEY_ID", "ci")
+        .env("AWS_SECRET_ACCESS_KEY", "ci");
     site.finish("publish", &mut publish)?;
-    let ran = site.finish("published", Command::new("python3").args(["-c", READS, &moto.address, REGION, RECIPE]))?;
+    let ran = site.finish(
+        "published",
+        Command::new("python3").args(["-c", READS, &moto.address, REGION, RECIPE]),
+    )?;
     let said = ran.said.lines().last().unwrap_or_default();
-    let seen: Value = serde_json::from_str(said).map_err(|_| ran.failure("boto3 has read nothing"))?;
+    let seen: Value =
+        serde_json::from_str(said).map_err(|_| ran.failure("boto3 has read nothing"))?;
     let disk = volume(&site.project().join("out").join(RECIPE).join("image.raw"))?;
-    let mut verdict = Verdict { said: format!("disk sha256:{}…", &disk[..12]), ..Verdict::default() };
+    let mut verdict =
+        Verdict { said: format!("disk sha256:{}…", &disk[..12]), ..Verdict::default() };
     let differs = || format!("boto3 reads sha256:{}, and it is sha256:{disk}", seen["disk"]);
-    verdict.claim("the snapshot is the disk that was built", if seen["disk"] == disk { Ok(()) } else { Err(differs()) });
+    verdict.claim(
+        "the snapshot is the disk that was built",
+        if seen["disk"] == disk { Ok(()) } else { Err(differs()) },
+    );
     let images = seen["images"].as_array().map_or(0, Vec::len);
-    verdict.claim("one image is made of it", if images == 1 { Ok(()) } else { Err(format!("there are {images}")) });
+    verdict.claim(
+        "one image is made of it",
+        if images == 1 { Ok(()) } else { Err(format!("there are {images}")) },
+    );
     Ok(verdict)
 }
 

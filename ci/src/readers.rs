@@ -1,4 +1,5 @@
-//! What others' programs read in the image that the VMs boot: each format that we write, with a reader that we did not.
+//! What others' programs read in the image that the VMs boot: each format that we write, with a
+//! reader that we did not.
 
 use crate::check::Verdict;
 use crate::image::{RECIPE, certificate};
@@ -49,7 +50,9 @@ pub fn others_read_what_we_write(site: &Site) -> Result<Verdict> {
     for (name, claim) in CLAIMS {
         match claim(&products) {
             Ok(()) => verdict.passed += 1,
-            Err(error) => verdict.problems.extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
+            Err(error) => verdict
+                .problems
+                .extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
         }
     }
     Ok(verdict)
@@ -62,7 +65,10 @@ fn unmet(name: &str, problem: Problem) -> Problem {
 
 impl Products<'_> {
     fn run(&self, program: &str, arguments: &[&str]) -> Result<Ran> {
-        self.site.finish("readers", Command::new(program).args(arguments).current_dir(self.folder.path()))
+        self.site.finish(
+            "readers",
+            Command::new(program).args(arguments).current_dir(self.folder.path()),
+        )
     }
 
     fn path(&self, name: &str) -> String {
@@ -73,21 +79,30 @@ impl Products<'_> {
     fn partition(&self, purpose: &str) -> Result<(u64, u64)> {
         let mut partitions = self.image.disk.iter().flat_map(|disk| &disk.partitions);
         let found = partitions.find(|partition| partition.purpose == purpose);
-        let found = found.ok_or_else(|| Error::build(format!("the image has no partition for {purpose}")))?;
+        let found = found
+            .ok_or_else(|| Error::build(format!("the image has no partition for {purpose}")))?;
         Ok((found.start, found.size))
     }
 }
 
 fn partition_table(products: &Products) -> Result<()> {
     let ran = products.run("sgdisk", &["--verify", &products.path("image.raw")])?;
-    if ran.said.contains("No problems found") { Ok(()) } else { Err(ran.failure("sgdisk is not content")) }
+    if ran.said.contains("No problems found") {
+        Ok(())
+    } else {
+        Err(ran.failure("sgdisk is not content"))
+    }
 }
 
 fn system_partition(products: &Products) -> Result<()> {
     loader(products)?;
     products.run("fsck.fat", &["-n", "esp"])?;
     let ran = products.run("objdump", &["--private-headers", LOADER])?;
-    if ran.said.contains("(EFI application)") { Ok(()) } else { Err(ran.failure("objdump finds no EFI application")) }
+    if ran.said.contains("(EFI application)") {
+        Ok(())
+    } else {
+        Err(ran.failure("objdump finds no EFI application"))
+    }
 }
 
 /// Has `mcopy` take what the firmware starts out of the ESP.
@@ -99,7 +114,9 @@ fn loader(products: &Products) -> Result<()> {
 }
 
 fn slots(products: &Products) -> Result<()> {
-    for (number, state) in [("2", "priority=1 tries=15 successful=0"), ("3", "priority=0 tries=0 successful=0")] {
+    for (number, state) in
+        [("2", "priority=1 tries=15 successful=0"), ("3", "priority=0 tries=0 successful=0")]
+    {
         let ran = products.run("cgpt", &["show", "-i", number, &products.path("image.raw")])?;
         if !ran.said.contains(state) {
             return Err(ran.failure(&format!("cgpt does not find `{state}`")));
@@ -108,19 +125,26 @@ fn slots(products: &Products) -> Result<()> {
     let (start, _) = products.partition("slot")?;
     let uki = products.out.join("node.efi");
     let size = fs::metadata(&uki).or_build(|| "cannot read the UKI".to_owned())?.len();
-    let (from, skip) = (format!("if={}", products.path("image.raw")), format!("skip={}", start + HEADER_SIZE));
+    let (from, skip) =
+        (format!("if={}", products.path("image.raw")), format!("skip={}", start + HEADER_SIZE));
     let flags = ["iflag=skip_bytes,count_bytes", "bs=1M", "status=none", "of=slot.efi"];
-    products.run("dd", &[&[from.as_str(), &skip, &format!("count={size}")][..], &flags[..]].concat())?;
+    products
+        .run("dd", &[&[from.as_str(), &skip, &format!("count={size}")][..], &flags[..]].concat())?;
     same(&products.folder.path().join("slot.efi"), &uki)
 }
 
 fn data(products: &Products) -> Result<()> {
     let (start, _) = products.partition("data")?;
-    products.run("e2fsck", &["-f", "-n", &format!("{}?offset={start}", products.path("image.raw"))]).map(drop)
+    products
+        .run("e2fsck", &["-f", "-n", &format!("{}?offset={start}", products.path("image.raw"))])
+        .map(drop)
 }
 
 fn uki(products: &Products) -> Result<()> {
-    products.run("objcopy", &["--dump-section", ".initrd=initrd", &products.path("node.efi"), "copy.efi"])?;
+    products.run(
+        "objcopy",
+        &["--dump-section", ".initrd=initrd", &products.path("node.efi"), "copy.efi"],
+    )?;
     same(&products.folder.path().join("initrd"), &products.out.join("initramfs.cpio"))
 }
 
@@ -134,17 +158,23 @@ fn signature(products: &Products) -> Result<()> {
 }
 
 fn signature_beside(products: &Products) -> Result<()> {
-    let (certificate, signed) = (certificate(products.site).display().to_string(), products.path("initramfs.cpio"));
-    let words = ["cms", "-verify", "-binary", "-purpose", "any", "-inform", "DER", "-out", "/dev/null"];
+    let (certificate, signed) =
+        (certificate(products.site).display().to_string(), products.path("initramfs.cpio"));
+    let words =
+        ["cms", "-verify", "-binary", "-purpose", "any", "-inform", "DER", "-out", "/dev/null"];
     let files = ["-CAfile", &certificate, "-content", &signed, "-in", &format!("{signed}.sig")];
     products.run("openssl", &[&words[..], &files].concat()).map(drop)
 }
 
 fn initramfs(products: &Products) -> Result<()> {
     let archive = products.path("initramfs.cpio");
-    products.run("cpio", &["--extract", "--make-directories", "--quiet", "--file", &archive, "layers/*"])?;
+    products.run(
+        "cpio",
+        &["--extract", "--make-directories", "--quiet", "--file", &archive, "layers/*"],
+    )?;
     for layer in layers(products)? {
-        products.run("fsck.erofs", &["--extract=root", "--overwrite", "--no-preserve-owner", &layer])?;
+        products
+            .run("fsck.erofs", &["--extract=root", "--overwrite", "--no-preserve-owner", &layer])?;
     }
     Ok(())
 }
@@ -152,7 +182,8 @@ fn initramfs(products: &Products) -> Result<()> {
 fn layers(products: &Products) -> Result<Vec<String>> {
     let cannot = || "cpio has unpacked no layers".to_owned();
     let entries = fs::read_dir(products.folder.path().join("layers")).or_build(cannot)?;
-    let mut layers: Vec<String> = entries.flatten().map(|entry| entry.path().display().to_string()).collect();
+    let mut layers: Vec<String> =
+        entries.flatten().map(|entry| entry.path().display().to_string()).collect();
     layers.sort();
     if layers.is_empty() { Err(Error::build(cannot())) } else { Ok(layers) }
 }
@@ -162,7 +193,10 @@ fn images(products: &Products) -> Result<()> {
     let names = pods.iter().flat_map(|pod| &pod.images);
     let mut count = 0;
     for name in names {
-        products.run("skopeo", &["inspect", "--raw", &format!("oci:root/usr/share/osbuild/images:{name}")])?;
+        products.run(
+            "skopeo",
+            &["inspect", "--raw", &format!("oci:root/usr/share/osbuild/images:{name}")],
+        )?;
         count += 1;
     }
     if count == 0 { Err(Error::build("the node has no pod images")) } else { Ok(()) }

@@ -6,14 +6,18 @@ use osbuild::plan::Lock;
 use std::fs;
 use std::path::Path;
 
-/// Writes the recipe `name`, which inherits `base` and says `more`, and locks it with what `base` is locked with.
+/// Writes the recipe `name`, which inherits `base` and says `more`, and locks it with what `base`
+/// is locked with.
 pub fn inherit(site: &Site, project: &Path, name: &str, base: &str, more: &str) -> Result<()> {
     let lock = |recipe: &str| project.join(Lock::path(recipe));
     let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{name}\""));
-    fs::write(project.join("recipes").join(format!("{name}.toml")), format!("inherit = \"{base}\"\n{more}"))
-        .and_then(|()| fs::read_to_string(lock(base)))
-        .and_then(|text| fs::write(lock(name), text.replacen(&was, &is, 1)))
-        .or_build(|| format!("cannot write recipe `{name}`"))?;
+    fs::write(
+        project.join("recipes").join(format!("{name}.toml")),
+        format!("inherit = \"{base}\"\n{more}"),
+    )
+    .and_then(|()| fs::read_to_string(lock(base)))
+    .and_then(|text| fs::write(lock(name), text.replacen(&was, &is, 1)))
+    .or_build(|| format!("cannot write recipe `{name}`"))?;
     let words = ["lock", name, "--offline", "--yes"];
     site.finish(&format!("{name}-lock"), site.osbuild()?.current_dir(project).args(words)).map(drop)
 }

@@ -1,4 +1,5 @@
-//! Same lock, same bytes: the image is built again where everything that must not matter is different.
+//! Same lock, same bytes: the image is built again where everything that must not matter is
+//! different.
 
 use crate::check::Verdict;
 use crate::image::RECIPE;
@@ -12,10 +13,12 @@ use std::process::Command;
 /// What a build leaves.
 const PRODUCTS: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
-/// Steps that are made again: our own crates and everything that is made of them. `cargo ci full` makes all of them again.
+/// Steps that are made again: our own crates and everything that is made of them. `cargo ci full`
+/// makes all of them again.
 const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,slotboot amd64,layer,data";
 
-/// Our own crates and the assembly give the same image in another folder, under another umask, time zone, locale, clock and number of jobs.
+/// Our own crates and the assembly give the same image in another folder, under another umask, time
+/// zone, locale, clock and number of jobs.
 pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
@@ -23,9 +26,15 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
     let program = site.osbuild()?.get_program().to_owned();
     // The clock is that of a later year, on which the kubelet is past its end of life.
     let mut elsewhere = Command::new("faketime");
-    elsewhere.args(["2031-02-03 04:05:06", "sh", "-c", "umask 077; exec \"$@\"", "sh"]).arg(program);
+    elsewhere
+        .args(["2031-02-03 04:05:06", "sh", "-c", "umask 077; exec \"$@\"", "sh"])
+        .arg(program);
     elsewhere.args(["build", RECIPE, "--jobs", "1", "--offline"]).arg(format!("--rebuild={OURS}"));
-    elsewhere.current_dir(&copy).env("TZ", "Pacific/Kiritimati").env("LC_ALL", "C.UTF-8").env("USER", "somebody");
+    elsewhere
+        .current_dir(&copy)
+        .env("TZ", "Pacific/Kiritimati")
+        .env("LC_ALL", "C.UTF-8")
+        .env("USER", "somebody");
     // By that clock, nobody has used anything of the store for years.
     elsewhere.env("OSBUILD_STORE_MAX_GIB", "0");
     site.finish("same-elsewhere", &mut elsewhere)?;
@@ -34,8 +43,10 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
 
 /// The keys that signed one build sign the other one too: they are not in git.
 fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
-    let [from, to] = [site.project(), copy.to_owned()].map(|checkout| checkout.join("keys").join(DEV));
-    std::fs::create_dir_all(to.parent().expect("the folder of keys")).or_build(|| "cannot make the folder of keys".into())?;
+    let [from, to] =
+        [site.project(), copy.to_owned()].map(|checkout| checkout.join("keys").join(DEV));
+    std::fs::create_dir_all(to.parent().expect("the folder of keys"))
+        .or_build(|| "cannot make the folder of keys".into())?;
     site.finish("copy-keys", Command::new("cp").arg("-rp").args([from, to])).map(drop)
 }
 
@@ -44,10 +55,15 @@ pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
     let mut problems = Vec::new();
     let mut said = String::new();
     for name in PRODUCTS {
-        let [first, second] = [one, other].map(|checkout| Digest::of_file(&checkout.join("out").join(RECIPE).join(name)));
+        let [first, second] = [one, other]
+            .map(|checkout| Digest::of_file(&checkout.join("out").join(RECIPE).join(name)));
         let (first, second) = (first?, second?);
         if first != second {
-            problems.push(Problem::new(format!("`{name}` differs: sha256:{} and sha256:{}", first.hex(), second.hex())));
+            problems.push(Problem::new(format!(
+                "`{name}` differs: sha256:{} and sha256:{}",
+                first.hex(),
+                second.hex()
+            )));
         }
         if said.is_empty() {
             said = format!("{name} is sha256:{}…", &first.hex()[..12]);
@@ -56,22 +72,41 @@ pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
     Ok(Verdict::of(problems, said))
 }
 
-/// Everything, the kernel and the kubelet too, gives the same image when another user makes it in an empty store from exported sources
-/// with no network at all.
+/// Everything, the kernel and the kubelet too, gives the same image when another user makes it in
+/// an empty store from exported sources with no network at all.
 pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdict> {
-    let folder = tempfile::Builder::new().prefix("osbuild-").tempdir_in("/var/tmp").or_build(|| "cannot make a folder".into())?;
-    let [copy, sources, home] = ["checkout", "sources", "home"].map(|name| folder.path().join(name));
+    let folder = tempfile::Builder::new()
+        .prefix("osbuild-")
+        .tempdir_in("/var/tmp")
+        .or_build(|| "cannot make a folder".into())?;
+    let [copy, sources, home] =
+        ["checkout", "sources", "home"].map(|name| folder.path().join(name));
     site.copy_to(&copy)?;
     copy_keys(site, &copy)?;
     site.finish("export", site.osbuild()?.args(["sources", "export", RECIPE]).arg(&sources))?;
     std::fs::create_dir(&home).or_build(|| "cannot make a home".into())?;
-    site.finish("give-away", Command::new("chown").args(["-R", "nobody:nogroup"]).arg(folder.path()))?;
+    site.finish(
+        "give-away",
+        Command::new("chown").args(["-R", "nobody:nogroup"]).arg(folder.path()),
+    )?;
     let program = folder.path().join("osbuild");
-    std::fs::copy(site.osbuild()?.get_program(), &program).or_build(|| "cannot copy `osbuild`".into())?;
+    std::fs::copy(site.osbuild()?.get_program(), &program)
+        .or_build(|| "cannot copy `osbuild`".into())?;
     let mut cut_off = Command::new("unshare");
-    cut_off.args(["--net", "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]).arg(&program);
-    cut_off.args(["build", RECIPE, "--sources"]).arg(&sources).env("HOME", &home).env_remove("XDG_CACHE_HOME").current_dir(&copy);
+    cut_off
+        .args(["--net", "setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"])
+        .arg(&program);
+    cut_off
+        .args(["build", RECIPE, "--sources"])
+        .arg(&sources)
+        .env("HOME", &home)
+        .env_remove("XDG_CACHE_HOME")
+        .current_dir(&copy);
     site.finish("same-from-sources", &mut cut_off)?;
     let verdict = compare(&site.project(), &copy)?;
-    if verdict.passed == 0 { Err(Error::many(osbuild::error::Kind::Digest, verdict.problems)) } else { Ok(verdict) }
+    if verdict.passed == 0 {
+        Err(Error::many(osbuild::error::Kind::Digest, verdict.problems))
+    } else {
+        Ok(verdict)
+    }
 }

@@ -41,11 +41,15 @@ pub struct Ran {
 impl<'a> Site<'a> {
     /// The checkout that this program was compiled from.
     pub fn new(report: &'a Report) -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the checkout").to_owned();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("the crate stands in the checkout")
+            .to_owned();
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
         let machine = store.state("run")?;
-        let compiled = Compiled::usual().or_build(|| "cannot make the folder of what is compiled".to_owned())?;
+        let compiled = Compiled::usual()
+            .or_build(|| "cannot make the folder of what is compiled".to_owned())?;
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
         Ok(Site { report, project: Mutex::new(root.clone()), root, machine, compiled, logs })
@@ -61,11 +65,12 @@ impl<'a> Site<'a> {
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = project;
     }
 
-    /// cargo, with a folder for what it compiles that all checkouts of this user share. Nobody else's cargo works in it until this one is
-    /// dropped.
+    /// cargo, with a folder for what it compiles that all checkouts of this user share. Nobody
+    /// else's cargo works in it until this one is dropped.
     pub fn cargo(&self) -> Result<Cargo> {
         let cargo = self.compiled.cargo(&self.root, |waits| self.report.note(waits));
-        let mut cargo = cargo.or_build(|| "cannot use the folder of what is compiled".to_owned())?;
+        let mut cargo =
+            cargo.or_build(|| "cannot use the folder of what is compiled".to_owned())?;
         cargo.env("CARGO_TERM_COLOR", "never");
         Ok(cargo)
     }
@@ -87,7 +92,12 @@ impl<'a> Site<'a> {
     pub fn files(&self) -> Result<Vec<String>> {
         let mut git = Command::new("git");
         let ran = self.finish("files", git.current_dir(&self.root).args(["ls-files", "-z"]))?;
-        Ok(ran.said.split_terminator('\0').map(str::to_owned).filter(|file| self.root.join(file).is_file()).collect())
+        Ok(ran
+            .said
+            .split_terminator('\0')
+            .map(str::to_owned)
+            .filter(|file| self.root.join(file).is_file())
+            .collect())
     }
 
     /// Copies every file that git knows to `copy`, which is a checkout without history then.
@@ -114,25 +124,41 @@ impl<'a> Site<'a> {
     pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
         let log = self.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
-        // A file of its own, because a check beside this one may run a command of the same name. There may be none yet.
+        // A file of its own, because a check beside this one may run a command of the same name.
+        // There may be none yet.
         let _ = fs::remove_file(&log);
-        let mut file = File::options().create(true).truncate(true).read(true).write(true).open(&log).or_build(cannot)?;
+        let mut file = File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(&log)
+            .or_build(cannot)?;
         let [out, err] = [file.try_clone().or_build(cannot)?, file.try_clone().or_build(cannot)?];
         let line = line(command);
         let started = Instant::now();
-        let status =
-            command.stdin(Stdio::null()).stdout(out).stderr(err).status().or_build(|| format!("cannot start `{line}`"))?;
+        let status = command
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .status()
+            .or_build(|| format!("cannot start `{line}`"))?;
         let mut said = Vec::new();
         file.rewind().and_then(|()| file.read_to_end(&mut said)).or_build(cannot)?;
         let said = String::from_utf8_lossy(&said).into_owned();
-        self.report.detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
+        self.report
+            .detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
         Ok(Ran { code: status.code(), said, log })
     }
 
     /// Runs a command that must succeed.
     pub fn finish(&self, name: &str, command: &mut Command) -> Result<Ran> {
         let ran = self.run(name, command)?;
-        if ran.code == Some(0) { Ok(ran) } else { Err(ran.failure(&format!("`{}` failed", line(command)))) }
+        if ran.code == Some(0) {
+            Ok(ran)
+        } else {
+            Err(ran.failure(&format!("`{}` failed", line(command))))
+        }
     }
 }
 
@@ -147,5 +173,9 @@ impl Ran {
 
 fn line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default();
-    std::iter::once(program).chain(command.get_args()).map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+    std::iter::once(program)
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

@@ -1,4 +1,5 @@
-//! A whole disk image: protective MBR, partition table and partitions, written with holes where there is nothing.
+//! A whole disk image: protective MBR, partition table and partitions, written with holes where
+//! there is nothing.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -89,8 +90,8 @@ impl<'a> Content<'a> {
 }
 
 impl Disk<'_> {
-    /// The image's sector size and its size in bytes, with one [`ALIGNMENT`] before and one behind the partitions. Refuses,
-    /// before anything is written, whatever does not fit.
+    /// The image's sector size and its size in bytes, with one [`ALIGNMENT`] before and one behind
+    /// the partitions. Refuses, before anything is written, whatever does not fit.
     pub fn geometry(&self) -> Result<Geometry, Error> {
         for Partition { name, size, content, .. } in &self.partitions {
             let (name, size) = ((*name).to_owned(), *size);
@@ -125,15 +126,16 @@ impl Disk<'_> {
         Ok(Table { disk_guid: self.guid, partitions: partitions.collect() })
     }
 
-    /// Writes the image from the start of `out`, which must be empty: what is not written is taken to read as zeros.
-    /// Gives the image's size in bytes.
+    /// Writes the image from the start of `out`, which must be empty: what is not written is taken
+    /// to read as zeros. Gives the image's size in bytes.
     pub fn write<W: Write + Seek>(self, mut out: W) -> Result<u64, Error> {
         let (geometry, table) = (self.geometry()?, self.table()?);
         let writes = gpt::create(&table, geometry).map_err(Error::Table)?;
         for (partition, place) in self.partitions.into_iter().zip(&table.partitions) {
             let expected = partition.content.size;
             let offset = place.first * geometry.sector_size();
-            let copied = copy(partition.content.reader.take(expected), &mut out, offset).map_err(Error::Io)?;
+            let copied = copy(partition.content.reader.take(expected), &mut out, offset)
+                .map_err(Error::Io)?;
             if copied != expected {
                 return Err(Error::Short(partition.name.to_owned()));
             }
@@ -147,7 +149,8 @@ impl Disk<'_> {
     }
 }
 
-/// Copies all that `reader` gives to `offset` of `out`, except blocks of zeros. Gives the number of bytes read.
+/// Copies all that `reader` gives to `offset` of `out`, except blocks of zeros. Gives the number of
+/// bytes read.
 fn copy<W: Write + Seek>(mut reader: impl Read, out: &mut W, offset: u64) -> io::Result<u64> {
     let mut block = Vec::with_capacity(BLOCK);
     let mut copied = 0;
@@ -175,7 +178,10 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { name, size } => {
-                write!(f, "the size of partition `{name}`, `{size}` bytes, is no multiple of {ALIGNMENT}")
+                write!(
+                    f,
+                    "the size of partition `{name}`, `{size}` bytes, is no multiple of {ALIGNMENT}"
+                )
             }
             Self::TooBig { name, content, size } => {
                 write!(f, "`{content}` bytes do not fit partition `{name}`, which has `{size}`")

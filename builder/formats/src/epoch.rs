@@ -1,5 +1,6 @@
-//! The security epoch of a UKI or of slotboot: a section with a number in decimal digits. A release that closes a hole counts it up, so that a machine that
-//! has run it can refuse what is older, however well that is signed.
+//! The security epoch of a UKI or of slotboot: a section with a number in decimal digits. A release
+//! that closes a hole counts it up, so that a machine that has run it can refuse what is older,
+//! however well that is signed.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -24,7 +25,8 @@ pub fn text(epoch: u32) -> String {
 /// It is anything else.
 pub fn parse(text: &[u8]) -> Result<u32, NotANumber> {
     let digits = core::str::from_utf8(text).map_err(|_| NotANumber)?;
-    let plain = digits.bytes().all(|digit| digit.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+    let plain = digits.bytes().all(|digit| digit.is_ascii_digit())
+        && (digits == "0" || !digits.starts_with('0'));
     if plain { digits.parse().map_err(|_| NotANumber) } else { Err(NotANumber) }
 }
 
@@ -34,8 +36,12 @@ pub fn parse(text: &[u8]) -> Result<u32, NotANumber> {
 /// It is no PE image, has such a section, or has no room for one.
 pub fn stamp(program: &[u8], epoch: u32) -> Result<Vec<u8>, pe::Error> {
     let text = text(epoch);
-    let section =
-        pe::NewSection { name: EPOCH_SECTION, data: text.as_bytes(), virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
+    let section = pe::NewSection {
+        name: EPOCH_SECTION,
+        data: text.as_bytes(),
+        virtual_size: 0,
+        characteristics: pe::READ_ONLY_DATA,
+    };
     pe::append(program, &[section])
 }
 
@@ -62,7 +68,8 @@ mod tests {
 
     #[test]
     fn only_plain_digits_are_a_number() {
-        for wrong in ["", " ", "+1", "-1", "01", "00", "1 ", "1\n", "1\0", "4294967296", "٣", "0x1"] {
+        for wrong in ["", " ", "+1", "-1", "01", "00", "1 ", "1\n", "1\0", "4294967296", "٣", "0x1"]
+        {
             assert_eq!(parse(wrong.as_bytes()), Err(NotANumber), "{wrong:?}");
         }
         assert_eq!(parse(b"4294967295"), Ok(u32::MAX));

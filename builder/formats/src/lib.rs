@@ -1,6 +1,8 @@
-//! File formats that osbuild writes and reads. Bytes only: no process, no network, no clock, and no path.
+//! File formats that osbuild writes and reads. Bytes only: no process, no network, no clock, and no
+//! path.
 //!
-//! The same input gives the same bytes everywhere. Readers take untrusted bytes: they give an error, they never panic.
+//! The same input gives the same bytes everywhere. Readers take untrusted bytes: they give an
+//! error, they never panic.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

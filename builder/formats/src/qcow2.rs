@@ -1,7 +1,9 @@
-//! A disk image in QEMU's format qcow2, version 3 (QEMU, docs/interop/qcow2.rst): clusters of zeros are not stored.
+//! A disk image in QEMU's format qcow2, version 3 (QEMU, docs/interop/qcow2.rst): clusters of zeros
+//! are not stored.
 //!
-//! The code is our own: of the crates that know the format one reads only, and the other is an asynchronous block layer for whole virtual
-//! machines. What is needed here is one kind of file, written once from front to back: header, reference counts, two levels of tables, data.
+//! The code is our own: of the crates that know the format one reads only, and the other is an
+//! asynchronous block layer for whole virtual machines. What is needed here is one kind of file,
+//! written once from front to back: header, reference counts, two levels of tables, data.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -38,7 +40,8 @@ struct Plan {
     second_level: Vec<u64>,
 }
 
-/// Writes the image of `size` bytes, a multiple of 512, that `image` reads as from its start. Gives the size of the file.
+/// Writes the image of `size` bytes, a multiple of 512, that `image` reads as from its start. Gives
+/// the size of the file.
 ///
 /// # Errors
 /// Reading or writing failed.
@@ -61,7 +64,12 @@ pub fn write<R: Read + Seek, W: Write>(image: &mut R, size: u64, out: &mut W) ->
 }
 
 /// Reads one cluster. The last one may be cut short, and is zero behind that.
-fn read<R: Read + Seek>(image: &mut R, index: u64, size: u64, cluster: &mut [u8]) -> io::Result<()> {
+fn read<R: Read + Seek>(
+    image: &mut R,
+    index: u64,
+    size: u64,
+    cluster: &mut [u8],
+) -> io::Result<()> {
     let start = index * CLUSTER;
     let length = CLUSTER.min(size - start) as usize;
     image.seek(SeekFrom::Start(start))?;
@@ -75,7 +83,14 @@ impl Plan {
         let entries = size.div_ceil(CLUSTER).div_ceil(ENTRIES).max(1);
         let mut second_level: Vec<u64> = stored.iter().map(|index| index / ENTRIES).collect();
         second_level.dedup();
-        let mut plan = Plan { size, stored, count_tables: 1, counts: 1, first_level: entries.div_ceil(ENTRIES), second_level };
+        let mut plan = Plan {
+            size,
+            stored,
+            count_tables: 1,
+            counts: 1,
+            first_level: entries.div_ceil(ENTRIES),
+            second_level,
+        };
         // Clusters of counts count themselves, so one more of them may make one more necessary.
         loop {
             let counts = plan.clusters().div_ceil(COUNTS);
@@ -109,7 +124,10 @@ impl Plan {
             bytes
         };
         let first_count = 1 + self.count_tables;
-        bytes.extend(whole((0..self.counts).map(|index| (first_count + index) * CLUSTER).collect(), self.count_tables));
+        bytes.extend(whole(
+            (0..self.counts).map(|index| (first_count + index) * CLUSTER).collect(),
+            self.count_tables,
+        ));
         let mut counts: Vec<u8> = (0..self.clusters()).flat_map(|_| 1u16.to_be_bytes()).collect();
         counts.resize((self.counts * CLUSTER) as usize, 0);
         bytes.extend(counts);
@@ -125,7 +143,8 @@ impl Plan {
             while self.second_level[table] != index / ENTRIES {
                 table += 1;
             }
-            second_level[table * ENTRIES as usize + (index % ENTRIES) as usize] = (place * CLUSTER) | COPIED;
+            second_level[table * ENTRIES as usize + (index % ENTRIES) as usize] =
+                (place * CLUSTER) | COPIED;
         }
         bytes.extend(whole(second_level, self.second_level.len() as u64));
         bytes
@@ -135,7 +154,8 @@ impl Plan {
         self.size.div_ceil(CLUSTER).div_ceil(ENTRIES)
     }
 
-    /// The header in a cluster of its own. What it does not say is zero: no backing file, no encryption, no snapshots, no features.
+    /// The header in a cluster of its own. What it does not say is zero: no backing file, no
+    /// encryption, no snapshots, no features.
     fn header(&self) -> Vec<u8> {
         let mut header = vec![0; CLUSTER as usize];
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);

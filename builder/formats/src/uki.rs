@@ -1,5 +1,5 @@
-//! Unified kernel images: systemd's UEFI stub with a kernel, an initramfs and a command line as further PE sections (UAPI
-//! group's specification "Unified Kernel Image").
+//! Unified kernel images: systemd's UEFI stub with a kernel, an initramfs and a command line as
+//! further PE sections (UAPI group's specification "Unified Kernel Image").
 
 use std::fmt;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -24,7 +24,8 @@ pub struct Parts<'a> {
     pub security_epoch: u32,
     /// The initramfs.
     pub initramfs: &'a [u8],
-    /// The kernel: a PE image itself. Read back, it has up to 64 KiB of zeros at its end, which pad the file.
+    /// The kernel: a PE image itself. Read back, it has up to 64 KiB of zeros at its end, which pad
+    /// the file.
     pub kernel: &'a [u8],
 }
 
@@ -68,7 +69,8 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// A UKI from `stub`, which decides what machine it is for, with an initramfs of `initramfs_size` bytes. That of `parts` is not looked at.
+    /// A UKI from `stub`, which decides what machine it is for, with an initramfs of
+    /// `initramfs_size` bytes. That of `parts` is not looked at.
     ///
     /// # Errors
     /// The kernel is none for this machine, a part is missing, or the stub cannot take them.
@@ -89,11 +91,21 @@ impl<'a> Frame<'a> {
             parts.uname.to_owned(),
             epoch::text(parts.security_epoch),
         ];
-        let section = |name, size| pe::Addition { name, size, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
+        let section = |name, size| pe::Addition {
+            name,
+            size,
+            virtual_size: 0,
+            characteristics: pe::READ_ONLY_DATA,
+        };
         let size = |text: &String| text.len() as u64;
-        // The kernel is last and takes its whole size in memory, so that the stub can start it where it is loaded.
+        // The kernel is last and takes its whole size in memory, so that the stub can start it
+        // where it is loaded.
         let linux = section(".linux", parts.kernel.len() as u64);
-        let linux = pe::Addition { virtual_size: kernel.size_of_image, characteristics: CODE | READ, ..linux };
+        let linux = pe::Addition {
+            virtual_size: kernel.size_of_image,
+            characteristics: CODE | READ,
+            ..linux
+        };
         let sections = [
             section(".osrel", size(&texts[0])),
             section(".cmdline", size(&texts[1])),
@@ -107,7 +119,11 @@ impl<'a> Frame<'a> {
                 return Err(Error::Missing(name));
             }
         }
-        Ok(Frame { extended: pe::extend(stub, &sections).map_err(Error::Stub)?, texts, kernel: parts.kernel })
+        Ok(Frame {
+            extended: pe::extend(stub, &sections).map_err(Error::Stub)?,
+            texts,
+            kernel: parts.kernel,
+        })
     }
 
     /// Bytes of the whole UKI.
@@ -115,7 +131,8 @@ impl<'a> Frame<'a> {
         self.extended.length
     }
 
-    /// Writes the UKI from the start of `out`, which is empty, with what `initramfs` gives, of which nothing is kept.
+    /// Writes the UKI from the start of `out`, which is empty, with what `initramfs` gives, of
+    /// which nothing is kept.
     ///
     /// # Errors
     /// `initramfs` has fewer bytes than was said, or one of both fails.
@@ -123,7 +140,9 @@ impl<'a> Frame<'a> {
         let pe::Extended { head, places, length, checksum } = &self.extended;
         let mut summed = Summed { inner: &mut *out, sum: pe::Checksum::default(), length: 0 };
         summed.write_all(head)?;
-        let [before @ .., initrd, linux] = &places[..] else { unreachable!("there are six sections") };
+        let [before @ .., initrd, linux] = &places[..] else {
+            unreachable!("there are six sections")
+        };
         for (text, place) in self.texts.iter().zip(before) {
             summed.pad(place.start)?;
             summed.write_all(text.as_bytes())?;
@@ -182,7 +201,8 @@ pub fn read(uki: &[u8]) -> Result<Parts<'_>, Error> {
         os_release: text(os_release?, ".osrel")?,
         command_line: text(command_line?, ".cmdline")?,
         uname: text(uname?, ".uname")?,
-        security_epoch: epoch::of(&image).map_err(|epoch::NotANumber| Error::Text(EPOCH_SECTION))?,
+        security_epoch: epoch::of(&image)
+            .map_err(|epoch::NotANumber| Error::Text(EPOCH_SECTION))?,
         initramfs: initramfs?,
         kernel: kernel?,
     })
@@ -198,7 +218,9 @@ impl fmt::Display for Error {
                 write!(f, "the UEFI stub is for machine `{stub:#x}`, the kernel for `{kernel:#x}`")
             }
             Self::Missing(name) => write!(f, "section `{name}` of the UKI is missing or empty"),
-            Self::Text(name) => write!(f, "section `{name}` of the UKI has characters that do not belong there"),
+            Self::Text(name) => {
+                write!(f, "section `{name}` of the UKI has characters that do not belong there")
+            }
         }
     }
 }

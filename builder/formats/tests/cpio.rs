@@ -44,9 +44,15 @@ fn cpio_lists_what_we_wrote() {
     let path = folder.path().join("archive");
     std::fs::write(&path, archive(&entries())).unwrap();
     let input = std::fs::File::open(&path).unwrap();
-    let listing =
-        tool("cpio", Command::new("cpio").args(["-itv", "--numeric-uid-gid"]).env("TZ", "UTC").stdin(Stdio::from(input)));
-    let rows: Vec<String> = listing.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let listing = tool(
+        "cpio",
+        Command::new("cpio")
+            .args(["-itv", "--numeric-uid-gid"])
+            .env("TZ", "UTC")
+            .stdin(Stdio::from(input)),
+    );
+    let rows: Vec<String> =
+        listing.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     assert_eq!(
         rows,
         [
@@ -67,19 +73,30 @@ fn cpio_unpacks_the_same_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("archive");
     // Devices need privileges to unpack; `cpio_lists_what_we_wrote` covers them.
-    let entries: Vec<Entry> = entries().into_iter().filter(|entry| !matches!(entry.kind, Kind::CharDevice { .. })).collect();
+    let entries: Vec<Entry> = entries()
+        .into_iter()
+        .filter(|entry| !matches!(entry.kind, Kind::CharDevice { .. }))
+        .collect();
     std::fs::write(&path, archive(&entries)).unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir(&root).unwrap();
     let input = std::fs::File::open(&path).unwrap();
-    tool("cpio", Command::new("cpio").args(["-i", "--quiet", "--no-preserve-owner"]).current_dir(&root).stdin(input));
+    tool(
+        "cpio",
+        Command::new("cpio")
+            .args(["-i", "--quiet", "--no-preserve-owner"])
+            .current_dir(&root)
+            .stdin(input),
+    );
     for entry in &entries {
         let path = root.join(&entry.path[1..]);
         let found = path.symlink_metadata().unwrap();
         match &entry.kind {
             Kind::Directory => assert!(found.is_dir()),
             Kind::File(bytes) => assert_eq!(std::fs::read(&path).unwrap(), **bytes),
-            Kind::Symlink(to) => assert_eq!(std::fs::read_link(&path).unwrap().to_str(), Some(&**to)),
+            Kind::Symlink(to) => {
+                assert_eq!(std::fs::read_link(&path).unwrap().to_str(), Some(&**to))
+            }
             Kind::CharDevice { .. } => assert!(found.file_type().is_char_device()),
             Kind::Sized(_) => panic!("no reader gives one"),
         }
@@ -97,9 +114,12 @@ fn a_file_whose_bytes_come_when_they_are_due_gives_the_same_archive() {
         bytes.chunks(1000).try_for_each(|piece| out.write_all(piece))
     };
     assert_eq!(cpio::write_with(&sized, Vec::new(), give).unwrap(), archive(&entries()));
-    let short = cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&bytes[1..])).unwrap_err();
+    let short =
+        cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&bytes[1..])).unwrap_err();
     assert_eq!(short.to_string(), "the initramfs ends within `/layers/10-kubelet.erofs`");
-    let long = cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&[&bytes[..], b"7"].concat())).unwrap_err();
+    let long =
+        cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&[&bytes[..], b"7"].concat()))
+            .unwrap_err();
     assert!(matches!(long, cpio::Error::Io(_)), "{long}");
     assert!(cpio::write(&sized, Vec::new()).is_err(), "nobody gives them");
 }
@@ -112,12 +132,18 @@ fn an_archive_of_cpio_reads_back() {
     std::fs::write(root.join("bin/init"), b"abc").unwrap();
     std::os::unix::fs::symlink("init", root.join("bin/link")).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", "find . | LC_ALL=C sort | cpio --quiet -o -H newc > ../archive"]).current_dir(&root);
+    shell
+        .args(["-c", "find . | LC_ALL=C sort | cpio --quiet -o -H newc > ../archive"])
+        .current_dir(&root);
     tool("cpio", &mut shell);
     let bytes = std::fs::read(folder.path().join("archive")).unwrap();
-    let kinds: Vec<(String, Kind)> = cpio::read(&bytes).unwrap().into_iter().map(|entry| (entry.path, entry.kind)).collect();
-    let expected =
-        [("/bin", Kind::Directory), ("/bin/init", Kind::File(b"abc".into())), ("/bin/link", Kind::Symlink("init".into()))];
+    let kinds: Vec<(String, Kind)> =
+        cpio::read(&bytes).unwrap().into_iter().map(|entry| (entry.path, entry.kind)).collect();
+    let expected = [
+        ("/bin", Kind::Directory),
+        ("/bin/init", Kind::File(b"abc".into())),
+        ("/bin/link", Kind::Symlink("init".into())),
+    ];
     assert_eq!(kinds, expected.map(|(path, kind)| (path.to_owned(), kind)));
 }
 
@@ -131,7 +157,8 @@ fn the_order_of_the_list_does_not_matter() {
 #[test]
 fn file_data_starts_at_a_multiple_of_four() {
     let mut list = vec![Entry::directory("/layers", 0o755)];
-    let names: Vec<String> = (1..9).map(|length| format!("/layers/{}", "n".repeat(length))).collect();
+    let names: Vec<String> =
+        (1..9).map(|length| format!("/layers/{}", "n".repeat(length))).collect();
     list.extend(names.iter().map(|name| Entry::file(name, 0o444, vec![0xE0; name.len()])));
     let bytes = archive(&list);
     for entry in cpio::read(&bytes).unwrap() {
@@ -143,13 +170,25 @@ fn file_data_starts_at_a_multiple_of_four() {
 #[test]
 fn what_an_initramfs_cannot_hold_is_refused() {
     for path in ["", "init", "/", "/a/", "/a//b", "/../a", "/a/./b", "/a\0b", "/TRAILER!!!"] {
-        assert_eq!(refused(&[Entry::file(path, 0o644, &b""[..])]), format!("`{path}` is no path that an initramfs can hold"));
+        assert_eq!(
+            refused(&[Entry::file(path, 0o644, &b""[..])]),
+            format!("`{path}` is no path that an initramfs can hold")
+        );
     }
     let file = |path| Entry::file(path, 0o644, &b""[..]);
     assert_eq!(refused(&[file("/a/b")]), "the folder of `/a/b` is not in the initramfs");
-    assert_eq!(refused(&[file("/a"), file("/a/b")]), "the folder of `/a/b` is not in the initramfs");
-    assert_eq!(refused(&[file("/a"), Entry::directory("/a", 0o755)]), "`/a` is in the initramfs twice");
-    assert_eq!(refused(&[Entry::directory("/a", 0o40755)]), "mode `40755` has bits besides permissions");
+    assert_eq!(
+        refused(&[file("/a"), file("/a/b")]),
+        "the folder of `/a/b` is not in the initramfs"
+    );
+    assert_eq!(
+        refused(&[file("/a"), Entry::directory("/a", 0o755)]),
+        "`/a` is in the initramfs twice"
+    );
+    assert_eq!(
+        refused(&[Entry::directory("/a", 0o40755)]),
+        "mode `40755` has bits besides permissions"
+    );
     assert_eq!(refused(&[Entry::symlink("/a", "")]), "`` is no path that an initramfs can hold");
 }
 
@@ -179,7 +218,11 @@ fn arbitrary_entries() -> impl Strategy<Value = Vec<Entry<'static>>> {
     ];
     let leaves = prop::collection::btree_map("[b-zä ]{1,9}", (0..0o10000u32, kind), 0..8);
     (leaves, 0..0o10000u32).prop_map(|(leaves, mode)| {
-        let leaves = leaves.into_iter().map(|(name, (mode, kind))| Entry { path: format!("/a/{name}"), mode, kind });
+        let leaves = leaves.into_iter().map(|(name, (mode, kind))| Entry {
+            path: format!("/a/{name}"),
+            mode,
+            kind,
+        });
         leaves.chain([Entry::directory("/a", mode)]).collect()
     })
 }

@@ -46,8 +46,10 @@ fn sgdisk_and_sfdisk_find_no_fault_and_the_contents_in_place() {
     assert!(verified.contains("No problems found") && !verified.contains("Caution"), "{verified}");
     tool("fdisk", Command::new("sfdisk").arg("--verify").arg(&path));
     let listing = tool("fdisk", Command::new("sfdisk").arg("--dump").arg(&path));
-    let starts: Vec<u64> =
-        listing.lines().filter_map(|line| line.split("start=").nth(1)?.split(',').next()?.trim().parse().ok()).collect();
+    let starts: Vec<u64> = listing
+        .lines()
+        .filter_map(|line| line.split("start=").nth(1)?.split(',').next()?.trim().parse().ok())
+        .collect();
     assert_eq!(starts, [1, 35, 43, 51].map(|mib| mib * MIB / 512));
     let image = std::fs::read(&path).unwrap();
     for start in [starts[0], starts[3]] {
@@ -88,7 +90,11 @@ fn the_same_disk_gives_the_same_bytes() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_written() {
     let refused = |partition: Partition| {
-        let disk = Disk { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![partition] };
+        let disk = Disk {
+            sector_size: 512,
+            guid: gpt::guid_from_name("disk"),
+            partitions: vec![partition],
+        };
         let mut out = Cursor::new(Vec::new());
         let error = disk.write(&mut out).unwrap_err();
         assert!(out.into_inner().is_empty());
@@ -97,16 +103,26 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     let big = vec![0; MIB as usize + 1];
     let too_big = partition("ESP", abi::ESP_TYPE, 1, Content::bytes(&big));
     assert_eq!(refused(too_big), "`1048577` bytes do not fit partition `ESP`, which has `1048576`");
-    let unaligned = Partition { size: MIB + 512, ..partition("ESP", abi::ESP_TYPE, 1, Content::empty()) };
-    assert_eq!(refused(unaligned), "the size of partition `ESP`, `1049088` bytes, is no multiple of 1048576");
-    let long_name = partition("more than 36 characters make no name of a partition", abi::ESP_TYPE, 1, Content::empty());
+    let unaligned =
+        Partition { size: MIB + 512, ..partition("ESP", abi::ESP_TYPE, 1, Content::empty()) };
+    assert_eq!(
+        refused(unaligned),
+        "the size of partition `ESP`, `1049088` bytes, is no multiple of 1048576"
+    );
+    let long_name = partition(
+        "more than 36 characters make no name of a partition",
+        abi::ESP_TYPE,
+        1,
+        Content::empty(),
+    );
     assert_eq!(refused(long_name), "the partition table cannot be made");
 }
 
 #[test]
 fn a_content_that_ends_early_is_an_error() {
     let short = partition("DATA", abi::DATA_TYPE, 1, Content::reader(10, &b"nine bytes"[..9]));
-    let disk = Disk { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![short] };
+    let disk =
+        Disk { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![short] };
     let error = disk.write(Cursor::new(Vec::new())).unwrap_err();
     assert_eq!(error.to_string(), "the content of partition `DATA` ended early");
 }
@@ -118,9 +134,11 @@ fn mtools_reads_the_esp_within_the_image() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let files = [File { path: "/EFI/BOOT/BOOTX64.EFI".to_owned(), bytes: b"boot" }];
-    let esp = Volume { sector_size: 512, size: 34 * MIB, label: "ESP", id: 1 }.write(&files).unwrap();
+    let esp =
+        Volume { sector_size: 512, size: 34 * MIB, label: "ESP", id: 1 }.write(&files).unwrap();
     std::fs::write(&path, image(node_disk(512, &esp))).unwrap();
     let drive = format!("{}@@{MIB}", path.display());
-    let text = tool("mtools", Command::new("mtype").args(["-i", &drive, "::/EFI/BOOT/BOOTX64.EFI"]));
+    let text =
+        tool("mtools", Command::new("mtype").args(["-i", &drive, "::/EFI/BOOT/BOOTX64.EFI"]));
     assert_eq!(text, "boot");
 }

@@ -15,20 +15,28 @@ fn make_tree(root: &Path) {
     let folder = root.join("usr/share/many");
     std::fs::create_dir_all(&folder).unwrap();
     for number in 0..700 {
-        std::fs::write(folder.join(format!("a-name-of-some-length-{number}")), vec![b'x'; number * 13]).unwrap();
+        std::fs::write(
+            folder.join(format!("a-name-of-some-length-{number}")),
+            vec![b'x'; number * 13],
+        )
+        .unwrap();
     }
     std::fs::create_dir_all(root.join("empty/größer")).unwrap();
     std::fs::write(root.join("big"), b"0123456789abcdef".repeat(40_000)).unwrap();
     std::fs::write(root.join("zero"), b"").unwrap();
     std::os::unix::fs::symlink("usr/share", root.join("link")).unwrap();
-    std::os::unix::fs::symlink(format!("/{}", "long/".repeat(500)), root.join("long-link")).unwrap();
+    std::os::unix::fs::symlink(format!("/{}", "long/".repeat(500)), root.join("long-link"))
+        .unwrap();
     tool("coreutils", Command::new("chmod").arg("1777").arg(root.join("empty")));
     tool("coreutils", Command::new("chmod").arg("4555").arg(root.join("big")));
 }
 
 fn image(folder: &Path, root: &Path, options: &[&str]) -> Vec<u8> {
     let path = folder.join("image.erofs");
-    tool("erofs-utils", Command::new("mkfs.erofs").arg("--quiet").args(options).arg(&path).arg(root));
+    tool(
+        "erofs-utils",
+        Command::new("mkfs.erofs").arg("--quiet").args(options).arg(&path).arg(root),
+    );
     std::fs::read(&path).unwrap()
 }
 
@@ -63,7 +71,12 @@ fn the_entries_are_what_find_says_of_the_source() {
     make_tree(&root);
     let expected = theirs(&root);
     assert!(expected.len() > 700);
-    for options in [&["-T0"][..], &["-zlz4hc,12", "-C65536"], &["-zlz4hc", "-Eztailpacking"], &["-Eforce-inode-extended"]] {
+    for options in [
+        &["-T0"][..],
+        &["-zlz4hc,12", "-C65536"],
+        &["-zlz4hc", "-Eztailpacking"],
+        &["-Eforce-inode-extended"],
+    ] {
         assert_eq!(ours(&image(folder.path(), &root, options)), expected, "{options:?}");
     }
 }
@@ -80,7 +93,8 @@ fn contents(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>, erofs::Error> {
     regular.map(content).collect()
 }
 
-/// Files that compress well, badly, not at all, and in turns, of lengths around those of blocks and packs.
+/// Files that compress well, badly, not at all, and in turns, of lengths around those of blocks and
+/// packs.
 fn fill_with_all_kinds(root: &Path) {
     make_tree(root);
     let noise = |length: usize| -> Vec<u8> {
@@ -91,11 +105,14 @@ fn fill_with_all_kinds(root: &Path) {
         std::iter::repeat_n((), length).scan(length as u32, step).collect()
     };
     for length in [1, 4095, 4096, 4097, 65_535, 65_537, 16 * 4096, 17 * 4096 + 1, 1 << 20] {
-        let mixed: Vec<u8> = noise(length)
-            .chunks(5000)
-            .enumerate()
-            .flat_map(|(index, part)| if index % 2 == 0 { part.to_vec() } else { vec![index as u8; part.len()] })
-            .collect();
+        let mixed: Vec<u8> =
+            noise(length)
+                .chunks(5000)
+                .enumerate()
+                .flat_map(|(index, part)| {
+                    if index % 2 == 0 { part.to_vec() } else { vec![index as u8; part.len()] }
+                })
+                .collect();
         std::fs::write(root.join(format!("noise-{length}")), noise(length)).unwrap();
         std::fs::write(root.join(format!("mixed-{length}")), mixed).unwrap();
     }
@@ -115,7 +132,8 @@ fn files_hold_what_their_source_holds() {
         &["--chunksize=65536"],
         &["--chunksize=4096", "-Eforce-chunk-indexes"],
     ] {
-        let found = contents(&image(folder.path(), &root, options)).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+        let found = contents(&image(folder.path(), &root, options))
+            .unwrap_or_else(|error| panic!("{options:?}: {error}"));
         assert!(found.len() > 700);
         for (path, bytes) in found {
             assert!(std::fs::read(root.join(&path[1..])).unwrap() == bytes, "{path} {options:?}");
@@ -133,9 +151,15 @@ fn holes_are_zeros_and_a_file_of_nothing_else_is_no_way_to_keep_a_reader_busy() 
     file.write_all_at(b"in the middle", 1 << 20).unwrap();
     let mut image = image(folder.path(), &root, &["--chunksize=65536"]);
     assert!(image.len() < 1 << 20, "mkfs.erofs has stored the holes");
-    assert!(contents(&image).unwrap() == [("/sparse".to_owned(), std::fs::read(root.join("sparse")).unwrap())]);
+    assert!(
+        contents(&image).unwrap()
+            == [("/sparse".to_owned(), std::fs::read(root.join("sparse")).unwrap())]
+    );
     // One that says to be a thousand times larger has no table for that.
-    let inode = (0..image.len()).step_by(32).find(|at| image[*at + 8..*at + 16] == (3u64 << 20).to_le_bytes()).unwrap();
+    let inode = (0..image.len())
+        .step_by(32)
+        .find(|at| image[*at + 8..*at + 16] == (3u64 << 20).to_le_bytes())
+        .unwrap();
     image[inode + 8..inode + 16].copy_from_slice(&(3u64 << 40).to_le_bytes());
     assert!(matches!(contents(&image), Err(erofs::Error::File(_))));
 }
@@ -156,7 +180,10 @@ fn owners_beyond_16_bits_are_read() {
     std::fs::create_dir(&root).unwrap();
     let image = image(folder.path(), &root, &["--force-uid=100000", "--force-gid=7"]);
     let entries = erofs::read(&image).unwrap();
-    assert_eq!(entries.iter().map(|entry| (&*entry.path, entry.uid, entry.gid)).collect::<Vec<_>>(), [("/", 100_000, 7)]);
+    assert_eq!(
+        entries.iter().map(|entry| (&*entry.path, entry.uid, entry.gid)).collect::<Vec<_>>(),
+        [("/", 100_000, 7)]
+    );
 }
 
 #[test]
@@ -169,7 +196,10 @@ fn a_folder_that_holds_itself_is_refused() {
     let root_number = number(&image);
     // The third entry of the root, behind `.` and `..`, is the folder: let it refer to the root.
     let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
-    let entry = (0..name).rev().find(|at| image[*at + 8..*at + 10] == (name as u16 - (*at as u16 - 24)).to_le_bytes()).unwrap();
+    let entry = (0..name)
+        .rev()
+        .find(|at| image[*at + 8..*at + 10] == (name as u16 - (*at as u16 - 24)).to_le_bytes())
+        .unwrap();
     image[entry..entry + 8].copy_from_slice(&root_number.to_le_bytes());
     assert_eq!(erofs::read(&image), Err(erofs::Error::Folder("/inner-folder".to_owned())));
 }
@@ -181,7 +211,8 @@ fn a_folder_whose_names_cannot_be_found_is_refused() {
     std::fs::create_dir_all(root.join("inner-folder")).unwrap();
     let mut image = image(folder.path(), &root, &[]);
     let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
-    // The root's three entries stand before their names: `.`, `..` and this one. The first says where the names begin.
+    // The root's three entries stand before their names: `.`, `..` and this one. The first says
+    // where the names begin.
     let first = name - ".".len() - "..".len() - 3 * 12;
     assert_eq!(image[first + 8..first + 10], 36u16.to_le_bytes());
     image[first + 8] = 0;
@@ -196,7 +227,10 @@ fn a_link_longer_than_any_path_is_refused() {
     std::os::unix::fs::symlink("target", root.join("link")).unwrap();
     let mut image = image(folder.path(), &root, &[]);
     image.resize(64 << 10, b'x');
-    let link = (0..4096).step_by(32).find(|at| image[at + 4..at + 6] == 0o120777u16.to_le_bytes()).unwrap();
+    let link = (0..4096)
+        .step_by(32)
+        .find(|at| image[at + 4..at + 6] == 0o120777u16.to_le_bytes())
+        .unwrap();
     image[link + 8..link + 12].copy_from_slice(&4097u32.to_le_bytes());
     assert_eq!(erofs::read(&image), Err(erofs::Error::Inode((link / 32) as u64)));
 }
@@ -231,7 +265,8 @@ fn damaged_images_never_panic_or_loop() {
     make_tree(&root);
     let sound = image(folder.path(), &root, &["-zlz4hc"]);
     let change = (any::<prop::sample::Index>(), any::<bool>(), any::<u8>());
-    let strategy = (prop::collection::vec(change, 1..20), any::<prop::sample::Index>(), any::<bool>());
+    let strategy =
+        (prop::collection::vec(change, 1..20), any::<prop::sample::Index>(), any::<bool>());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(200));
     runner
         .run(&strategy, |(changes, length, cut)| {

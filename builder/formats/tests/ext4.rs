@@ -17,9 +17,15 @@ const MIDDLE: usize = 1536;
 /// A file system as that of DATA, and the same after it was mounted once more.
 fn before_and_after(path: &Path) -> [Vec<u8>; 2] {
     std::fs::File::create(path).unwrap().set_len(160 << 20).unwrap();
-    tool("e2fsprogs", Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-L", "DATA"]).arg(path));
+    tool(
+        "e2fsprogs",
+        Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4", "-L", "DATA"]).arg(path),
+    );
     let before = std::fs::read(path).unwrap();
-    tool("e2fsprogs", Command::new("/sbin/tune2fs").args(["-C", "7", "-T", "20300101000000"]).arg(path));
+    tool(
+        "e2fsprogs",
+        Command::new("/sbin/tune2fs").args(["-C", "7", "-T", "20300101000000"]).arg(path),
+    );
     [before, std::fs::read(path).unwrap()]
 }
 
@@ -32,9 +38,10 @@ fn a_torn_superblock_is_mended_whichever_half_is_new_and_e2fsck_takes_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let [before, after] = before_and_after(&path);
-    for (first, second, mounts) in
-        [(&before, &after, "Mount count:              0"), (&after, &before, "Mount count:              7")]
-    {
+    for (first, second, mounts) in [
+        (&before, &after, "Mount count:              0"),
+        (&after, &before, "Mount count:              7"),
+    ] {
         let mut torn = first.clone();
         torn[MIDDLE..SUPERBLOCK.end].copy_from_slice(&second[MIDDLE..SUPERBLOCK.end]);
         std::fs::write(&path, &torn).unwrap();
@@ -57,7 +64,8 @@ fn a_superblock_that_is_good_or_damaged_in_another_way_is_left_alone() {
     for sound in [&before, &after] {
         assert_eq!(ext4::mend(&mut Cursor::new(sound)).unwrap(), None);
     }
-    // The magic number, the size of blocks, the blocks of a group, the size of inodes, the journal, and the checksum's seed.
+    // The magic number, the size of blocks, the blocks of a group, the size of inodes, the journal,
+    // and the checksum's seed.
     for field in [0x38, 0x18, 0x20, 0x58, 0xE0, 0x270] {
         let mut damaged = after.clone();
         damaged[SUPERBLOCK.start + field] ^= 1;

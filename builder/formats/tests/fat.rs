@@ -33,23 +33,40 @@ fn volume(sector_size: u64, size: u64) -> Volume<'static> {
 fn fsck_and_mtools_agree_with_us_on_both_sector_sizes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("esp");
-    for (sector_size, size) in [(512, 33 * MIB), (512, 64 * MIB), (512, 100 * MIB), (4096, 257 * MIB)] {
+    for (sector_size, size) in
+        [(512, 33 * MIB), (512, 64 * MIB), (512, 100 * MIB), (4096, 257 * MIB)]
+    {
         std::fs::write(&path, volume(sector_size, size).write(&esp_files()).unwrap()).unwrap();
         let checked = tool("dosfstools", Command::new("fsck.fat").args(["-n", "-v"]).arg(&path));
         assert!(checked.contains(&format!("{sector_size} bytes per logical sector")), "{checked}");
         assert!(checked.contains("32 bit entries"), "{checked}");
-        for fault in ["ifferences", "ixing", "correcting", "Free cluster", "truncat", "bad", "Dirty"] {
+        for fault in
+            ["ifferences", "ixing", "correcting", "Free cluster", "truncat", "bad", "Dirty"]
+        {
             assert!(!checked.contains(fault), "{fault}: {checked}");
         }
-        let listing = tool("mtools", Command::new("mdir").arg("-i").arg(&path).args(["-/", "-a", "-f", "-b", "::"]));
+        let listing = tool(
+            "mtools",
+            Command::new("mdir").arg("-i").arg(&path).args(["-/", "-a", "-f", "-b", "::"]),
+        );
         for file in esp_files() {
             assert!(listing.lines().any(|line| line == format!("::{}", file.path)), "{listing}");
             let copy = folder.path().join("copy");
-            tool("mtools", Command::new("mcopy").args(["-n", "-o", "-i"]).arg(&path).arg(format!("::{}", file.path)).arg(&copy));
+            tool(
+                "mtools",
+                Command::new("mcopy")
+                    .args(["-n", "-o", "-i"])
+                    .arg(&path)
+                    .arg(format!("::{}", file.path))
+                    .arg(&copy),
+            );
             assert_eq!(std::fs::read(&copy).unwrap(), file.bytes);
         }
         let shown = tool("mtools", Command::new("mdir").arg("-i").arg(&path).arg("::/EFI"));
-        assert!(shown.contains("Volume in drive : is ESP") && shown.contains("1234-ABCD"), "{shown}");
+        assert!(
+            shown.contains("Volume in drive : is ESP") && shown.contains("1234-ABCD"),
+            "{shown}"
+        );
         assert!(shown.contains("BOOT         <DIR>     1980-01-01"), "{shown}");
     }
 }
@@ -64,10 +81,21 @@ fn a_volume_of_mkfs_reads_back() {
     let bytes: Vec<u8> = (0..100_000u32).map(|number| number as u8).collect();
     std::fs::write(&source, &bytes).unwrap();
     for name in ["::/SHORT.BIN", "::/Long Name, größer.binary"] {
-        tool("mtools", Command::new("mcopy").env("LC_ALL", "C.UTF-8").arg("-i").arg(&path).arg(&source).arg(name));
+        tool(
+            "mtools",
+            Command::new("mcopy")
+                .env("LC_ALL", "C.UTF-8")
+                .arg("-i")
+                .arg(&path)
+                .arg(&source)
+                .arg(name),
+        );
     }
     let files = fat::read(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(files, [file("/Long Name, größer.binary", bytes.clone()), file("/SHORT.BIN", bytes)]);
+    assert_eq!(
+        files,
+        [file("/Long Name, größer.binary", bytes.clone()), file("/SHORT.BIN", bytes)]
+    );
 }
 
 #[test]
@@ -90,21 +118,27 @@ fn what_another_reader_would_see_is_not_passed_over() {
     };
     let boot = good.chunks(32).position(|entry| entry.starts_with(b"BOOTX64 EFI")).unwrap() * 32;
     assert!(matches!(changed(boot, b".OOTX64 EFI"), Err(fat::Error::Name(_))));
-    // A table of its own for who looks at the flags, and a file system of its own for who looks at the fields of an older one.
+    // A table of its own for who looks at the flags, and a file system of its own for who looks at
+    // the fields of an older one.
     assert!(matches!(changed(40, &[0x81]), Err(fat::Error::Field("flags"))));
     for field in [17, 19, 22, 42] {
         assert!(matches!(changed(field, &[1]), Err(fat::Error::Field(_))), "{field}");
     }
     // A long name that is not that of the entry behind it, or has lost a part.
     let long = good.chunks(32).position(|entry| entry.starts_with(b"AMUCHL~1TXT")).unwrap() * 32;
-    assert!(matches!(changed(long, b"BMUCHL~1TXT"), Err(fat::Error::Name(folder)) if folder == "/EFI/osbuild"));
+    assert!(
+        matches!(changed(long, b"BMUCHL~1TXT"), Err(fat::Error::Name(folder)) if folder == "/EFI/osbuild")
+    );
     assert!(matches!(changed(long - 32, &[0x02]), Err(fat::Error::Name(_))));
     assert!(matches!(changed(long - 64, &[0x03]), Err(fat::Error::Name(_))));
 }
 
 #[test]
 fn of_two_files_of_one_name_nobody_says_which_it_is() {
-    let files = [file("/EFI/BOOT/BOOTX64.EFI", b"good".to_vec()), file("/EFO/BOOT/BOOTX64.EFI", b"evil".to_vec())];
+    let files = [
+        file("/EFI/BOOT/BOOTX64.EFI", b"good".to_vec()),
+        file("/EFO/BOOT/BOOTX64.EFI", b"evil".to_vec()),
+    ];
     let good = volume(512, 40 * MIB).write(&files).unwrap();
     let second = good.chunks(32).position(|entry| entry.starts_with(b"EFO        ")).unwrap() * 32;
     let mut twice = good.clone();
@@ -126,7 +160,10 @@ fn of_two_files_of_one_name_nobody_says_which_it_is() {
 fn the_order_of_the_files_does_not_matter() {
     let mut reversed = esp_files();
     reversed.reverse();
-    assert!(volume(512, 40 * MIB).write(&reversed).unwrap() == volume(512, 40 * MIB).write(&esp_files()).unwrap());
+    assert!(
+        volume(512, 40 * MIB).write(&reversed).unwrap()
+            == volume(512, 40 * MIB).write(&esp_files()).unwrap()
+    );
 }
 
 #[test]
@@ -137,16 +174,35 @@ fn the_bytes_stay_the_same_for_ever() {
 
 #[test]
 fn what_a_volume_cannot_hold_is_refused() {
-    let refused = |volume: Volume, files: &[File<Vec<u8>>]| volume.write(files).unwrap_err().to_string();
-    assert_eq!(refused(volume(512, 32 * MIB), &[]), "FAT32 needs `34603008` bytes on such sectors, not `33554432`");
-    assert_eq!(refused(volume(4096, 256 * MIB), &[]), "FAT32 needs `269484032` bytes on such sectors, not `268435456`");
-    assert_eq!(refused(volume(1024, 64 * MIB), &[]), "a sector of `1024` bytes is neither 512 nor 4096");
+    let refused =
+        |volume: Volume, files: &[File<Vec<u8>>]| volume.write(files).unwrap_err().to_string();
+    assert_eq!(
+        refused(volume(512, 32 * MIB), &[]),
+        "FAT32 needs `34603008` bytes on such sectors, not `33554432`"
+    );
+    assert_eq!(
+        refused(volume(4096, 256 * MIB), &[]),
+        "FAT32 needs `269484032` bytes on such sectors, not `268435456`"
+    );
+    assert_eq!(
+        refused(volume(1024, 64 * MIB), &[]),
+        "a sector of `1024` bytes is neither 512 nor 4096"
+    );
     let big = file("/big", vec![0; 33 << 20]);
-    assert!(refused(volume(512, 33 * MIB), &[big]).starts_with("the files need `34603520` bytes, the FAT volume has `"));
+    assert!(
+        refused(volume(512, 33 * MIB), &[big])
+            .starts_with("the files need `34603520` bytes, the FAT volume has `")
+    );
     for path in ["", "a", "/", "/a/", "/../a"] {
-        assert!(refused(volume(512, 33 * MIB), &[file(path, vec![])]).starts_with(&format!("`{path}` is no path")));
+        assert!(
+            refused(volume(512, 33 * MIB), &[file(path, vec![])])
+                .starts_with(&format!("`{path}` is no path"))
+        );
     }
-    assert!(refused(volume(512, 33 * MIB), &[file("/a", vec![]), file("/A", vec![])]).starts_with("`/A` is no path"));
+    assert!(
+        refused(volume(512, 33 * MIB), &[file("/a", vec![]), file("/A", vec![])])
+            .starts_with("`/A` is no path")
+    );
     for label in ["", "esp", "LONGER-THAN-11"] {
         let volume = Volume { label, ..volume(512, 33 * MIB) };
         assert_eq!(refused(volume, &[]), format!("`{label}` is no label of a FAT volume"));
@@ -166,7 +222,9 @@ fn a_file_that_fills_the_volume_fits() {
 #[test]
 fn a_path_longer_than_any_is_refused() {
     let deep = file(&format!("/{}file", "a folder/".repeat(455)), vec![]);
-    assert!(matches!(volume(512, 33 * MIB).write(&[deep]), Err(fat::Error::Path(path)) if path.len() == 4100));
+    assert!(
+        matches!(volume(512, 33 * MIB).write(&[deep]), Err(fat::Error::Path(path)) if path.len() == 4100)
+    );
 }
 
 #[test]
@@ -176,7 +234,10 @@ fn a_long_name_of_more_parts_than_there_can_be_is_refused() {
     let root = bytes.windows(11).position(|name| name == b"F0         ").unwrap() - 32;
     let mut put = |parts: u8| {
         let number = |left: u8| left | if left == parts { 0x40 } else { 0 };
-        let part = |left: u8| [&[number(left)], [0x41; 10].as_slice(), &[0x0F, 0], &[0x42; 13], &[0, 0], &[0x43; 4]].concat();
+        let part = |left: u8| {
+            [&[number(left)], [0x41; 10].as_slice(), &[0x0F, 0], &[0x42; 13], &[0, 0], &[0x43; 4]]
+                .concat()
+        };
         let all: Vec<u8> = (1..=parts).rev().flat_map(part).collect();
         bytes[root..root + all.len()].copy_from_slice(&all);
         // Nothing stands behind them.
@@ -213,8 +274,10 @@ fn damaged_input_never_panics_or_loops() {
     let changes = prop::collection::vec((0..3usize, 0..1536usize, any::<u8>()), 1..8);
     let result = runner.run(&changes, |changes| {
         let mut bytes = damaged.borrow_mut();
-        let places: Vec<_> =
-            changes.iter().map(|(place, offset, _)| places[*place].start + offset % places[*place].len()).collect();
+        let places: Vec<_> = changes
+            .iter()
+            .map(|(place, offset, _)| places[*place].start + offset % places[*place].len())
+            .collect();
         for (place, (_, _, byte)) in places.iter().zip(&changes) {
             bytes[*place] = *byte;
         }
@@ -227,14 +290,17 @@ fn damaged_input_never_panics_or_loops() {
     result.unwrap();
 }
 
-/// What a medium may hold when the power is cut: `writes` in their order, of the last one only some sectors, chosen by `torn`.
+/// What a medium may hold when the power is cut: `writes` in their order, of the last one only some
+/// sectors, chosen by `torn`.
 fn cut(volume: &[u8], writes: &[Write], torn: u64) -> Vec<u8> {
     let mut bytes = volume.to_vec();
     let Some((last, whole)) = writes.split_last() else { return bytes };
     for write in whole {
         bytes[write.offset as usize..][..write.bytes.len()].copy_from_slice(&write.bytes);
     }
-    for (index, sector) in last.bytes.chunks(512).enumerate().filter(|(index, _)| torn >> (index % 64) & 1 == 1) {
+    for (index, sector) in
+        last.bytes.chunks(512).enumerate().filter(|(index, _)| torn >> (index % 64) & 1 == 1)
+    {
         bytes[last.offset as usize + index * 512..][..sector.len()].copy_from_slice(sector);
     }
     bytes
@@ -247,7 +313,9 @@ fn a_power_cut_at_any_write_leaves_the_old_file_or_the_new_one_and_the_others() 
     let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
     let new = vec![0xA5; 70_001];
     let writes = fat::replace(&before, BOOT, &new).unwrap();
-    let replaced = esp_files().into_iter().map(|old| if old.path == BOOT { file(BOOT, new.clone()) } else { old });
+    let replaced = esp_files()
+        .into_iter()
+        .map(|old| if old.path == BOOT { file(BOOT, new.clone()) } else { old });
     let (old, replaced) = (esp_files(), replaced.collect::<Vec<_>>());
     let mut switches = 0;
     let mut was_old = true;
@@ -276,7 +344,14 @@ fn fsck_and_mtools_find_the_new_file_even_after_a_cut_and_a_second_attempt() {
         let second = fat::replace(&interrupted, BOOT, &new).unwrap();
         std::fs::write(&path, cut(&interrupted, &second, u64::MAX)).unwrap();
         tool("dosfstools", Command::new("fsck.fat").arg("-n").arg(&path));
-        tool("mtools", Command::new("mcopy").args(["-n", "-o", "-i"]).arg(&path).arg(format!("::{BOOT}")).arg(&copy));
+        tool(
+            "mtools",
+            Command::new("mcopy")
+                .args(["-n", "-o", "-i"])
+                .arg(&path)
+                .arg(format!("::{BOOT}"))
+                .arg(&copy),
+        );
         assert_eq!(std::fs::read(&copy).unwrap(), new);
     }
 }
@@ -284,9 +359,15 @@ fn fsck_and_mtools_find_the_new_file_even_after_a_cut_and_a_second_attempt() {
 #[test]
 fn a_file_is_replaced_only_where_it_is_and_both_have_room() {
     let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
-    assert!(matches!(fat::replace(&before, "/EFI/BOOT/BOOTAA64.EFI", &[1]), Err(fat::Error::Path(_))));
+    assert!(matches!(
+        fat::replace(&before, "/EFI/BOOT/BOOTAA64.EFI", &[1]),
+        Err(fat::Error::Path(_))
+    ));
     assert!(matches!(fat::replace(&before, "/EFI/BOOT", &[1]), Err(fat::Error::Path(_))));
-    assert!(matches!(fat::replace(&before, BOOT, &vec![1; 33 << 20]), Err(fat::Error::Full { .. })));
+    assert!(matches!(
+        fat::replace(&before, BOOT, &vec![1; 33 << 20]),
+        Err(fat::Error::Full { .. })
+    ));
     let emptied = cut(&before, &fat::replace(&before, BOOT, &[]).unwrap(), u64::MAX);
     assert!(fat::read(&emptied).unwrap().contains(&file(BOOT, Vec::new())));
 }

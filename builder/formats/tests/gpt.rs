@@ -1,4 +1,5 @@
-//! The partition table against sgdisk, sfdisk, cgpt and the crate `gpt`, and against power cuts and flipped bits.
+//! The partition table against sgdisk, sfdisk, cgpt and the crate `gpt`, and against power cuts and
+//! flipped bits.
 
 mod support;
 
@@ -28,8 +29,11 @@ fn node_table(sector_size: u64) -> Table {
         name: name.to_owned(),
     };
     let slot = 1 << 56 | 2 << 52 | 3 << 48;
-    let partitions =
-        vec![partition(1, ESP_TYPE, "ESP", 0), partition(2, SLOT_TYPE, "SLOT-A", slot), partition(3, DATA_TYPE, "DATA", 0)];
+    let partitions = vec![
+        partition(1, ESP_TYPE, "ESP", 0),
+        partition(2, SLOT_TYPE, "SLOT-A", slot),
+        partition(3, DATA_TYPE, "DATA", 0),
+    ];
     Table { disk_guid: gpt::guid_from_name("disk"), partitions }
 }
 
@@ -65,16 +69,24 @@ fn a_written_table_reads_back_in_both_sector_sizes() {
 
 #[test]
 fn the_crate_gpt_reads_our_table() {
-    for (sector_size, block) in [(512, ::gpt::disk::LogicalBlockSize::Lb512), (4096, ::gpt::disk::LogicalBlockSize::Lb4096)] {
+    for (sector_size, block) in
+        [(512, ::gpt::disk::LogicalBlockSize::Lb512), (4096, ::gpt::disk::LogicalBlockSize::Lb4096)]
+    {
         let (disk, _) = node_disk(sector_size, 6);
         let config = ::gpt::GptConfig::new().writable(false).logical_block_size(block);
         let theirs = config.open_from_device(Cursor::new(disk)).unwrap();
         assert_eq!(*theirs.guid(), node_table(sector_size).disk_guid);
-        assert_eq!(theirs.primary_header().unwrap().disk_guid, theirs.backup_header().unwrap().disk_guid);
+        assert_eq!(
+            theirs.primary_header().unwrap().disk_guid,
+            theirs.backup_header().unwrap().disk_guid
+        );
         for ours in node_table(sector_size).partitions {
             let theirs = &theirs.partitions()[&ours.number];
             assert_eq!((theirs.part_type_guid.guid, theirs.part_guid), (ours.type_guid, ours.guid));
-            assert_eq!((theirs.first_lba, theirs.last_lba, theirs.flags), (ours.first, ours.last, ours.attributes));
+            assert_eq!(
+                (theirs.first_lba, theirs.last_lba, theirs.flags),
+                (ours.first, ours.last, ours.attributes)
+            );
             assert_eq!(theirs.name, ours.name);
         }
     }
@@ -91,7 +103,10 @@ fn sgdisk_sfdisk_and_cgpt_find_no_fault_before_and_after_growth() {
         label.grow(MIB).unwrap().1.iter().for_each(|write| apply(&mut disk, write));
         std::fs::write(&path, &disk).unwrap();
         let verified = tool("gdisk", Command::new("sgdisk").arg("-v").arg(&path));
-        assert!(verified.contains("No problems found") && !verified.contains("Caution"), "{verified}");
+        assert!(
+            verified.contains("No problems found") && !verified.contains("Caution"),
+            "{verified}"
+        );
         tool("fdisk", Command::new("sfdisk").arg("--verify").arg(&path));
         let json = tool("fdisk", Command::new("sfdisk").arg("--json").arg(&path));
         assert!(json.contains(&format!("\"size\": {}", (mib - 4) * MIB / 512)), "{json}");
@@ -111,7 +126,9 @@ fn sfdisk_reads_the_names_types_and_identifiers() {
     let table = node_table(512);
     assert!(json.contains(&table.disk_guid.to_string().to_uppercase()), "{json}");
     for partition in &table.partitions {
-        for text in [partition.type_guid, partition.guid].map(|guid| guid.to_string().to_uppercase()) {
+        for text in
+            [partition.type_guid, partition.guid].map(|guid| guid.to_string().to_uppercase())
+        {
             assert!(json.contains(&text), "{text} in {json}");
         }
         assert!(json.contains(&format!("\"name\": \"{}\"", partition.name)), "{json}");
@@ -124,12 +141,30 @@ fn a_table_of_sgdisk_reads_and_writes_back() {
     let path = folder.path().join("disk");
     std::fs::write(&path, vec![0; 8 << 20]).unwrap();
     let mut sgdisk = Command::new("sgdisk");
-    sgdisk.args(["-n", "1:2048:4095", "-c", "1:first", "-n", "5:6144:8191", "-c", "5:größer", "-t", "5:fe00", "-A", "5:set:56"]);
+    sgdisk.args([
+        "-n",
+        "1:2048:4095",
+        "-c",
+        "1:first",
+        "-n",
+        "5:6144:8191",
+        "-c",
+        "5:größer",
+        "-t",
+        "5:fe00",
+        "-A",
+        "5:set:56",
+    ]);
     tool("gdisk", sgdisk.arg(&path));
     let disk = std::fs::read(&path).unwrap();
     let label = read(&disk, Geometry::new(512, 8 << 20).unwrap()).unwrap();
     assert_eq!(label.health(), Health::Sound);
-    let seen: Vec<_> = label.table().partitions.iter().map(|p| (p.number, &*p.name, p.first, p.last, p.attributes)).collect();
+    let seen: Vec<_> = label
+        .table()
+        .partitions
+        .iter()
+        .map(|p| (p.number, &*p.name, p.first, p.last, p.attributes))
+        .collect();
     assert_eq!(seen, [(1, "first", 2048, 4095, 0), (5, "größer", 6144, 8191, 1 << 56)]);
     assert_eq!(label.change_to(label.table()).unwrap(), []);
 }
@@ -187,7 +222,9 @@ impl std::io::Read for Sparse {
 
 impl std::io::Seek for Sparse {
     fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
-        let std::io::SeekFrom::Start(position) = to else { panic!("the reader seeks from the start") };
+        let std::io::SeekFrom::Start(position) = to else {
+            panic!("the reader seeks from the start")
+        };
         self.position = position;
         Ok(position)
     }
@@ -201,13 +238,31 @@ fn what_a_table_cannot_hold_is_refused() {
         change(&mut table);
         gpt::create(&table, geometry).unwrap_err().to_string()
     };
-    assert_eq!(refused(&|t| t.partitions[1].first = t.partitions[0].last), "partitions `1` and `2` overlap");
-    assert!(refused(&|t| t.partitions[2].last = geometry.last_usable() + 1).starts_with("partition `3` does not lie"));
-    assert!(refused(&|t| t.partitions[0].first = geometry.first_usable() - 1).starts_with("partition `1` does not lie"));
-    assert!(refused(&|t| t.partitions[0].name = "n".repeat(37)).starts_with("the name of partition `1`"));
-    assert!(refused(&|t| t.partitions[1].number = 1).starts_with("partition `1` is unused, out of order"));
+    assert_eq!(
+        refused(&|t| t.partitions[1].first = t.partitions[0].last),
+        "partitions `1` and `2` overlap"
+    );
+    assert!(
+        refused(&|t| t.partitions[2].last = geometry.last_usable() + 1)
+            .starts_with("partition `3` does not lie")
+    );
+    assert!(
+        refused(&|t| t.partitions[0].first = geometry.first_usable() - 1)
+            .starts_with("partition `1` does not lie")
+    );
+    assert!(
+        refused(&|t| t.partitions[0].name = "n".repeat(37))
+            .starts_with("the name of partition `1`")
+    );
+    assert!(
+        refused(&|t| t.partitions[1].number = 1)
+            .starts_with("partition `1` is unused, out of order")
+    );
     assert!(refused(&|t| t.partitions[2].number = 129).starts_with("partition `129` is unused"));
-    assert_eq!(Geometry::new(520, MIB).unwrap_err().to_string(), "a sector of `520` bytes is neither 512 nor 4096");
+    assert_eq!(
+        Geometry::new(520, MIB).unwrap_err().to_string(),
+        "a sector of `520` bytes is neither 512 nor 4096"
+    );
     assert!(matches!(Geometry::new(512, 67 * 512), Err(gpt::Error::DiskTooSmall(_))));
 }
 
@@ -221,7 +276,9 @@ fn boot_code_stays_and_a_hybrid_mbr_is_left_alone() {
     assert_eq!((mbr.offset, &mbr.bytes[..440]), (0, &[0x90; 440][..]));
     assert_eq!(mbr.bytes[446 + 12..446 + 16], (6 * MIB as u32 / 512 - 1).to_le_bytes());
     disk[462 + 4] = 0x0C;
-    assert!(read(&disk, geometry).unwrap().grow(MIB).unwrap().1.iter().all(|write| write.offset != 0));
+    assert!(
+        read(&disk, geometry).unwrap().grow(MIB).unwrap().1.iter().all(|write| write.offset != 0)
+    );
 }
 
 #[test]
@@ -235,7 +292,8 @@ fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_
         };
         assert!(is_alone(&disk));
         let (size, end) = (sector_size as usize, disk.len());
-        // Boot code, an MBR's partition instead of the table and one beside it, and what is behind a header, in its first copy and the second.
+        // Boot code, an MBR's partition instead of the table and one beside it, and what is behind
+        // a header, in its first copy and the second.
         for place in [0, 446 + 4, 462 + 4, size + 100, end - size + 100] {
             let mut changed = disk.clone();
             changed[place] = 0xEF;
@@ -246,7 +304,10 @@ fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_
     let (disk, geometry) = node_disk(512, 6);
     std::fs::write(&path, disk).unwrap();
     let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
-    tool("gdisk", Command::new("sgdisk").args(["--disk-guid", guid, "--change-name", "3:OTHER"]).arg(&path));
+    tool(
+        "gdisk",
+        Command::new("sgdisk").args(["--disk-guid", guid, "--change-name", "3:OTHER"]).arg(&path),
+    );
     let disk = std::fs::read(&path).unwrap();
     let table = read(&disk, geometry).unwrap().table().clone();
     assert_eq!(table.disk_guid, guid.parse::<Uuid>().unwrap());
@@ -259,8 +320,16 @@ fn names_give_the_same_identifier_for_ever() {
     assert_ne!(gpt::guid_from_name("ESP"), gpt::guid_from_name("DATA"));
 }
 
-/// Makes `writes` up to a cut, after `bytes` bytes of them, and checks that the table is `old` or `new` and can be finished.
-fn survives_a_cut(disk: &[u8], geometry: Geometry, writes: &[Write], bytes: usize, old: &Table, new: &Table) {
+/// Makes `writes` up to a cut, after `bytes` bytes of them, and checks that the table is `old` or
+/// `new` and can be finished.
+fn survives_a_cut(
+    disk: &[u8],
+    geometry: Geometry,
+    writes: &[Write],
+    bytes: usize,
+    old: &Table,
+    new: &Table,
+) {
     let mut disk = disk.to_vec();
     let mut left = bytes;
     for write in writes {
@@ -268,7 +337,8 @@ fn survives_a_cut(disk: &[u8], geometry: Geometry, writes: &[Write], bytes: usiz
         apply(&mut disk, &Write { offset: write.offset, bytes: write.bytes[..done].to_vec() });
         left -= done;
     }
-    let label = read(&disk, geometry).unwrap_or_else(|error| panic!("after {bytes} bytes: {error}"));
+    let label =
+        read(&disk, geometry).unwrap_or_else(|error| panic!("after {bytes} bytes: {error}"));
     assert!([old, new].contains(&label.table()), "after {bytes} bytes: {:?}", label.table());
     for write in label.change_to(new).unwrap() {
         apply(&mut disk, &write);
@@ -282,12 +352,22 @@ fn arbitrary_table(sector_size: u64, mib: u64) -> impl Strategy<Value = Table> {
     (any::<u128>(), prop::collection::vec(one, 0..4)).prop_map(move |(disk, ones)| {
         let unit = (mib - 2) * MIB / sector_size / 4;
         let mut number = 0;
-        let partitions = ones.into_iter().enumerate().map(|(index, (guid, type_guid, attributes, name, step))| {
-            number += step;
-            let first = MIB / sector_size + index as u64 * unit;
-            let (guid, type_guid) = (Uuid::from_u128(guid), Uuid::from_u128(type_guid));
-            Partition { number, type_guid, guid, first, last: first + unit - 1, attributes, name }
-        });
+        let partitions = ones.into_iter().enumerate().map(
+            |(index, (guid, type_guid, attributes, name, step))| {
+                number += step;
+                let first = MIB / sector_size + index as u64 * unit;
+                let (guid, type_guid) = (Uuid::from_u128(guid), Uuid::from_u128(type_guid));
+                Partition {
+                    number,
+                    type_guid,
+                    guid,
+                    first,
+                    last: first + unit - 1,
+                    attributes,
+                    name,
+                }
+            },
+        );
         Table { disk_guid: Uuid::from_u128(disk), partitions: partitions.collect() }
     })
 }
@@ -338,7 +418,8 @@ proptest! {
         let (mut disk, _) = node_disk(512, 6);
         let (front, end) = (512, disk.len());
         disk[[front, 1024, end - 512, end - 33 * 512][broken]] ^= 1;
-        // When only the header of a displaced backup is left, nothing but the good primary header finds it.
+        // When only the header of a displaced backup is left, nothing but the good primary header
+        // finds it.
         disk.resize(disk.len() + if broken == 0 { 0 } else { 7 * 512 * grown as usize }, 0);
         let geometry = Geometry::new(512, disk.len() as u64).unwrap();
         let label = read(&disk, geometry).unwrap();
@@ -379,7 +460,8 @@ proptest! {
     }
 }
 
-/// Lets the header in this sector say that its entries begin in sector `array` and which sectors are usable, and makes its checksum right.
+/// Lets the header in this sector say that its entries begin in sector `array` and which sectors
+/// are usable, and makes its checksum right.
 fn move_entries(disk: &mut [u8], header: u64, array: u64, usable: [u64; 2]) {
     let header = &mut disk[header as usize * 512..][..92];
     for (offset, sector) in [(40, usable[0]), (48, usable[1]), (72, array)] {
@@ -394,7 +476,12 @@ fn move_entries(disk: &mut [u8], header: u64, array: u64, usable: [u64; 2]) {
 fn a_copy_whose_entries_stand_where_the_other_copy_is_written_is_no_copy() {
     let (mut sound, geometry) = node_disk(512, 5);
     let table = Table { partitions: Vec::new(), ..node_table(512) };
-    read(&sound, geometry).unwrap().change_to(&table).unwrap().iter().for_each(|write| apply(&mut sound, write));
+    read(&sound, geometry)
+        .unwrap()
+        .change_to(&table)
+        .unwrap()
+        .iter()
+        .for_each(|write| apply(&mut sound, write));
     let (first, last) = (1, geometry.last());
     for (own, other, array) in [(first, last, geometry.last_usable() + 1), (last, first, 2)] {
         for usable in [[geometry.first_usable(), geometry.last_usable()], [last, 0]] {
@@ -404,7 +491,10 @@ fn a_copy_whose_entries_stand_where_the_other_copy_is_written_is_no_copy() {
             assert_eq!(label.table(), &table);
             assert_ne!(label.health(), Health::Sound);
             disk[other as usize * 512] ^= 1;
-            assert!(read(&disk, geometry).is_err(), "a repair would break it before there is another");
+            assert!(
+                read(&disk, geometry).is_err(),
+                "a repair would break it before there is another"
+            );
         }
     }
 }
@@ -428,7 +518,8 @@ fn flip(disk: &mut [u8], bit: usize) {
     disk[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// Bits that mean something: of the header in the second sector, and of the three entries behind it.
+/// Bits that mean something: of the header in the second sector, and of the three entries behind
+/// it.
 fn meaningful_bit() -> impl Strategy<Value = usize> {
     prop_oneof![512 * 8..(512 + 92) * 8usize, 1024 * 8..(1024 + 3 * 128) * 8usize]
 }
@@ -443,7 +534,11 @@ fn mirror(disk: &[u8], bit: usize) -> usize {
 fn gpt_with_any_flipped_bit_is_refused_or_repaired() {
     let (mut disk, geometry) = node_disk(512, 5);
     let sound = disk.clone();
-    for byte in (446 + 12..462).chain(510..512 + 92).chain(1024..1024 + 3 * 128).chain((1408..34 * 512).step_by(61)) {
+    for byte in (446 + 12..462)
+        .chain(510..512 + 92)
+        .chain(1024..1024 + 3 * 128)
+        .chain((1408..34 * 512).step_by(61))
+    {
         // Of the array's zeros only some, as to try each takes long.
         let bits = if byte < 1024 + 3 * 128 { 0..8 } else { byte % 8..byte % 8 + 1 };
         for bit in bits.map(|bit| byte * 8 + bit) {
@@ -454,7 +549,10 @@ fn gpt_with_any_flipped_bit_is_refused_or_repaired() {
                 let repaired = label.change_to(label.table()).unwrap();
                 repaired.iter().for_each(|write| apply(&mut disk, write));
                 let (front, end) = (..34 * 512, disk.len() - 33 * 512..);
-                assert!(disk[front] == sound[front] && disk[end.clone()] == sound[end], "bit {bit}");
+                assert!(
+                    disk[front] == sound[front] && disk[end.clone()] == sound[end],
+                    "bit {bit}"
+                );
             }
         }
     }

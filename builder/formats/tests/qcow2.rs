@@ -24,19 +24,25 @@ fn is_read_back(image: &[u8]) {
     let (raw, copy) = (folder.path().join("raw"), folder.path().join("qcow2"));
     std::fs::write(&raw, image).unwrap();
     std::fs::write(&copy, written(image)).unwrap();
-    let checked = tool("qemu-utils", Command::new("qemu-img").args(["check", "-f", "qcow2"]).arg(&copy));
+    let checked =
+        tool("qemu-utils", Command::new("qemu-img").args(["check", "-f", "qcow2"]).arg(&copy));
     assert!(checked.contains("No errors were found"), "{checked}");
     let mut compare = Command::new("qemu-img");
-    let compared = tool("qemu-utils", compare.args(["compare", "-f", "raw", "-F", "qcow2"]).arg(&raw).arg(&copy));
+    let compared = tool(
+        "qemu-utils",
+        compare.args(["compare", "-f", "raw", "-F", "qcow2"]).arg(&raw).arg(&copy),
+    );
     assert!(compared.contains("Images are identical"), "{compared}");
-    let about = tool("qemu-utils", Command::new("qemu-img").args(["info", "--output=json"]).arg(&copy));
+    let about =
+        tool("qemu-utils", Command::new("qemu-img").args(["info", "--output=json"]).arg(&copy));
     assert!(about.contains(&format!("\"virtual-size\": {},", image.len())), "{about}");
 }
 
 #[test]
 fn qemu_img_reads_back_what_was_written() {
     let mut image = vec![0; 513 << 20];
-    // The first byte, the last, both sides of a cluster's edge, and of the edge of a second-level table.
+    // The first byte, the last, both sides of a cluster's edge, and of the edge of a second-level
+    // table.
     for at in [0, CLUSTER - 1, CLUSTER, (512 << 20) - 1, 512 << 20, (513 << 20) - 1] {
         image[at] = 1 + (at % 251) as u8;
     }

@@ -15,33 +15,42 @@ const FOLDER: &str = "/usr/lib/systemd/boot/efi";
 
 fn debian(name: &str) -> Vec<u8> {
     let path = format!("{FOLDER}/{name}");
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}: install the Debian package `systemd-boot-efi`"))
+    std::fs::read(&path).unwrap_or_else(|error| {
+        panic!("{path}: {error}: install the Debian package `systemd-boot-efi`")
+    })
 }
 
 fn stub() -> Vec<u8> {
     debian("linuxx64.efi.stub")
 }
 
-/// systemd-boot, which serves as a kernel here: a PE image that needs more memory than it has bytes.
+/// systemd-boot, which serves as a kernel here: a PE image that needs more memory than it has
+/// bytes.
 fn kernel() -> Vec<u8> {
     debian("systemd-bootx64.efi")
 }
 
-/// An image laid out as Debian's stub for aarch64: two sections on 4 KiB, headers of 4 KiB, six directories.
+/// An image laid out as Debian's stub for aarch64: two sections on 4 KiB, headers of 4 KiB, six
+/// directories.
 fn aarch64_image() -> Vec<u8> {
     let mut image = vec![0; 0x1000];
-    let mut put = |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
     put(0, b"MZ");
     put(0x3C, &0x40u32.to_le_bytes());
     put(0x40, b"PE\0\0\x64\xAA\x02\0");
     put(0x54, &[160, 0, 0x06, 0x02, 0x0B, 0x02]);
-    for (offset, value) in [(32, 0x1000), (36, 0x200), (56, 0x4000), (60, 0x1000), (64, 7), (108, 6)] {
+    for (offset, value) in
+        [(32, 0x1000), (36, 0x200), (56, 0x4000), (60, 0x1000), (64, 7), (108, 6)]
+    {
         put(0x58 + offset, &u32::to_le_bytes(value));
     }
     for (index, name) in [b".text\0\0\0", b".data\0\0\0"].iter().enumerate() {
         let header = 0xF8 + index * 40;
         put(header, *name);
-        for (offset, value) in [(8, 0x333), (12, 0x1000 * (index + 1)), (16, 0x400), (20, 0x1000 + 0x400 * index)] {
+        for (offset, value) in
+            [(8, 0x333), (12, 0x1000 * (index + 1)), (16, 0x400), (20, 0x1000 + 0x400 * index)]
+        {
             put(header + offset, &(value as u32).to_le_bytes());
         }
     }
@@ -95,10 +104,16 @@ fn objdump_sees_the_sections_in_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("uki.efi");
     let kernel = kernel();
-    std::fs::write(&path, uki::build(&stub(), &uki::Parts { kernel: &kernel, ..PARTS }).unwrap()).unwrap();
+    std::fs::write(&path, uki::build(&stub(), &uki::Parts { kernel: &kernel, ..PARTS }).unwrap())
+        .unwrap();
     let listing = tool("binutils", Command::new("objdump").arg("-h").arg(&path));
-    let rows: Vec<Vec<&str>> = listing.lines().map(|line| line.split_whitespace().collect()).collect();
-    let row = |name: &str| rows.iter().find(|row| row.get(1) == Some(&name)).unwrap_or_else(|| panic!("{name}: {listing}"));
+    let rows: Vec<Vec<&str>> =
+        listing.lines().map(|line| line.split_whitespace().collect()).collect();
+    let row = |name: &str| {
+        rows.iter()
+            .find(|row| row.get(1) == Some(&name))
+            .unwrap_or_else(|| panic!("{name}: {listing}"))
+    };
     assert_eq!(row(".text")[2..4], ["0000bff0", "0000000000004000"]);
     assert_eq!(row(".initrd")[2], format!("{:08x}", 5000));
     let size_of_image = pe::Image::parse(&kernel).unwrap().size_of_image;
@@ -107,7 +122,10 @@ fn objdump_sees_the_sections_in_place() {
     assert_eq!(row(".linux")[2], format!("{:08x}", raw_size.min(size_of_image)));
     let text = tool("binutils", Command::new("objdump").args(["-s", "-j", ".uname"]).arg(&path));
     assert!(text.contains("6.12.117"), "{text}");
-    assert!(tool("binutils", Command::new("objdump").args(["-s", "-j", ".epoch"]).arg(&path)).contains(" 37 "));
+    assert!(
+        tool("binutils", Command::new("objdump").args(["-s", "-j", ".epoch"]).arg(&path))
+            .contains(" 37 ")
+    );
     assert!(!listing.contains("SYMBOLS"));
 }
 
@@ -119,11 +137,20 @@ fn the_crate_object_sees_the_same_sections_on_both_machines() {
         let theirs = PeFile64::parse(&*uki).unwrap();
         let header = theirs.nt_headers();
         assert_eq!(header.file_header.machine.get(object::LittleEndian).0, ours.machine);
-        assert_eq!(header.optional_header.size_of_image.get(object::LittleEndian), ours.size_of_image);
+        assert_eq!(
+            header.optional_header.size_of_image.get(object::LittleEndian),
+            ours.size_of_image
+        );
         assert_eq!(theirs.sections().count(), ours.sections.len());
         for (theirs, ours) in theirs.sections().zip(&ours.sections) {
-            assert_eq!((theirs.name().unwrap(), theirs.data().unwrap()), (&*ours.name, ours.data()));
-            assert_eq!((theirs.address(), theirs.size()), (ours.address.into(), ours.virtual_size.into()));
+            assert_eq!(
+                (theirs.name().unwrap(), theirs.data().unwrap()),
+                (&*ours.name, ours.data())
+            );
+            assert_eq!(
+                (theirs.address(), theirs.size()),
+                (ours.address.into(), ours.virtual_size.into())
+            );
         }
         let linux = ours.section(".linux").unwrap();
         let size_of_image = pe::Image::parse(&kernel).unwrap().size_of_image;
@@ -140,7 +167,10 @@ fn sections_never_overlap_in_file_or_memory() {
     let image = pe::Image::parse(&uki).unwrap();
     for pair in image.sections.windows(2) {
         assert!(pair[0].address + pair[0].virtual_size <= pair[1].address, "{pair:x?}");
-        assert!(pair[0].offset as usize + pair[0].data().len() <= pair[1].offset as usize, "{pair:x?}");
+        assert!(
+            pair[0].offset as usize + pair[0].data().len() <= pair[1].offset as usize,
+            "{pair:x?}"
+        );
     }
 }
 
@@ -150,10 +180,22 @@ fn what_cannot_be_a_uki_is_refused() {
     let parts = uki::Parts { kernel: &kernel, ..PARTS };
     let refused = |stub: &[u8], parts: uki::Parts| uki::build(stub, &parts).unwrap_err();
     assert_eq!(refused(b"MZ", parts), uki::Error::Stub(pe::Error::Truncated("DOS header")));
-    assert_eq!(refused(&stub, uki::Parts { kernel: b"\x7FELF", ..parts }), uki::Error::Kernel(pe::Error::NotPe));
-    assert_eq!(refused(&aarch64_image(), parts), uki::Error::Machine { stub: 0xAA64, kernel: 0x8664 });
-    assert_eq!(refused(&stub, uki::Parts { command_line: "a\nb", ..parts }), uki::Error::Text(".cmdline"));
-    assert_eq!(refused(&stub, uki::Parts { initramfs: b"", ..parts }), uki::Error::Missing(".initrd"));
+    assert_eq!(
+        refused(&stub, uki::Parts { kernel: b"\x7FELF", ..parts }),
+        uki::Error::Kernel(pe::Error::NotPe)
+    );
+    assert_eq!(
+        refused(&aarch64_image(), parts),
+        uki::Error::Machine { stub: 0xAA64, kernel: 0x8664 }
+    );
+    assert_eq!(
+        refused(&stub, uki::Parts { command_line: "a\nb", ..parts }),
+        uki::Error::Text(".cmdline")
+    );
+    assert_eq!(
+        refused(&stub, uki::Parts { initramfs: b"", ..parts }),
+        uki::Error::Missing(".initrd")
+    );
     let uki = uki::build(&stub, &parts).unwrap();
     assert_eq!(refused(&uki, parts), uki::Error::Stub(pe::Error::SectionExists(".osrel".into())));
     assert_eq!(uki::read(&stub), Err(uki::Error::Missing(".osrel")));

@@ -41,7 +41,8 @@ impl Certificate {
     /// Reads a certificate in PEM (RFC 7468).
     pub fn from_pem(pem: &[u8]) -> Result<Self, Error> {
         let (label, der) = pem::decode_vec(pem).map_err(|error| Error::Damaged(error.into()))?;
-        x509_cert::Certificate::validate_pem_label(label).map_err(|error| Error::Damaged(error.into()))?;
+        x509_cert::Certificate::validate_pem_label(label)
+            .map_err(|error| Error::Damaged(error.into()))?;
         Self::from_der(&der)
     }
 
@@ -99,15 +100,21 @@ impl Certificate {
         self.inner.tbs_certificate.subject_public_key_info.subject_public_key.raw_bytes()
     }
 
-    /// Whether its key made this signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256, of 2048 to 8192 bits.
+    /// Whether its key made this signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256, of 2048 to
+    /// 8192 bits.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
-        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key()).verify(message, signature).is_ok()
+        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key())
+            .verify(message, signature)
+            .is_ok()
     }
 
     /// Whether its key made this signature of what has this SHA-256.
     pub fn verifies_digest(&self, sha256: &[u8; 32], signature: &[u8]) -> bool {
-        let digest = digest::Digest::import_less_safe(sha256, &digest::SHA256).expect("SHA-256 has 32 bytes");
-        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key()).verify_digest(&digest, signature).is_ok()
+        let digest = digest::Digest::import_less_safe(sha256, &digest::SHA256)
+            .expect("SHA-256 has 32 bytes");
+        UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key())
+            .verify_digest(&digest, signature)
+            .is_ok()
     }
 
     fn part(&self, kind: ObjectIdentifier) -> Option<String> {
@@ -121,7 +128,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Damaged(_) => write!(f, "no X.509 certificate"),
-            Self::NotRsa => write!(f, "the certificate's key is no RSA key, and UEFI firmware takes no other"),
+            Self::NotRsa => {
+                write!(f, "the certificate's key is no RSA key, and UEFI firmware takes no other")
+            }
         }
     }
 }

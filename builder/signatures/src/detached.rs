@@ -1,16 +1,21 @@
-//! Signatures that stand in a file of their own beside what they are of: PKCS#7 in DER without the content and without attributes, as iPXE's
-//! `imgverify` and `openssl smime` verify them.
+//! Signatures that stand in a file of their own beside what they are of: PKCS#7 in DER without the
+//! content and without attributes, as iPXE's `imgverify` and `openssl smime` verify them.
 
 use crate::certificate::Certificate;
 use crate::error::Error;
 use crate::pkcs7::{self, Content, Signer};
 use sha2::{Digest as _, Sha256};
 
-/// The file with the signature of `content`: one of RSASSA-PKCS1-v1_5 with SHA-256, made of the content as it is.
+/// The file with the signature of `content`: one of RSASSA-PKCS1-v1_5 with SHA-256, made of the
+/// content as it is.
 ///
 /// # Errors
 /// The signature is none of this content by this certificate.
-pub fn write(content: &[u8], certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn write(
+    content: &[u8],
+    certificate: &Certificate,
+    signature: &[u8],
+) -> Result<Vec<u8>, Error> {
     write_of(&Sha256::digest(content).into(), certificate, signature)
 }
 
@@ -18,7 +23,11 @@ pub fn write(content: &[u8], certificate: &Certificate, signature: &[u8]) -> Res
 ///
 /// # Errors
 /// As [`write`]'s.
-pub fn write_of(sha256: &[u8; 32], certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn write_of(
+    sha256: &[u8; 32],
+    certificate: &Certificate,
+    signature: &[u8],
+) -> Result<Vec<u8>, Error> {
     if !certificate.verifies_digest(sha256, signature) {
         return Err(Error::OtherKey(certificate.name()));
     }
@@ -26,11 +35,16 @@ pub fn write_of(sha256: &[u8; 32], certificate: &Certificate, signature: &[u8]) 
     signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)
 }
 
-/// Whether `content` is what one of these certificates' keys signed, and which one that is. It does not look at dates.
+/// Whether `content` is what one of these certificates' keys signed, and which one that is. It does
+/// not look at dates.
 ///
 /// # Errors
 /// It is not, or `file` is no such signature.
-pub fn verify<'a>(content: &[u8], file: &[u8], trusted: &'a [Certificate]) -> Result<&'a Certificate, Error> {
+pub fn verify<'a>(
+    content: &[u8],
+    file: &[u8],
+    trusted: &'a [Certificate],
+) -> Result<&'a Certificate, Error> {
     let (signed, signer) = Signer::read(file)?;
     if signed.encap_content_info.econtent.is_some() || !signer.signed_content() {
         return Err(Error::Unsupported("a content or attributes of its own"));

@@ -18,9 +18,11 @@ pub enum Error {
     Unsupported(&'static str),
     /// What is there is not what was signed.
     Digest,
-    /// The signature was made by another key than that of the certificate of this name, or for something else.
+    /// The signature was made by another key than that of the certificate of this name, or for
+    /// something else.
     OtherKey(String),
-    /// There is a signature, but by none of the certificates that count. These are the signers' names.
+    /// There is a signature, but by none of the certificates that count. These are the signers'
+    /// names.
     NotTrusted(Vec<String>),
 }
 
@@ -31,10 +33,16 @@ impl fmt::Display for Error {
             Self::Read(kind) => write!(f, "it cannot be read: {kind}"),
             Self::Unsigned => write!(f, "it is not signed"),
             Self::SignedData(_) => write!(f, "the signature is damaged"),
-            Self::Unsupported(what) => write!(f, "the signature has {what}, which UEFI does not verify"),
+            Self::Unsupported(what) => {
+                write!(f, "the signature has {what}, which UEFI does not verify")
+            }
             Self::Digest => write!(f, "it is not what was signed"),
-            Self::OtherKey(name) => write!(f, "the signature is not one of this by the key of `{name}`"),
-            Self::NotTrusted(names) => write!(f, "it is signed by `{}`, which is not trusted", names.join("`, `")),
+            Self::OtherKey(name) => {
+                write!(f, "the signature is not one of this by the key of `{name}`")
+            }
+            Self::NotTrusted(names) => {
+                write!(f, "it is signed by `{}`, which is not trusted", names.join("`, `"))
+            }
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The lengths of DER (X.690), looked at before it is parsed.
 //!
-//! The crate `der` takes as much memory as a string says that it is long, and looks for its bytes only then: 40 bytes of input would
-//! take 256 MiB.
+//! The crate `der` takes as much memory as a string says that it is long, and looks for its bytes
+//! only then: 40 bytes of input would take 256 MiB.
 
 use der::{Decode, ErrorKind, Header, Length, Reader, SliceReader};
 
-/// More bytes than any signature or certificate has. The parser sorts what stands in a set, and takes the square of their number for it.
+/// More bytes than any signature or certificate has. The parser sorts what stands in a set, and
+/// takes the square of their number for it.
 const MOST: usize = 64 << 10;
 
 /// `SEQUENCE`, as a first byte.
 const SEQUENCE: u8 = 0x30;
 
-/// Refuses DER that is too long, and such in which something is longer than what it stands in, at any depth. What follows the first element is
-/// not looked at.
+/// Refuses DER that is too long, and such in which something is longer than what it stands in, at
+/// any depth. What follows the first element is not looked at.
 pub(crate) fn check(der: &[u8]) -> der::Result<()> {
     let mut reader = SliceReader::new(der)?;
     if reader.input_len() > Length::try_from(MOST)? {
@@ -24,11 +25,15 @@ pub(crate) fn check(der: &[u8]) -> der::Result<()> {
         let end = (reader.position() + header.length)?;
         let outer = ends.last().copied().unwrap_or(reader.input_len());
         if end > outer {
-            return Err(reader.error(ErrorKind::Incomplete { expected_len: end, actual_len: outer }));
+            return Err(
+                reader.error(ErrorKind::Incomplete { expected_len: end, actual_len: outer })
+            );
         }
-        // The parser looks into some that say that they are primitive before it refuses them for that.
-        let says_primitive =
-            header.tag.is_context_specific() && header.length > Length::ZERO && reader.peek_byte() == Some(SEQUENCE);
+        // The parser looks into some that say that they are primitive before it refuses them for
+        // that.
+        let says_primitive = header.tag.is_context_specific()
+            && header.length > Length::ZERO
+            && reader.peek_byte() == Some(SEQUENCE);
         if header.tag.is_constructed() || says_primitive {
             ends.push(end);
         } else {
@@ -49,16 +54,22 @@ mod tests {
 
     #[test]
     fn elements_fill_what_they_stand_in() {
-        for der in
-            [&b"\x05\x00"[..], b"\x30\x00", b"\x30\x05\x04\x01\xff\x05\x00", b"\x30\x04\xa0\x02\x05\x00", b"\x30\x00behind"]
-        {
+        for der in [
+            &b"\x05\x00"[..],
+            b"\x30\x00",
+            b"\x30\x05\x04\x01\xff\x05\x00",
+            b"\x30\x04\xa0\x02\x05\x00",
+            b"\x30\x00behind",
+        ] {
             assert!(check(der).is_ok(), "{der:x?}");
         }
     }
 
     #[test]
     fn nothing_is_longer_than_any_signature_is() {
-        let string = |length: u16| [&b"\x04\x82"[..], &length.to_be_bytes(), &vec![0; length.into()]].concat();
+        let string = |length: u16| {
+            [&b"\x04\x82"[..], &length.to_be_bytes(), &vec![0; length.into()]].concat()
+        };
         let most = string(u16::try_from(MOST - 4).unwrap());
         assert!(check(&most).is_ok());
         assert!(check(&[&most[..], b"\x00"].concat()).is_err());

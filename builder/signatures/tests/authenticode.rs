@@ -21,7 +21,9 @@ static SIGNED: LazyLock<Vec<u8>> = LazyLock::new(|| signed(unsigned(), &OURS));
 
 fn debian(name: &str) -> Vec<u8> {
     let path = format!("{FOLDER}/{name}");
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}: install the Debian package `systemd-boot-efi`"))
+    std::fs::read(&path).unwrap_or_else(|error| {
+        panic!("{path}: {error}: install the Debian package `systemd-boot-efi`")
+    })
 }
 
 fn unsigned() -> Vec<u8> {
@@ -44,22 +46,36 @@ fn signed(mut image: Vec<u8>, signer: &Signer) -> Vec<u8> {
 }
 
 /// Runs a tool on the file `image.efi` with these bytes.
-fn on_file(image: &[u8], folder: &Path, package: &str, program: &str, arguments: &[&str]) -> String {
+fn on_file(
+    image: &[u8],
+    folder: &Path,
+    package: &str,
+    program: &str,
+    arguments: &[&str],
+) -> String {
     std::fs::write(folder.join("image.efi"), image).unwrap();
     tool(package, Command::new(program).current_dir(folder).args(arguments))
 }
 
 fn verified(image: &[u8], signer: &Signer) -> Result<String, Error> {
-    authenticode::verify(image, std::slice::from_ref(&signer.certificate)).map(|verified| verified.by.name())
+    authenticode::verify(image, std::slice::from_ref(&signer.certificate))
+        .map(|verified| verified.by.name())
 }
 
 #[test]
 fn sbverify_accepts_our_signature() {
     let cert = OURS.path("cert.pem");
     let folder = tempfile::tempdir().unwrap();
-    let said = on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+    let said = on_file(
+        &SIGNED,
+        folder.path(),
+        "sbsigntool",
+        "sbverify",
+        &["--cert", cert.to_str().unwrap(), "image.efi"],
+    );
     assert!(said.contains("Signature verification OK"), "{said}");
-    let listed = on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--list", "image.efi"]);
+    let listed =
+        on_file(&SIGNED, folder.path(), "sbsigntool", "sbverify", &["--list", "image.efi"]);
     assert!(listed.contains("CN=ours") || listed.contains("CN = ours"), "{listed}");
 }
 
@@ -70,10 +86,16 @@ fn osslsigncode_computes_the_checksum_that_we_wrote() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("image.efi"), image).unwrap();
         let mut verify = Command::new("osslsigncode");
-        // It takes no signature that lacks an attribute of Microsoft's, those of `sbsign` neither: its status says nothing.
-        let output = verify.current_dir(folder.path()).args(["verify", "-in", "image.efi"]).output().unwrap();
+        // It takes no signature that lacks an attribute of Microsoft's, those of `sbsign` neither:
+        // its status says nothing.
+        let output = verify
+            .current_dir(folder.path())
+            .args(["verify", "-in", "image.efi"])
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let values = said.lines().filter_map(|line| line.split_once("PE checksum")?.1.split_once(':'));
+        let values =
+            said.lines().filter_map(|line| line.split_once("PE checksum")?.1.split_once(':'));
         values.map(|(_, value)| value.trim().to_owned()).collect::<BTreeSet<_>>()
     };
     let mut wrong = SIGNED.clone();
@@ -87,8 +109,17 @@ fn osslsigncode_computes_the_checksum_that_we_wrote() {
 #[test]
 fn openssl_finds_the_signed_attributes_without_a_time() {
     let folder = tempfile::tempdir().unwrap();
-    on_file(&SIGNED, folder.path(), "sbsigntool", "sbattach", &["--detach", "signature", "image.efi"]);
-    assert_eq!(std::fs::read(folder.path().join("signature")).unwrap(), pe::certificates(&SIGNED).unwrap()[0]);
+    on_file(
+        &SIGNED,
+        folder.path(),
+        "sbsigntool",
+        "sbattach",
+        &["--detach", "signature", "image.efi"],
+    );
+    assert_eq!(
+        std::fs::read(folder.path().join("signature")).unwrap(),
+        pe::certificates(&SIGNED).unwrap()[0]
+    );
     let shown = openssl(folder.path(), &["pkcs7", "-inform", "DER", "-in", "signature", "-print"]);
     assert!(shown.contains("messageDigest") && shown.contains("contentType"), "{shown}");
     assert!(!shown.contains("signingTime"), "{shown}");
@@ -98,7 +129,15 @@ fn openssl_finds_the_signed_attributes_without_a_time() {
 fn an_image_that_sbsign_signed_is_verified() {
     let folder = tempfile::tempdir().unwrap();
     let (key, cert) = (OURS.path("key.pem"), OURS.path("cert.pem"));
-    let arguments = ["--key", key.to_str().unwrap(), "--cert", cert.to_str().unwrap(), "--output", "signed.efi", "image.efi"];
+    let arguments = [
+        "--key",
+        key.to_str().unwrap(),
+        "--cert",
+        cert.to_str().unwrap(),
+        "--output",
+        "signed.efi",
+        "image.efi",
+    ];
     on_file(&unsigned(), folder.path(), "sbsigntool", "sbsign", &arguments);
     let theirs = std::fs::read(folder.path().join("signed.efi")).unwrap();
     assert_eq!(verified(&theirs, &OURS), Ok("ours".into()));
@@ -122,11 +161,20 @@ fn only_what_is_signed_by_a_trusted_key_is_accepted() {
 #[test]
 fn a_second_signature_leaves_the_first_one_good() {
     let both = signed(SIGNED.clone(), &OTHER);
-    assert_eq!((verified(&both, &OURS), verified(&both, &OTHER)), (Ok("ours".into()), Ok("other".into())));
+    assert_eq!(
+        (verified(&both, &OURS), verified(&both, &OTHER)),
+        (Ok("ours".into()), Ok("other".into()))
+    );
     let folder = tempfile::tempdir().unwrap();
     for signer in [&OURS, &OTHER] {
         let cert = signer.path("cert.pem");
-        on_file(&both, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+        on_file(
+            &both,
+            folder.path(),
+            "sbsigntool",
+            "sbverify",
+            &["--cert", cert.to_str().unwrap(), "image.efi"],
+        );
     }
 }
 
@@ -147,7 +195,13 @@ fn an_image_of_any_length_is_padded_for_its_signature() {
         let image = signed(image, &OURS);
         assert_eq!(verified(&image, &OURS), Ok("ours".into()));
         let (folder, cert) = (tempfile::tempdir().unwrap(), OURS.path("cert.pem"));
-        on_file(&image, folder.path(), "sbsigntool", "sbverify", &["--cert", cert.to_str().unwrap(), "image.efi"]);
+        on_file(
+            &image,
+            folder.path(),
+            "sbsigntool",
+            "sbverify",
+            &["--cert", cert.to_str().unwrap(), "image.efi"],
+        );
     }
 }
 
@@ -155,7 +209,10 @@ fn an_image_of_any_length_is_padded_for_its_signature() {
 fn a_signature_by_another_key_is_not_put_in() {
     let mut image = unsigned();
     let signature = OTHER.sign(&authenticode::to_be_signed(&authenticode::digest(&image).unwrap()));
-    assert_eq!(authenticode::sign(&mut image, &OURS.certificate, &signature), Err(Error::OtherKey("ours".into())));
+    assert_eq!(
+        authenticode::sign(&mut image, &OURS.certificate, &signature),
+        Err(Error::OtherKey("ours".into()))
+    );
     assert_eq!(image, unsigned());
 }
 
@@ -163,7 +220,10 @@ fn a_signature_by_another_key_is_not_put_in() {
 fn bytes_outside_of_the_sections_are_refused() {
     let mut image = unsigned();
     let parsed = pe::Image::parse(&image).unwrap();
-    let (last, table) = (parsed.sections.len() - 1, image.windows(8).position(|name| name == b".text\0\0\0").unwrap());
+    let (last, table) = (
+        parsed.sections.len() - 1,
+        image.windows(8).position(|name| name == b".text\0\0\0").unwrap(),
+    );
     // The last section's data begin later than the one's before it end.
     let offset = table + last * 40 + 20;
     image[offset + 1] += 2;
@@ -171,7 +231,8 @@ fn bytes_outside_of_the_sections_are_refused() {
     assert_eq!(authenticode::digest(&image), Err(Error::Image(pe::Error::Layout(".linux".into()))));
 }
 
-/// Where the parts of a signature that it does not cover itself stand: the certificates, for one, are looked up by whoever verifies.
+/// Where the parts of a signature that it does not cover itself stand: the certificates, for one,
+/// are looked up by whoever verifies.
 fn certificate_in(image: &[u8]) -> std::ops::Range<usize> {
     let der = OURS.certificate.der();
     let start = image.windows(der.len()).position(|window| window == der).unwrap();

@@ -12,10 +12,12 @@ static OTHER: LazyLock<Signer> = LazyLock::new(|| Signer::new("other"));
 
 const CONTENT: &[u8] = b"an initramfs\0\r\n";
 
-static SIGNED: LazyLock<Vec<u8>> = LazyLock::new(|| detached::write(CONTENT, &OURS.certificate, &OURS.sign(CONTENT)).unwrap());
+static SIGNED: LazyLock<Vec<u8>> =
+    LazyLock::new(|| detached::write(CONTENT, &OURS.certificate, &OURS.sign(CONTENT)).unwrap());
 
 fn verified(content: &[u8], file: &[u8]) -> Result<String, Error> {
-    detached::verify(content, file, std::slice::from_ref(&OURS.certificate)).map(|certificate| certificate.name())
+    detached::verify(content, file, std::slice::from_ref(&OURS.certificate))
+        .map(|certificate| certificate.name())
 }
 
 #[test]
@@ -25,8 +27,23 @@ fn openssl_verifies_our_signature() {
     std::fs::write(folder.path().join("signature"), &*SIGNED).unwrap();
     let cert = OURS.path("cert.pem");
     for verb in ["cms", "smime"] {
-        let words = [verb, "-verify", "-binary", "-inform", "DER", "-in", "signature", "-content", "content", "-out", "verified"];
-        openssl(folder.path(), &[&words[..], &["-purpose", "any", "-CAfile", cert.to_str().unwrap()]].concat());
+        let words = [
+            verb,
+            "-verify",
+            "-binary",
+            "-inform",
+            "DER",
+            "-in",
+            "signature",
+            "-content",
+            "content",
+            "-out",
+            "verified",
+        ];
+        openssl(
+            folder.path(),
+            &[&words[..], &["-purpose", "any", "-CAfile", cert.to_str().unwrap()]].concat(),
+        );
         assert_eq!(std::fs::read(folder.path().join("verified")).unwrap(), CONTENT);
     }
 }
@@ -34,9 +51,14 @@ fn openssl_verifies_our_signature() {
 #[test]
 fn we_verify_what_openssl_signs_as_ipxe_wants_it() {
     std::fs::write(OURS.path("content"), CONTENT).unwrap();
-    let words =
-        ["smime", "-sign", "-binary", "-noattr", "-md", "sha256", "-in", "content", "-signer", "cert.pem", "-inkey", "key.pem"];
-    openssl(OURS.path("").as_path(), &[&words[..], &["-outform", "DER", "-out", "theirs"]].concat());
+    let words = [
+        "smime", "-sign", "-binary", "-noattr", "-md", "sha256", "-in", "content", "-signer",
+        "cert.pem", "-inkey", "key.pem",
+    ];
+    openssl(
+        OURS.path("").as_path(),
+        &[&words[..], &["-outform", "DER", "-out", "theirs"]].concat(),
+    );
     let theirs = std::fs::read(OURS.path("theirs")).unwrap();
     assert_eq!(verified(CONTENT, &theirs), Ok("ours".into()));
 }
@@ -49,7 +71,10 @@ fn the_same_content_and_key_give_the_same_signature() {
 #[test]
 fn a_signature_by_another_key_is_neither_written_nor_accepted() {
     let theirs = OTHER.sign(CONTENT);
-    assert_eq!(detached::write(CONTENT, &OURS.certificate, &theirs), Err(Error::OtherKey("ours".into())));
+    assert_eq!(
+        detached::write(CONTENT, &OURS.certificate, &theirs),
+        Err(Error::OtherKey("ours".into()))
+    );
     let file = detached::write(CONTENT, &OTHER.certificate, &theirs).unwrap();
     assert_eq!(verified(CONTENT, &file), Err(Error::NotTrusted(vec!["other".into()])));
 }

@@ -1,9 +1,12 @@
-//! Lists, updates and files of variables against efitools, openssl and virt-firmware, and against damaged input.
+//! Lists, updates and files of variables against efitools, openssl and virt-firmware, and against
+//! damaged input.
 
 mod support;
 
 use osbuild_signatures::authenticode;
-use osbuild_signatures::efi::{Error, Listed, Store, Update, UpdateTime, Variable, read_known, read_list, write_list};
+use osbuild_signatures::efi::{
+    Error, Listed, Store, Update, UpdateTime, Variable, read_known, read_list, write_list,
+};
 use proptest::prelude::*;
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +27,8 @@ static OTHER: LazyLock<Signer> = LazyLock::new(|| Signer::new("other"));
 
 fn firmware() -> Vec<u8> {
     let path = "/usr/share/OVMF/OVMF_VARS_4M.fd";
-    std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install the Debian package `ovmf`"))
+    std::fs::read(path)
+        .unwrap_or_else(|error| panic!("{path}: {error}: install the Debian package `ovmf`"))
 }
 
 fn enrolled() -> Store {
@@ -51,7 +55,9 @@ fn a_list_reads_back_as_it_was_written() {
 fn entries_of_other_kinds_spoil_our_lists_and_are_passed_over_in_those_of_others() {
     let mut other = write_list(&[Listed::Image([9; 32])], OWNER);
     other[0] ^= 1;
-    let list = [write_list(&[Listed::Image([7; 32])], OWNER), other, write_list(&[listed(&OURS)], OWNER)].concat();
+    let list =
+        [write_list(&[Listed::Image([7; 32])], OWNER), other, write_list(&[listed(&OURS)], OWNER)]
+            .concat();
     assert!(read_list(&list).is_err());
     assert_eq!(read_known(&list).unwrap(), [Listed::Image([7; 32]), listed(&OURS)]);
     assert!(read_known(&list[..list.len() - 1]).is_err());
@@ -60,7 +66,10 @@ fn entries_of_other_kinds_spoil_our_lists_and_are_passed_over_in_those_of_others
 #[test]
 fn what_debian_enrolls_for_others_is_known() {
     let path = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
-    let store = Store::read(std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `ovmf`"))).unwrap();
+    let store = Store::read(
+        std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `ovmf`")),
+    )
+    .unwrap();
     for (variable, least) in [(Variable::Db, 2), (Variable::Dbx, 1)] {
         let known = read_known(store.get(variable).unwrap()).unwrap();
         assert!(known.len() >= least, "{variable:?}: {}", known.len());
@@ -71,7 +80,11 @@ fn what_debian_enrolls_for_others_is_known() {
 fn efitools_write_the_same_list_and_read_ours() {
     let folder = tempfile::tempdir().unwrap();
     let (cert, list) = (OURS.path("cert.pem"), write_list(&[listed(&OURS)], OWNER));
-    efitools(folder.path(), "cert-to-efi-sig-list", &["-g", &OWNER.to_string(), cert.to_str().unwrap(), "theirs.esl"]);
+    efitools(
+        folder.path(),
+        "cert-to-efi-sig-list",
+        &["-g", &OWNER.to_string(), cert.to_str().unwrap(), "theirs.esl"],
+    );
     assert_eq!(std::fs::read(folder.path().join("theirs.esl")).unwrap(), list);
     std::fs::write(folder.path().join("ours.esl"), &list).unwrap();
     efitools(folder.path(), "sig-list-to-certs", &["ours.esl", "cert"]);
@@ -82,7 +95,8 @@ fn efitools_write_the_same_list_and_read_ours() {
 fn efitools_list_an_image_by_the_digest_that_we_take() {
     let folder = tempfile::tempdir().unwrap();
     let path = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
-    let image = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
+    let image = std::fs::read(path)
+        .unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
     efitools(folder.path(), "hash-to-efi-sig-list", &[path, "theirs.esl"]);
     let theirs = std::fs::read(folder.path().join("theirs.esl")).unwrap();
     let listed = Listed::Image(authenticode::digest(&image).unwrap());
@@ -100,10 +114,18 @@ fn what_efitools_would_sign_is_what_we_sign() {
     let (key, cert) = (OURS.path("key.pem"), OURS.path("cert.pem"));
     let (key, cert) = (key.to_str().unwrap(), cert.to_str().unwrap());
     let time = ["-t", "2026-11-21 01:01:01"];
-    efitools(folder.path(), "sign-efi-sig-list", &[&time[..], &["-o", "db", "db.esl", "message"]].concat());
+    efitools(
+        folder.path(),
+        "sign-efi-sig-list",
+        &[&time[..], &["-o", "db", "db.esl", "message"]].concat(),
+    );
     let update = Update { variable: Variable::Db, time: TIME, content };
     assert_eq!(std::fs::read(folder.path().join("message")).unwrap(), update.to_be_signed());
-    efitools(folder.path(), "sign-efi-sig-list", &[&time[..], &["-k", key, "-c", cert, "db", "db.esl", "db.auth"]].concat());
+    efitools(
+        folder.path(),
+        "sign-efi-sig-list",
+        &[&time[..], &["-k", key, "-c", cert, "db", "db.esl", "db.auth"]].concat(),
+    );
     let (theirs, ours) = (std::fs::read(folder.path().join("db.auth")).unwrap(), signed(&update));
     // The time, and what follows the length of a signature that names its signer in another order.
     assert_eq!((&theirs[..16], &theirs[20..40]), (&ours[..16], &ours[20..40]));
@@ -117,18 +139,40 @@ fn signed(update: &Update) -> Vec<u8> {
 #[test]
 fn openssl_verifies_the_signature_of_an_update() {
     let folder = tempfile::tempdir().unwrap();
-    let update = Update { variable: Variable::Kek, time: TIME, content: write_list(&[listed(&OURS)], OWNER) };
+    let update = Update {
+        variable: Variable::Kek,
+        time: TIME,
+        content: write_list(&[listed(&OURS)], OWNER),
+    };
     let auth = signed(&update);
     let bare = &auth[40..auth.len() - update.content.len()];
     // openssl wants a `ContentInfo` around it.
-    let length = |bytes: &[u8]| [vec![0x82], u16::try_from(bytes.len()).unwrap().to_be_bytes().to_vec()].concat();
+    let length = |bytes: &[u8]| {
+        [vec![0x82], u16::try_from(bytes.len()).unwrap().to_be_bytes().to_vec()].concat()
+    };
     let inner = [vec![0xA0], length(bare), bare.to_vec()].concat();
     let inner = [b"\x06\x09\x2A\x86\x48\x86\xF7\x0D\x01\x07\x02".to_vec(), inner].concat();
-    std::fs::write(folder.path().join("signature"), [vec![0x30], length(&inner), inner].concat()).unwrap();
+    std::fs::write(folder.path().join("signature"), [vec![0x30], length(&inner), inner].concat())
+        .unwrap();
     std::fs::write(folder.path().join("message"), update.to_be_signed()).unwrap();
     let cert = OURS.path("cert.pem");
-    let verify = ["cms", "-verify", "-binary", "-inform", "DER", "-in", "signature", "-content", "message", "-purpose", "any"];
-    openssl(folder.path(), &[&verify[..], &["-CAfile", cert.to_str().unwrap(), "-out", "out"]].concat());
+    let verify = [
+        "cms",
+        "-verify",
+        "-binary",
+        "-inform",
+        "DER",
+        "-in",
+        "signature",
+        "-content",
+        "message",
+        "-purpose",
+        "any",
+    ];
+    openssl(
+        folder.path(),
+        &[&verify[..], &["-CAfile", cert.to_str().unwrap(), "-out", "out"]].concat(),
+    );
 }
 
 #[test]
@@ -158,9 +202,16 @@ fn virt_firmware_finds_our_certificates_and_secure_boot_on() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("vars.fd"), enrolled().write().unwrap()).unwrap();
     let arguments = ["--input", "vars.fd", "--print", "--verbose"];
-    let said = tool("virt-firmware (pip)", Command::new("virt-fw-vars").current_dir(folder.path()).args(arguments));
+    let said = tool(
+        "virt-firmware (pip)",
+        Command::new("virt-fw-vars").current_dir(folder.path()).args(arguments),
+    );
     for variable in Variable::ENROLLED {
-        assert!(said.contains(&format!("name={} ", variable.name())), "{}: {said}", variable.name());
+        assert!(
+            said.contains(&format!("name={} ", variable.name())),
+            "{}: {said}",
+            variable.name()
+        );
     }
     assert!(said.contains("bool: ON") && said.matches("subject CN=ours").count() == 3, "{said}");
 }

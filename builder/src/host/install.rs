@@ -18,10 +18,11 @@ pub struct Consent {
     pub offline: bool,
 }
 
-/// Installs those of `tools` that are missing: it says what, and asks unless the user has said yes or nobody is there to answer.
-/// When nothing is missing it costs a few look-ups of files.
+/// Installs those of `tools` that are missing: it says what, and asks unless the user has said yes
+/// or nobody is there to answer. When nothing is missing it costs a few look-ups of files.
 pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
-    let lacking: Vec<(&Tool, Lack)> = tools.iter().filter_map(|tool| Some((tool, tool.lack()?))).collect();
+    let lacking: Vec<(&Tool, Lack)> =
+        tools.iter().filter_map(|tool| Some((tool, tool.lack()?))).collect();
     if lacking.is_empty() {
         return Ok(());
     }
@@ -46,10 +47,20 @@ pub fn set_up(report: &Report, tools: &[Tool], consent: Consent) -> Result<()> {
 
 /// The commands that install these tools, each with its words.
 fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
-    let packages = pick(tools, |remedy| if let Remedy::Package(package) = remedy { Some(package) } else { None });
-    let targets = pick(tools, |remedy| if let Remedy::RustTarget(target) = remedy { Some(target) } else { None });
-    let modules = pick(tools, |remedy| if let Remedy::Pip(package) = remedy { Some(package) } else { None });
-    let words = |line: &str, more: Vec<String>| line.split(' ').map(str::to_owned).chain(more).collect();
+    let packages =
+        pick(
+            tools,
+            |remedy| if let Remedy::Package(package) = remedy { Some(package) } else { None },
+        );
+    let targets =
+        pick(
+            tools,
+            |remedy| if let Remedy::RustTarget(target) = remedy { Some(target) } else { None },
+        );
+    let modules =
+        pick(tools, |remedy| if let Remedy::Pip(package) = remedy { Some(package) } else { None });
+    let words =
+        |line: &str, more: Vec<String>| line.split(' ').map(str::to_owned).chain(more).collect();
     let mut commands = Vec::new();
     if !packages.is_empty() {
         commands.push(words("apt-get update", vec![]));
@@ -66,13 +77,15 @@ fn commands(tools: &[&Tool]) -> Vec<Vec<String>> {
 }
 
 fn pick(tools: &[&Tool], part: impl Fn(&Remedy) -> Option<&String>) -> Vec<String> {
-    let mut names: Vec<String> = tools.iter().filter_map(|tool| part(&tool.remedy).cloned()).collect();
+    let mut names: Vec<String> =
+        tools.iter().filter_map(|tool| part(&tool.remedy).cloned()).collect();
     names.sort();
     names.dedup();
     names
 }
 
-/// Debian packages can be installed on Debian and its children alone; elsewhere the error names them.
+/// Debian packages can be installed on Debian and its children alone; elsewhere the error names
+/// them.
 fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     let debian = Path::new("/etc/debian_version").exists() && find_program("apt-get").is_some();
     let packages = tools.iter().any(|tool| matches!(tool.remedy, Remedy::Package(_)));
@@ -84,7 +97,8 @@ fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     debian || !packages
 }
 
-/// Runs one command, as root where the system is changed, and shows the end of what it said when it fails.
+/// Runs one command, as root where the system is changed, and shows the end of what it said when it
+/// fails.
 fn run(report: &Report, words: &[String]) -> Result<()> {
     let mut words = words.to_vec();
     if words[0] == "apt-get" && !rustix::process::geteuid().is_root() {
@@ -103,12 +117,17 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .and_then(|child| child.wait_with_output())
-        .map_err(|error| Error::build(format!("cannot start `{}`", words[0])).cause(error).hint(format!("as root: {line}")))?;
+        .map_err(|error| {
+            Error::build(format!("cannot start `{}`", words[0]))
+                .cause(error)
+                .hint(format!("as root: {line}"))
+        })?;
     if !output.status.success() {
         // Ctrl-C on a terminal ends the installer as well.
         stop::check()?;
         let said = [output.stdout, output.stderr].concat();
-        let lines: Vec<String> = String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
+        let lines: Vec<String> =
+            String::from_utf8_lossy(&said).lines().map(str::to_owned).collect();
         let last = lines[lines.len().saturating_sub(10)..].join("\n  | ");
         return Err(Error::build(format!("`{line}` failed: {}", output.status))
             .cause(last)
@@ -122,7 +141,11 @@ fn run(report: &Report, words: &[String]) -> Result<()> {
 pub(super) fn rust_sysroot() -> Option<PathBuf> {
     static SYSROOT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let ask = || {
-        let output = Command::new("rustc").args(["--print", "sysroot"]).stderr(Stdio::null()).output().ok()?;
+        let output = Command::new("rustc")
+            .args(["--print", "sysroot"])
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
         let path = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| PathBuf::from(path.trim()))
     };
@@ -143,10 +166,17 @@ mod tests {
             Tool::package("b2", "pack-b", ""),
             Tool::other("c", "", "find it"),
         ];
-        let lines: Vec<String> = commands(&tools.iter().collect::<Vec<_>>()).iter().map(|words| words.join(" ")).collect();
+        let lines: Vec<String> = commands(&tools.iter().collect::<Vec<_>>())
+            .iter()
+            .map(|words| words.join(" "))
+            .collect();
         assert_eq!(
             lines,
-            ["apt-get update", "apt-get install -y --no-install-recommends pack-a pack-b", "rustup target add some-target"]
+            [
+                "apt-get update",
+                "apt-get install -y --no-install-recommends pack-a pack-b",
+                "rustup target add some-target"
+            ]
         );
     }
 
@@ -161,6 +191,11 @@ mod tests {
     #[test]
     fn nothing_is_done_when_nothing_is_missing() {
         let report = Report::new(Verbosity::Quiet, Color::Never);
-        set_up(&report, &[Tool::package("sh", "no-such-package", "")], Consent { yes: false, offline: true }).unwrap();
+        set_up(
+            &report,
+            &[Tool::package("sh", "no-such-package", "")],
+            Consent { yes: false, offline: true },
+        )
+        .unwrap();
     }
 }

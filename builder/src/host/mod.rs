@@ -1,4 +1,5 @@
-//! What has to be installed on the machine that builds, runs or checks: a table of tools, each with its reason and its remedy.
+//! What has to be installed on the machine that builds, runs or checks: a table of tools, each with
+//! its reason and its remedy.
 //!
 //! What goes into an image never depends on these: the compilers of the build come from the lock.
 
@@ -19,7 +20,8 @@ const GO: (u32, u32) = (1, 21);
 
 /// What `cargo osbuild build` needs when it has all sources.
 pub fn for_steps() -> Vec<Tool> {
-    let other = |name: &str, why: &str, found, words: &str| Tool { found, ..Tool::other(name, why, words) };
+    let other =
+        |name: &str, why: &str, found, words: &str| Tool { found, ..Tool::other(name, why, words) };
     vec![
         other(
             "amd64",
@@ -28,27 +30,53 @@ pub fn for_steps() -> Vec<Tool> {
             "build on an amd64 machine; `check`, `plan`, `inspect` and `diff` work here",
         ),
         Tool::package("bwrap", "bubblewrap", "runs each step of the build in a sandbox"),
-        other("sandbox", "is what bubblewrap makes for each step", Found::Sandbox, "see builder/docs/hosts.md"),
+        other(
+            "sandbox",
+            "is what bubblewrap makes for each step",
+            Found::Sandbox,
+            "see builder/docs/hosts.md",
+        ),
     ]
 }
 
 /// What fetches and pins sources: each ecosystem's own client.
 pub fn for_sources() -> Vec<Tool> {
     vec![
-        Tool::package("apt-get", "apt", "reads Debian's archive: the kernel's source, the sandbox, the UEFI stub"),
-        Tool::other("cargo", "fetches the node's crates", "install Rust with rustup (https://rustup.rs)"),
-        Tool::other("rustup", "fetches the Rust toolchain that the lock names", "install Rust with rustup (https://rustup.rs)"),
+        Tool::package(
+            "apt-get",
+            "apt",
+            "reads Debian's archive: the kernel's source, the sandbox, the UEFI stub",
+        ),
+        Tool::other(
+            "cargo",
+            "fetches the node's crates",
+            "install Rust with rustup (https://rustup.rs)",
+        ),
+        Tool::other(
+            "rustup",
+            "fetches the Rust toolchain that the lock names",
+            "install Rust with rustup (https://rustup.rs)",
+        ),
         Tool {
             found: Found::Go { least: GO },
-            ..Tool::other("go", "fetches Go modules and the Go toolchain that the lock names", "install Go (https://go.dev/dl)")
+            ..Tool::other(
+                "go",
+                "fetches Go modules and the Go toolchain that the lock names",
+                "install Go (https://go.dev/dl)",
+            )
         },
     ]
 }
 
-/// What `osbuild run` needs besides, for nodes of this architecture. The firmware is left out where the user brings his own.
+/// What `osbuild run` needs besides, for nodes of this architecture. The firmware is left out where
+/// the user brings his own.
 pub fn for_run(architecture: Architecture, firmware: bool) -> Vec<Tool> {
     let mut tools = vec![
-        Tool::package(machine::program(architecture), machine::package(architecture), "is the machine that the node runs on"),
+        Tool::package(
+            machine::program(architecture),
+            machine::package(architecture),
+            "is the machine that the node runs on",
+        ),
         Tool::package("qemu-img", "qemu-utils", "makes a disk that is thrown away over the image"),
     ];
     if firmware {
@@ -104,9 +132,12 @@ fn lacking(count: usize) -> Error {
         .hint("`cargo osbuild doctor --fix` installs what Debian and rustup have")
 }
 
-/// The error that names everything that is missing or does not work, with its reason and its remedy.
+/// The error that names everything that is missing or does not work, with its reason and its
+/// remedy.
 fn missing(lacks: impl IntoIterator<Item = Lack>) -> Error {
-    let problem = |Lack { said, cause, remedy }| cause.into_iter().fold(Problem::new(said), Problem::cause).hint(remedy);
+    let problem = |Lack { said, cause, remedy }| {
+        cause.into_iter().fold(Problem::new(said), Problem::cause).hint(remedy)
+    };
     Error::many(crate::error::Kind::Build, lacks.into_iter().map(problem).collect())
 }
 
@@ -116,7 +147,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_its_remedy() {
-        let tools = [Tool::package("no-such-tool", "no-such-package", "is wanted"), Tool::other("no-other", "is too", "find it")];
+        let tools = [
+            Tool::package("no-such-tool", "no-such-package", "is wanted"),
+            Tool::other("no-other", "is too", "find it"),
+        ];
         let error = missing(tools.iter().filter_map(Tool::lack));
         assert_eq!(
             error.to_string(),
@@ -126,6 +160,9 @@ mod tests {
 
     #[test]
     fn firmware_is_asked_for_only_when_the_user_brings_none() {
-        assert_eq!(for_run(Architecture::Arm64, true).len(), for_run(Architecture::Arm64, false).len() + 1);
+        assert_eq!(
+            for_run(Architecture::Arm64, true).len(),
+            for_run(Architecture::Arm64, false).len() + 1
+        );
     }
 }

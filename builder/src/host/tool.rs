@@ -35,7 +35,8 @@ pub enum Found {
         /// Its major and minor number.
         least: (u32, u32),
     },
-    /// A sandbox that bubblewrap makes. Without bubblewrap it lacks nothing: that is missed by itself.
+    /// A sandbox that bubblewrap makes. Without bubblewrap it lacks nothing: that is missed by
+    /// itself.
     Sandbox,
     /// The processor of this machine.
     Processor(Architecture),
@@ -69,24 +70,44 @@ impl Tool {
     /// A program from a Debian package.
     pub fn package(program: &str, package: &str, why: &str) -> Self {
         let found = Found::Program(program.to_owned());
-        Tool { name: program.to_owned(), why: why.to_owned(), found, remedy: Remedy::Package(package.to_owned()) }
+        Tool {
+            name: program.to_owned(),
+            why: why.to_owned(),
+            found,
+            remedy: Remedy::Package(package.to_owned()),
+        }
     }
 
     /// A program that comes from elsewhere.
     pub fn other(program: &str, why: &str, words: &str) -> Self {
         let found = Found::Program(program.to_owned());
-        Tool { name: program.to_owned(), why: why.to_owned(), found, remedy: Remedy::Words(words.to_owned()) }
+        Tool {
+            name: program.to_owned(),
+            why: why.to_owned(),
+            found,
+            remedy: Remedy::Words(words.to_owned()),
+        }
     }
 
     /// The standard library for a Rust target.
     pub fn rust_target(target: &str, why: &str) -> Self {
         let found = Found::RustTarget(target.to_owned());
-        Tool { name: target.to_owned(), why: why.to_owned(), found, remedy: Remedy::RustTarget(target.to_owned()) }
+        Tool {
+            name: target.to_owned(),
+            why: why.to_owned(),
+            found,
+            remedy: Remedy::RustTarget(target.to_owned()),
+        }
     }
 
     /// What pip installs, of this version.
     pub fn pip(name: &str, found: Found, module: &str, why: &str) -> Self {
-        Tool { name: name.to_owned(), why: why.to_owned(), found, remedy: Remedy::Pip(module.to_owned()) }
+        Tool {
+            name: name.to_owned(),
+            why: why.to_owned(),
+            found,
+            remedy: Remedy::Pip(module.to_owned()),
+        }
     }
 
     /// What is wrong with it; nothing when it is there and works.
@@ -101,7 +122,9 @@ impl Tool {
                 None => false,
             },
             Found::Sandbox => return super::sandbox::lack(),
-            Found::Processor(architecture) => return self.other_processor(*architecture, std::env::consts::ARCH),
+            Found::Processor(architecture) => {
+                return self.other_processor(*architecture, std::env::consts::ARCH);
+            }
         };
         (!is_there).then(|| Lack {
             said: format!("`{}` is not installed: it {}", self.name, self.why),
@@ -110,11 +133,14 @@ impl Tool {
         })
     }
 
-    /// An older `go` does not know toolchains, and would say so only after it has fetched a module that needs a newer one.
+    /// An older `go` does not know toolchains, and would say so only after it has fetched a module
+    /// that needs a newer one.
     fn too_old(&self, program: &Path, least: (u32, u32)) -> Option<Lack> {
         let output = Command::new(program).arg("version").stdin(Stdio::null()).output();
-        let said =
-            output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+        let said = output.map_or_else(
+            |error| error.to_string(),
+            |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        );
         let (major, minor) = least;
         let fits = go_version(&said).is_some_and(|version| version >= least);
         (!fits).then(|| Lack {
@@ -153,37 +179,47 @@ impl fmt::Display for Remedy {
 
 /// Major and minor version in `go version go1.19.8 linux/amd64`.
 fn go_version(said: &str) -> Option<(u32, u32)> {
-    let version =
-        said.split(' ').find_map(|word| word.strip_prefix("go").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())))?;
+    let version = said.split(' ').find_map(|word| {
+        word.strip_prefix("go").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })?;
     let mut parts = version.split('.');
-    let number = |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
+    let number =
+        |part: &str| part.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok();
     Some((number(parts.next()?)?, parts.next().and_then(number).unwrap_or_default()))
 }
 
-/// The program's path. Debian leaves the system's own programs out of an ordinary user's `PATH`; they run all the same.
+/// The program's path. Debian leaves the system's own programs out of an ordinary user's `PATH`;
+/// they run all the same.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).map(|folder| folder.join(name)).find(|file| is_program(file))
+    std::env::split_paths(&path)
+        .chain(system)
+        .map(|folder| folder.join(name))
+        .find(|file| is_program(file))
 }
 
 fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Whether the compiler that `cargo` would use here has the target's library. rustup keeps every toolchain in one folder.
+/// Whether the compiler that `cargo` would use here has the target's library. rustup keeps every
+/// toolchain in one folder.
 fn has_rust_target(target: &str) -> bool {
     let Some(sysroot) = super::install::rust_sysroot() else { return false };
     sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
 }
 
-/// Whether a Python of `PATH` has a module: Debian's own or pip's, or one that pyenv keeps beside others.
+/// Whether a Python of `PATH` has a module: Debian's own or pip's, or one that pyenv keeps beside
+/// others.
 fn has_python_module(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let prefixes = std::env::split_paths(&path).filter_map(|folder| folder.parent().map(Path::to_owned));
+    let prefixes =
+        std::env::split_paths(&path).filter_map(|folder| folder.parent().map(Path::to_owned));
     let prefixes = prefixes.flat_map(|prefix| entries(&prefix.join("versions")).chain([prefix]));
     let libraries = prefixes.flat_map(|prefix| entries(&prefix.join("lib")));
-    let mut homes = libraries.flat_map(|library| [library.join("site-packages"), library.join("dist-packages")]);
+    let mut homes = libraries
+        .flat_map(|library| [library.join("site-packages"), library.join("dist-packages")]);
     homes.any(|home| home.join(name).is_dir())
 }
 
@@ -226,7 +262,10 @@ mod tests {
         let tool = Tool::other("amd64", "runs the steps of a build", "build on another machine");
         assert_eq!(tool.other_processor(Architecture::Amd64, "x86_64"), None);
         let lack = tool.other_processor(Architecture::Amd64, "aarch64").unwrap();
-        assert_eq!(lack.said, "this machine's processor is aarch64: `amd64` runs the steps of a build");
+        assert_eq!(
+            lack.said,
+            "this machine's processor is aarch64: `amd64` runs the steps of a build"
+        );
     }
 
     #[test]
@@ -243,7 +282,10 @@ mod tests {
 
     #[test]
     fn a_rust_target_is_there_only_with_its_library() {
-        assert!(has_rust_target(concat!("x86_64", "-unknown-linux-gnu")) || has_rust_target("aarch64-unknown-linux-gnu"));
+        assert!(
+            has_rust_target(concat!("x86_64", "-unknown-linux-gnu"))
+                || has_rust_target("aarch64-unknown-linux-gnu")
+        );
         assert!(!has_rust_target("no-such-target"));
     }
 }

@@ -78,7 +78,8 @@ impl Architecture {
         }
     }
 
-    /// UEFI's name in file names: `BOOTX64.EFI`, `linuxx64.efi.stub` (UEFI 2.10, 3.5.1.1), in lower case.
+    /// UEFI's name in file names: `BOOTX64.EFI`, `linuxx64.efi.stub` (UEFI 2.10, 3.5.1.1), in lower
+    /// case.
     pub fn efi(self) -> &'static str {
         match self {
             Architecture::Amd64 => "x64",

@@ -95,7 +95,8 @@ pub struct GoBuild {
     pub ldflags: Vec<String>,
     /// What cgo needs; none builds with `CGO_ENABLED=0`.
     pub cgo: Option<Cgo>,
-    /// Whether the module cannot be a main module, so that a module around it is needed (Kubernetes and its staging modules).
+    /// Whether the module cannot be a main module, so that a module around it is needed (Kubernetes
+    /// and its staging modules).
     pub wrapper: bool,
 }
 

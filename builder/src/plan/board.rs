@@ -1,6 +1,7 @@
 //! The machine that a node runs on.
 
-/// The largest EFI system partition of a board: it holds slotboot, and whoever looks at a disk reads all of it into memory.
+/// The largest EFI system partition of a board: it holds slotboot, and whoever looks at a disk
+/// reads all of it into memory.
 pub const MAX_ESP_SIZE_MIB: u64 = 1024;
 
 /// The largest slot of a board: a UKI is read into memory as a whole, by firmware too.
@@ -23,16 +24,19 @@ pub struct Board {
     pub min_ram_mib: u64,
     /// Seconds for which the node has to be ready before its slot is a good one.
     pub gate_hold_s: u64,
-    /// Seconds since power-on after which a slot that has not become a good one gives way to the other one.
+    /// Seconds since power-on after which a slot that has not become a good one gives way to the
+    /// other one.
     pub gate_deadline_s: u64,
-    /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where it has none.
+    /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where it has
+    /// none.
     pub watchdog_s: u64,
     /// The machine that `osbuild run` makes; none where QEMU cannot stand in for the board.
     pub qemu: Option<Qemu>,
 }
 
 impl Board {
-    /// Size of the image in MiB: the partitions, and one MiB each before and behind them for the partition table and its copy.
+    /// Size of the image in MiB: the partitions, and one MiB each before and behind them for the
+    /// partition table and its copy.
     pub fn image_size_mib(&self) -> u64 {
         1 + self.esp_size_mib + 2 * self.slot_size_mib + self.data_size_mib + 1
     }

@@ -1,6 +1,7 @@
 //! What the firmware starts.
 
-/// A UEFI program of this workspace, which stands at the removable path of the EFI system partition.
+/// A UEFI program of this workspace, which stands at the removable path of the EFI system
+/// partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootProgram {
     /// The component that it comes from.

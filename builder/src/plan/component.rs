@@ -8,12 +8,27 @@ use crate::error::Problem;
 use std::collections::BTreeMap;
 
 /// What is built from elsewhere or from this workspace: `components/<name>/component.toml`.
-static HOST: Kind = Kind { what: "component", prefix: "components/", suffix: "/component.toml", keys: keys::COMPONENT };
+static HOST: Kind = Kind {
+    what: "component",
+    prefix: "components/",
+    suffix: "/component.toml",
+    keys: keys::COMPONENT,
+};
 /// What runs as a pod: `components/pods/<name>/component.toml`.
-static PODS: Kind = Kind { what: "pod component", prefix: "components/pods/", suffix: "/component.toml", keys: keys::COMPONENT };
+static PODS: Kind = Kind {
+    what: "pod component",
+    prefix: "components/pods/",
+    suffix: "/component.toml",
+    keys: keys::COMPONENT,
+};
 
 /// What runs on the machine that tests: `components/lab/<name>/component.toml`.
-static LAB: Kind = Kind { what: "lab component", prefix: "components/lab/", suffix: "/component.toml", keys: keys::COMPONENT };
+static LAB: Kind = Kind {
+    what: "lab component",
+    prefix: "components/lab/",
+    suffix: "/component.toml",
+    keys: keys::COMPONENT,
+};
 
 /// Components by path.
 pub(super) struct Components<'p> {
@@ -39,14 +54,23 @@ impl<'p> Components<'p> {
     }
 
     /// The component that is named at `spot`, which must have `section`.
-    pub fn get(&mut self, place: Place, name: &str, section: &str, spot: &Spot, problems: &mut Vec<Problem>) -> Option<Node> {
+    pub fn get(
+        &mut self,
+        place: Place,
+        name: &str,
+        section: &str,
+        spot: &Spot,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Node> {
         let Some(component) = self.find(place, name, problems) else {
             problems.push(place.kind().absent(self.project, name).at(spot.place()));
             return None;
         };
         if component.get(section).is_none() {
-            let problem = Problem::new(format!("component `{name}` cannot be used here")).at(spot.place());
-            problems.push(problem.cause(format!("`{}` has no `[{section}]`", component.spot.file())));
+            let problem =
+                Problem::new(format!("component `{name}` cannot be used here")).at(spot.place());
+            problems
+                .push(problem.cause(format!("`{}` has no `[{section}]`", component.spot.file())));
             return None;
         }
         Some(component)
@@ -57,7 +81,11 @@ impl<'p> Components<'p> {
         let kind = place.kind();
         let (lab, host) = (kind.path(name), HOST.path(name));
         // What runs on the machine that tests may be a program of a node, too.
-        let path = if place == Place::Lab && !self.project.has(&lab) && self.project.has(&host) { host } else { lab };
+        let path = if place == Place::Lab && !self.project.has(&lab) && self.project.has(&host) {
+            host
+        } else {
+            lab
+        };
         let read = || read_file(self.project, &path, kind.keys, problems).map(|(node, _)| node);
         self.read.entry(path.clone()).or_insert_with(read).clone()
     }
@@ -87,7 +115,8 @@ impl Place {
     }
 }
 
-/// The path of a file that `from` names relative to itself: `recipes/a.toml` and `b.yaml` make `recipes/b.yaml`.
+/// The path of a file that `from` names relative to itself: `recipes/a.toml` and `b.yaml` make
+/// `recipes/b.yaml`.
 pub(super) fn relative(from: &str, file: &str) -> String {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();

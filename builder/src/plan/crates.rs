@@ -23,8 +23,8 @@ struct Package {
 
 /// What some packages of this workspace are made of.
 ///
-/// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating system needs; both are in here, as
-/// cargo resolves them before it compiles anything.
+/// `Cargo.lock` does not tell what a member only needs for its tests, nor what another operating
+/// system needs; both are in here, as cargo resolves them before it compiles anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// The packages themselves and the members of the workspace that they depend on.
@@ -41,17 +41,19 @@ impl Closure {
 
     /// Whether a member of this name, or a crate of this name and version, is in it.
     pub fn has_version(&self, name: &str, version: &str) -> bool {
-        self.members.contains(name) || self.crates.iter().any(|krate| krate.name == name && krate.version == version)
+        self.members.contains(name)
+            || self.crates.iter().any(|krate| krate.name == name && krate.version == version)
     }
 }
 
 /// The closure of `packages` in the text of a `Cargo.lock`.
 ///
 /// # Errors
-/// The text is no `Cargo.lock`, lacks a package, or has one that comes from elsewhere than a registry.
+/// The text is no `Cargo.lock`, lacks a package, or has one that comes from elsewhere than a
+/// registry.
 pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure> {
-    let lock: CargoLock =
-        toml::from_str(cargo_lock).map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
+    let lock: CargoLock = toml::from_str(cargo_lock)
+        .map_err(|error| Error::usage("`Cargo.lock` cannot be read").cause(error.message()))?;
     let mut by_name: BTreeMap<&str, Vec<&Package>> = BTreeMap::new();
     for package in &lock.package {
         by_name.entry(&package.name).or_default().push(package);
@@ -61,7 +63,8 @@ pub fn closure(cargo_lock: &str, packages: &BTreeSet<&str>) -> Result<Closure> {
     let (mut members, mut crates) = (BTreeSet::new(), BTreeSet::new());
     while let Some(wish) = open.pop() {
         let package = find(&by_name, &wish).ok_or_else(|| {
-            Error::usage(format!("`Cargo.lock` has no package `{wish}`")).hint("run `cargo metadata` once to bring it up to date")
+            Error::usage(format!("`Cargo.lock` has no package `{wish}`"))
+                .hint("run `cargo metadata` once to bring it up to date")
         })?;
         if !reached.insert((&package.name, &package.version)) {
             continue;
@@ -88,11 +91,15 @@ fn find<'l>(by_name: &BTreeMap<&str, Vec<&'l Package>>, wish: &str) -> Option<&'
 fn from_registry(package: &Package) -> Result<Option<Crate>> {
     match (&package.source, &package.checksum) {
         (None, _) => Ok(None),
-        (Some(source), Some(checksum)) if source.starts_with("registry+") => {
-            Ok(Some(Crate { name: package.name.clone(), version: package.version.clone(), sha256: checksum.clone() }))
+        (Some(source), Some(checksum)) if source.starts_with("registry+") => Ok(Some(Crate {
+            name: package.name.clone(),
+            version: package.version.clone(),
+            sha256: checksum.clone(),
+        })),
+        (Some(source), _) => {
+            Err(Error::usage(format!("crate `{}` cannot be pinned by digest", package.name))
+                .cause(format!("it comes from `{source}`")))
         }
-        (Some(source), _) => Err(Error::usage(format!("crate `{}` cannot be pinned by digest", package.name))
-            .cause(format!("it comes from `{source}`"))),
     }
 }
 
@@ -133,17 +140,31 @@ mod tests {
     #[test]
     fn only_what_the_node_needs_is_in_the_closure() {
         let crates = closure(LOCK, &BTreeSet::from(["init"])).unwrap().crates;
-        assert_eq!(crates, [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]);
+        assert_eq!(
+            crates,
+            [Crate { name: "libc".into(), version: "0.2.1".into(), sha256: "cc".into() }]
+        );
     }
 
     #[test]
     fn a_crate_without_a_digest_is_refused() {
-        let git = LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
-        assert!(closure(&git, &BTreeSet::from(["init"])).unwrap_err().to_string().contains("cannot be pinned"));
+        let git =
+            LOCK.replace("registry+https://example.org/index", "git+https://example.org/libc");
+        assert!(
+            closure(&git, &BTreeSet::from(["init"]))
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be pinned")
+        );
     }
 
     #[test]
     fn a_package_that_is_not_there_is_named() {
-        assert!(closure(LOCK, &BTreeSet::from(["kubelet"])).unwrap_err().to_string().contains("`kubelet`"));
+        assert!(
+            closure(LOCK, &BTreeSet::from(["kubelet"]))
+                .unwrap_err()
+                .to_string()
+                .contains("`kubelet`")
+        );
     }
 }

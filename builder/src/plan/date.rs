@@ -16,12 +16,14 @@ pub struct Date {
 }
 
 impl Date {
-    /// The day on which `seconds` since 1970 falls (the civil-from-days algorithm of Howard Hinnant).
+    /// The day on which `seconds` since 1970 falls (the civil-from-days algorithm of Howard
+    /// Hinnant).
     pub fn from_unix(seconds: u64) -> Self {
         let days = seconds / 86_400 + 719_468;
         let era = days / 146_097;
         let day_of_era = days % 146_097;
-        let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
         let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
         let shifted_month = (5 * day_of_year + 2) / 153;
         let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -35,7 +37,8 @@ impl Date {
         Date::from_unix(self.unix() + u64::from(days) * 86_400)
     }
 
-    /// The second with which the day begins, since 1970; that of 1970-01-01 for a day before it (days-from-civil, the same author).
+    /// The second with which the day begins, since 1970; that of 1970-01-01 for a day before it
+    /// (days-from-civil, the same author).
     fn unix(self) -> u64 {
         let (month, day) = (u64::from(self.month), u64::from(self.day));
         let year = u64::from(self.year) - u64::from(month <= 2);
@@ -51,7 +54,11 @@ impl FromStr for Date {
 
     /// Reads `YYYY-MM-DD`.
     fn from_str(text: &str) -> Result<Self> {
-        let day = text.parse::<toml::value::Datetime>().ok().filter(|found| found.time.is_none()).and_then(|found| found.date);
+        let day = text
+            .parse::<toml::value::Datetime>()
+            .ok()
+            .filter(|found| found.time.is_none())
+            .and_then(|found| found.date);
         match day {
             Some(day) => Ok(Date { year: day.year, month: day.month, day: day.day }),
             None => Err(Error::usage(format!("`{text}` is no day")).hint("write it as 2026-11-21")),
@@ -71,9 +78,12 @@ mod tests {
 
     #[test]
     fn known_seconds_are_known_days() {
-        for (seconds, day) in
-            [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_790_000_000, "2026-09-21"), (4_107_542_399, "2100-02-28")]
-        {
+        for (seconds, day) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (1_790_000_000, "2026-09-21"),
+            (4_107_542_399, "2100-02-28"),
+        ] {
             assert_eq!(Date::from_unix(seconds).to_string(), day);
             assert_eq!(day.parse::<Date>().unwrap(), Date::from_unix(seconds));
         }
@@ -81,9 +91,11 @@ mod tests {
 
     #[test]
     fn days_later_are_counted_over_months_and_leap_years() {
-        for (day, days, later) in
-            [("2026-11-21", 90, "2027-02-19"), ("2028-02-28", 1, "2028-02-29"), ("2000-01-01", 36_525, "2100-01-01")]
-        {
+        for (day, days, later) in [
+            ("2026-11-21", 90, "2027-02-19"),
+            ("2028-02-28", 1, "2028-02-29"),
+            ("2000-01-01", 36_525, "2100-01-01"),
+        ] {
             assert_eq!(day.parse::<Date>().unwrap().plus_days(days).to_string(), later);
         }
         let days = (0..4_107_542_399).step_by(86_400);

@@ -168,7 +168,8 @@ pub(super) fn parse(text: &Arc<Text>, problems: &mut Vec<Problem>) -> Node {
     problems.extend(errors.into_iter().map(|error| {
         let span = error.span().unwrap_or(0..0);
         let message = error.message().replace('\n', ", ");
-        Problem::new(message.trim_end_matches(", expected nothing")).at(Spot::new(text, span).place())
+        Problem::new(message.trim_end_matches(", expected nothing"))
+            .at(Spot::new(text, span).place())
     }));
     Node { spot: Spot::new(text, 0..0), value: Value::Table(convert_table(text, table.get_ref())) }
 }

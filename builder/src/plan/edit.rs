@@ -10,37 +10,59 @@ use super::upstream::payloads;
 use crate::error::{Error, Kind, Result};
 use std::collections::BTreeMap;
 
-/// The files of a recipe, by path, with the version of `component` set in each place where the recipe or one that it inherits from
-/// names it. Nothing comes back for a component whose version stands nowhere, or stands there already.
+/// The files of a recipe, by path, with the version of `component` set in each place where the
+/// recipe or one that it inherits from names it. Nothing comes back for a component whose version
+/// stands nowhere, or stands there already.
 ///
 /// # Errors
 /// The recipe cannot be read.
-pub fn set_version(project: &Project, recipe: &str, component: &str, version: Version) -> Result<BTreeMap<String, String>> {
+pub fn set_version(
+    project: &Project,
+    recipe: &str,
+    component: &str,
+    version: Version,
+) -> Result<BTreeMap<String, String>> {
     let document = read(project, recipe)?;
-    let asked = compiled(&document).filter(|(_, _, asked)| asked.text_of("component") == Some(component));
+    let asked =
+        compiled(&document).filter(|(_, _, asked)| asked.text_of("component") == Some(component));
     let places = asked.filter_map(|(_, _, asked)| asked.get("version"));
     let mut problems = Vec::new();
     let carried = payloads(&document, &mut Components::new(project), &mut problems);
     if !problems.is_empty() {
         return Err(Error::many(Kind::Usage, problems));
     }
-    let carried = carried.iter().filter(|(carried, _)| carried == component).map(|(_, version)| version);
+    let carried =
+        carried.iter().filter(|(carried, _)| carried == component).map(|(_, version)| version);
     Ok(rewrite(places.chain(carried).collect(), version))
 }
 
-/// The files of a recipe, by path, with the version of the Go toolchain set where the recipe or one that it inherits from names it.
-/// Nothing comes back when it stands there already.
+/// The files of a recipe, by path, with the version of the Go toolchain set where the recipe or one
+/// that it inherits from names it. Nothing comes back when it stands there already.
 ///
 /// # Errors
 /// The recipe cannot be read.
-pub fn set_go_toolchain(project: &Project, recipe: &str, version: Version) -> Result<BTreeMap<String, String>> {
+pub fn set_go_toolchain(
+    project: &Project,
+    recipe: &str,
+    version: Version,
+) -> Result<BTreeMap<String, String>> {
     let document = read(project, recipe)?;
-    Ok(rewrite(document.get("toolchains").and_then(|toolchains| toolchains.get("go")).into_iter().collect(), version))
+    Ok(rewrite(
+        document
+            .get("toolchains")
+            .and_then(|toolchains| toolchains.get("go"))
+            .into_iter()
+            .collect(),
+        version,
+    ))
 }
 
-/// What a recipe compiles of components, by file name: a node's binaries, or programs for the machine that builds.
+/// What a recipe compiles of components, by file name: a node's binaries, or programs for the
+/// machine that builds.
 pub(super) fn compiled(document: &Node) -> impl Iterator<Item = (Place, &str, &Node)> {
-    let of = |section, place| document.entries_of(section).map(move |(name, entry)| (place, name.as_str(), &entry.node));
+    let of = |section, place| {
+        document.entries_of(section).map(move |(name, entry)| (place, name.as_str(), &entry.node))
+    };
     of("binaries", Place::Host).chain(of("programs", Place::Lab))
 }
 

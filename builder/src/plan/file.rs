@@ -22,8 +22,8 @@ pub enum Content {
     Symlink(String),
     /// A folder.
     Directory,
-    /// Files out of a Debian package: one file, or all regular files of a folder one behind the other in byte order of their names
-    /// (as `update-ca-certificates` makes its bundle).
+    /// Files out of a Debian package: one file, or all regular files of a folder one behind the
+    /// other in byte order of their names (as `update-ca-certificates` makes its bundle).
     Debian {
         /// The package, which [`super::Wanted::files`] has too.
         package: String,

@@ -1,4 +1,5 @@
-//! Fragments of a kernel configuration: `CONFIG_X=y`, `=n`, `=64`, `="text"` and comments, one concern a file.
+//! Fragments of a kernel configuration: `CONFIG_X=y`, `=n`, `=64`, `="text"` and comments, one
+//! concern a file.
 
 use super::document::{Node, Spot, Text, Value};
 use super::kernel::{KernelOption, OptionValue};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 /// What a fragment or a table of options asks for, by name without `CONFIG_`.
 pub(super) type Options = BTreeMap<String, KernelOption>;
 
-/// Reads a fragment. Lines that are not understood, and options that stand there twice, are problems.
+/// Reads a fragment. Lines that are not understood, and options that stand there twice, are
+/// problems.
 pub(super) fn parse(text: &Arc<Text>, problems: &mut Vec<Problem>) -> Options {
     let mut options = Options::new();
     let mut start = 0;
@@ -22,9 +24,12 @@ pub(super) fn parse(text: &Arc<Text>, problems: &mut Vec<Problem>) -> Options {
         }
         match option(line) {
             Ok((name, value)) => {
-                let before = options.insert(name.to_owned(), KernelOption { value, origin: spot.origin() });
+                let before =
+                    options.insert(name.to_owned(), KernelOption { value, origin: spot.origin() });
                 if let Some(before) = before {
-                    let problem = Problem::new(format!("`CONFIG_{name}` stands twice in this fragment")).at(spot.place());
+                    let problem =
+                        Problem::new(format!("`CONFIG_{name}` stands twice in this fragment"))
+                            .at(spot.place());
                     problems.push(problem.cause(format!("first in line {}", before.origin.line)));
                 }
             }
@@ -40,7 +45,9 @@ fn option(line: &str) -> Result<(&str, OptionValue), String> {
     let assignment = || line.strip_prefix("CONFIG_").and_then(|rest| rest.split_once('='));
     let (name, value) = match unset {
         Some(name) => (name, "n"),
-        None => assignment().ok_or_else(|| "a line of a fragment must be `CONFIG_NAME=VALUE` or a comment".to_owned())?,
+        None => assignment().ok_or_else(|| {
+            "a line of a fragment must be `CONFIG_NAME=VALUE` or a comment".to_owned()
+        })?,
     };
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Err(format!("`CONFIG_{name}` is not the name of a kernel option"));
@@ -51,7 +58,11 @@ fn option(line: &str) -> Result<(&str, OptionValue), String> {
         ("n", _) => OptionValue::No,
         (_, Some(text)) => OptionValue::Text(text.replace("\\\"", "\"").replace("\\\\", "\\")),
         (number, None) if is_number(number) => OptionValue::Number(number.to_owned()),
-        _ => return Err(format!("the value of `CONFIG_{name}` must be `y`, `n`, a number or a string in quotes")),
+        _ => {
+            return Err(format!(
+                "the value of `CONFIG_{name}` must be `y`, `n`, a number or a string in quotes"
+            ));
+        }
     };
     Ok((name, value))
 }
@@ -69,7 +80,8 @@ pub(super) fn from_table(kernel: Option<&Node>, problems: &mut Vec<Problem>) -> 
     let mut options = Options::new();
     for (name, entry) in kernel.into_iter().flat_map(|kernel| kernel.entries_of("options")) {
         if let Some(bare) = name.strip_prefix("CONFIG_") {
-            let problem = Problem::new(format!("`{name}` is written without `CONFIG_` here")).at(entry.key.place());
+            let problem = Problem::new(format!("`{name}` is written without `CONFIG_` here"))
+                .at(entry.key.place());
             problems.push(problem.hint(format!("write `{bare}`")));
         }
         let value = match &entry.node.value {
@@ -82,7 +94,8 @@ pub(super) fn from_table(kernel: Option<&Node>, problems: &mut Vec<Problem>) -> 
                 "n" => OptionValue::No,
                 "m" => {
                     problems.push(
-                        Problem::new(format!("`{name}` cannot be a module: the node has none")).at(entry.node.spot.place()),
+                        Problem::new(format!("`{name}` cannot be a module: the node has none"))
+                            .at(entry.node.spot.place()),
                     );
                     continue;
                 }
@@ -108,8 +121,9 @@ mod tests {
 
     #[test]
     fn every_kind_of_value_is_read() {
-        let (options, problems) =
-            read("# why\nCONFIG_A=y\nCONFIG_B=n\n# CONFIG_C is not set\nCONFIG_D=64\nCONFIG_E=0x10\nCONFIG_F=\"a b\"\n");
+        let (options, problems) = read(
+            "# why\nCONFIG_A=y\nCONFIG_B=n\n# CONFIG_C is not set\nCONFIG_D=64\nCONFIG_E=0x10\nCONFIG_F=\"a b\"\n",
+        );
         let values: Vec<String> = options.values().map(|option| option.value.to_string()).collect();
         assert_eq!((values.join(" "), problems), ("y n n 64 0x10 \"a b\"".to_owned(), vec![]));
         assert_eq!(options["F"].origin.line, 7);

@@ -1,6 +1,8 @@
 //! What an earlier lock still has of what is wanted now, so that only the rest is asked for.
 
-use super::{DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Lock, Packages, RustToolchain, RustWish};
+use super::{
+    DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Lock, Packages, RustToolchain, RustWish,
+};
 use std::collections::BTreeSet;
 
 /// Locked entries that may be kept.
@@ -34,7 +36,8 @@ impl Held {
     pub fn package(&self, wish: &DebianWish) -> Option<&DebianPackage> {
         let pins = |package: &&DebianPackage| {
             let version = wish.version.as_ref().is_none_or(|version| *version == package.version);
-            let architecture = package.architecture == wish.architecture || package.architecture == "all";
+            let architecture =
+                package.architecture == wish.architecture || package.architecture == "all";
             package.package == wish.package && version && architecture
         };
         self.find(|lock, is_held| {
@@ -47,7 +50,10 @@ impl Held {
     /// The packages that pin wishes with all that they depend on.
     pub fn closure(&self, wishes: &[DebianWish]) -> Option<&Packages> {
         let asked: Vec<String> = wishes.iter().map(DebianWish::asked).collect();
-        self.find(|lock, is_held| Some(&lock.sandbox).filter(|list| list.asked == asked && list.packages.iter().all(is_held)))
+        self.find(|lock, is_held| {
+            Some(&lock.sandbox)
+                .filter(|list| list.asked == asked && list.packages.iter().all(is_held))
+        })
     }
 
     /// The packages that should stay as they are even when others of the same closure move.
@@ -60,13 +66,20 @@ impl Held {
     pub fn go(&self, wish: &GoWish, toolchain: &str) -> Option<&GoLock> {
         let asked = wish.digest(toolchain);
         self.find(|lock, _| {
-            lock.go.iter().find(|go| go.component == wish.component && go.version == wish.version && go.asked == asked)
+            lock.go.iter().find(|go| {
+                go.component == wish.component && go.version == wish.version && go.asked == asked
+            })
         })
     }
 
-    /// The go.mod around the same version of a module, which says how its requirements were resolved.
+    /// The go.mod around the same version of a module, which says how its requirements were
+    /// resolved.
     pub fn go_mod(&self, wish: &GoWish) -> Option<&str> {
-        self.find(|lock, _| lock.go.iter().find(|go| go.module == wish.module && go.version == wish.version))?.go_mod.as_deref()
+        self.find(|lock, _| {
+            lock.go.iter().find(|go| go.module == wish.module && go.version == wish.version)
+        })?
+        .go_mod
+        .as_deref()
     }
 
     /// The Go toolchain of this version.
@@ -77,20 +90,27 @@ impl Held {
     /// The Rust toolchain that pins a wish.
     pub fn rust_toolchain(&self, wish: &RustWish) -> Option<&RustToolchain> {
         self.find(|lock, _| {
-            lock.toolchain.rust.as_ref().filter(|rust| rust.version == wish.version && rust.targets == wish.targets)
+            lock.toolchain
+                .rust
+                .as_ref()
+                .filter(|rust| rust.version == wish.version && rust.targets == wish.targets)
         })
     }
 
-    /// A new lock with the time of the old one, if nothing that can be fetched is different. Crates are no reason for another time:
-    /// they change with each change of our own programs.
+    /// A new lock with the time of the old one, if nothing that can be fetched is different. Crates
+    /// are no reason for another time: they change with each change of our own programs.
     pub fn keep_epoch(&self, lock: Lock) -> Lock {
         let Some(own) = &self.own else { return lock };
         let epoch = if lock.sources(&[]) == own.sources(&[]) { own.epoch } else { lock.epoch };
         Lock { epoch, ..lock }
     }
 
-    /// Looks into the own lock, where packages may have been let go, and then into those that are fresh.
-    fn find<'s, T>(&'s self, look: impl Fn(&'s Lock, &dyn Fn(&DebianPackage) -> bool) -> Option<&'s T>) -> Option<&'s T> {
+    /// Looks into the own lock, where packages may have been let go, and then into those that are
+    /// fresh.
+    fn find<'s, T>(
+        &'s self,
+        look: impl Fn(&'s Lock, &dyn Fn(&DebianPackage) -> bool) -> Option<&'s T>,
+    ) -> Option<&'s T> {
         let is_held = |package: &DebianPackage| !self.freed.contains(&package.package);
         let own = self.own.as_ref().and_then(|lock| look(lock, &is_held));
         own.or_else(|| self.fresh.iter().find_map(|lock| look(lock, &|_| true)))

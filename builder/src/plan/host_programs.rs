@@ -1,4 +1,5 @@
-//! What a recipe with `[programs]` resolves to: programs that run on the machine that builds, and are in no image.
+//! What a recipe with `[programs]` resolves to: programs that run on the machine that builds, and
+//! are in no image.
 
 use super::{Architecture, GoBuild, Origins, Wanted};
 

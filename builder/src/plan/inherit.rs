@@ -26,8 +26,8 @@ impl Kind {
         format!("{}{name}{}", self.prefix, self.suffix)
     }
 
-    /// Reads a file of this kind with all that it inherits from. Every problem of every file is added to `problems`, and so is what is
-    /// needed and stands in none of them.
+    /// Reads a file of this kind with all that it inherits from. Every problem of every file is
+    /// added to `problems`, and so is what is needed and stands in none of them.
     ///
     /// Nothing comes back when the file does not exist, which is the caller's to say.
     pub fn read(&self, project: &Project, name: &str, problems: &mut Vec<Problem>) -> Option<Node> {
@@ -38,16 +38,25 @@ impl Kind {
         Some(node)
     }
 
-    /// As [`Kind::read`] for a file that may only be there to be inherited from. With it comes whether some of its text could not be read.
-    pub fn read_part(&self, project: &Project, name: &str, problems: &mut Vec<Problem>) -> Option<(Node, bool)> {
+    /// As [`Kind::read`] for a file that may only be there to be inherited from. With it comes
+    /// whether some of its text could not be read.
+    pub fn read_part(
+        &self,
+        project: &Project,
+        name: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Option<(Node, bool)> {
         let (first, mut has_holes) = read_file(project, &self.path(name), self.keys, problems)?;
         let mut chain = vec![name.to_owned()];
         let mut documents = vec![first];
-        while let Some(parent) = documents.last().and_then(|document| document.get("inherit")).cloned() {
+        while let Some(parent) =
+            documents.last().and_then(|document| document.get("inherit")).cloned()
+        {
             let Some(name) = parent.text() else { break };
             let read = if chain.iter().any(|seen| seen == name) {
                 chain.push(name.to_owned());
-                let problem = Problem::new(format!("{} `{name}` inherits from itself", self.what)).at(parent.spot.place());
+                let problem = Problem::new(format!("{} `{name}` inherits from itself", self.what))
+                    .at(parent.spot.place());
                 Err(problem.cause(format!("`{}`", chain.join("` inherits `"))))
             } else {
                 let absent = || self.absent(project, name).at(parent.spot.place());
@@ -66,9 +75,12 @@ impl Kind {
                 }
             }
         }
-        let nothing = Node { spot: documents.last()?.spot.clone(), value: Value::Table(Table::new()) };
-        let whole =
-            documents.into_iter().rev().fold(nothing, |parent, child| merge_documents(parent, child, self.keys, problems));
+        let nothing =
+            Node { spot: documents.last()?.spot.clone(), value: Value::Table(Table::new()) };
+        let whole = documents
+            .into_iter()
+            .rev()
+            .fold(nothing, |parent, child| merge_documents(parent, child, self.keys, problems));
         Some((whole, has_holes))
     }
 
@@ -81,7 +93,8 @@ impl Kind {
 
     /// The problem that a name stands for nothing.
     pub fn absent(&self, project: &Project, name: &str) -> Problem {
-        let problem = Problem::new(format!("no {} `{name}`", self.what)).cause(format!("there is no `{}`", self.path(name)));
+        let problem = Problem::new(format!("no {} `{name}`", self.what))
+            .cause(format!("there is no `{}`", self.path(name)));
         let names: Vec<&str> = self.names(project).collect();
         match nearest(name, names.iter().copied()) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
@@ -90,8 +103,9 @@ impl Kind {
     }
 }
 
-/// Reads one file and compares it with its keys. With it comes whether it has holes: after an error of syntax, what is there is right as
-/// far as it goes, but nothing can be said of what is not. Nothing comes back when there is no such file.
+/// Reads one file and compares it with its keys. With it comes whether it has holes: after an error
+/// of syntax, what is there is right as far as it goes, but nothing can be said of what is not.
+/// Nothing comes back when there is no such file.
 pub(super) fn read_file(
     project: &Project,
     path: &str,
@@ -111,7 +125,12 @@ pub(super) fn read_file(
     Some((document, has_holes))
 }
 
-fn merge_documents(parent: Node, child: Node, keys: &'static [Key], problems: &mut Vec<Problem>) -> Node {
+fn merge_documents(
+    parent: Node,
+    child: Node,
+    keys: &'static [Key],
+    problems: &mut Vec<Problem>,
+) -> Node {
     match (parent.value, child.value) {
         (Value::Table(parent), Value::Table(over)) => {
             Node { spot: child.spot, value: Value::Table(merge(parent, over, keys, problems)) }
@@ -120,15 +139,24 @@ fn merge_documents(parent: Node, child: Node, keys: &'static [Key], problems: &m
     }
 }
 
-/// `child` over `parent`: sections key by key, entries that somebody named as a whole, everything else replaced.
-fn merge(mut parent: Table, child: Table, keys: &'static [Key], problems: &mut Vec<Problem>) -> Table {
+/// `child` over `parent`: sections key by key, entries that somebody named as a whole, everything
+/// else replaced.
+fn merge(
+    mut parent: Table,
+    child: Table,
+    keys: &'static [Key],
+    problems: &mut Vec<Problem>,
+) -> Table {
     for (name, over) in child {
         let shape = keys.iter().find(|key| key.name == name).map(|key| &key.shape);
         let merged = match (shape, parent.remove(&name)) {
-            (Some(Shape::Table(keys)), Some(under)) if keys.iter().all(inherits) => {
-                Entry { key: over.key, node: merge_documents(under.node, over.node, keys, problems) }
+            (Some(Shape::Table(keys)), Some(under)) if keys.iter().all(inherits) => Entry {
+                key: over.key,
+                node: merge_documents(under.node, over.node, keys, problems),
+            },
+            (Some(Shape::Map { .. }), under) => {
+                Entry { key: over.key, node: merge_entries(under, over.node, problems) }
             }
-            (Some(Shape::Map { .. }), under) => Entry { key: over.key, node: merge_entries(under, over.node, problems) },
             _ => over,
         };
         parent.insert(name, merged);
@@ -136,7 +164,8 @@ fn merge(mut parent: Table, child: Table, keys: &'static [Key], problems: &mut V
     parent
 }
 
-/// Whether a section is put together of several files: one whose keys all have to stand together is not.
+/// Whether a section is put together of several files: one whose keys all have to stand together is
+/// not.
 fn inherits(key: &Key) -> bool {
     key.need != Need::Here
 }
@@ -150,7 +179,10 @@ fn merge_entries(parent: Option<Entry>, child: Node, problems: &mut Vec<Problem>
     for (name, entry) in over {
         if matches!(entry.node.value, Value::Flag(false)) && under.remove(&name).is_none() {
             problems.push(
-                Problem::new(format!("nothing is inherited under `{name}` that could be taken away")).at(entry.key.place()),
+                Problem::new(format!(
+                    "nothing is inherited under `{name}` that could be taken away"
+                ))
+                .at(entry.key.place()),
             );
         } else if !matches!(entry.node.value, Value::Flag(false)) {
             under.insert(name, entry);

@@ -1,4 +1,5 @@
-//! The kernel: where its source comes from, what is asked of its configuration, and its command line.
+//! The kernel: where its source comes from, what is asked of its configuration, and its command
+//! line.
 
 use super::origin::Origin;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use std::fmt;
 pub struct Kernel {
     /// The Debian package with the source: `linux-source-6.12`.
     pub package: String,
-    /// What is asked of the configuration, by name without `CONFIG_`; everything else stays as `allnoconfig` leaves it.
+    /// What is asked of the configuration, by name without `CONFIG_`; everything else stays as
+    /// `allnoconfig` leaves it.
     pub options: BTreeMap<String, KernelOption>,
     /// The words of the kernel's command line, in order.
     pub command_line: Vec<String>,
@@ -44,7 +46,9 @@ impl fmt::Display for OptionValue {
             OptionValue::Yes => f.write_str("y"),
             OptionValue::No => f.write_str("n"),
             OptionValue::Number(number) => f.write_str(number),
-            OptionValue::Text(text) => write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            OptionValue::Text(text) => {
+                write!(f, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+            }
         }
     }
 }

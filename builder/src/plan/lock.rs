@@ -184,8 +184,10 @@ impl Lock {
         let lock: Lock = toml::from_str(text).map_err(|error| {
             let source = Arc::new(Text { name: path.to_owned(), text: text.to_owned() });
             let place = Spot::new(&source, error.span().unwrap_or(0..0)).place();
-            let problem = Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
-            Error::many(Kind::Lock, vec![problem]).hint("a lock is written by `cargo osbuild lock` and not by hand")
+            let problem =
+                Problem::new(error.message().lines().next().unwrap_or("not a lock")).at(place);
+            Error::many(Kind::Lock, vec![problem])
+                .hint("a lock is written by `cargo osbuild lock` and not by hand")
         })?;
         if lock.version != Self::VERSION {
             let error = Error::lock(format!(
@@ -193,20 +195,38 @@ impl Lock {
                 lock.version,
                 Self::VERSION
             ));
-            return Err(error.hint(format!("write it anew with `cargo osbuild lock {}`", lock.recipe)));
+            return Err(
+                error.hint(format!("write it anew with `cargo osbuild lock {}`", lock.recipe))
+            );
         }
         Ok(lock)
     }
 
     /// The lock as a file, one pinned thing a line, which [`Lock::parse`] reads back.
     pub fn print(&self) -> String {
-        let Lock { version, recipe, epoch, wanted, suite, kernel_source, stub, sandbox, cross, files, go, toolchain, crates } =
-            self;
-        let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)].map(|(name, list)| list.print(name));
+        let Lock {
+            version,
+            recipe,
+            epoch,
+            wanted,
+            suite,
+            kernel_source,
+            stub,
+            sandbox,
+            cross,
+            files,
+            go,
+            toolchain,
+            crates,
+        } = self;
+        let lists = [("sandbox", sandbox), ("cross", cross), ("files", files)]
+            .map(|(name, list)| list.print(name));
         let go: Vec<String> = go.iter().map(GoLock::print).collect();
         let suite = suite.as_ref().map(|suite| format!("suite = {}\n", quote(suite)));
         let single = [("kernel-source", kernel_source), ("stub", stub)];
-        let single = single.map(|(key, package)| package.as_ref().map(|package| format!("{key} = {}\n", package.inline())));
+        let single = single.map(|(key, package)| {
+            package.as_ref().map(|package| format!("{key} = {}\n", package.inline()))
+        });
         [
             "# Every input of this recipe, by digest. `osbuild lock` writes this file, and `osbuild update` moves it.\n"
                 .to_owned(),
@@ -224,9 +244,14 @@ impl Lock {
 
 impl Packages {
     fn print(&self, name: &str) -> String {
-        let lines: Vec<String> = self.packages.iter().map(|package| format!("    {},\n", package.inline())).collect();
+        let lines: Vec<String> =
+            self.packages.iter().map(|package| format!("    {},\n", package.inline())).collect();
         let asked: Vec<String> = self.asked.iter().map(|name| quote(name)).collect();
-        let asked = if asked.is_empty() { String::new() } else { format!("asked = [{}]\n", asked.join(", ")) };
+        let asked = if asked.is_empty() {
+            String::new()
+        } else {
+            format!("asked = [{}]\n", asked.join(", "))
+        };
         format!("\n[{name}]\n{asked}packages = [\n{}]\n", lines.concat())
     }
 }
@@ -234,8 +259,11 @@ impl Packages {
 impl DebianPackage {
     fn inline(&self) -> String {
         let DebianPackage { package, version, architecture, sha256, size } = self;
-        let [package, version, architecture, sha256] = [package, version, architecture, sha256].map(|text| quote(text));
-        format!("{{ package = {package}, version = {version}, architecture = {architecture}, sha256 = {sha256}, size = {size} }}")
+        let [package, version, architecture, sha256] =
+            [package, version, architecture, sha256].map(|text| quote(text));
+        format!(
+            "{{ package = {package}, version = {version}, architecture = {architecture}, sha256 = {sha256}, size = {size} }}"
+        )
     }
 }
 
@@ -243,7 +271,11 @@ impl Toolchains {
     fn print(&self) -> String {
         let Toolchains { go, rust } = self;
         [
-            format!("\n[toolchain.go]\nversion = {}\nsum = {}\n", quote(&go.version), quote(&go.sum)),
+            format!(
+                "\n[toolchain.go]\nversion = {}\nsum = {}\n",
+                quote(&go.version),
+                quote(&go.sum)
+            ),
             format!("sha256 = {}\nsize = {}\n", quote(&go.sha256), go.size),
             rust.as_ref().map_or_else(String::new, RustToolchain::print),
         ]
@@ -255,7 +287,11 @@ impl RustToolchain {
     fn print(&self) -> String {
         let targets: Vec<String> = self.targets.iter().map(|target| quote(target)).collect();
         [
-            format!("\n[toolchain.rust]\nversion = {}\ntargets = [{}]\n", quote(&self.version), targets.join(", ")),
+            format!(
+                "\n[toolchain.rust]\nversion = {}\ntargets = [{}]\n",
+                quote(&self.version),
+                targets.join(", ")
+            ),
             format!("sha256 = {}\nsize = {}\n", quote(&self.sha256), self.size),
         ]
         .concat()
@@ -264,15 +300,26 @@ impl RustToolchain {
 
 impl GoLock {
     fn print(&self) -> String {
-        let [component, module, version] = [&self.component, &self.module, &self.version].map(|text| quote(text));
+        let [component, module, version] =
+            [&self.component, &self.module, &self.version].map(|text| quote(text));
         let go_mod = match &self.go_mod {
-            // Several lines stay several lines, so that a change of one module is a change of one line.
-            Some(text) => format!("go-mod = \"\"\"\n{}\"\"\"\n", text.replace('\\', "\\\\").replace('"', "\\\"")),
+            // Several lines stay several lines, so that a change of one module is a change of one
+            // line.
+            Some(text) => format!(
+                "go-mod = \"\"\"\n{}\"\"\"\n",
+                text.replace('\\', "\\\\").replace('"', "\\\"")
+            ),
             None => String::new(),
         };
-        let modules: Vec<String> = self.modules.iter().map(|module| format!("    {},\n", module.inline())).collect();
-        let head = format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
-        let asked = if self.asked.is_empty() { String::new() } else { format!("asked = {}\n", quote(&self.asked)) };
+        let modules: Vec<String> =
+            self.modules.iter().map(|module| format!("    {},\n", module.inline())).collect();
+        let head =
+            format!("\n[[go]]\ncomponent = {component}\nmodule = {module}\nversion = {version}\n");
+        let asked = if self.asked.is_empty() {
+            String::new()
+        } else {
+            format!("asked = {}\n", quote(&self.asked))
+        };
         format!("{head}{asked}{go_mod}modules = [\n{}]\n", modules.concat())
     }
 }
@@ -280,11 +327,16 @@ impl GoLock {
 impl GoModule {
     fn inline(&self) -> String {
         let head = format!("path = {}, version = {}", quote(&self.path), quote(&self.version));
-        let sum = |(key, sum): (&str, &Option<String>)| sum.as_ref().map(|sum| format!("{key} = {}", quote(sum)));
+        let sum = |(key, sum): (&str, &Option<String>)| {
+            sum.as_ref().map(|sum| format!("{key} = {}", quote(sum)))
+        };
         let sums = [("sum", &self.sum), ("mod-sum", &self.mod_sum)].map(sum);
-        let blob = |(key, blob): (&str, &Option<Blob>)| blob.as_ref().map(|blob| format!("{key} = {}", blob.inline()));
+        let blob = |(key, blob): (&str, &Option<Blob>)| {
+            blob.as_ref().map(|blob| format!("{key} = {}", blob.inline()))
+        };
         let blobs = [("zip", &self.zip), ("mod", &self.go_mod)].map(blob);
-        let parts: Vec<String> = [Some(head)].into_iter().chain(sums).chain(blobs).flatten().collect();
+        let parts: Vec<String> =
+            [Some(head)].into_iter().chain(sums).chain(blobs).flatten().collect();
         format!("{{ {} }}", parts.join(", "))
     }
 }
@@ -301,7 +353,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn package(package: &str) -> DebianPackage {
-        let [version, architecture, sha256] = ["1:2.5.4-1+deb12u1~x", "arm64", "ab"].map(str::to_owned);
+        let [version, architecture, sha256] =
+            ["1:2.5.4-1+deb12u1~x", "arm64", "ab"].map(str::to_owned);
         DebianPackage { package: package.into(), version, architecture, sha256, size: 7 }
     }
 
@@ -340,7 +393,12 @@ mod tests {
                 modules,
             }],
             toolchain: Toolchains {
-                go: GoToolchain { version: "1.26.8".into(), sum: "h1:x=".into(), sha256: "01".into(), size: 1 },
+                go: GoToolchain {
+                    version: "1.26.8".into(),
+                    sum: "h1:x=".into(),
+                    sha256: "01".into(),
+                    size: 1,
+                },
                 rust: Some(RustToolchain {
                     version: "1.95.0".into(),
                     targets: vec!["a".into(), "b".into()],
@@ -356,7 +414,10 @@ mod tests {
     fn each_pinned_thing_has_a_line_of_its_own() {
         let text = lock(None).print();
         assert_eq!(text.lines().filter(|line| line.contains("{ package = \"gcc\",")).count(), 2);
-        assert_eq!(text.lines().filter(|line| line.trim_start().starts_with("{ path =")).count(), 2);
+        assert_eq!(
+            text.lines().filter(|line| line.trim_start().starts_with("{ path =")).count(),
+            2
+        );
     }
 
     #[test]
@@ -370,7 +431,9 @@ mod tests {
     #[test]
     fn another_version_and_a_slip_are_refused_as_a_lock() {
         let newer = Lock { version: 2, ..lock(None) }.print();
-        assert!(Lock::parse("recipes/a.lock", &newer).unwrap_err().to_string().contains("version 2"));
+        assert!(
+            Lock::parse("recipes/a.lock", &newer).unwrap_err().to_string().contains("version 2")
+        );
         let slip = lock(None).print().replace("kernel-source", "kernel-sauce");
         let error = Lock::parse("recipes/a.lock", &slip).unwrap_err();
         assert_eq!(error.kind, Kind::Lock);

@@ -56,7 +56,8 @@ struct Container {
 
 /// Reads a manifest. Everything that is wrong with it comes back, a line each.
 pub(super) fn read(text: &str) -> Result<Manifest, Vec<String>> {
-    let pod: Written = serde_saphyr::from_str(text).map_err(|error| vec![first_line(&error.to_string())])?;
+    let pod: Written =
+        serde_saphyr::from_str(text).map_err(|error| vec![first_line(&error.to_string())])?;
     let mut wrong = Vec::new();
     if (pod.api_version.as_str(), pod.kind.as_str()) != ("v1", "Pod") {
         wrong.push(format!("it is `{}` `{}`, and must be `v1` `Pod`", pod.api_version, pod.kind));
@@ -103,18 +104,20 @@ fn annotations(pod: &Written) -> Vec<String> {
     wrong.collect()
 }
 
-/// The image is inside the node, so nothing may make the kubelet fetch it. Without a policy the tag decides
-/// (<https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting>).
+/// The image is inside the node, so nothing may make the kubelet fetch it. Without a policy the tag
+/// decides (<https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting>).
 fn pull_policy(container: &Container) -> Option<String> {
     let Container { name, image, image_pull_policy } = container;
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
     match image_pull_policy.as_deref() {
         Some("Never" | "IfNotPresent") => None,
         None if tag.is_some_and(|tag| tag != "latest") => None,
-        None => Some(format!("container `{name}` needs `imagePullPolicy: Never`: the kubelet always fetches `{image}`")),
-        Some(policy) => {
-            Some(format!("container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, and has `{policy}`"))
-        }
+        None => Some(format!(
+            "container `{name}` needs `imagePullPolicy: Never`: the kubelet always fetches `{image}`"
+        )),
+        Some(policy) => Some(format!(
+            "container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, and has `{policy}`"
+        )),
     }
 }
 
@@ -140,13 +143,18 @@ mod tests {
     #[test]
     fn a_policy_that_fetches_is_refused_also_when_it_is_the_default() {
         assert!(read(&POD.replace("Never", "Always")).unwrap_err()[0].contains("has `Always`"));
-        assert!(read(&POD.replace("localhost/a:1", "localhost/a")).unwrap_err()[0].contains("always fetches"));
+        assert!(
+            read(&POD.replace("localhost/a:1", "localhost/a")).unwrap_err()[0]
+                .contains("always fetches")
+        );
         assert!(read(&POD.replace("localhost/a:1", "localhost:5000/a:latest")).is_err());
     }
 
     #[test]
     fn two_containers_of_one_name_and_another_kind_are_refused_together() {
-        let wrong = read(&POD.replace("kind: Pod", "kind: Deployment").replace("name: first", "name: web")).unwrap_err();
+        let wrong =
+            read(&POD.replace("kind: Pod", "kind: Deployment").replace("name: first", "name: web"))
+                .unwrap_err();
         assert_eq!(wrong.len(), 2, "{wrong:?}");
     }
 
@@ -154,14 +162,29 @@ mod tests {
     fn a_pod_that_runs_once_says_so_and_is_not_started_again() {
         let once = POD.replace("{name: web}\n", "{name: web, annotations: {osbuild/runs: once}}\n");
         assert!(!read(POD).unwrap().runs_once);
-        assert!(read(&once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n")).unwrap().runs_once);
+        assert!(
+            read(&once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n"))
+                .unwrap()
+                .runs_once
+        );
         assert!(read(&once).unwrap_err()[0].contains("with `Always` the kubelet starts it again"));
-        assert_eq!(read(&once.replace(": once", ": twice")).unwrap_err(), ["`osbuild/runs` must be `once`, and is `twice`"]);
+        assert_eq!(
+            read(&once.replace(": once", ": twice")).unwrap_err(),
+            ["`osbuild/runs` must be `once`, and is `twice`"]
+        );
         assert!(
             read(&once.replace("osbuild/runs", "osbuild/run")).unwrap_err()[0]
                 .starts_with("there is no annotation `osbuild/run`")
         );
-        assert!(read(&POD.replace("{name: web}\n", "{name: web, annotations: {example.com/runs: often}}\n")).is_ok());
+        assert!(
+            read(
+                &POD.replace(
+                    "{name: web}\n",
+                    "{name: web, annotations: {example.com/runs: often}}\n"
+                )
+            )
+            .is_ok()
+        );
     }
 
     #[test]

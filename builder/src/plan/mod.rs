@@ -1,7 +1,8 @@
 //! What is wanted, resolved: pure, without network, process, clock or environment.
 //!
-//! [`Project`] holds the texts that somebody wrote, `resolve` makes a [`Plan`] of them, and a [`Lock`] pins what the plan wants.
-//! Only a plan with its lock, [`Plan<Locked>`], can be built: that is a type and not a check.
+//! [`Project`] holds the texts that somebody wrote, `resolve` makes a [`Plan`] of them, and a
+//! [`Lock`] pins what the plan wants. Only a plan with its lock, [`Plan<Locked>`], can be built:
+//! that is a type and not a check.
 
 mod architecture;
 mod binary;
@@ -55,7 +56,10 @@ pub use held::Held;
 pub use host_programs::{HostProgram, HostPrograms};
 pub use installs::Installs;
 pub use kernel::{Kernel, KernelOption, OptionValue};
-pub use lock::{Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain, Toolchains};
+pub use lock::{
+    Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain,
+    Toolchains,
+};
 pub use moved::{Moved, moved, moved_crates, moved_releases};
 pub use nearest::nearest;
 pub use origin::{Origin, Origins};
@@ -63,7 +67,9 @@ pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
 pub use project::Project;
 pub use releases::{Release, Releases};
 pub use resolution::Resolution;
-pub use resolve::{BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs};
+pub use resolve::{
+    BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,
+};
 pub use schema::{FileKind, schema};
 pub use skew::Strictness;
 pub use source::{Source, SourceKind};
@@ -76,8 +82,9 @@ pub use writable::{Backing, WritablePath};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or [`Locked`]. `R` is [`Resolved`] for a node and
-/// [`HostPrograms`] for programs that run on the machine that builds.
+/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or
+/// [`Locked`]. `R` is [`Resolved`] for a node and [`HostPrograms`] for programs that run on the
+/// machine that builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<L = Unlocked, R = Resolved> {
     /// All of it. The plan stands for it: `plan.recipe` is `plan.resolved.recipe`.
@@ -105,9 +112,11 @@ pub struct Resolved {
     pub architecture: Architecture,
     /// The machine that the node runs on.
     pub board: Board,
-    /// The time servers that it asks where its network names none: the recipe's own, or those of the board.
+    /// The time servers that it asks where its network names none: the recipe's own, or those of
+    /// the board.
     pub time_servers: Vec<String>,
-    /// What counts up with the holes that are closed: a machine starts none of a lower one than it has run.
+    /// What counts up with the holes that are closed: a machine starts none of a lower one than it
+    /// has run.
     pub security_epoch: u32,
     /// The kernel and its options.
     pub kernel: Kernel,

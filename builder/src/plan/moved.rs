@@ -17,12 +17,14 @@ pub struct Moved {
 
 impl fmt::Display for Moved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [from, to] = [&self.from, &self.to].map(|version| version.as_deref().unwrap_or("nothing"));
+        let [from, to] =
+            [&self.from, &self.to].map(|version| version.as_deref().unwrap_or("nothing"));
         write!(f, "{}: {from} → {to}", self.name)
     }
 }
 
-/// What is different in `after`, in order of name. Modules that a Go component is made of are not told one by one.
+/// What is different in `after`, in order of name. Modules that a Go component is made of are not
+/// told one by one.
 pub fn moved(before: &Lock, after: &Lock) -> Vec<Moved> {
     compare(&versions(before), &versions(after))
 }
@@ -30,7 +32,9 @@ pub fn moved(before: &Lock, after: &Lock) -> Vec<Moved> {
 /// Which minors are new in `after`, and which have another newest patch.
 pub fn moved_releases(before: Option<&Releases>, after: &Releases) -> Vec<Moved> {
     let newest = |releases: &Releases| -> BTreeMap<String, String> {
-        let minor = |(minor, release): (&Minor, &Release)| (format!("Kubernetes {minor}"), release.newest.to_string());
+        let minor = |(minor, release): (&Minor, &Release)| {
+            (format!("Kubernetes {minor}"), release.newest.to_string())
+        };
         releases.minors.iter().map(minor).collect()
     };
     compare(&before.map(newest).unwrap_or_default(), &newest(after))
@@ -43,7 +47,11 @@ pub fn moved_crates(before: &[Crate], after: &[Crate]) -> Vec<Moved> {
         for krate in crates {
             // Two versions of one crate are told together.
             let all = versions.entry(format!("crate {}", krate.name)).or_default();
-            *all = if all.is_empty() { krate.version.clone() } else { format!("{all}, {}", krate.version) };
+            *all = if all.is_empty() {
+                krate.version.clone()
+            } else {
+                format!("{all}, {}", krate.version)
+            };
         }
         versions
     };
@@ -60,11 +68,12 @@ fn compare(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
 }
 
 fn versions(lock: &Lock) -> BTreeMap<String, String> {
-    let debian = lock
-        .debian_packages()
-        .map(|package| (format!("{} for {}", package.package, package.architecture), package.version.clone()));
+    let debian = lock.debian_packages().map(|package| {
+        (format!("{} for {}", package.package, package.architecture), package.version.clone())
+    });
     let go = lock.go.iter().map(|go| (go.component.clone(), go.version.clone()));
     let rust = lock.toolchain.rust.iter().map(|rust| ("Rust".to_owned(), rust.version.clone()));
-    let toolchains = std::iter::once(("Go".to_owned(), lock.toolchain.go.version.clone())).chain(rust);
+    let toolchains =
+        std::iter::once(("Go".to_owned(), lock.toolchain.go.version.clone())).chain(rust);
     debian.chain(go).chain(toolchains).collect()
 }

@@ -12,7 +12,8 @@ pub struct Origin {
     pub line: usize,
 }
 
-/// Where each value of a plan was written, by its dotted name as in the printed plan: `kernel.options.EROFS_FS`.
+/// Where each value of a plan was written, by its dotted name as in the printed plan:
+/// `kernel.options.EROFS_FS`.
 pub type Origins = BTreeMap<String, Origin>;
 
 impl fmt::Display for Origin {

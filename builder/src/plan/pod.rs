@@ -42,7 +42,8 @@ pub enum ImageFrom {
     Archive {
         /// Its path, relative to the project.
         path: String,
-        /// The digest of its manifest or index for a folder, of the whole file for an archive: `sha256:…`.
+        /// The digest of its manifest or index for a folder, of the whole file for an archive:
+        /// `sha256:…`.
         digest: String,
     },
 }

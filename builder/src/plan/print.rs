@@ -1,12 +1,13 @@
 //! A plan as a TOML file for people: what each value is, and behind it where it was written.
 
 use super::{
-    Backing, Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom, KernelOption, OptionValue, Origins, Pod,
-    PodImage, Resolved, RootFile, Wanted, WritablePath,
+    Backing, Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom,
+    KernelOption, OptionValue, Origins, Pod, PodImage, Resolved, RootFile, Wanted, WritablePath,
 };
 
 impl Resolved {
-    /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans print equally.
+    /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans
+    /// print equally.
     pub fn print(&self) -> String {
         let mut page = Page { text: String::new(), origins: &self.origins };
         page.entry("", "recipe", quote(&self.recipe));
@@ -32,7 +33,9 @@ impl Resolved {
         self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
         if !self.writable.is_empty() {
             page.section("writable");
-            self.writable.iter().for_each(|path| page.entry("writable.", &path.path, writable_path(path)));
+            self.writable
+                .iter()
+                .for_each(|path| page.entry("writable.", &path.path, writable_path(path)));
         }
         self.print_kubernetes(&mut page);
         self.print_updates(&mut page);
@@ -76,7 +79,10 @@ impl Resolved {
         page.entry("kernel.", "package", quote(&self.kernel.package));
         page.line("command-line = [");
         for word in &self.kernel.command_line {
-            page.with_origin(format!("    {},", quote(word)), &format!("kernel.command-line.{word}"));
+            page.with_origin(
+                format!("    {},", quote(word)),
+                &format!("kernel.command-line.{word}"),
+            );
         }
         page.line("]");
         page.section("kernel.options");
@@ -87,10 +93,12 @@ impl Resolved {
 
     fn print_kubernetes(&self, page: &mut Page<'_>) {
         page.section("kubernetes");
-        let minors: Vec<String> = self.kubernetes.api_servers.iter().map(|minor| quote(&minor.to_string())).collect();
+        let minors: Vec<String> =
+            self.kubernetes.api_servers.iter().map(|minor| quote(&minor.to_string())).collect();
         page.entry("kubernetes.", "api-servers", format!("[{}]", minors.join(", ")));
         if let Some(exception) = &self.kubernetes.exception {
-            let value = format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
+            let value =
+                format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
             page.entry("kubernetes.", "exception", value);
         }
     }
@@ -114,7 +122,13 @@ impl HostPrograms {
         page.section("programs");
         for program in &self.programs {
             let origin = format!("programs.{}.version", program.file);
-            page.compiled(&program.file, &program.component, Some(&program.version), go(&program.build), &origin);
+            page.compiled(
+                &program.file,
+                &program.component,
+                Some(&program.version),
+                go(&program.build),
+                &origin,
+            );
         }
         page.wanted(&self.wanted);
         page.text
@@ -157,12 +171,29 @@ impl Page<'_> {
     fn binary(&mut self, binary: &Binary) {
         let Binary { name, component, version, build } = binary;
         let origin = if version.is_some() { "version" } else { "component" };
-        self.compiled(name.file_name(), component, version.as_deref(), compile(build), &format!("binaries.{name}.{origin}"));
+        self.compiled(
+            name.file_name(),
+            component,
+            version.as_deref(),
+            compile(build),
+            &format!("binaries.{name}.{origin}"),
+        );
     }
 
-    fn compiled(&mut self, file: &str, component: &str, version: Option<&str>, build: Vec<String>, origin: &str) {
+    fn compiled(
+        &mut self,
+        file: &str,
+        component: &str,
+        version: Option<&str>,
+        build: Vec<String>,
+        origin: &str,
+    ) {
         let version = version.map(|version| format!("version = {}", quote(version)));
-        let parts: Vec<String> = [format!("component = {}", quote(component))].into_iter().chain(version).chain(build).collect();
+        let parts: Vec<String> = [format!("component = {}", quote(component))]
+            .into_iter()
+            .chain(version)
+            .chain(build)
+            .collect();
         self.entry_from(file, format!("{{ {} }}", parts.join(", ")), origin);
     }
 
@@ -177,7 +208,9 @@ impl Page<'_> {
             self.line(&format!("rust = {}  # rust-toolchain.toml", quote(&rust.version)));
             self.line(&format!("rust-targets = {}", list(&rust.targets)));
         }
-        for (name, wishes) in [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)] {
+        for (name, wishes) in
+            [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)]
+        {
             let packages: Vec<String> = wishes.iter().map(|wish| wish.package.clone()).collect();
             self.line(&format!("{name} = {}", list(&packages)));
         }
@@ -187,7 +220,11 @@ impl Page<'_> {
     fn pod(&mut self, pod: &Pod) {
         let images: Vec<String> = pod.images.iter().map(image).collect();
         let once = if pod.runs_once { "runs = \"once\", " } else { "" };
-        let value = format!("{{ {once}containers = {}, images = [{}] }}", list(&pod.containers), images.join(", "));
+        let value = format!(
+            "{{ {once}containers = {}, images = [{}] }}",
+            list(&pod.containers),
+            images.join(", ")
+        );
         self.entry("pods.", &pod.name, value);
     }
 }
@@ -195,13 +232,19 @@ impl Page<'_> {
 fn compile(build: &Compile) -> Vec<String> {
     match build {
         Compile::Go(build) => go(build),
-        Compile::Cargo { package, bin } => vec![format!("package = {}", quote(package)), format!("program = {}", quote(bin))],
+        Compile::Cargo { package, bin } => {
+            vec![format!("package = {}", quote(package)), format!("program = {}", quote(bin))]
+        }
     }
 }
 
 fn go(GoBuild { module, tags, ldflags, cgo, .. }: &GoBuild) -> Vec<String> {
     let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
-    let go = [format!("go = {}", quote(module)), format!("tags = {}", list(tags)), format!("ldflags = {}", list(ldflags))];
+    let go = [
+        format!("go = {}", quote(module)),
+        format!("tags = {}", list(tags)),
+        format!("ldflags = {}", list(ldflags)),
+    ];
     go.into_iter().chain(libraries).collect()
 }
 
@@ -220,7 +263,11 @@ fn image(image: &PodImage) -> String {
                 )
             });
             let payload = payload.unwrap_or_default();
-            format!("{{ name = {name}, package = {}, program = {}{payload} }}", quote(package), quote(bin))
+            format!(
+                "{{ name = {name}, package = {}, program = {}{payload} }}",
+                quote(package),
+                quote(bin)
+            )
         }
         ImageFrom::Archive { path, digest } => {
             format!("{{ name = {name}, archive = {}, digest = {} }}", quote(path), quote(digest))
@@ -230,7 +277,13 @@ fn image(image: &PodImage) -> String {
 
 fn debian_program(program: &DebianProgram) -> String {
     let DebianProgram { name, package, path, libraries } = program;
-    format!("{} = {{ package = {}, path = {}, libraries = {} }}", key_text(name), quote(package), quote(path), list(libraries))
+    format!(
+        "{} = {{ package = {}, path = {}, libraries = {} }}",
+        key_text(name),
+        quote(package),
+        quote(path),
+        list(libraries)
+    )
 }
 
 fn root_file(file: &RootFile) -> String {
@@ -240,7 +293,9 @@ fn root_file(file: &RootFile) -> String {
         Content::Text(text) => format!("{{ text = {}, {mode} }}", quote(text)),
         Content::Symlink(target) => format!("{{ symlink = {} }}", quote(target)),
         Content::Directory => format!("{{ directory = true, {mode} }}"),
-        Content::Debian { package, path } => format!("{{ debian = {}, path = {}, {mode} }}", quote(package), quote(path)),
+        Content::Debian { package, path } => {
+            format!("{{ debian = {}, path = {}, {mode} }}", quote(package), quote(path))
+        }
     }
 }
 
@@ -275,7 +330,9 @@ pub(super) fn quote(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(letter))),
+            letter if letter.is_control() => {
+                quoted.push_str(&format!("\\u{:04X}", u32::from(letter)))
+            }
             letter => quoted.push(letter),
         }
     }

@@ -3,9 +3,11 @@
 use crate::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Files of the project by their path relative to it, with `/` between its parts: `recipes/node.toml`.
+/// Files of the project by their path relative to it, with `/` between its parts:
+/// `recipes/node.toml`.
 ///
-/// A plan reads `recipes/`, `boards/` and `components/` with all that lies below them, `Cargo.lock` and `rust-toolchain.toml`.
+/// A plan reads `recipes/`, `boards/` and `components/` with all that lies below them, `Cargo.lock`
+/// and `rust-toolchain.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
     /// Files with what they hold.
@@ -22,7 +24,9 @@ impl Project {
         }
         let bytes = self.files.get(path)?;
         std::str::from_utf8(bytes)
-            .inspect_err(|error| problems.push(Problem::new(format!("`{path}` is not UTF-8")).cause(error)))
+            .inspect_err(|error| {
+                problems.push(Problem::new(format!("`{path}` is not UTF-8")).cause(error))
+            })
             .ok()
     }
 

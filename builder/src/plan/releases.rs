@@ -56,10 +56,11 @@ impl Releases {
         *self.minors.last_key_value().expect("a table without minors is refused when it is read").0
     }
 
-    /// Takes note of a release. `released` is the day of the first one of its minor, from which the end of life of a minor that was
-    /// not known follows; what is known of one is not changed.
+    /// Takes note of a release. `released` is the day of the first one of its minor, from which the
+    /// end of life of a minor that was not known follows; what is known of one is not changed.
     pub fn learn(&mut self, version: Version, released: Date) {
-        let fresh = || Release { newest: version, released, end_of_life: Release::end_of_life(released) };
+        let fresh =
+            || Release { newest: version, released, end_of_life: Release::end_of_life(released) };
         let release = self.minors.entry(version.minor).or_insert_with(fresh);
         release.newest = release.newest.max(version);
     }
@@ -79,16 +80,19 @@ impl Releases {
         let _ = writeln!(text, "checked = {}\n\n[minors]", self.checked);
         for (minor, release) in &self.minors {
             let Release { newest, released, end_of_life } = release;
-            let _ =
-                writeln!(text, "\"{minor}\" = {{ newest = \"{newest}\", released = {released}, end-of-life = {end_of_life} }}");
+            let _ = writeln!(
+                text,
+                "\"{minor}\" = {{ newest = \"{newest}\", released = {released}, end-of-life = {end_of_life} }}"
+            );
         }
         text
     }
 }
 
 impl Release {
-    /// The end of life of a minor that was first released on `released`: the 28th of the fourteenth month after it, which is how
-    /// upstream dates its last patch releases (<https://kubernetes.io/releases/patch-releases/>).
+    /// The end of life of a minor that was first released on `released`: the 28th of the fourteenth
+    /// month after it, which is how upstream dates its last patch releases
+    /// (<https://kubernetes.io/releases/patch-releases/>).
     pub fn end_of_life(released: Date) -> Date {
         let months = u16::from(released.month) - 1 + 14;
         Date { year: released.year + months / 12, month: (months % 12) as u8 + 1, day: 28 }
@@ -99,8 +103,11 @@ fn table(document: &Node) -> Option<Releases> {
     let minor = |(name, entry): (&String, &document::Entry)| {
         let node = &entry.node;
         let released = node.get("released")?.date()?;
-        let release =
-            Release { newest: node.text_of("newest")?.parse().ok()?, released, end_of_life: node.get("end-of-life")?.date()? };
+        let release = Release {
+            newest: node.text_of("newest")?.parse().ok()?,
+            released,
+            end_of_life: node.get("end-of-life")?.date()?,
+        };
         Some((name.parse().ok()?, release))
     };
     let minors = document.entries_of("minors").filter_map(minor).collect();
@@ -109,7 +116,8 @@ fn table(document: &Node) -> Option<Releases> {
 
 /// The problem that the table is not there.
 pub(super) fn absent() -> Problem {
-    Problem::new(format!("there is no `{}`", Releases::PATH)).hint("write it with `cargo osbuild update kubelet`")
+    Problem::new(format!("there is no `{}`", Releases::PATH))
+        .hint("write it with `cargo osbuild update kubelet`")
 }
 
 #[cfg(test)]
@@ -120,10 +128,16 @@ mod tests {
     fn what_is_printed_is_read_back() {
         let release = |newest: &str, month| {
             let released = Date { year: 2026, month, day: 22 };
-            Release { newest: newest.parse().unwrap(), released, end_of_life: Release::end_of_life(released) }
+            Release {
+                newest: newest.parse().unwrap(),
+                released,
+                end_of_life: Release::end_of_life(released),
+            }
         };
-        let minors =
-            BTreeMap::from([("1.36".parse().unwrap(), release("1.36.5", 4)), ("1.37".parse().unwrap(), release("1.37.2", 8))]);
+        let minors = BTreeMap::from([
+            ("1.36".parse().unwrap(), release("1.36.5", 4)),
+            ("1.37".parse().unwrap(), release("1.37.2", 8)),
+        ]);
         let releases = Releases { checked: Date { year: 2026, month: 11, day: 21 }, minors };
         assert_eq!(Releases::parse(&releases.print()), Ok(releases));
     }
@@ -131,7 +145,11 @@ mod tests {
     #[test]
     fn the_end_of_life_is_the_one_that_upstream_announced() {
         // 1.31 to 1.33 as of https://kubernetes.io/releases/patch-releases/.
-        for (released, end) in [((2024, 8, 13), "2025-10-28"), ((2024, 12, 11), "2026-02-28"), ((2025, 4, 23), "2026-06-28")] {
+        for (released, end) in [
+            ((2024, 8, 13), "2025-10-28"),
+            ((2024, 12, 11), "2026-02-28"),
+            ((2025, 4, 23), "2026-06-28"),
+        ] {
             let released = Date { year: released.0, month: released.1, day: released.2 };
             assert_eq!(Release::end_of_life(released).to_string(), end);
         }
@@ -144,7 +162,10 @@ mod tests {
         for (version, month) in [("1.37.2", 8), ("1.37.1", 9), ("1.38.0", 12)] {
             releases.learn(version.parse().unwrap(), day(month));
         }
-        let known = releases.minors.values().map(|release| format!("{} {}", release.newest, release.end_of_life));
+        let known = releases
+            .minors
+            .values()
+            .map(|release| format!("{} {}", release.newest, release.end_of_life));
         assert_eq!(known.collect::<Vec<_>>(), ["1.37.2 2027-10-28", "1.38.0 2028-02-28"]);
         assert_eq!(releases.pegged().to_string(), "1.36");
     }

@@ -1,4 +1,5 @@
-//! What the recipe of a node and the recipe of programs have in common: both are locked, fetched and printed in the same way.
+//! What the recipe of a node and the recipe of programs have in common: both are locked, fetched
+//! and printed in the same way.
 
 use super::{Architecture, HostPrograms, Origin, Resolved, Wanted};
 
@@ -36,7 +37,11 @@ impl Resolution for Resolved {
     }
 
     fn all_origins(&self) -> Vec<(String, &Origin)> {
-        let options = self.kernel.options.iter().map(|(name, option)| (format!("kernel.options.{name}"), &option.origin));
+        let options = self
+            .kernel
+            .options
+            .iter()
+            .map(|(name, option)| (format!("kernel.options.{name}"), &option.origin));
         self.origins.iter().map(|(name, origin)| (name.clone(), origin)).chain(options).collect()
     }
 

@@ -19,7 +19,8 @@ pub enum FileKind {
 
 impl FileKind {
     /// All of them.
-    pub const ALL: [FileKind; 4] = [FileKind::Recipe, FileKind::Board, FileKind::Component, FileKind::Releases];
+    pub const ALL: [FileKind; 4] =
+        [FileKind::Recipe, FileKind::Board, FileKind::Component, FileKind::Releases];
 
     /// What such a file is called.
     pub fn name(self) -> &'static str {
@@ -43,7 +44,8 @@ impl FileKind {
 
 /// The schema of one kind of file, from the same description that the strict reader has.
 ///
-/// What may also come by inheritance is not required, and days are the strings that editors make of them.
+/// What may also come by inheritance is not required, and days are the strings that editors make of
+/// them.
 pub fn schema(kind: FileKind) -> Value {
     let mut schema = table(kind.keys());
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
@@ -58,8 +60,11 @@ fn table(keys: &'static [Key]) -> Map<String, Value> {
         (key.name.to_owned(), Value::Object(schema))
     };
     let properties: Map<String, Value> = keys.iter().map(property).collect();
-    let required: Vec<&str> = keys.iter().filter(|key| key.need == Need::Here).map(|key| key.name).collect();
-    let mut table = object(json!({ "type": "object", "properties": properties, "additionalProperties": false }));
+    let required: Vec<&str> =
+        keys.iter().filter(|key| key.need == Need::Here).map(|key| key.name).collect();
+    let mut table = object(
+        json!({ "type": "object", "properties": properties, "additionalProperties": false }),
+    );
     if !required.is_empty() {
         table.insert("required".to_owned(), json!(required));
     }
@@ -69,7 +74,9 @@ fn table(keys: &'static [Key]) -> Map<String, Value> {
 fn shape(shape_of: &'static Shape) -> Map<String, Value> {
     object(match shape_of {
         Shape::Text(form) => text(form),
-        Shape::Integer { least, most, .. } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Shape::Integer { least, most, .. } => {
+            json!({ "type": "integer", "minimum": least, "maximum": most })
+        }
         Shape::Number(numbers) => json!({ "enum": numbers }),
         Shape::Word(words) => json!({ "enum": words }),
         Shape::Mode => json!({ "type": "integer", "minimum": 0, "maximum": 0o1777 }),
@@ -79,9 +86,13 @@ fn shape(shape_of: &'static Shape) -> Map<String, Value> {
         Shape::KernelValue => json!({ "type": ["boolean", "integer", "string"] }),
         Shape::List(each) => json!({ "type": "array", "items": shape(each) }),
         Shape::Table(keys) => return table(keys),
-        Shape::Choice(kinds) => json!({ "oneOf": kinds.iter().map(|keys| table(keys)).collect::<Vec<_>>() }),
+        Shape::Choice(kinds) => {
+            json!({ "oneOf": kinds.iter().map(|keys| table(keys)).collect::<Vec<_>>() })
+        }
         Shape::Map { key, value, removable: false } => map(key, Value::Object(shape(value))),
-        Shape::Map { key, value, removable: true } => map(key, json!({ "anyOf": [{ "const": false }, shape(value)] })),
+        Shape::Map { key, value, removable: true } => {
+            map(key, json!({ "anyOf": [{ "const": false }, shape(value)] }))
+        }
     })
 }
 
@@ -131,7 +142,8 @@ mod tests {
         for right in ["/etc/passwd", "/etc/.hidden", "/usr/lib/a..b", "/opt/..data", "/a+b@1"] {
             assert!(matches(right), "{right}");
         }
-        for wrong in ["/", "", "etc", "/etc/", "/etc/../x", "/etc/.", "/..", "/a//b", "/a b", "/ä"] {
+        for wrong in ["/", "", "etc", "/etc/", "/etc/../x", "/etc/.", "/..", "/a//b", "/a b", "/ä"]
+        {
             assert!(!matches(wrong), "{wrong}");
         }
     }

@@ -1,4 +1,5 @@
-//! The words in which the keys of our files are described. The strict reader and the JSON Schema are made from the same description.
+//! The words in which the keys of our files are described. The strict reader and the JSON Schema
+//! are made from the same description.
 
 /// One key of a table.
 pub(super) struct Key {
@@ -49,7 +50,8 @@ pub(super) enum Shape {
     Table(&'static [Key]),
     /// A table of one of these kinds. The first key of a kind tells it from the others.
     Choice(&'static [&'static [Key]]),
-    /// A table whose keys somebody chooses. `false` takes an inherited entry away where `removable` says so.
+    /// A table whose keys somebody chooses. `false` takes an inherited entry away where `removable`
+    /// says so.
     Map { key: &'static Form, value: &'static Shape, removable: bool },
 }
 
@@ -66,7 +68,9 @@ impl Shape {
     pub fn what(&self) -> String {
         match self {
             Shape::Text(form) => form.what.to_owned(),
-            Shape::Integer { least, most, what } if *most == i64::MAX => format!("{what} of at least {least}"),
+            Shape::Integer { least, most, what } if *most == i64::MAX => {
+                format!("{what} of at least {least}")
+            }
             Shape::Integer { least, most, what } => format!("{what} between {least} and {most}"),
             Shape::Number(numbers) => one_of(numbers.iter().map(ToString::to_string)),
             Shape::Word(words) => one_of(words.iter().map(|word| format!("\"{word}\""))),

@@ -48,7 +48,8 @@ pub enum SourceKind {
         /// Targets whose standard library is in it.
         targets: Vec<String>,
     },
-    /// The image of a pod: an OCI archive of the project, or the `index.json` of a layout, which names all else by digest.
+    /// The image of a pod: an OCI archive of the project, or the `index.json` of a layout, which
+    /// names all else by digest.
     PodImage {
         /// The name that manifests call it by.
         name: String,
@@ -86,29 +87,38 @@ impl Source {
 }
 
 impl Plan<Locked> {
-    /// Every input of the node, without repetition, in a fixed order: what the lock pins, and the images of pods that the recipe pins.
+    /// Every input of the node, without repetition, in a fixed order: what the lock pins, and the
+    /// images of pods that the recipe pins.
     pub fn sources(&self) -> Vec<Source> {
         let pods = self.images().filter_map(|image| match &image.from {
-            ImageFrom::Archive { digest, .. } => Some(Source::pod_image(&image.name, digest.trim_start_matches("sha256:"))),
+            ImageFrom::Archive { digest, .. } => {
+                Some(Source::pod_image(&image.name, digest.trim_start_matches("sha256:")))
+            }
             ImageFrom::Built { .. } => None,
         });
-        let mut all: Vec<Source> = self.lock.get().sources(&self.wanted.crates).into_iter().chain(pods).collect();
+        let mut all: Vec<Source> =
+            self.lock.get().sources(&self.wanted.crates).into_iter().chain(pods).collect();
         all.sort();
         all.dedup();
         all
     }
 
-    /// The packages of which bytes end up in the node because its C programs are linked statically: libraries for the node, and of the sandbox the
-    /// C library with what the compiler adds of its own.
+    /// The packages of which bytes end up in the node because its C programs are linked statically:
+    /// libraries for the node, and of the sandbox the C library with what the compiler adds of its
+    /// own.
     pub fn statically_linked(&self) -> impl Iterator<Item = &DebianPackage> {
         let lock = self.lock.get();
-        let has_c = self.binaries.iter().any(|binary| matches!(&binary.build, Compile::Go(GoBuild { cgo: Some(_), .. })));
+        let has_c = self
+            .binaries
+            .iter()
+            .any(|binary| matches!(&binary.build, Compile::Go(GoBuild { cgo: Some(_), .. })));
         let is_linked = move |package: &&DebianPackage| {
             let (name, is_cross) = match package.package.strip_suffix("-arm64-cross") {
                 Some(name) => (name, true),
                 None => (package.package.as_str(), false),
             };
-            let is_library = name == "libc6-dev" || name.starts_with("libgcc-") && name.ends_with("-dev");
+            let is_library =
+                name == "libc6-dev" || name.starts_with("libgcc-") && name.ends_with("-dev");
             is_library && is_cross == (self.architecture == Architecture::Arm64)
         };
         let all = lock.sandbox.packages.iter().filter(is_linked).chain(&lock.cross.packages);
@@ -122,7 +132,10 @@ impl Lock {
         let debian = self.debian_packages().map(debian_source);
         let go = self.go.iter().flat_map(|go| &go.modules).flat_map(|module| {
             let zip = module.zip.as_ref().map(|blob| {
-                let kind = SourceKind::GoZip { path: module.path.clone(), version: module.version.clone() };
+                let kind = SourceKind::GoZip {
+                    path: module.path.clone(),
+                    version: module.version.clone(),
+                };
                 Source {
                     digest: blob.sha256.clone(),
                     size: Some(blob.size),
@@ -131,7 +144,10 @@ impl Lock {
                 }
             });
             let text = module.go_mod.as_ref().map(|blob| {
-                let kind = SourceKind::GoMod { path: module.path.clone(), version: module.version.clone() };
+                let kind = SourceKind::GoMod {
+                    path: module.path.clone(),
+                    version: module.version.clone(),
+                };
                 let name = format!("go.mod of {} {}", module.path, module.version);
                 Source { digest: blob.sha256.clone(), size: Some(blob.size), name, kind }
             });
@@ -143,7 +159,8 @@ impl Lock {
             name: format!("crate {} {}", krate.name, krate.version),
             kind: SourceKind::Crate { name: krate.name.clone(), version: krate.version.clone() },
         });
-        let mut all: Vec<Source> = debian.chain(go).chain(self.toolchain_sources()).chain(crates).collect();
+        let mut all: Vec<Source> =
+            debian.chain(go).chain(self.toolchain_sources()).chain(crates).collect();
         all.sort();
         all.dedup();
         all
@@ -168,7 +185,10 @@ impl Lock {
             digest: rust.sha256.clone(),
             size: Some(rust.size),
             name: format!("Rust {}", rust.version),
-            kind: SourceKind::RustToolchain { version: rust.version.clone(), targets: rust.targets.clone() },
+            kind: SourceKind::RustToolchain {
+                version: rust.version.clone(),
+                targets: rust.targets.clone(),
+            },
         });
         std::iter::once(go).chain(rust)
     }

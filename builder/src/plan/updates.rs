@@ -22,8 +22,18 @@ impl Updates {
     /// What the root of a node of this recipe and security epoch holds for it.
     pub(super) fn files(&self, recipe: &str, security_epoch: u32) -> [RootFile; 2] {
         let Updates { url, channel, root, interval_s } = self;
-        let settings = Settings { url, channel: channel.name(), recipe, interval_s: *interval_s, security_epoch }.to_string();
-        [(paths::UPDATE_ROOT, Content::File(root.clone())), (paths::UPDATE_SETTINGS, Content::Text(settings))]
-            .map(|(path, content)| RootFile { path: path.to_owned(), mode: 0o644, content })
+        let settings = Settings {
+            url,
+            channel: channel.name(),
+            recipe,
+            interval_s: *interval_s,
+            security_epoch,
+        }
+        .to_string();
+        [
+            (paths::UPDATE_ROOT, Content::File(root.clone())),
+            (paths::UPDATE_SETTINGS, Content::Text(settings)),
+        ]
+        .map(|(path, content)| RootFile { path: path.to_owned(), mode: 0o644, content })
     }
 }

@@ -49,7 +49,8 @@ impl FromStr for Minor {
 }
 
 fn number(text: &str) -> Result<u32, ()> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let plain =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if plain { text.parse().map_err(|_| ()) } else { Err(()) }
 }
 
@@ -76,7 +77,8 @@ mod tests {
 
     #[test]
     fn only_three_plain_numbers_are_a_version() {
-        for wrong in ["1.35", "v1.35.8", "1.35.08", "1.35.8-rc.1", "1..8", "1.35.8.1", "+1.2.3", ""] {
+        for wrong in ["1.35", "v1.35.8", "1.35.08", "1.35.8-rc.1", "1..8", "1.35.8.1", "+1.2.3", ""]
+        {
             assert_eq!(wrong.parse::<Version>(), Err(()), "{wrong}");
         }
     }

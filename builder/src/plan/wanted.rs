@@ -9,9 +9,11 @@ use sha2::{Digest, Sha256};
 pub struct Wanted {
     /// The package with the kernel's source; none where no node is made.
     pub kernel_source: Option<DebianWish>,
-    /// The package with systemd's UEFI stub, of the node's architecture; none where no node is made.
+    /// The package with systemd's UEFI stub, of the node's architecture; none where no node is
+    /// made.
     pub stub: Option<DebianWish>,
-    /// Packages of the build machine's architecture that make up the sandbox's root, in order of name. The lock adds what they depend on.
+    /// Packages of the build machine's architecture that make up the sandbox's root, in order of
+    /// name. The lock adds what they depend on.
     pub sandbox: Vec<DebianWish>,
     /// Packages of the node's architecture with libraries to link, without what they depend on.
     pub cross: Vec<DebianWish>,
@@ -32,7 +34,8 @@ pub struct Wanted {
 pub struct DebianWish {
     /// Its name.
     pub package: String,
-    /// The architecture to fetch it for. A package that fits every architecture is found under this one too.
+    /// The architecture to fetch it for. A package that fits every architecture is found under this
+    /// one too.
     pub architecture: String,
     /// Its version; none is the newest.
     pub version: Option<String>,
@@ -82,7 +85,8 @@ pub struct Crate {
 }
 
 impl Wanted {
-    /// SHA-256 of a canonical text of all this, in hexadecimal. The lock records it; another value makes the lock stale.
+    /// SHA-256 of a canonical text of all this, in hexadecimal. The lock records it; another value
+    /// makes the lock stale.
     pub fn digest(&self) -> String {
         let text = serde_json::to_vec(self).expect("strings and lists of strings always serialize");
         hex(&Sha256::digest(text))
@@ -121,10 +125,11 @@ impl DebianWish {
 }
 
 impl GoWish {
-    /// SHA-256 of all that decides which modules a build reads, in hexadecimal. The toolchain's version decides too, by the files that
-    /// are for some versions alone.
+    /// SHA-256 of all that decides which modules a build reads, in hexadecimal. The toolchain's
+    /// version decides too, by the files that are for some versions alone.
     pub fn digest(&self, toolchain: &str) -> String {
-        let text = serde_json::to_vec(&(self, toolchain)).expect("strings and lists of strings always serialize");
+        let text = serde_json::to_vec(&(self, toolchain))
+            .expect("strings and lists of strings always serialize");
         hex(&Sha256::digest(text))
     }
 }

@@ -45,5 +45,9 @@ impl WritablePath {
 /// What the root holds for these, none for none: the list that `init` reads.
 pub(super) fn list(paths: &[WritablePath]) -> Option<RootFile> {
     let text: String = paths.iter().map(|path| format!("{}\n", path.declared())).collect();
-    (!paths.is_empty()).then(|| RootFile { path: paths::WRITABLE_PATHS.to_owned(), mode: 0o644, content: Content::Text(text) })
+    (!paths.is_empty()).then(|| RootFile {
+        path: paths::WRITABLE_PATHS.to_owned(),
+        mode: 0o644,
+        content: Content::Text(text),
+    })
 }

@@ -1,5 +1,6 @@
-//! Assembly: layers become an initramfs, that and the kernel a UKI, and that with DATA a disk image. All of it in this process, because it
-//! is pure and takes less time than to ask whether it is needed, and in pieces, because a node with large pods may be larger than memory.
+//! Assembly: layers become an initramfs, that and the kernel a UKI, and that with DATA a disk
+//! image. All of it in this process, because it is pure and takes less time than to ask whether it
+//! is needed, and in pieces, because a node with large pods may be larger than memory.
 
 use super::digest::Digest;
 use super::disk::{OnDisk, remove};
@@ -25,7 +26,8 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The console that `init` writes to before it has mounted anything (Documentation/admin-guide/devices.txt).
+/// The console that `init` writes to before it has mounted anything
+/// (Documentation/admin-guide/devices.txt).
 const CONSOLE: (u32, u32) = (5, 1);
 
 /// How much is written at once.
@@ -86,7 +88,8 @@ impl Assembly<'_> {
     /// Writes the image and its parts into `out`, unless they are there already.
     ///
     /// # Errors
-    /// The UKI is too big for its slot, which is told before anything is written, or the disk is full.
+    /// The UKI is too big for its slot, which is told before anything is written, or the disk is
+    /// full.
     pub fn write(&self, store: &Store, report: &Report, out: &Out) -> Result<Built> {
         let key = self.key()?;
         let _alone = out.lock(store)?;
@@ -95,40 +98,69 @@ impl Assembly<'_> {
         if !was_current {
             out.finish(&key, &self.make(store, report, out)?)?;
         }
-        let [initramfs_signature, to_sign] = [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
-            .map(|(name, is_there)| is_there.then(|| out.path(name)));
-        Ok(Built { image, uki, initramfs, initramfs_signature, to_sign, was_current, steps: self.steps.clone() })
+        let [initramfs_signature, to_sign] =
+            [(INITRAMFS_SIGNATURE, self.signer.is_some()), (TO_SIGN, self.signer.is_none())]
+                .map(|(name, is_there)| is_there.then(|| out.path(name)));
+        Ok(Built {
+            image,
+            uki,
+            initramfs,
+            initramfs_signature,
+            to_sign,
+            was_current,
+            steps: self.steps.clone(),
+        })
     }
 
-    /// Makes all of it, and gives the files. A UKI may be larger than memory, and with it the initramfs: they are read and written in pieces.
+    /// Makes all of it, and gives the files. A UKI may be larger than memory, and with it the
+    /// initramfs: they are read and written in pieces.
     fn make(&self, store: &Store, report: &Report, out: &Out) -> Result<Vec<PathBuf>> {
         let mut initramfs = Draft::of(out.path(INITRAMFS))?;
         initramfs.write(report, "initramfs", |to, path| self.initramfs(store, to, path))?;
         let packed = Digest::of_reader(initramfs.start()?).at("read", &initramfs.path)?;
         let mut uki = Draft::of(out.path(UKI))?;
-        uki.write(report, "uki", |to, path| self.uki(store, &mut initramfs, packed.size(), to, path))?;
-        let programs = Programs { boot: EfiProgram(self.boot(store)?), uki: EfiFile::new(uki.reopen()?, &uki.path) };
-        let (Programs { boot, uki: unified }, beside) = self.signed(programs, Beside::of_digest(packed), report)?;
+        uki.write(report, "uki", |to, path| {
+            self.uki(store, &mut initramfs, packed.size(), to, path)
+        })?;
+        let programs = Programs {
+            boot: EfiProgram(self.boot(store)?),
+            uki: EfiFile::new(uki.reopen()?, &uki.path),
+        };
+        let (Programs { boot, uki: unified }, beside) =
+            self.signed(programs, Beside::of_digest(packed), report)?;
         self.check_size(unified.length()?)?;
         out.begin()?;
         let mut written = vec![initramfs.keep()?];
-        written.extend(self.leave(&[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)], &beside, out)?);
+        written.extend(self.leave(
+            &[(BOOT, &boot), (UKI, &unified), (INITRAMFS, &beside)],
+            &beside,
+            out,
+        )?);
         written.push(uki.keep()?);
         let (header, data) = (self.header(&unified)?, store.path(&self.data)?);
         let settings = self.settings.as_deref();
         let (length, unified) = (unified.length()?, unified.start()?);
-        let disk = image::Contents { plan: self.plan, settings, boot: &boot.0, header: &header, uki: (length, unified), data };
+        let disk = image::Contents {
+            plan: self.plan,
+            settings,
+            boot: &boot.0,
+            header: &header,
+            uki: (length, unified),
+            data,
+        };
         let mut image = Draft::of(out.path(IMAGE))?;
         image.write(report, "image", |to, path| disk.write(to.get_mut(), path))?;
         written.push(image.keep()?);
         Ok(written)
     }
 
-    /// The digest of all that decides about the bytes, this program among it. What goes into [`Parts`], [`Header`] and [`image::Contents`] stands
-    /// here by name: a value that reaches the bytes and is not hashed here leaves an old image in place.
+    /// The digest of all that decides about the bytes, this program among it. What goes into
+    /// [`Parts`], [`Header`] and [`image::Contents`] stands here by name: a value that reaches the
+    /// bytes and is not hashed here leaves an old image in place.
     fn key(&self) -> Result<Digest> {
         let (plan, board) = (self.plan, &self.plan.board);
-        let layers: Vec<_> = self.layers.iter().map(|layer| json!([layer.name, layer.image.hex()])).collect();
+        let layers: Vec<_> =
+            self.layers.iter().map(|layer| json!([layer.name, layer.image.hex()])).collect();
         let decides = json!({
             "program": Digest::of_file(Path::new("/proc/self/exe"))?.hex(),
             "architecture": plan.architecture.name(),
@@ -156,7 +188,10 @@ impl Assembly<'_> {
 
     /// What the UKI says of itself to boot loaders and to people.
     fn os_release(&self) -> String {
-        format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", self.plan.recipe, self.plan.version)
+        format!(
+            "ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n",
+            self.plan.recipe, self.plan.version
+        )
     }
 
     fn inventory(&self) -> String {
@@ -173,11 +208,19 @@ impl Assembly<'_> {
             format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
             format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
         ];
-        let time_servers =
-            (!plan.time_servers.is_empty()).then(|| format!("{}={}", cmdline::TIME_SERVERS, plan.time_servers.join(",")));
+        let time_servers = (!plan.time_servers.is_empty())
+            .then(|| format!("{}={}", cmdline::TIME_SERVERS, plan.time_servers.join(",")));
         let ours = ours.into_iter().chain(time_servers);
-        let in_memory = plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
-        plan.kernel.command_line.iter().cloned().chain(ours).chain(in_memory).collect::<Vec<_>>().join(" ")
+        let in_memory =
+            plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
+        plan.kernel
+            .command_line
+            .iter()
+            .cloned()
+            .chain(ours)
+            .chain(in_memory)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// Writes the initramfs to `out`, which errors call `path`.
@@ -189,8 +232,9 @@ impl Assembly<'_> {
             Entry::file(&format!("/{PATH}"), 0o444, self.inventory().into_bytes()),
             Entry::directory(paths::LAYERS, 0o755),
         ];
-        let named =
-            |(index, layer): (usize, &BuiltLayer)| (format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name), layer.image);
+        let named = |(index, layer): (usize, &BuiltLayer)| {
+            (format!("{}/{index:02}-{}.erofs", paths::LAYERS, layer.name), layer.image)
+        };
         let layers: BTreeMap<String, Digest> = self.layers.iter().enumerate().map(named).collect();
         entries.extend(layers.iter().map(|(name, image)| Entry::sized(name, 0o444, image.size())));
         entries.sort_by(|one, other| one.path.cmp(&other.path));
@@ -209,7 +253,14 @@ impl Assembly<'_> {
     }
 
     /// Writes the UKI with an initramfs of so many bytes to `out`, which errors call `path`.
-    fn uki(&self, store: &Store, initramfs: &mut Draft, size: u64, out: &mut BufWriter<File>, path: &Path) -> Result<()> {
+    fn uki(
+        &self,
+        store: &Store,
+        initramfs: &mut Draft,
+        size: u64,
+        out: &mut BufWriter<File>,
+        path: &Path,
+    ) -> Result<()> {
         let plan = self.plan;
         let stub = super::root::from_package(
             store,
@@ -224,24 +275,36 @@ impl Assembly<'_> {
             initramfs: &[],
             kernel: &store.read(&self.kernel.image)?,
         };
-        let frame = Frame::new(&stub, &parts, size).or_build(|| "cannot make the UKI".to_owned())?;
+        let frame =
+            Frame::new(&stub, &parts, size).or_build(|| "cannot make the UKI".to_owned())?;
         frame.write(initramfs.start()?, out).at("write", path)
     }
 
     /// slotboot, which says its security epoch: a node replaces it by no older one.
     fn boot(&self, store: &Store) -> Result<Vec<u8>> {
-        epoch::stamp(&store.read(&self.boot)?, self.plan.security_epoch).or_build(|| format!("cannot make `{BOOT}`"))
+        epoch::stamp(&store.read(&self.boot)?, self.plan.security_epoch)
+            .or_build(|| format!("cannot make `{BOOT}`"))
     }
 
-    /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with its signature.
+    /// What stands before the UKI in a slot. It is made of the UKI as it goes into the slot, with
+    /// its signature.
     fn header(&self, uki: &EfiFile) -> Result<Vec<u8>> {
         let digest = uki.digest()?;
-        let header = Header { length: digest.size(), sha256: *digest.hash(), version: self.plan.version.clone() };
+        let header = Header {
+            length: digest.size(),
+            sha256: *digest.hash(),
+            version: self.plan.version.clone(),
+        };
         header.encode().or_build(|| "cannot make the header of a slot".into())
     }
 
     /// The same with signatures, if somebody signs.
-    fn signed(&self, programs: Programs, initramfs: Beside, report: &Report) -> Result<(Programs, Beside)> {
+    fn signed(
+        &self,
+        programs: Programs,
+        initramfs: Beside,
+        report: &Report,
+    ) -> Result<(Programs, Beside)> {
         let Some(signer) = self.signer else { return Ok((programs, initramfs)) };
         let step = report.step("signature");
         let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
@@ -253,8 +316,14 @@ impl Assembly<'_> {
         Ok((Programs { boot: boot.into_inner(), uki: uki.into_inner() }, initramfs.into_inner()))
     }
 
-    /// Leaves the signature of the initramfs, or what has to be signed of these products, and gives the files that were written.
-    fn leave(&self, products: &[(&str, &dyn Signable)], initramfs: &Beside, out: &Out) -> Result<Vec<PathBuf>> {
+    /// Leaves the signature of the initramfs, or what has to be signed of these products, and gives
+    /// the files that were written.
+    fn leave(
+        &self,
+        products: &[(&str, &dyn Signable)],
+        initramfs: &Beside,
+        out: &Out,
+    ) -> Result<Vec<PathBuf>> {
         let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));
         if self.signer.is_none() {
             remove(&file)?;
@@ -274,22 +343,32 @@ impl Assembly<'_> {
             return Ok(());
         }
         let size = (has + 1).next_multiple_of(32);
-        Err(Error::build(format!("the UKI does not fit its slot: it has {has} MiB, and there is room for {room}"))
-            .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
-            .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
+        Err(Error::build(format!(
+            "the UKI does not fit its slot: it has {has} MiB, and there is room for {room}"
+        ))
+        .cause(format!("the biggest parts of it: {}", self.biggest_parts()))
+        .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
     }
 
     /// Three at most, and none that is not worth a thought.
     fn biggest_parts(&self) -> String {
-        let layers = self.layers.iter().map(|layer| (format!("layer {}", layer.name), layer.image.size()));
-        let mut parts: Vec<_> = layers.chain([("the kernel".to_owned(), self.kernel.image.size())]).collect();
+        let layers =
+            self.layers.iter().map(|layer| (format!("layer {}", layer.name), layer.image.size()));
+        let mut parts: Vec<_> =
+            layers.chain([("the kernel".to_owned(), self.kernel.image.size())]).collect();
         parts.retain(|(_, size)| *size >= 1 << 20);
         parts.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
-        parts.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size))).collect::<Vec<_>>().join(", ")
+        parts
+            .iter()
+            .take(3)
+            .map(|(name, size)| format!("{name} ({})", bytes(*size)))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
-/// A file that is written beside the one whose name it gets once it is whole. One that is not kept goes with it.
+/// A file that is written beside the one whose name it gets once it is whole. One that is not kept
+/// goes with it.
 struct Draft {
     /// The name that it gets, by which errors call it.
     path: PathBuf,
@@ -300,7 +379,13 @@ struct Draft {
 impl Draft {
     fn of(path: PathBuf) -> Result<Self> {
         let unfinished = path.with_extension("unfinished");
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(&unfinished).at("write", &path)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&unfinished)
+            .at("write", &path)?;
         Ok(Draft { path, unfinished, file })
     }
 
@@ -316,7 +401,11 @@ impl Draft {
         write(&mut out, &self.path)?;
         out.flush().at("write", &self.path)?;
         let size = self.file.metadata().at("read", &self.path)?.len();
-        step.done(&self.path.file_name().unwrap_or_default().to_string_lossy(), Some(size), Outcome::Ran);
+        step.done(
+            &self.path.file_name().unwrap_or_default().to_string_lossy(),
+            Some(size),
+            Outcome::Ran,
+        );
         Ok(())
     }
 
@@ -340,7 +429,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // One that was kept has another name. What cannot be removed is overwritten by the next build.
+        // One that was kept has another name. What cannot be removed is overwritten by the next
+        // build.
         let _ = std::fs::remove_file(&self.unfinished);
     }
 }

@@ -11,7 +11,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// How hard zstd works: a second for a small node, and a tenth larger than the smallest that it could make.
+/// How hard zstd works: a second for a small node, and a tenth larger than the smallest that it
+/// could make.
 const LEVEL: i32 = 9;
 
 /// A format of a disk image.
@@ -26,8 +27,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Makes the copy of the image in `out`, unless it is there already, and gives its path: for a raw one, the image's own. The same image
-    /// gives the same bytes.
+    /// Makes the copy of the image in `out`, unless it is there already, and gives its path: for a
+    /// raw one, the image's own. The same image gives the same bytes.
     ///
     /// # Errors
     /// The image cannot be read, or the disk is full.
@@ -46,7 +47,8 @@ impl Format {
         }
         let step = report.step("copy");
         let unfinished = path.with_extension("unfinished");
-        let size = self.write(&image, &unfinished).inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
+        let size =
+            self.write(&image, &unfinished).inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         fs::rename(&unfinished, &path).at("write", &path)?;
         out.finish_copy(name, &key)?;
         step.done(name, Some(size), Outcome::Ran);

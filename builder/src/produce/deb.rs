@@ -1,4 +1,5 @@
-//! The `.deb` format (deb(5)): an `ar` archive whose member `data.tar`, compressed in one of several ways, holds the files.
+//! The `.deb` format (deb(5)): an `ar` archive whose member `data.tar`, compressed in one of
+//! several ways, holds the files.
 
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
@@ -10,7 +11,8 @@ const MAGIC: &[u8; 8] = b"!<arch>\n";
 /// The length of the header in front of each member.
 const HEADER: usize = 60;
 
-/// How many bytes of memory xz may take: twice what its highest preset asks for (xz(1)). A package may ask for 4 GiB.
+/// How many bytes of memory xz may take: twice what its highest preset asks for (xz(1)). A package
+/// may ask for 4 GiB.
 const XZ_MEMORY: u64 = 128 << 20;
 
 /// Finds `data.tar` in a package and gives its uncompressed bytes.
@@ -26,7 +28,8 @@ pub fn data(mut package: impl Read + 'static) -> io::Result<Box<dyn Read>> {
             return decompress(compression, package.take(size));
         }
         // Members begin at even offsets.
-        let padded = size.checked_add(size % 2).ok_or_else(|| malformed("a member is too large"))?;
+        let padded =
+            size.checked_add(size % 2).ok_or_else(|| malformed("a member is too large"))?;
         if io::copy(&mut (&mut package).take(padded), &mut io::sink())? != padded {
             return Err(ErrorKind::UnexpectedEof.into());
         }
@@ -37,8 +40,10 @@ pub fn data(mut package: impl Read + 'static) -> io::Result<Box<dyn Read>> {
 fn member(archive: &mut impl Read) -> io::Result<(String, u64)> {
     let mut header = [0; HEADER];
     archive.read_exact(&mut header)?;
-    let text = std::str::from_utf8(&header).map_err(|_| malformed("a member's header is not text"))?;
-    let (Some(name), Some(size), Some("`\n")) = (text.get(..16), text.get(48..58), text.get(58..)) else {
+    let text =
+        std::str::from_utf8(&header).map_err(|_| malformed("a member's header is not text"))?;
+    let (Some(name), Some(size), Some("`\n")) = (text.get(..16), text.get(48..58), text.get(58..))
+    else {
         return Err(malformed("a member's header does not end as it should"));
     };
     let size = size.trim_end().parse().map_err(|_| malformed("a member's size is not a number"))?;
@@ -54,7 +59,9 @@ fn decompress(compression: &str, bytes: impl Read + 'static) -> io::Result<Box<d
         }
         ".zst" => Ok(Box::new(zstd::Decoder::new(bytes)?)),
         ".gz" => Ok(Box::new(flate2::read::GzDecoder::new(bytes))),
-        _ => Err(malformed("its `data.tar` is compressed in a way that this program does not know")),
+        _ => {
+            Err(malformed("its `data.tar` is compressed in a way that this program does not know"))
+        }
     }
 }
 
@@ -70,7 +77,10 @@ mod tests {
     fn archive(members: &[(&str, &[u8])]) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for (name, content) in members {
-            bytes.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100644, content.len()).bytes());
+            bytes.extend(
+                format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100644, content.len())
+                    .bytes(),
+            );
             bytes.extend(*content);
             bytes.extend(vec![b'\n'; content.len() % 2]);
         }
@@ -85,7 +95,11 @@ mod tests {
 
     #[test]
     fn data_is_found_behind_members_of_odd_size() {
-        let package = archive(&[("debian-binary", b"2.0\n"), ("control.tar", b"odd"), ("data.tar", b"files")]);
+        let package = archive(&[
+            ("debian-binary", b"2.0\n"),
+            ("control.tar", b"odd"),
+            ("data.tar", b"files"),
+        ]);
         assert_eq!(unpacked(package).unwrap(), b"files");
     }
 
@@ -94,7 +108,8 @@ mod tests {
         let xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
         let zst = zstd::encode_all(&b"files"[..], 1).unwrap();
         let gz = {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             io::Write::write_all(&mut encoder, b"files").unwrap();
             encoder.finish().unwrap()
         };
@@ -107,20 +122,29 @@ mod tests {
     #[test]
     fn a_package_that_wants_gigabytes_of_memory_is_refused() {
         let mut xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
-        // The header of the first block (the .xz file format, 3.1): its length, flags, LZMA2 with one byte that stands for the memory.
+        // The header of the first block (the .xz file format, 3.1): its length, flags, LZMA2 with
+        // one byte that stands for the memory.
         let header = 12..12 + (usize::from(xz[12]) + 1) * 4;
         assert_eq!(xz[14..16], [0x21, 1]);
         xz[16] = 40;
         let mut sum = flate2::Crc::new();
         sum.update(&xz[header.start..header.end - 4]);
         xz[header.end - 4..header.end].copy_from_slice(&sum.sum().to_le_bytes());
-        assert!(unpacked(archive(&[("data.tar.xz", &xz)])).unwrap_err().to_string().contains("memory"));
+        assert!(
+            unpacked(archive(&[("data.tar.xz", &xz)])).unwrap_err().to_string().contains("memory")
+        );
     }
 
     #[test]
     fn a_package_without_data_is_refused() {
-        assert_eq!(unpacked(archive(&[("debian-binary", b"2.0\n")])).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-        assert_eq!(unpacked(b"not an archive".to_vec()).unwrap_err().kind(), ErrorKind::InvalidData);
+        assert_eq!(
+            unpacked(archive(&[("debian-binary", b"2.0\n")])).unwrap_err().kind(),
+            ErrorKind::UnexpectedEof
+        );
+        assert_eq!(
+            unpacked(b"not an archive".to_vec()).unwrap_err().kind(),
+            ErrorKind::InvalidData
+        );
     }
 
     proptest! {

@@ -71,7 +71,8 @@ impl Digest {
 /// A hash alone, from its 64 lower-case hexadecimal digits.
 pub(super) fn parse_hash(hex: &str) -> Option<[u8; 32]> {
     let digits = hex.as_bytes();
-    if digits.len() != 64 || !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+    if digits.len() != 64 || !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    {
         return None;
     }
     let mut hash = [0; 32];
@@ -83,8 +84,11 @@ pub(super) fn parse_hash(hex: &str) -> Option<[u8; 32]> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A build shows tens of thousands of digests, so this does not go through the formatter digit by digit.
-        let digits = self.hash.map(|byte| [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+        // A build shows tens of thousands of digests, so this does not go through the formatter
+        // digit by digit.
+        let digits = self.hash.map(|byte| {
+            [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)])
+        });
         f.write_str(std::str::from_utf8(digits.as_flattened()).expect("digits are ASCII"))
     }
 }
@@ -149,7 +153,10 @@ mod tests {
     #[test]
     fn the_digest_of_abc_is_the_one_in_fips_180() {
         let digest = Digest::of(b"abc");
-        assert_eq!(digest.hex(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            digest.hex(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         assert_eq!(digest.size(), 3);
         assert_eq!(Digest::of_reader(&b"abc"[..]).unwrap(), digest);
     }

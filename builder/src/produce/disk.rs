@@ -8,7 +8,8 @@ use std::path::Path;
 
 /// Turns a failed file operation into our error.
 pub trait OnDisk<T> {
-    /// `doing` is a verb, `path` what it was done to: "cannot `doing` `path`". A full disk is said as such, with what to do.
+    /// `doing` is a verb, `path` what it was done to: "cannot `doing` `path`". A full disk is said
+    /// as such, with what to do.
     fn at(self, doing: &str, path: &Path) -> Result<T>;
 }
 
@@ -37,11 +38,13 @@ pub fn full(path: &Path) -> Error {
 
 /// Makes a directory, with the same mode under every umask: steps can see it.
 pub fn make_directory(path: &Path) -> Result<()> {
-    fs::create_dir(path).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))).at("make the directory", path)
+    fs::create_dir(path)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
+        .at("make the directory", path)
 }
 
-/// Removes a file, or a directory with all that is in it, even where a directory forbids that, as those of Go's module cache do.
-/// Nothing there is as good as removed.
+/// Removes a file, or a directory with all that is in it, even where a directory forbids that, as
+/// those of Go's module cache do. Nothing there is as good as removed.
 pub fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|_| {
@@ -57,7 +60,8 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes every directory beneath `path` one that its owner can change. What fails here fails again when it is removed, and is said then.
+/// Makes every directory beneath `path` one that its owner can change. What fails here fails again
+/// when it is removed, and is said then.
 fn unlock(path: &Path) {
     let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -75,8 +79,17 @@ mod tests {
     fn a_full_disk_is_named_and_another_failure_is_not_called_one() {
         let path = Path::new("/some/file");
         let full: Result<()> = Err(io::Error::from_raw_os_error(libc::ENOSPC)).at("write", path);
-        assert!(full.unwrap_err().to_string().contains("no space left on the disk of `/some/file`\nhint: "));
+        assert!(
+            full.unwrap_err()
+                .to_string()
+                .contains("no space left on the disk of `/some/file`\nhint: ")
+        );
         let other: Result<()> = Err(io::Error::from_raw_os_error(libc::EACCES)).at("write", path);
-        assert!(other.unwrap_err().to_string().starts_with("error: cannot write `/some/file`\n  caused by: "));
+        assert!(
+            other
+                .unwrap_err()
+                .to_string()
+                .starts_with("error: cannot write `/some/file`\n  caused by: ")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A folder of exported sources: `sha256/<digest>` holds the bytes, `sources.json` says what they are.
+//! A folder of exported sources: `sha256/<digest>` holds the bytes, `sources.json` says what they
+//! are.
 
 use super::digest::{Digest, parse_hash};
 use super::disk::OnDisk;
@@ -52,8 +53,8 @@ impl Exported {
         &self.folder
     }
 
-    /// Writes `sources`, which the store must have, and adds them to the list. A file that is there and whole is left alone; it counts
-    /// as well.
+    /// Writes `sources`, which the store must have, and adds them to the list. A file that is there
+    /// and whole is left alone; it counts as well.
     ///
     /// # Errors
     /// The store lacks a source, or the folder cannot be written.
@@ -88,15 +89,20 @@ impl Exported {
     /// There is no list, or a file of it is missing or damaged.
     pub fn import(&self, store: &Store, report: &Report) -> Result<Moved> {
         let list = self.list()?.ok_or_else(|| {
-            let error = Error::usage(format!("`{}` holds no exported sources", self.folder.display()));
-            error.cause("it has no `sources.json`").hint("write it with `cargo osbuild sources export RECIPE DIR`")
+            let error =
+                Error::usage(format!("`{}` holds no exported sources", self.folder.display()));
+            error
+                .cause("it has no `sources.json`")
+                .hint("write it with `cargo osbuild sources export RECIPE DIR`")
         })?;
         let step = report.step("import");
         let mut moved = Moved::default();
         for source in &list {
             stop::check()?;
             step.doing(source.name.clone());
-            moved.add(self.take(store, source.digest.trim_start_matches("sha256:"), &source.name)?.size());
+            moved.add(
+                self.take(store, source.digest.trim_start_matches("sha256:"), &source.name)?.size(),
+            );
         }
         step.done(&format!("{} sources", moved.count), Some(moved.bytes), Outcome::Ran);
         Ok(moved)
@@ -105,10 +111,12 @@ impl Exported {
     /// Puts the source with this SHA-256, in hexadecimal, into the store. `name` is for errors.
     ///
     /// # Errors
-    /// It is missing, of kind [`crate::error::Kind::Lock`], or damaged, of kind [`crate::error::Kind::Digest`].
+    /// It is missing, of kind [`crate::error::Kind::Lock`], or damaged, of kind
+    /// [`crate::error::Kind::Digest`].
     pub fn take(&self, store: &Store, sha256: &str, name: &str) -> Result<Digest> {
         if parse_hash(sha256).is_none() {
-            return Err(Error::digest(format!("`{sha256}` is no SHA-256 digest")).cause(format!("it should be that of {name}")));
+            return Err(Error::digest(format!("`{sha256}` is no SHA-256 digest"))
+                .cause(format!("it should be that of {name}")));
         }
         let file = self.file(sha256);
         if !file.is_file() {
@@ -129,7 +137,11 @@ impl Exported {
     fn write_one(&self, store: &Store, digest: &Digest) -> Result<()> {
         let file = self.file(&digest.hex());
         let is_whole = file.is_file() && Digest::of_file(&file)? == *digest;
-        if is_whole { Ok(()) } else { replace(&file, |partial| store.copy_to(digest, partial, 0o644)) }
+        if is_whole {
+            Ok(())
+        } else {
+            replace(&file, |partial| store.copy_to(digest, partial, 0o644))
+        }
     }
 
     fn file(&self, sha256: &str) -> PathBuf {
@@ -148,7 +160,9 @@ impl Exported {
             other => other.at("read", &path)?,
         };
         let list = serde_json::from_slice(&text);
-        list.map(Some).map_err(|error| Error::usage(format!("`{}` is not a list of sources", path.display())).cause(error))
+        list.map(Some).map_err(|error| {
+            Error::usage(format!("`{}` is not a list of sources", path.display())).cause(error)
+        })
     }
 }
 
@@ -159,7 +173,8 @@ impl Moved {
     }
 }
 
-/// Lets `write` make a new file beside `path` and gives it that name, so that half a file never has it.
+/// Lets `write` make a new file beside `path` and gives it that name, so that half a file never has
+/// it.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let partial = path.with_extension("partial");
     if partial.exists() {
@@ -182,11 +197,15 @@ mod tests {
         fs::write(&secret, "secret").unwrap();
         let store = Store::open(folder.path().join("store")).unwrap();
         for name in ["../../secret", secret.to_str().unwrap()] {
-            let list = format!(r#"[{{"name":"a","digest":"sha256:{name}","size":6,"kind":"debian"}}]"#);
+            let list =
+                format!(r#"[{{"name":"a","digest":"sha256:{name}","size":6,"kind":"debian"}}]"#);
             fs::write(exported.join("sources.json"), list).unwrap();
             let report = Report::new(Verbosity::Quiet, Color::Never);
             let error = Exported::at(&exported).import(&store, &report).unwrap_err();
-            assert!(error.to_string().contains(&format!("`{name}` is no SHA-256 digest")), "{error}");
+            assert!(
+                error.to_string().contains(&format!("`{name}` is no SHA-256 digest")),
+                "{error}"
+            );
             assert_eq!(store.find(&Digest::of(b"secret").hex()), None);
         }
     }

@@ -34,7 +34,15 @@ pub fn data(store: &Store, sandbox: &Sandbox, board: &Board) -> Result<Action> {
         ("LABEL".into(), disk::DATA.into()),
         ("UUID".into(), guid_from_name("data file system").to_string()),
     ]);
-    sandbox.script(store, "data".into(), include_str!("data.sh"), &[], env, InputTree::new(), &[DATA])
+    sandbox.script(
+        store,
+        "data".into(),
+        include_str!("data.sh"),
+        &[],
+        env,
+        InputTree::new(),
+        &[DATA],
+    )
 }
 
 /// Where firmware looks for the program of a removable medium (UEFI 2.10, 3.5.1.1).
@@ -62,15 +70,18 @@ pub struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// Writes the image. Every identifier in it is made from a name, so the same contents give the same bytes.
+    /// Writes the image. Every identifier in it is made from a name, so the same contents give the
+    /// same bytes.
     ///
     /// # Errors
-    /// A part does not fit or cannot be read, or `out`, which people know as `path`, cannot be written.
+    /// A part does not fit or cannot be read, or `out`, which people know as `path`, cannot be
+    /// written.
     pub fn write(&self, out: &mut File, path: &Path) -> Result<()> {
         let board = &self.plan.board;
         let loader = format!("/{}", removable_path(self.plan.architecture));
         let settings = self.settings.map(|bytes| fat::File { path: SETTINGS.to_owned(), bytes });
-        let files: Vec<_> = [fat::File { path: loader, bytes: self.boot }].into_iter().chain(settings).collect();
+        let files: Vec<_> =
+            [fat::File { path: loader, bytes: self.boot }].into_iter().chain(settings).collect();
         let esp = system_volume(board.sector_size.into(), board.esp_size_mib << 20, &files)?;
         let data = File::open(&self.data).or_build(|| "cannot read DATA's file system".into())?;
         let data = Content::reader(board.data_size_mib << 20, data);
@@ -98,12 +109,23 @@ impl Contents<'_> {
 ///
 /// # Errors
 /// The files do not fit.
-pub fn system_volume<T: AsRef<[u8]>>(sector_size: u64, size: u64, files: &[fat::File<T>]) -> Result<Vec<u8>> {
+pub fn system_volume<T: AsRef<[u8]>>(
+    sector_size: u64,
+    size: u64,
+    files: &[fat::File<T>],
+) -> Result<Vec<u8>> {
     let volume = Volume { sector_size, size, label: disk::ESP, id: VOLUME_ID };
     volume.write(files).or_build(|| "cannot make the ESP".into())
 }
 
 fn partition<'a>(name: &'a str, kind: &str, size_mib: u64, content: Content<'a>) -> Partition<'a> {
     let type_guid = kind.parse().expect("the types in abi are GUIDs");
-    Partition { name, type_guid, guid: guid_from_name(name), attributes: 0, size: size_mib << 20, content }
+    Partition {
+        name,
+        type_guid,
+        guid: guid_from_name(name),
+        attributes: 0,
+        size: size_mib << 20,
+        content,
+    }
 }

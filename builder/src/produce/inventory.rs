@@ -1,4 +1,5 @@
-//! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and compares with what is there.
+//! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads
+//! and compares with what is there.
 
 use super::digest::Digest;
 use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
@@ -24,11 +25,13 @@ pub struct Inventory {
     pub binaries: Vec<InventoryBinary>,
     /// The kernel: what `uname -r` says.
     pub kernel: String,
-    /// What has a version besides these: UEFI stub, libraries, toolchains, and what images of pods install on the node.
+    /// What has a version besides these: UEFI stub, libraries, toolchains, and what images of pods
+    /// install on the node.
     pub prebuilt: BTreeMap<String, String>,
     /// Static pods and the images that they run.
     pub pods: BTreeMap<String, Vec<String>>,
-    /// The writable paths that the recipe declares, as the node reads them ([`osbuild_abi::declared`]).
+    /// The writable paths that the recipe declares, as the node reads them
+    /// ([`osbuild_abi::declared`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable: Vec<String>,
 }
@@ -51,7 +54,12 @@ pub struct InventoryBinary {
 
 impl Inventory {
     /// The inventory of `plan`, whose binaries have these digests.
-    pub fn new(plan: &Plan<Locked>, lock: &Digest, kernel: &str, binaries: &BTreeMap<String, Digest>) -> Self {
+    pub fn new(
+        plan: &Plan<Locked>,
+        lock: &Digest,
+        kernel: &str,
+        binaries: &BTreeMap<String, Digest>,
+    ) -> Self {
         let locked = plan.lock.get();
         let binary = |binary: &crate::plan::Binary| {
             let digest = binaries[binary.name.file_name()];
@@ -65,24 +73,37 @@ impl Inventory {
                 sha256: digest.hex(),
             }
         };
-        // Of the sandbox's packages, those whose bytes can end up in a product: what compiles, and what is linked.
-        let compiles =
-            |package: &&DebianPackage| ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name));
+        // Of the sandbox's packages, those whose bytes can end up in a product: what compiles, and
+        // what is linked.
+        let compiles = |package: &&DebianPackage| {
+            ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
+        };
         let compilers = locked.sandbox.packages.iter().filter(compiles);
-        let mut prebuilt: BTreeMap<_, _> = compilers.map(|package| (package.package.clone(), package.version.clone())).collect();
+        let mut prebuilt: BTreeMap<_, _> =
+            compilers.map(|package| (package.package.clone(), package.version.clone())).collect();
         prebuilt.extend([
             (plan.stub().package.clone(), plan.stub().version.clone()),
             ("go".into(), locked.toolchain.go.version.clone()),
             ("rust".into(), plan.rust().version.clone()),
         ]);
-        prebuilt.extend(plan.statically_linked().map(|package| (package.package.clone(), package.version.clone())));
-        let payloads: Vec<_> = plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
-        let carried: BTreeSet<_> =
-            payloads.iter().flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).collect();
-        let carried = locked.files.packages.iter().filter(|package| carried.contains(&package.package));
+        prebuilt.extend(
+            plan.statically_linked()
+                .map(|package| (package.package.clone(), package.version.clone())),
+        );
+        let payloads: Vec<_> =
+            plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
+        let carried: BTreeSet<_> = payloads
+            .iter()
+            .flat_map(|payload| &payload.debian)
+            .flat_map(DebianProgram::packages)
+            .collect();
+        let carried =
+            locked.files.packages.iter().filter(|package| carried.contains(&package.package));
         prebuilt.extend(carried.map(|package| (package.package.clone(), package.version.clone())));
         let version = |build: &GoBuild| build.version.trim_start_matches('v').to_owned();
-        prebuilt.extend(payloads.iter().map(|payload| (payload.component.clone(), version(&payload.build))));
+        prebuilt.extend(
+            payloads.iter().map(|payload| (payload.component.clone(), version(&payload.build))),
+        );
         Inventory {
             recipe: plan.recipe.clone(),
             architecture: plan.architecture.name().into(),
@@ -95,7 +116,9 @@ impl Inventory {
             pods: plan
                 .pods
                 .iter()
-                .map(|pod| (pod.name.clone(), pod.images.iter().map(|image| image.name.clone()).collect()))
+                .map(|pod| {
+                    (pod.name.clone(), pod.images.iter().map(|image| image.name.clone()).collect())
+                })
                 .collect(),
         }
     }

@@ -1,4 +1,5 @@
-//! From a locked plan to files: actions, the store that keeps their results, and the executor that runs them.
+//! From a locked plan to files: actions, the store that keeps their results, and the executor that
+//! runs them.
 
 pub mod action;
 pub mod assemble;

@@ -1,4 +1,5 @@
-//! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build left.
+//! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build
+//! left.
 
 use super::digest::Digest;
 use super::disk::OnDisk;
@@ -25,7 +26,8 @@ pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
 pub const TO_SIGN: &str = "to-sign";
 /// The folder with what has to be signed of a release.
 pub const RELEASE_TO_SIGN: &str = "release-to-sign";
-/// The folder with what says of the last release what it is made of, for who does not look into its repository.
+/// The folder with what says of the last release what it is made of, for who does not look into its
+/// repository.
 pub const RELEASED: &str = "released";
 /// The folder with what was built again to be compared.
 pub const REBUILT: &str = "rebuilt";
@@ -115,7 +117,8 @@ impl Out {
         self.is_untouched(STAMP, key)
     }
 
-    /// Whether a copy of the image is one of the image that is there now, made by the program that `key` names.
+    /// Whether a copy of the image is one of the image that is there now, made by the program that
+    /// `key` names.
     pub fn copy_is_current(&self, name: &str, key: &Digest) -> bool {
         self.is_untouched(&stamp_of(name), key)
     }
@@ -126,9 +129,12 @@ impl Out {
     }
 
     fn is_untouched(&self, stamp: &str, key: &Digest) -> bool {
-        let stamp = fs::read(self.path(stamp)).ok().and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
+        let stamp = fs::read(self.path(stamp))
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
         stamp.is_some_and(|stamp| {
-            let untouched = |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
+            let untouched =
+                |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
             stamp.key == key.hex() && stamp.files.iter().all(untouched)
         })
     }
@@ -136,7 +142,9 @@ impl Out {
     /// Forgets what the last build left: a build that is cut off leaves no note behind.
     pub fn begin(&self) -> Result<()> {
         match fs::remove_file(self.path(STAMP)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).at("write to", &self.folder),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).at("write to", &self.folder)
+            }
             _ => Ok(()),
         }
     }
@@ -147,14 +155,23 @@ impl Out {
     }
 
     fn note(&self, stamp: &str, key: &Digest, files: &[PathBuf]) -> Result<()> {
-        let name = |path: &PathBuf| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
-        let files = files.iter().map(|path| Ok((name(path), self.seen(&name(path))?))).collect::<Result<_>>()?;
-        let text = serde_json::to_vec(&Stamp { key: key.hex(), files }).expect("a stamp always serializes");
+        let name =
+            |path: &PathBuf| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
+        let files = files
+            .iter()
+            .map(|path| Ok((name(path), self.seen(&name(path))?)))
+            .collect::<Result<_>>()?;
+        let text = serde_json::to_vec(&Stamp { key: key.hex(), files })
+            .expect("a stamp always serializes");
         fs::write(self.path(stamp), text).at("write to", &self.folder)
     }
 
     fn seen(&self, name: &str) -> Result<Seen> {
         let about = fs::metadata(self.path(name)).at("read", &self.path(name))?;
-        Ok(Seen { size: about.size(), inode: about.ino(), changed: (about.mtime(), about.mtime_nsec()) })
+        Ok(Seen {
+            size: about.size(),
+            inode: about.ino(),
+            changed: (about.mtime(), about.mtime_nsec()),
+        })
     }
 }

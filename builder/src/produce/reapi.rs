@@ -1,6 +1,7 @@
-//! The messages of the Remote Execution API, version 2, that describe work and its result, with the field numbers of
-//! `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that nothing here sets are left out: an absent field and one
-//! with its default value have the same bytes. All lists are in the order that the specification asks for.
+//! The messages of the Remote Execution API, version 2, that describe work and its result, with the
+//! field numbers of `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that nothing
+//! here sets are left out: an absent field and one with its default value have the same bytes. All
+//! lists are in the order that the specification asks for.
 
 use prost::Message;
 
@@ -175,7 +176,8 @@ pub struct ActionResult {
 
 impl From<&super::digest::Digest> for Digest {
     fn from(digest: &super::digest::Digest) -> Self {
-        let size_bytes = i64::try_from(digest.size()).expect("no file is larger than eight exabytes");
+        let size_bytes =
+            i64::try_from(digest.size()).expect("no file is larger than eight exabytes");
         Digest { hash: digest.hex(), size_bytes }
     }
 }
@@ -196,6 +198,9 @@ impl From<std::time::Duration> for Duration {
 impl Duration {
     /// The duration in the standard library's words; a negative one is none.
     pub fn to_ours(self) -> std::time::Duration {
-        std::time::Duration::new(self.seconds.max(0) as u64, self.nanos.clamp(0, 999_999_999) as u32)
+        std::time::Duration::new(
+            self.seconds.max(0) as u64,
+            self.nanos.clamp(0, 999_999_999) as u32,
+        )
     }
 }

@@ -59,8 +59,13 @@ impl Layer {
         let mut list = String::new();
         for pod in &plan.pods {
             let manifest = store.put_bytes(pod.manifest.as_bytes())?;
-            layer.tree.add_file(&at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)), manifest, false)?;
-            let written = pods::write(&mut list, &pod.name, pod.runs_once, &pod.containers).and_then(|()| list.write_char('\n'));
+            layer.tree.add_file(
+                &at(&format!("{}/{}.yaml", paths::POD_MANIFESTS, pod.name)),
+                manifest,
+                false,
+            )?;
+            let written = pods::write(&mut list, &pod.name, pod.runs_once, &pod.containers)
+                .and_then(|()| list.write_char('\n'));
             written.expect("a string takes every write");
         }
         layer.tree.add_directory(&at(paths::POD_MANIFESTS))?;
@@ -69,13 +74,22 @@ impl Layer {
         Ok(layer)
     }
 
-    /// The action that makes the layer with the image that an installer carries: `image`, compressed by zstd, and the certificate of whoever
-    /// signed it.
-    pub fn carried(store: &Store, sandbox: &Sandbox, image: Digest, certificate: Option<&[u8]>) -> Result<Action> {
+    /// The action that makes the layer with the image that an installer carries: `image`,
+    /// compressed by zstd, and the certificate of whoever signed it.
+    pub fn carried(
+        store: &Store,
+        sandbox: &Sandbox,
+        image: Digest,
+        certificate: Option<&[u8]>,
+    ) -> Result<Action> {
         let mut layer = Layer::new("image");
         layer.tree.add_directory(&at(paths::INSTALL))?;
         if let Some(certificate) = certificate {
-            layer.tree.add_file(&at(paths::INSTALL_CERTIFICATE), store.put_bytes(certificate)?, false)?;
+            layer.tree.add_file(
+                &at(paths::INSTALL_CERTIFICATE),
+                store.put_bytes(certificate)?,
+                false,
+            )?;
         }
         let mut input = layer.tree.clone();
         input.add_file("image.raw.zst", image, false)?;
@@ -87,14 +101,29 @@ impl Layer {
         self.script(store, sandbox, include_str!("layer.sh"), self.tree.clone())
     }
 
-    fn script(&self, store: &Store, sandbox: &Sandbox, script: &str, mut input: InputTree) -> Result<Action> {
+    fn script(
+        &self,
+        store: &Store,
+        sandbox: &Sandbox,
+        script: &str,
+        mut input: InputTree,
+    ) -> Result<Action> {
         input.add_file("modes", store.put_bytes(self.modes.as_bytes())?, false)?;
-        let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:layer:{}", self.name).as_bytes());
+        let id = uuid::Uuid::new_v5(
+            &uuid::Uuid::NAMESPACE_URL,
+            format!("osbuild:layer:{}", self.name).as_bytes(),
+        );
         let env = BTreeMap::from([("UUID".into(), id.to_string())]);
         sandbox.script(store, format!("layer {}", self.name), script, &[], env, input, &[LAYER])
     }
 
-    fn add(&mut self, store: &Store, project: &Path, plan: &Plan<Locked>, file: &RootFile) -> Result<()> {
+    fn add(
+        &mut self,
+        store: &Store,
+        project: &Path,
+        plan: &Plan<Locked>,
+        file: &RootFile,
+    ) -> Result<()> {
         let path = at(&file.path);
         let bytes = match &file.content {
             Content::Directory => {
@@ -103,16 +132,18 @@ impl Layer {
                 return Ok(());
             }
             Content::Symlink(target) => return self.tree.add_symlink(&path, target),
-            Content::File(name) => {
-                std::fs::read(project.join(name)).or_build(|| format!("cannot read `{name}`")).map_err(|error| {
-                    match file.path.as_str() {
-                        paths::UPDATE_ROOT => error.hint("`cargo osbuild keys new NAME` makes keys with a `root.json`"),
-                        _ => error,
+            Content::File(name) => std::fs::read(project.join(name))
+                .or_build(|| format!("cannot read `{name}`"))
+                .map_err(|error| match file.path.as_str() {
+                    paths::UPDATE_ROOT => {
+                        error.hint("`cargo osbuild keys new NAME` makes keys with a `root.json`")
                     }
-                })?
-            }
+                    _ => error,
+                })?,
             Content::Text(text) => text.clone().into_bytes(),
-            Content::Debian { package, path } => from_package(store, locked_file(plan, package)?, path)?,
+            Content::Debian { package, path } => {
+                from_package(store, locked_file(plan, package)?, path)?
+            }
         };
         self.tree.add_file(&path, store.put_bytes(&bytes)?, false)?;
         self.mode(file, 0o644);
@@ -121,7 +152,8 @@ impl Layer {
 
     fn mode(&mut self, file: &RootFile, usual: u32) {
         if file.mode != usual {
-            writeln!(self.modes, "{:04o} {}", file.mode, file.path).expect("a string takes every write");
+            writeln!(self.modes, "{:04o} {}", file.mode, file.path)
+                .expect("a string takes every write");
         }
     }
 }
@@ -129,8 +161,10 @@ impl Layer {
 /// The locked package of this name that has files for the root or for images of pods.
 pub fn locked_file<'p>(plan: &'p Plan<Locked>, package: &str) -> Result<&'p DebianPackage> {
     let locked = plan.lock.get().files.packages.iter().find(|locked| locked.package == package);
-    let stale =
-        || Error::lock(format!("the lock has no package `{package}`")).hint(format!("cargo osbuild lock {}", plan.recipe));
+    let stale = || {
+        Error::lock(format!("the lock has no package `{package}`"))
+            .hint(format!("cargo osbuild lock {}", plan.recipe))
+    };
     locked.ok_or_else(stale)
 }
 
@@ -139,10 +173,12 @@ fn at(path: &str) -> String {
     format!("root{path}")
 }
 
-/// The bytes of a file of a package, or of all files of a folder of it, one behind the other in the order of their names.
+/// The bytes of a file of a package, or of all files of a folder of it, one behind the other in the
+/// order of their names.
 pub fn from_package(store: &Store, package: &DebianPackage, path: &str) -> Result<Vec<u8>> {
     let deb = store.path(&store.locked(&package.sha256)?)?;
-    let files = files_below(&deb, path).or_build(|| format!("cannot read package `{}`", package.package))?;
+    let files = files_below(&deb, path)
+        .or_build(|| format!("cannot read package `{}`", package.package))?;
     if files.is_empty() {
         return Err(Error::build(format!("package `{}` has nothing at `{path}`", package.package)));
     }

@@ -1,4 +1,5 @@
-//! The stages between sources and image: each runs its actions and returns what the next stage takes.
+//! The stages between sources and image: each runs its actions and returns what the next stage
+//! takes.
 
 use super::action::ActionResult;
 use super::compile::{Sandbox, binary, cargo, go, kernel};
@@ -10,7 +11,8 @@ use super::root::{LAYER, Layer};
 use super::store::Store;
 use crate::error::Result;
 use crate::plan::{
-    Architecture, Binary, Compile, GoBuild, HostProgram, HostPrograms, ImageFrom, Locked, Payload, Plan, PodImage,
+    Architecture, Binary, Compile, GoBuild, HostProgram, HostPrograms, ImageFrom, Locked, Payload,
+    Plan, PodImage,
 };
 use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 use std::collections::BTreeMap;
@@ -66,11 +68,16 @@ pub struct BuiltLayer {
 impl Stages<'_> {
     /// Configures the kernel, compares the configuration with what was asked for, and compiles it.
     pub fn kernel(&self) -> Result<CompiledKernel> {
-        let configured = self.executor.run(&kernel::configure(self.store, self.sandbox, self.plan)?)?;
+        let configured =
+            self.executor.run(&kernel::configure(self.store, self.sandbox, self.plan)?)?;
         let config = configured.output(kernel::CONFIG)?;
-        let text = |digest: Digest| Ok(String::from_utf8_lossy(&self.store.read(&digest)?).into_owned());
-        kernel::compare(&self.plan.kernel, &text(config)?, || text(configured.output(kernel::KCONFIG)?))?;
-        let compiled = self.executor.run(&kernel::compile(self.store, self.sandbox, self.plan, config)?)?;
+        let text =
+            |digest: Digest| Ok(String::from_utf8_lossy(&self.store.read(&digest)?).into_owned());
+        kernel::compare(&self.plan.kernel, &text(config)?, || {
+            text(configured.output(kernel::KCONFIG)?)
+        })?;
+        let compiled =
+            self.executor.run(&kernel::compile(self.store, self.sandbox, self.plan, config)?)?;
         let release = text(compiled.output(kernel::RELEASE)?)?.trim().to_owned();
         Ok(CompiledKernel { image: compiled.output(kernel::KERNEL)?, release })
     }
@@ -78,7 +85,8 @@ impl Stages<'_> {
     /// Compiles the host binaries of one component, all of which `binaries` are.
     pub fn component(&self, binaries: &[&Binary]) -> Result<Programs> {
         let Some(first) = binaries.first() else { return Ok(Programs::new()) };
-        let names = binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect::<Vec<_>>();
+        let names =
+            binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect::<Vec<_>>();
         match &first.build {
             Compile::Cargo { package, .. } => self.package(package, &names),
             Compile::Go(build) => self.go_programs(&first.component, build, names),
@@ -86,29 +94,55 @@ impl Stages<'_> {
     }
 
     /// Compiles a component of a Go module, and gives these of its programs.
-    fn go_programs(&self, component: &str, build: &GoBuild, names: Vec<String>) -> Result<Programs> {
-        let result = self.executor.run(&go::compile(self.store, self.sandbox, self.plan, component, build)?)?;
-        names.into_iter().map(|name| self.checked(result.output(&go::output(&name))?, name)).collect()
+    fn go_programs(
+        &self,
+        component: &str,
+        build: &GoBuild,
+        names: Vec<String>,
+    ) -> Result<Programs> {
+        let result = self.executor.run(&go::compile(
+            self.store,
+            self.sandbox,
+            self.plan,
+            component,
+            build,
+        )?)?;
+        names
+            .into_iter()
+            .map(|name| self.checked(result.output(&go::output(&name))?, name))
+            .collect()
     }
 
     /// Compiles programs of one package of this workspace.
     fn package(&self, package: &str, programs: &[String]) -> Result<Programs> {
         let result = self.compiled(package, self.plan.architecture.rust_musl(), programs)?;
-        programs.iter().map(|name| self.checked(result.output(&cargo::output(name))?, name.clone())).collect()
+        programs
+            .iter()
+            .map(|name| self.checked(result.output(&cargo::output(name))?, name.clone()))
+            .collect()
     }
 
     fn compiled(&self, package: &str, target: &str, files: &[String]) -> Result<ActionResult> {
         let package = cargo::Package::find(self.project, package, target)?;
-        let dependencies =
-            self.executor.run(&package.dependencies(self.store, self.sandbox, self.plan)?)?.output(cargo::DEPENDENCIES)?;
-        self.executor.run(&package.compile(self.store, self.sandbox, self.plan, files, dependencies)?)
+        let dependencies = self
+            .executor
+            .run(&package.dependencies(self.store, self.sandbox, self.plan)?)?
+            .output(cargo::DEPENDENCIES)?;
+        self.executor.run(&package.compile(
+            self.store,
+            self.sandbox,
+            self.plan,
+            files,
+            dependencies,
+        )?)
     }
 
     /// Compiles what the firmware starts.
     pub fn boot_program(&self) -> Result<Digest> {
         let (boot, architecture) = (&self.plan.boot, self.plan.architecture);
         let file = format!("{}.efi", boot.bin);
-        let result = self.compiled(&boot.package, architecture.rust_uefi(), std::slice::from_ref(&file))?;
+        let result =
+            self.compiled(&boot.package, architecture.rust_uefi(), std::slice::from_ref(&file))?;
         let program = result.output(&cargo::output(&file))?;
         binary::check_uefi(&file, &self.store.read(&program)?, architecture)?;
         Ok(program)
@@ -123,8 +157,18 @@ impl Stages<'_> {
         let made = match &image.from {
             ImageFrom::Built { package, bin, payload } => {
                 let programs = self.package(package, std::slice::from_ref(bin))?;
-                let payload = payload.as_ref().map(|payload| self.payload(payload)).transpose()?.unwrap_or_default();
-                from_program(self.store, bin, &self.store.read(&programs[bin])?, &payload, self.plan.architecture)?
+                let payload = payload
+                    .as_ref()
+                    .map(|payload| self.payload(payload))
+                    .transpose()?
+                    .unwrap_or_default();
+                from_program(
+                    self.store,
+                    bin,
+                    &self.store.read(&programs[bin])?,
+                    &payload,
+                    self.plan.architecture,
+                )?
             }
             ImageFrom::Archive { path, digest } => {
                 from_archive(self.store, &self.project.join(path), digest, self.plan.architecture)?
@@ -142,7 +186,11 @@ impl Stages<'_> {
         }
         for program in &payload.debian {
             let debian = dynamic::program(self.store, self.plan, program)?;
-            files.extend(debian.into_iter().map(|(file, bytes)| (format!("{DYNAMIC}/{}/{file}", program.name), bytes)));
+            files.extend(
+                debian
+                    .into_iter()
+                    .map(|(file, bytes)| (format!("{DYNAMIC}/{}/{file}", program.name), bytes)),
+            );
         }
         Ok(files)
     }
@@ -169,8 +217,12 @@ impl Stages<'_> {
     /// Makes the layer with the image that an installer carries.
     pub fn carried_layer(&self, carried: &Carried) -> Result<BuiltLayer> {
         let image = self.store.put_file(&carried.image)?;
-        let action = Layer::carried(self.store, self.sandbox, image, carried.certificate.as_deref())?;
-        Ok(BuiltLayer { name: "image".to_owned(), image: self.executor.run(&action)?.output(LAYER)? })
+        let action =
+            Layer::carried(self.store, self.sandbox, image, carried.certificate.as_deref())?;
+        Ok(BuiltLayer {
+            name: "image".to_owned(),
+            image: self.executor.run(&action)?.output(LAYER)?,
+        })
     }
 
     fn layer(&self, layer: &Layer) -> Result<BuiltLayer> {
@@ -180,7 +232,9 @@ impl Stages<'_> {
 
     /// Makes DATA's file system.
     pub fn data(&self) -> Result<Digest> {
-        self.executor.run(&image::data(self.store, self.sandbox, &self.plan.board)?)?.output(image::DATA)
+        self.executor
+            .run(&image::data(self.store, self.sandbox, &self.plan.board)?)?
+            .output(image::DATA)
     }
 }
 
@@ -193,17 +247,29 @@ pub fn host_programs(
     programs: &[&HostProgram],
 ) -> Result<Programs> {
     let Some(first) = programs.first() else { return Ok(Programs::new()) };
-    let result = executor.run(&go::compile(store, sandbox, plan, &first.component, &first.build)?)?;
+    let result =
+        executor.run(&go::compile(store, sandbox, plan, &first.component, &first.build)?)?;
     let checked = |program: &&HostProgram| {
-        checked(store, plan.architecture, result.output(&go::output(&program.file))?, program.file.clone())
+        checked(
+            store,
+            plan.architecture,
+            result.output(&go::output(&program.file))?,
+            program.file.clone(),
+        )
     };
     programs.iter().map(checked).collect()
 }
 
 /// Checks a binary once, and gives it back.
-fn checked(store: &Store, architecture: Architecture, program: Digest, name: String) -> Result<(String, Digest)> {
+fn checked(
+    store: &Store,
+    architecture: Architecture,
+    program: Digest,
+    name: String,
+) -> Result<(String, Digest)> {
     // What older rules have let pass is looked at again.
-    let key = Digest::of(format!("{} {architecture} {}", binary::rules(), program.hex()).as_bytes());
+    let key =
+        Digest::of(format!("{} {architecture} {}", binary::rules(), program.hex()).as_bytes());
     if store.recall_memo(CHECKED, &key).is_none() {
         binary::check(&name, &store.read(&program)?, architecture)?;
         store.remember_memo(CHECKED, &key, &program)?;

@@ -13,8 +13,8 @@ fn signalled() -> &'static Arc<AtomicBool> {
     SIGNALLED.get_or_init(Arc::default)
 }
 
-/// Makes the first SIGINT or SIGTERM a wish that every step sees, and the second one an end at once, with exit code 130.
-/// To be called once, by the program and not by a library.
+/// Makes the first SIGINT or SIGTERM a wish that every step sees, and the second one an end at
+/// once, with exit code 130. To be called once, by the program and not by a library.
 pub fn on_signals() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 130, Arc::clone(signalled()))

@@ -17,13 +17,15 @@ const LAYOUT: &str = "toolchain 1";
 /// The Go toolchain out of its module's zip file.
 pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
     let key = key("go", &zip.hex());
-    let path =
-        store.tree(&key, |folder| unzip(&store.path(zip)?, folder).or_build(|| "cannot unpack the Go toolchain".into()))?;
+    let path = store.tree(&key, |folder| {
+        unzip(&store.path(zip)?, folder).or_build(|| "cannot unpack the Go toolchain".into())
+    })?;
     Ok(Toolchain { name: "go".into(), key, path })
 }
 
-/// The Rust toolchain out of the tar file that `fetch` made of it, whose SHA-256 in hexadecimal this is. It is as large as what is unpacked from it, so
-/// once that is there the tar file goes, if [`restore_rust`] can make it again.
+/// The Rust toolchain out of the tar file that `fetch` made of it, whose SHA-256 in hexadecimal
+/// this is. It is as large as what is unpacked from it, so once that is there the tar file goes, if
+/// [`restore_rust`] can make it again.
 pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
     let key = key("rust", sha256);
     let path = match store.find_tree(&key) {
@@ -32,7 +34,9 @@ pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
             let tar = store.path(&store.locked(sha256)?)?;
             store.tree(&key, |folder| {
                 let say = || "cannot unpack the Rust toolchain".to_owned();
-                tar::Archive::new(BufReader::new(File::open(&tar).or_build(say)?)).unpack(folder).or_build(say)
+                tar::Archive::new(BufReader::new(File::open(&tar).or_build(say)?))
+                    .unpack(folder)
+                    .or_build(say)
             })?
         }
     };
@@ -51,25 +55,27 @@ pub fn has_rust(store: &Store, sha256: &str) -> bool {
     store.find_tree(&key("rust", sha256)).is_some()
 }
 
-/// Sees to it that the store has the tar file of the Rust toolchain, which is made again of the unpacked one.
+/// Sees to it that the store has the tar file of the Rust toolchain, which is made again of the
+/// unpacked one.
 ///
 /// # Errors
 /// Neither of both is there, or what is unpacked was changed by hand.
 pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
-    let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none()) else {
+    let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
+    else {
         return store.locked(sha256).map(drop);
     };
     let mut incoming = store.incoming()?;
     pack(&root, &files(&root)?, &mut incoming)?;
     match incoming.finish()?.hex() == sha256 {
         true => Ok(()),
-        false => {
-            Err(Error::digest("the unpacked Rust toolchain is not what the lock names").hint("cargo osbuild clean --damaged"))
-        }
+        false => Err(Error::digest("the unpacked Rust toolchain is not what the lock names")
+            .hint("cargo osbuild clean --damaged")),
     }
 }
 
-/// Packs these files of a Rust toolchain, relative to its root: with the same bytes on every machine, without owners and times.
+/// Packs these files of a Rust toolchain, relative to its root: with the same bytes on every
+/// machine, without owners and times.
 pub(super) fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()> {
     let say = || "cannot pack the Rust toolchain".to_owned();
     let mut tar = tar::Builder::new(BufWriter::new(to));
@@ -104,13 +110,21 @@ fn key(name: &str, sha256: &str) -> Digest {
     Digest::of(format!("{LAYOUT}\n{name}\n{sha256}\n").as_bytes())
 }
 
-/// A module's zip has no permission bits, and every name starts with `MODULE@VERSION/`, where MODULE has one slash.
+/// A module's zip has no permission bits, and every name starts with `MODULE@VERSION/`, where
+/// MODULE has one slash.
 fn unzip(blob: &Path, folder: &Path) -> io::Result<()> {
-    let mut archive = zip::ZipArchive::new(BufReader::new(File::open(blob)?)).map_err(io::Error::other)?;
+    let mut archive =
+        zip::ZipArchive::new(BufReader::new(File::open(blob)?)).map_err(io::Error::other)?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(io::Error::other)?;
-        let name = entry.enclosed_name().ok_or_else(|| io::Error::other("a name in it leads out of the archive"))?;
-        let inner = name.components().skip(2).filter(|part| matches!(part, Component::Normal(_))).collect::<PathBuf>();
+        let name = entry
+            .enclosed_name()
+            .ok_or_else(|| io::Error::other("a name in it leads out of the archive"))?;
+        let inner = name
+            .components()
+            .skip(2)
+            .filter(|part| matches!(part, Component::Normal(_)))
+            .collect::<PathBuf>();
         if entry.is_dir() || inner.as_os_str().is_empty() {
             continue;
         }

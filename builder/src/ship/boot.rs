@@ -15,11 +15,13 @@ pub struct Boot {
     pub firmware: Duration,
     /// What slotboot said that it took of that.
     pub slotboot: Option<Choice>,
-    /// The phases that `init` has ended, with the time that each took. The kernel's own start is part of the first.
+    /// The phases that `init` has ended, with the time that each took. The kernel's own start is
+    /// part of the first.
     pub phases: Vec<(String, Duration)>,
     /// `ADDRESS/PREFIX-LENGTH on LINK`, as the node said it.
     pub addresses: Vec<String>,
-    /// From power-on to the first of them, measured on the host: then the first static pod has done its work.
+    /// From power-on to the first of them, measured on the host: then the first static pod has done
+    /// its work.
     pub addressed: Option<Duration>,
     /// From power-on to READY, measured on the host.
     pub ready: Option<Duration>,
@@ -80,15 +82,25 @@ impl Boot {
 
     /// One line about a boot that is ready. Phases of less than a tenth of a second are summed up.
     pub fn summary(&self) -> String {
-        let (long, short): (Vec<_>, Vec<_>) = self.phases.iter().partition(|(_, time)| *time >= SHORT);
+        let (long, short): (Vec<_>, Vec<_>) =
+            self.phases.iter().partition(|(_, time)| *time >= SHORT);
         let rest = short.iter().map(|(_, time)| *time).sum();
         let parts = [("firmware", self.firmware)].into_iter();
         let parts = parts
             .chain(long.iter().map(|(name, time)| (name.as_str(), *time)))
             .chain((!short.is_empty()).then_some(("the rest", rest)));
-        let parts: Vec<String> = parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
-        let addresses = if self.addresses.is_empty() { String::new() } else { format!("; {}", self.addresses.join(", ")) };
-        format!("ready after {}: {}{addresses}", duration(self.ready.unwrap_or_default()), parts.join(", "))
+        let parts: Vec<String> =
+            parts.map(|(name, time)| format!("{name} {}", duration(time))).collect();
+        let addresses = if self.addresses.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.addresses.join(", "))
+        };
+        format!(
+            "ready after {}: {}{addresses}",
+            duration(self.ready.unwrap_or_default()),
+            parts.join(", ")
+        )
     }
 }
 
@@ -121,14 +133,19 @@ mod tests {
 
     #[test]
     fn a_second_boot_begins_anew() {
-        let boot = boot("init: phase early 4.5\ninit: phase mounts 6.0\ninit: READY\ninit: phase early 4.0\n");
+        let boot = boot(
+            "init: phase early 4.5\ninit: phase mounts 6.0\ninit: READY\ninit: phase early 4.0\n",
+        );
         assert_eq!(boot.phases, [("early".to_owned(), Duration::from_secs(4))]);
         assert_eq!((boot.firmware, boot.ready), (Duration::from_secs(9), None));
     }
 
     #[test]
     fn a_boot_that_hangs_names_its_last_phase() {
-        assert_eq!(boot("init: phase early 4.5\n").standing(), "the last phase that ended is `early`");
+        assert_eq!(
+            boot("init: phase early 4.5\n").standing(),
+            "the last phase that ended is `early`"
+        );
         assert_eq!(boot("Linux\n").standing(), "`init` has ended no phase yet");
     }
 

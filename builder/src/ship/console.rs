@@ -1,6 +1,9 @@
-//! The serial console of a node, read for the phrases of [`osbuild_abi::console`]: bytes go in, lines and events come out.
+//! The serial console of a node, read for the phrases of [`osbuild_abi::console`]: bytes go in,
+//! lines and events come out.
 
-use osbuild_abi::console::{ADDRESS, FAILED, LOW_RAM, PHASE, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
+use osbuild_abi::console::{
+    ADDRESS, FAILED, LOW_RAM, PHASE, READY, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
+};
 use std::time::Duration;
 
 /// A line longer than this many bytes is cut: it is not text.
@@ -9,8 +12,10 @@ const LONGEST_LINE: usize = 16 << 10;
 /// How the kernel starts its last words.
 const PANIC: &str = "Kernel panic - not syncing";
 
-/// What the UEFI firmware (edk2) says when nothing on the disk can be started: its last resort is its own shell, where it has one.
-const NOTHING_TO_BOOT: [&str; 2] = ["UEFI Interactive Shell", "No bootable option or device was found"];
+/// What the UEFI firmware (edk2) says when nothing on the disk can be started: its last resort is
+/// its own shell, where it has one.
+const NOTHING_TO_BOOT: [&str; 2] =
+    ["UEFI Interactive Shell", "No bootable option or device was found"];
 
 /// What the firmware says of a program that its Secure Boot does not let it start.
 const REFUSED: [&str; 2] = ["BdsDxe: failed to ", ": Access Denied"];
@@ -112,7 +117,8 @@ impl Console {
     }
 }
 
-/// Reads one line. A phrase may stand anywhere in it, as the kernel and the firmware may have left something before it.
+/// Reads one line. A phrase may stand anywhere in it, as the kernel and the firmware may have left
+/// something before it.
 pub fn read(line: &str) -> Option<Event> {
     let after = |phrase| line.find(phrase).map(|start| line[start + str::len(phrase)..].trim());
     if let Some(rest) = after(PHASE) {
@@ -130,7 +136,10 @@ pub fn read(line: &str) -> Option<Event> {
     }
     if let Some(why) = after(FAILED) {
         let why = why.trim_start_matches(':').trim_start();
-        return Some(Event::Failed(format!("`init` gave up: {}", if why.is_empty() { "it did not say why" } else { why })));
+        return Some(Event::Failed(format!(
+            "`init` gave up: {}",
+            if why.is_empty() { "it did not say why" } else { why }
+        )));
     }
     if after(READY).is_some() {
         return Some(Event::Ready);
@@ -139,13 +148,18 @@ pub fn read(line: &str) -> Option<Event> {
         return Some(Event::LowRam(line[start..].to_owned()));
     }
     if let Some(why) = after(PANIC) {
-        return Some(Event::Failed(format!("the kernel panicked: {}", why.trim_start_matches(':').trim_start())));
+        return Some(Event::Failed(format!(
+            "the kernel panicked: {}",
+            why.trim_start_matches(':').trim_start()
+        )));
     }
     if let Some(why) = after(SLOTBOOT_STOPPED) {
         return Some(Event::Failed(format!("slotboot started nothing: {why}")));
     }
     if REFUSED.iter().all(|part| line.contains(part)) {
-        return Some(Event::Failed("Secure Boot: the image has no signature that the firmware trusts".to_owned()));
+        return Some(Event::Failed(
+            "Secure Boot: the image has no signature that the firmware trusts".to_owned(),
+        ));
     }
     let nothing = NOTHING_TO_BOOT.into_iter().find_map(after);
     nothing.map(|_| Event::Failed("the firmware could start nothing on the disk".to_owned()))
@@ -153,7 +167,8 @@ pub fn read(line: &str) -> Option<Event> {
 
 /// The numbers of slotboot's line.
 fn choice(line: &str) -> Option<Choice> {
-    let mut seconds = line.split(' ').filter_map(|word| Duration::try_from_secs_f64(word.parse().ok()?).ok());
+    let mut seconds =
+        line.split(' ').filter_map(|word| Duration::try_from_secs_f64(word.parse().ok()?).ok());
     Some(Choice { own: seconds.next()?, hash: seconds.next()?, load: seconds.next()? })
 }
 
@@ -170,7 +185,10 @@ mod tests {
     fn what_only_a_terminal_understands_is_dropped() {
         let mut console = Console::default();
         assert_eq!(
-            texts(&mut console, b"\x1b[2J\x1b[01;01H\x1b[=3hBdsDxe: start\x1b[0m ing\r\n\x07ok\t1\n"),
+            texts(
+                &mut console,
+                b"\x1b[2J\x1b[01;01H\x1b[=3hBdsDxe: start\x1b[0m ing\r\n\x07ok\t1\n"
+            ),
             ["BdsDxe: start ing", "ok\t1"]
         );
     }
@@ -180,7 +198,10 @@ mod tests {
         let mut console = Console::default();
         assert_eq!(console.feed(b"init: RE"), []);
         assert_eq!(console.feed(b"ADY\r"), []);
-        assert_eq!(console.feed(b"\n"), [Line { text: "init: READY".into(), event: Some(Event::Ready) }]);
+        assert_eq!(
+            console.feed(b"\n"),
+            [Line { text: "init: READY".into(), event: Some(Event::Ready) }]
+        );
         assert_eq!(console.rest(), None);
     }
 
@@ -188,12 +209,18 @@ mod tests {
     fn a_line_without_an_end_is_not_lost() {
         let mut console = Console::default();
         console.feed(b"init: FAILED no disk");
-        assert_eq!(console.rest().unwrap().event, Some(Event::Failed("`init` gave up: no disk".into())));
+        assert_eq!(
+            console.rest().unwrap().event,
+            Some(Event::Failed("`init` gave up: no disk".into()))
+        );
     }
 
     #[test]
     fn a_phase_has_a_name_and_seconds() {
-        assert_eq!(read("[    4.01] init: phase mounts 4.013"), Some(Event::Phase { name: "mounts".into(), seconds: 4.013 }));
+        assert_eq!(
+            read("[    4.01] init: phase mounts 4.013"),
+            Some(Event::Phase { name: "mounts".into(), seconds: 4.013 })
+        );
         assert_eq!(read("init: phase mounts soon"), None);
         assert_eq!(read("init: phase mounts NaN"), None);
     }
@@ -203,12 +230,18 @@ mod tests {
         let [own, hash, load] = [120, 4500, 300].map(Duration::from_millis);
         let line = "slotboot: took 0.120 s, to hash 4.500 s, the firmware to load 0.300 s";
         assert_eq!(read(line), Some(Event::Chosen(Choice { own, hash, load })));
-        assert_eq!(read("slotboot: took 0.120 s, to hash -1 s, the firmware to load 1e300 s"), None);
+        assert_eq!(
+            read("slotboot: took 0.120 s, to hash -1 s, the firmware to load 1e300 s"),
+            None
+        );
     }
 
     #[test]
     fn an_address_is_kept_as_it_was_said() {
-        assert_eq!(read("init: address 10.0.2.15/24 on eth0"), Some(Event::Address("10.0.2.15/24 on eth0".into())));
+        assert_eq!(
+            read("init: address 10.0.2.15/24 on eth0"),
+            Some(Event::Address("10.0.2.15/24 on eth0".into()))
+        );
     }
 
     #[test]
@@ -216,13 +249,17 @@ mod tests {
         let line = "[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)";
         assert_eq!(
             read(line),
-            Some(Event::Failed("the kernel panicked: VFS: Unable to mount root fs on unknown-block(0,0)".into()))
+            Some(Event::Failed(
+                "the kernel panicked: VFS: Unable to mount root fs on unknown-block(0,0)".into()
+            ))
         );
     }
 
     #[test]
     fn an_empty_disk_is_a_failure() {
-        for line in ["UEFI Interactive Shell v2.2", "BdsDxe: No bootable option or device was found."] {
+        for line in
+            ["UEFI Interactive Shell v2.2", "BdsDxe: No bootable option or device was found."]
+        {
             assert!(matches!(read(line), Some(Event::Failed(_))));
         }
     }
@@ -230,7 +267,12 @@ mod tests {
     #[test]
     fn a_disk_without_a_slot_to_boot_is_a_failure() {
         let why = read("slotboot: STOPPED: no slot can be booted: SLOT-A: it is empty");
-        assert_eq!(why, Some(Event::Failed("slotboot started nothing: no slot can be booted: SLOT-A: it is empty".into())));
+        assert_eq!(
+            why,
+            Some(Event::Failed(
+                "slotboot started nothing: no slot can be booted: SLOT-A: it is empty".into()
+            ))
+        );
     }
 
     #[test]

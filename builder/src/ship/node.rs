@@ -31,26 +31,47 @@ pub struct Node<'a> {
     log: File,
     path: PathBuf,
     tail: VecDeque<String>,
-    /// Lines that are kept already, and that nobody has waited for yet: what the console says at once may be more than one wait is about.
+    /// Lines that are kept already, and that nobody has waited for yet: what the console says at
+    /// once may be more than one wait is about.
     ahead: VecDeque<Line>,
     boot: Boot,
 }
 
 impl<'a> Node<'a> {
-    /// Powers on. `show` passes the console on to the terminal; all of it goes to the file `log`, without what only a terminal understands.
-    pub fn start(report: &'a Report, hardware: &Hardware, scratch: TempDir, log: &Path, show: bool) -> Result<Self> {
+    /// Powers on. `show` passes the console on to the terminal; all of it goes to the file `log`,
+    /// without what only a terminal understands.
+    pub fn start(
+        report: &'a Report,
+        hardware: &Hardware,
+        scratch: TempDir,
+        log: &Path,
+        show: bool,
+    ) -> Result<Self> {
         let file = File::create(log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let machine = Machine::start(hardware, scratch)?;
         let (console, tail, ahead, boot) = Default::default();
-        Ok(Node { machine, report, show, console, log: file, path: log.to_owned(), tail, ahead, boot })
+        Ok(Node {
+            machine,
+            report,
+            show,
+            console,
+            log: file,
+            path: log.to_owned(),
+            tail,
+            ahead,
+            boot,
+        })
     }
 
-    /// Waits until the node is ready. It is an error that shows the end of the console when the node gives up, its machine ends, or
-    /// `timeout` passes.
+    /// Waits until the node is ready. It is an error that shows the end of the console when the
+    /// node gives up, its machine ends, or `timeout` passes.
     pub fn ready(&mut self, timeout: Option<Duration>) -> Result<()> {
         while self.boot.ready.is_none() {
             if let Some(limit) = timeout.filter(|limit| self.machine.started().elapsed() > *limit) {
-                return Err(self.explain(format!("the node was not ready after {}", duration(limit)), self.boot.standing()));
+                return Err(self.explain(
+                    format!("the node was not ready after {}", duration(limit)),
+                    self.boot.standing(),
+                ));
             }
             match self.listen(TICK)? {
                 Listened::Silence => {}
@@ -61,9 +82,12 @@ impl<'a> Node<'a> {
                     }
                 }
                 Listened::Ended(verdict) => {
-                    let why =
-                        verdict.err().unwrap_or_else(|| format!("the node powered off or rebooted; {}", self.boot.standing()));
-                    return Err(self.explain("the machine ended before the node was ready".to_owned(), why));
+                    let why = verdict.err().unwrap_or_else(|| {
+                        format!("the node powered off or rebooted; {}", self.boot.standing())
+                    });
+                    return Err(
+                        self.explain("the machine ended before the node was ready".to_owned(), why)
+                    );
                 }
             }
         }
@@ -83,7 +107,8 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Waits at most `timeout` for a line with this phrase, whatever else the node says, and gives it.
+    /// Waits at most `timeout` for a line with this phrase, whatever else the node says, and gives
+    /// it.
     pub fn hear(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
         let end = Instant::now() + timeout;
         while Instant::now() < end {
@@ -91,7 +116,10 @@ impl<'a> Node<'a> {
                 Listened::Silence => continue,
                 Listened::Line(line) => line,
                 Listened::Ended(_) => {
-                    return Err(self.explain(format!("the machine ended before it said `{phrase}`"), self.boot.standing()));
+                    return Err(self.explain(
+                        format!("the machine ended before it said `{phrase}`"),
+                        self.boot.standing(),
+                    ));
                 }
             };
             let found = line.text.contains(phrase).then(|| line.text.clone());
@@ -100,7 +128,10 @@ impl<'a> Node<'a> {
                 return Ok(line);
             }
         }
-        Err(self.explain(format!("the node has not said `{phrase}` within {}", duration(timeout)), self.boot.standing()))
+        Err(self.explain(
+            format!("the node has not said `{phrase}` within {}", duration(timeout)),
+            self.boot.standing(),
+        ))
     }
 
     /// Waits until the machine ends, because the user or the node ended it.
@@ -110,7 +141,9 @@ impl<'a> Node<'a> {
                 Listened::Silence => {}
                 Listened::Line(line) => drop(self.note(line)),
                 Listened::Ended(Ok(())) => return Ok(()),
-                Listened::Ended(Err(why)) => return Err(self.explain("the machine ended by itself".to_owned(), why)),
+                Listened::Ended(Err(why)) => {
+                    return Err(self.explain("the machine ended by itself".to_owned(), why));
+                }
             }
         }
     }
@@ -158,7 +191,8 @@ impl<'a> Node<'a> {
         if self.show && !self.report.is_terminal() {
             self.report.line(line);
         }
-        writeln!(self.log, "{line}").or_build(|| format!("cannot write `{}`", self.path.display()))?;
+        writeln!(self.log, "{line}")
+            .or_build(|| format!("cannot write `{}`", self.path.display()))?;
         if !line.is_empty() {
             self.tail.push_back(line.to_owned());
         }

@@ -1,7 +1,10 @@
-//! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is ready or why it does not get there.
+//! `osbuild run`: boots an image under QEMU as a board's machine would, and says when its node is
+//! ready or why it does not get there.
 
 use super::boot::Boot;
-use super::machine::{Accelerator, Disk, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, scratch};
+use super::machine::{
+    Accelerator, Disk, Download, Firmware, Forward, Hardware, Network, Reboot, SecureBoot, scratch,
+};
 use super::node::Node;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, Qemu};
@@ -9,7 +12,8 @@ use crate::report::Report;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the summary of a ready node waits for an address: to be ready, the node needs no network.
+/// How long the summary of a ready node waits for an address: to be ready, the node needs no
+/// network.
 const LATE_ADDRESS: Duration = Duration::from_secs(10);
 
 /// What to boot, on what, and until when.
@@ -84,13 +88,13 @@ pub fn run(report: &Report, options: &RunOptions) -> Result<Boot> {
 pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
     let image = &options.image;
     if !image.is_file() {
-        return Err(
-            Error::build(format!("there is no image `{}`", image.display())).hint("build it with `cargo osbuild build RECIPE`")
-        );
+        return Err(Error::build(format!("there is no image `{}`", image.display()))
+            .hint("build it with `cargo osbuild build RECIPE`"));
     }
     let logs = options.log.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
-    std::fs::create_dir_all(&options.cache).or_build(|| format!("cannot make `{}`", options.cache.display()))?;
+    std::fs::create_dir_all(&options.cache)
+        .or_build(|| format!("cannot make `{}`", options.cache.display()))?;
     let scratch = scratch(logs)?;
     let hardware = hardware(report, options, scratch.path())?;
     if options.show_console && report.can_ask() {
@@ -100,17 +104,30 @@ pub fn start<'a>(report: &'a Report, options: &RunOptions) -> Result<Node<'a>> {
 }
 
 fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Hardware> {
-    let firmware = Firmware::find(options.architecture, &options.secure_boot, options.firmware.as_deref(), &options.download)?;
+    let firmware = Firmware::find(
+        options.architecture,
+        &options.secure_boot,
+        options.firmware.as_deref(),
+        &options.download,
+    )?;
     if let Some(path) = options.keep.as_ref()
         && Disk::is_of_another(&options.image, path)?
     {
         let (disk, image) = (path.display(), options.image.display());
-        report.warning(format!("`{disk}` was made of an earlier build: what `{image}` has now is not on it"));
+        report.warning(format!(
+            "`{disk}` was made of an earlier build: what `{image}` has now is not on it"
+        ));
         report.note(format!("to begin anew: rm {disk}"));
     }
     let (disk, variables) = match &options.keep {
-        Some(path) => (Disk::kept(&options.image, path.clone(), options.disk_size_mib)?, path.with_extension("variables")),
-        None => (Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?, scratch.join("variables")),
+        Some(path) => (
+            Disk::kept(&options.image, path.clone(), options.disk_size_mib)?,
+            path.with_extension("variables"),
+        ),
+        None => (
+            Disk::overlay(&options.image, scratch.join("overlay"), options.disk_size_mib)?,
+            scratch.join("variables"),
+        ),
     };
     let disk = match &options.record {
         Some(record) => disk.recorded(new_file(record)?),

@@ -23,7 +23,12 @@ pub fn clean(session: &Session, what: Collect) -> Result<()> {
     let freed = store.collect(what)?;
     let left = store.sizes()?.kept();
     let report = session.report;
-    report.note(format!("freed {} of {} entries; the store has {} now", bytes(freed.bytes), freed.entries, bytes(left)));
+    report.note(format!(
+        "freed {} of {} entries; the store has {} now",
+        bytes(freed.bytes),
+        freed.entries,
+        bytes(left)
+    ));
     if freed.in_use > 0 {
         report.note(format!("{} entries stay, which a build that runs may use", freed.in_use));
     }
@@ -47,7 +52,11 @@ pub fn wish(all: bool, max_gib: Option<u64>) -> Collect {
 pub fn daily(session: &Session, store: &Store, limit: Option<u64>) -> Result<()> {
     let Some(limit) = limit else { return Ok(()) };
     if let Some(freed) = store.collect_daily(limit)?.filter(|freed| freed.bytes > 0) {
-        let what = format!("freed {} of the store, what was used longest ago: it may have {}", bytes(freed.bytes), bytes(limit));
+        let what = format!(
+            "freed {} of the store, what was used longest ago: it may have {}",
+            bytes(freed.bytes),
+            bytes(limit)
+        );
         session.report.note(format!("{what} ({MAX_GIB})"));
     }
     Ok(())
@@ -58,12 +67,16 @@ pub fn daily(session: &Session, store: &Store, limit: Option<u64>) -> Result<()>
 /// # Errors
 /// [`MAX_GIB`] is no number.
 pub fn limit(variable: Option<OsString>) -> Result<Option<u64>> {
-    let Some(value) = variable.filter(|value| !value.is_empty()) else { return Ok(Some(DEFAULT_MAX_GIB << 30)) };
+    let Some(value) = variable.filter(|value| !value.is_empty()) else {
+        return Ok(Some(DEFAULT_MAX_GIB << 30));
+    };
     match value.to_str().and_then(|value| value.parse::<u64>().ok()).filter(|gib| *gib <= 1 << 30) {
         Some(0) => Ok(None),
         Some(gib) => Ok(Some(gib << 30)),
-        None => Err(Error::usage(format!("`{MAX_GIB}` is no number of GiB: `{}`", value.display()))
-            .hint(format!("export {MAX_GIB}={DEFAULT_MAX_GIB}"))),
+        None => {
+            Err(Error::usage(format!("`{MAX_GIB}` is no number of GiB: `{}`", value.display()))
+                .hint(format!("export {MAX_GIB}={DEFAULT_MAX_GIB}")))
+        }
     }
 }
 
@@ -75,7 +88,9 @@ pub fn damaged(session: &Session) -> Result<()> {
     let left = store.sizes()?;
     step.done("", Some(left.blobs + left.trees), Outcome::Ran);
     for entry in &damaged {
-        session.report.note(format!("`{entry}` was damaged: what made it runs again when it is needed"));
+        session
+            .report
+            .note(format!("`{entry}` was damaged: what made it runs again when it is needed"));
     }
     if session.common.json {
         session.report.data(json!({ "damaged": damaged }).to_string());

@@ -15,14 +15,21 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
         list(session, &wish);
         return Ok(());
     }
-    // What cannot be is said before hours are spent on the image. In those hours disks come and go, and another one gets the name.
+    // What cannot be is said before hours are spent on the image. In those hours disks come and go,
+    // and another one gets the name.
     let named = wish.choose(&flags.device)?.identity;
     let built = make::signed(session, &plan, flags.sources.clone())?;
     let disk = wish.choose(&flags.device)?;
     disk.is_still(&named)?;
-    session.report.note(format!("this overwrites all that is on `{}`: {}", disk.device.display(), disk.contents));
+    session.report.note(format!(
+        "this overwrites all that is on `{}`: {}",
+        disk.device.display(),
+        disk.contents
+    ));
     let flashed = flash::flash(session.report, &built.image, &disk)?;
-    session.report.note(format!("`{}` holds the node, and can be unplugged", disk.device.display()));
+    session
+        .report
+        .note(format!("`{}` holds the node, and can be unplugged", disk.device.display()));
     session.data(|| json!(flashed), || flashed.device.display().to_string());
     Ok(())
 }
@@ -44,7 +51,10 @@ fn list(session: &Session, wish: &Wish) {
     let fit: Vec<_> = disks.into_iter().filter(|disk| wish.fits(disk)).collect();
     let name = &wish.recipe;
     session.report.note(match fit.first() {
-        Some(disk) => format!("write to one of these: `cargo osbuild flash {name} --device {}`", disk.device.display()),
+        Some(disk) => format!(
+            "write to one of these: `cargo osbuild flash {name} --device {}`",
+            disk.device.display()
+        ),
         None => "there is no disk to write to: plug one in, or name another one twice".to_owned(),
     });
     if session.common.json || !fit.is_empty() {

@@ -9,8 +9,8 @@ use crate::produce::sign::Certified;
 use crate::produce::stop;
 use crate::report::Outcome;
 use crate::ship::keys::{
-    DEV, Enrollment, Keys, Role, Shown, Terms, complete, enrolled, is_for_development, make, revoke, rotate, rotate_release,
-    rotate_root, show,
+    DEV, Enrollment, Keys, Role, Shown, Terms, complete, enrolled, is_for_development, make,
+    revoke, rotate, rotate_release, rotate_root, show,
 };
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
@@ -24,7 +24,10 @@ const DEV_YEARS: u16 = 10;
 /// `osbuild keys`
 pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
     let named = |name: &str| session.keys(name);
-    let of = |terms: &cli::Terms| Terms { since: terms.as_of.unwrap_or(session.today), years: terms.years };
+    let of = |terms: &cli::Terms| Terms {
+        since: terms.as_of.unwrap_or(session.today),
+        years: terms.years,
+    };
     match what {
         cli::Keys::New { name, terms } => {
             let keys = named(&name)?;
@@ -37,7 +40,11 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
                 Some(name) => vec![named(&name)?],
                 None => whole(session)?,
             };
-            let shown = all.iter().map(|keys| show(keys, session.today)).collect::<Result<Vec<_>>>()?.concat();
+            let shown = all
+                .iter()
+                .map(|keys| show(keys, session.today))
+                .collect::<Result<Vec<_>>>()?
+                .concat();
             data(session, &shown);
             Ok(())
         }
@@ -54,21 +61,33 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
             data(session, &show(&keys, session.today)?);
             Ok(())
         }
-        cli::Keys::Enroll { name, to, vars } => enroll(session, &named(&name)?, to, vars.as_deref()),
+        cli::Keys::Enroll { name, to, vars } => {
+            enroll(session, &named(&name)?, to, vars.as_deref())
+        }
     }
 }
 
-/// All keys of the project. What is among them but lacks the certificate that images are signed by is named, and left out.
+/// All keys of the project. What is among them but lacks the certificate that images are signed by
+/// is named, and left out.
 fn whole(session: &Session) -> Result<Vec<Keys>> {
-    let (whole, others): (Vec<Keys>, Vec<Keys>) = Keys::all(session.root())?.into_iter().partition(Keys::exist);
+    let (whole, others): (Vec<Keys>, Vec<Keys>) =
+        Keys::all(session.root())?.into_iter().partition(Keys::exist);
     for keys in others {
-        session.report.warning(format!("`keys/{}` has no `db.crt`, so these are no keys to sign with", keys.name));
+        session.report.warning(format!(
+            "`keys/{}` has no `db.crt`, so these are no keys to sign with",
+            keys.name
+        ));
     }
     Ok(whole)
 }
 
 /// Rotates one of these keys, and says what is to be done then.
-fn rotated(keys: &Keys, role: cli::Rotated, terms: Terms, token: Option<&str>) -> Result<&'static str> {
+fn rotated(
+    keys: &Keys,
+    role: cli::Rotated,
+    terms: Terms,
+    token: Option<&str>,
+) -> Result<&'static str> {
     match role {
         cli::Rotated::Db => {
             rotate(keys, terms, token)?;
@@ -80,8 +99,12 @@ fn rotated(keys: &Keys, role: cli::Rotated, terms: Terms, token: Option<&str>) -
             rotate_release(keys, terms, token)?;
             Ok("nodes learn of the new key from the next release, and of the old one nothing more")
         }
-        cli::Rotated::Root if token.is_some() => Err(Error::usage("the key of the root of trust is always a file")
-            .hint(format!("take it away to a safe: cargo osbuild keys rotate {} --role root", keys.name))),
+        cli::Rotated::Root if token.is_some() => {
+            Err(Error::usage("the key of the root of trust is always a file").hint(format!(
+                "take it away to a safe: cargo osbuild keys rotate {} --role root",
+                keys.name
+            )))
+        }
         cli::Rotated::Root if keys.roots()?.is_empty() => {
             complete(keys, terms)?;
             Ok("the keys have a root of trust now")
@@ -98,13 +121,20 @@ fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
     match (uki, certificate) {
         (Some(path), _) => {
             let digest = authenticode::digest(&given(path)?);
-            digest.map(Listed::Image).or_build(|| format!("`{}` is no UKI", path.display())).map_err(Error::of_usage)
+            digest
+                .map(Listed::Image)
+                .or_build(|| format!("`{}` is no UKI", path.display()))
+                .map_err(Error::of_usage)
         }
         (None, Some(path)) => {
             let certificate = Certificate::from_pem(&given(path)?);
-            certificate.map(Listed::from).or_build(|| format!("cannot read `{}`", path.display())).map_err(Error::of_usage)
+            certificate
+                .map(Listed::from)
+                .or_build(|| format!("cannot read `{}`", path.display()))
+                .map_err(Error::of_usage)
         }
-        (None, None) => Err(Error::usage("nothing is named that is to be revoked").hint("name `--uki` or `--certificate`")),
+        (None, None) => Err(Error::usage("nothing is named that is to be revoked")
+            .hint("name `--uki` or `--certificate`")),
     }
 }
 
@@ -118,7 +148,8 @@ fn enroll(session: &Session, keys: &Keys, to: Option<PathBuf>, vars: Option<&Pat
     }
     let written = enrollment.write(&folder)?;
     session.report.note("on a machine in setup mode, enroll PK.auth last: it ends that mode");
-    let text = || written.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n");
+    let text =
+        || written.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n");
     session.data(|| json!({ "files": written }), text);
     Ok(())
 }
@@ -128,7 +159,8 @@ fn data(session: &Session, shown: &[Shown]) {
     session.data(|| json!({ "keys": shown }), text);
 }
 
-/// Who signs images with the keys of this name. The keys for development are made when they are first used.
+/// Who signs images with the keys of this name. The keys for development are made when they are
+/// first used.
 ///
 /// # Errors
 /// There are no such keys, or their certificate has expired.
@@ -162,10 +194,14 @@ pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     if until < session.today {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
             .cause(format!("its last day was {until}"))
-            .hint("make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`"));
+            .hint(
+                "make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`",
+            ));
     }
     if name != DEV && is_for_development(&certificate) {
-        session.report.warning(format!("the keys `{name}` are for development only: their certificate says so"));
+        session.report.warning(format!(
+            "the keys `{name}` are for development only: their certificate says so"
+        ));
     }
     Ok(certificate)
 }

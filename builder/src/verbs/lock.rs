@@ -15,7 +15,9 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {
-            session.report.warning(format!("{}: everything is pinned anew", error.problems[0].message));
+            session
+                .report
+                .warning(format!("{}: everything is pinned anew", error.problems[0].message));
             None
         }
         other => other?,
@@ -41,10 +43,13 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     Ok(())
 }
 
-/// The locks of the other recipes: what they pin is taken where it fits, so that recipes share what is compiled of it.
+/// The locks of the other recipes: what they pin is taken where it fits, so that recipes share what
+/// is compiled of it.
 fn others(session: &Session, recipe: &str) -> impl Iterator<Item = Lock> {
     let files = session.project.files.keys();
-    let names = files.filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock")).filter(move |name| *name != recipe);
+    let names = files
+        .filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"))
+        .filter(move |name| *name != recipe);
     // A lock that cannot be read is that recipe's business.
     names.filter_map(|name| session.checkout.lock(name).ok())
 }

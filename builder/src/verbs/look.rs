@@ -30,7 +30,8 @@ pub fn plan(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
     let text = plan.text();
     let json = || {
-        let mut json = as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
+        let mut json =
+            as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
         json["origins"] = origins(&*plan);
         json
     };
@@ -41,7 +42,9 @@ pub fn plan(session: &Session, recipe: &str) -> Result<()> {
 /// A document of TOML in JSON. Dates, which JSON has not, become text.
 fn as_json(value: toml::Value) -> Value {
     match value {
-        toml::Value::Table(table) => table.into_iter().map(|(name, value)| (name, as_json(value))).collect(),
+        toml::Value::Table(table) => {
+            table.into_iter().map(|(name, value)| (name, as_json(value))).collect()
+        }
         toml::Value::Array(values) => values.into_iter().map(as_json).collect(),
         toml::Value::Datetime(date) => Value::from(date.to_string()),
         toml::Value::String(text) => Value::from(text),
@@ -51,9 +54,13 @@ fn as_json(value: toml::Value) -> Value {
     }
 }
 
-/// Where each value was written, which the printed plan says in comments: `"kernel.options.EROFS_FS": "FILE:LINE"`.
+/// Where each value was written, which the printed plan says in comments:
+/// `"kernel.options.EROFS_FS": "FILE:LINE"`.
 fn origins(plan: &dyn Resolution) -> Value {
-    plan.all_origins().into_iter().map(|(name, origin)| (name, Value::from(origin.to_string()))).collect()
+    plan.all_origins()
+        .into_iter()
+        .map(|(name, origin)| (name, Value::from(origin.to_string())))
+        .collect()
 }
 
 /// `osbuild skew`

@@ -45,8 +45,10 @@ pub fn build(
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    let built = image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
-    let file = format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
+    let built =
+        image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
+    let file =
+        format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
     say(session, recipe, &built, &file, started);
     Ok(())
 }
@@ -59,7 +61,9 @@ fn refuse_what_is_of_images(recipe: &str, format: Format, signing: &cli::Signing
         cli::Signing { key: Some(_), .. } => "--key",
         _ => return Ok(()),
     };
-    let error = Error::usage(format!("`{flag}` is for images, and recipe `{recipe}` makes programs for this machine"));
+    let error = Error::usage(format!(
+        "`{flag}` is for images, and recipe `{recipe}` makes programs for this machine"
+    ));
     Err(error.hint(format!("cargo osbuild build {recipe}")))
 }
 
@@ -70,19 +74,36 @@ fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Re
     session.need(&for_build(&from))?;
     let out = Out::open(session.root(), recipe)?;
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
-    let (store, project, report, jobs) = (session.store()?, session.root(), session.report, session.jobs());
-    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer: None, carried: None };
+    let (store, project, report, jobs) =
+        (session.store()?, session.root(), session.report, session.jobs());
+    let setting = Setting {
+        project,
+        store: &store,
+        report,
+        from,
+        rebuild,
+        jobs,
+        signer: None,
+        carried: None,
+    };
     let files = pipeline::build_programs(&setting, &plan, &out)?;
-    session.report.note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
+    session
+        .report
+        .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
     let folder = out.path(PROGRAMS);
-    session.data(|| json!({ "recipe": recipe, "folder": folder, "programs": files }), || folder.display().to_string());
+    session.data(
+        || json!({ "recipe": recipe, "folder": folder, "programs": files }),
+        || folder.display().to_string(),
+    );
     Ok(())
 }
 
 /// Says what a build has left, and that `file` is what was asked for.
 fn say(session: &Session, recipe: &str, built: &Built, file: &Path, started: Instant) {
     let state = if built.was_current { "was up to date" } else { "is built" };
-    session.report.note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
+    session
+        .report
+        .note(format!("{recipe} {state} after {}", crate::report::duration(started.elapsed())));
     let json = || {
         json!({ "recipe": recipe, "file": file, "image": built.image, "uki": built.uki, "initramfs": built.initramfs,
         "initramfs-signature": built.initramfs_signature, "to-sign": built.to_sign, "was-current": built.was_current })
@@ -90,21 +111,36 @@ fn say(session: &Session, recipe: &str, built: &Built, file: &Path, started: Ins
     session.data(json, || file.display().to_string());
 }
 
-/// `osbuild sign`: builds once more, which takes no longer than to assemble, with a signer who is elsewhere.
-pub fn sign(session: &Session, recipe: &str, attach: &Path, key: Option<String>, sources: Option<PathBuf>) -> Result<()> {
+/// `osbuild sign`: builds once more, which takes no longer than to assemble, with a signer who is
+/// elsewhere.
+pub fn sign(
+    session: &Session,
+    recipe: &str,
+    attach: &Path,
+    key: Option<String>,
+    sources: Option<PathBuf>,
+) -> Result<()> {
     let started = Instant::now();
     let plan = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
     let name = plan.signing.as_ref().ok_or_else(|| {
-        Error::usage(format!("recipe `{recipe}` does not say who signs it")).hint("name the keys by `--key NAME`")
+        Error::usage(format!("recipe `{recipe}` does not say who signs it"))
+            .hint("name the keys by `--key NAME`")
     })?;
     let certificate = keys::certificate(session, name)?;
     let signer = Elsewhere::open(attach, certificate).map_err(Error::of_usage)?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
-    let built = image(session, &plan, from, Rebuild::Nothing, Some(&signer)).map_err(|error| match error.kind {
-        Kind::Digest => error.hint(format!("sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign")),
-        _ => error,
-    })?;
+    let built =
+        image(session, &plan, from, Rebuild::Nothing, Some(&signer)).map_err(
+            |error| {
+                match error.kind {
+            Kind::Digest => error.hint(format!(
+                "sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign"
+            )),
+            _ => error,
+        }
+            },
+        )?;
     session.report.note(match built.was_current {
         true => "the image has these signatures already",
         false => "every signature that is needed was there: no other round is needed",
@@ -119,9 +155,14 @@ pub fn for_build(from: &From) -> Vec<Tool> {
     [host::for_steps(), fetching].concat()
 }
 
-/// Builds a recipe once more into a folder of its own, unsigned, for a comparison. With [`Rebuild::Everything`], nothing that was there before is
-/// used.
-pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild: Rebuild) -> Result<Built> {
+/// Builds a recipe once more into a folder of its own, unsigned, for a comparison. With
+/// [`Rebuild::Everything`], nothing that was there before is used.
+pub fn again(
+    session: &Session,
+    recipe: &str,
+    sources: Option<PathBuf>,
+    rebuild: Rebuild,
+) -> Result<Built> {
     let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
@@ -132,16 +173,29 @@ pub fn again(session: &Session, recipe: &str, sources: Option<PathBuf>, rebuild:
     image_into(&out, session, &plan, from, rebuild, None)
 }
 
-/// Builds a locked plan into its folder in `out/`, from such a folder of sources if there is one, signed by the keys that it names.
+/// Builds a locked plan into its folder in `out/`, from such a folder of sources if there is one,
+/// signed by the keys that it names.
 pub fn signed(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    image(session, plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))
+    image(
+        session,
+        plan,
+        from,
+        Rebuild::Nothing,
+        signer.as_ref().map(|signer| signer as &dyn Signer),
+    )
 }
 
 /// Builds a locked plan into its folder in `out/`.
-pub fn image(session: &Session, plan: &Plan<Locked>, from: From, rebuild: Rebuild, signer: Option<&dyn Signer>) -> Result<Built> {
+pub fn image(
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: From,
+    rebuild: Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Built> {
     image_into(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
 }
 
@@ -155,7 +209,8 @@ fn image_into(
 ) -> Result<Built> {
     check_root(session, plan)?;
     let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
-    let text = plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
+    let text =
+        plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
@@ -163,7 +218,9 @@ fn image_into(
     let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
     let built = pipeline::build(&setting, plan, out)?;
     clean::daily(session, &store, limit)?;
-    let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else { return Ok(built) };
+    let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
+        return Ok(built);
+    };
     Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
 }
 
@@ -174,12 +231,15 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
     let path = session.root().join(&updates.root);
     let bytes = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
     let refused = |error: Error| {
-        Error::usage(format!("`{}` is no root of trust", updates.root)).cause(error.problems[0].causes.join(": ")).hint(hint)
+        Error::usage(format!("`{}` is no root of trust", updates.root))
+            .cause(error.problems[0].causes.join(": "))
+            .hint(hint)
     };
     Root::parse(&bytes).map(drop).map_err(refused)
 }
 
-/// Builds what an installer carries, if this is one, and says how its steps came to their results. Whoever signs the installer signs that too.
+/// Builds what an installer carries, if this is one, and says how its steps came to their results.
+/// Whoever signs the installer signs that too.
 fn carried(
     session: &Session,
     plan: &Plan<Locked>,
@@ -195,7 +255,8 @@ fn carried(
     target.resolved.origins.remove("signing.key");
     let out = Out::open(session.root(), recipe)?;
     // Words that name steps name those of the installer.
-    let rebuild = if *rebuild == Rebuild::Everything { Rebuild::Everything } else { Rebuild::Nothing };
+    let rebuild =
+        if *rebuild == Rebuild::Everything { Rebuild::Everything } else { Rebuild::Nothing };
     if rebuild == Rebuild::Everything {
         out.begin()?;
     }
@@ -208,7 +269,11 @@ fn carried(
 /// What `plan.toml` says of the certificate, in its last section.
 fn signature(certificate: &Certificate) -> String {
     let until = Date::from_unix(certificate.not_after());
-    format!("signer = {:?}\ncertificate = \"sha256:{}\"\nuntil = {until}\n", certificate.name(), certificate.fingerprint())
+    format!(
+        "signer = {:?}\ncertificate = \"sha256:{}\"\nuntil = {until}\n",
+        certificate.name(),
+        certificate.fingerprint()
+    )
 }
 
 /// `osbuild run`
@@ -216,13 +281,20 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     disk_holds_image(&plan, flags)?;
-    let forwards = flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
+    let forwards =
+        flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
     flags.firmware.as_deref().map(Firmware::named).transpose()?;
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
     let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    let built = image(session, &plan, from, Rebuild::Nothing, signer.as_ref().map(|signer| signer as &dyn Signer))?;
+    let built = image(
+        session,
+        &plan,
+        from,
+        Rebuild::Nothing,
+        signer.as_ref().map(|signer| signer as &dyn Signer),
+    )?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
@@ -231,7 +303,11 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         qemu,
         sector_size: plan.board.sector_size,
         firmware: flags.firmware.clone(),
-        download: if flags.download_firmware { Download::Into(store.state("firmware")?) } else { Download::Refused },
+        download: if flags.download_firmware {
+            Download::Into(store.state("firmware")?)
+        } else {
+            Download::Refused
+        },
         disk_size_mib: flags.disk_size,
         keep: flags.keep.then(|| out.path("disk.raw")),
         record: None,
@@ -262,10 +338,11 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
 fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
     let least = plan.board.image_size_mib();
     match flags.disk_size {
-        Some(size) if size < least => {
-            Err(Error::usage(format!("a disk of {size} MiB is too small for the image of `{}`", plan.recipe))
-                .hint(format!("at least `--disk-size {least}`")))
-        }
+        Some(size) if size < least => Err(Error::usage(format!(
+            "a disk of {size} MiB is too small for the image of `{}`",
+            plan.recipe
+        ))
+        .hint(format!("at least `--disk-size {least}`"))),
         _ => Ok(()),
     }
 }

@@ -23,7 +23,9 @@ pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
         let rehearsal = Rehearsal::new();
         publish(&rehearsal, session.report, &subject, &wish)?;
         rehearsal.calls().iter().for_each(|call| session.report.data(call.to_string()));
-        session.report.note("nothing was changed: these calls would be made if nothing were there yet");
+        session
+            .report
+            .note("nothing was changed: these calls would be made if nothing were there yet");
         return say_what_would_go(session, &subject, &wish);
     }
     let published = publish(&Live::usual(), session.report, &subject, &wish)?;
@@ -47,15 +49,24 @@ fn say_what_would_go(session: &Session, subject: &Subject, wish: &Wish) -> Resul
 }
 
 /// What would be a mistake is told before anything is built.
-fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) -> Result<()> {
+fn refuse_what_cannot_be(
+    session: &Session,
+    plan: &Plan<Locked>,
+    flags: &cli::PublishAws,
+) -> Result<()> {
     if session.common.offline && !flags.dry_run {
-        return Err(Error::usage("nothing can be published with `--offline`").hint("say `--dry-run` to see what would be asked"));
+        return Err(Error::usage("nothing can be published with `--offline`")
+            .hint("say `--dry-run` to see what would be asked"));
     }
     if session.common.offline && flags.prune.is_some() {
-        return Err(Error::usage("AWS cannot be asked what `--prune` would remove with `--offline`").hint("leave `--prune` away"));
+        return Err(Error::usage(
+            "AWS cannot be asked what `--prune` would remove with `--offline`",
+        )
+        .hint("leave `--prune` away"));
     }
     if let Some(day) = flags.deprecate.filter(|day| *day <= session.today) {
-        return Err(Error::usage(format!("`--deprecate {day}` is no day to come")).cause("AWS takes none that is over"));
+        return Err(Error::usage(format!("`--deprecate {day}` is no day to come"))
+            .cause("AWS takes none that is over"));
     }
     let Some(name) = &plan.signing else {
         session.report.warning("nobody signs this image: whoever can write to its disk can start something else from it");
@@ -63,7 +74,8 @@ fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::Pu
     };
     // The keys `dev` are only made when somebody first signs by them.
     let keys = session.keys(name)?;
-    let for_development = name == crate::ship::keys::DEV || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);
+    let for_development = name == crate::ship::keys::DEV
+        || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);
     if for_development && !flags.allow_dev_key && !flags.dry_run {
         return Err(Error::usage(format!("the keys `{name}` are for development only, and publish nothing"))
             .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
@@ -72,12 +84,19 @@ fn refuse_what_cannot_be(session: &Session, plan: &Plan<Locked>, flags: &cli::Pu
 }
 
 /// The disk, and what AWS is to know of it.
-fn subject(session: &Session, plan: &Plan<Locked>, built: &Built, owner: Option<&str>) -> Result<Subject> {
+fn subject(
+    session: &Session,
+    plan: &Plan<Locked>,
+    built: &Built,
+    owner: Option<&str>,
+) -> Result<Subject> {
     let step = session.report.step("read image");
     let content = Content::read(&built.image)?;
     step.done("", Some(content.digest.size()), Outcome::Ran);
     let lock = plan.lock.get();
-    let version = |name| plan.binaries.iter().find(|binary| binary.name == name).map(|binary| binary.version.clone());
+    let version = |name| {
+        plan.binaries.iter().find(|binary| binary.name == name).map(|binary| binary.version.clone())
+    };
     let mut more = vec![
         ("Name", format!("{} {}", plan.recipe, plan.version)),
         ("osbuild:version", plan.version.clone()),

@@ -26,7 +26,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
     plan.resolved.signing = flags.key.clone().or(plan.resolved.signing);
     let name = plan.signing.as_ref().ok_or_else(|| {
-        Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe)).hint("name the keys by `--key NAME`")
+        Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe))
+            .hint("name the keys by `--key NAME`")
     })?;
     let signer = image_signer(&session, flags, name)?;
     let keys = session.keys(name)?;
@@ -34,14 +35,27 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         return Err(Error::usage(format!("the keys `{name}` are for development only, and sign no release"))
             .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
     }
-    let folder = flags.to.clone().unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
+    let folder = flags
+        .to
+        .clone()
+        .unwrap_or_else(|| session.root().join("out").join(&flags.recipe).join("release"));
     let repository = Repository::at(&folder);
     repository.check_roots(&keys.roots()?, name)?;
     let release_signer = release_signer(&session, flags, &keys)?;
     let until = session.today.plus_days(flags.days);
     let keep = flags.keep.map(usize::from);
-    let place = |repository| Place { repository, channel: flags.channel, keys: &keys, signer: &release_signer, until, keep };
-    let busy = format!("another release is being written into `{}`: waiting for its end", folder.display());
+    let place = |repository| Place {
+        repository,
+        channel: flags.channel,
+        keys: &keys,
+        signer: &release_signer,
+        until,
+        keep,
+    };
+    let busy = format!(
+        "another release is being written into `{}`: waiting for its end",
+        folder.display()
+    );
     let writer = || repository.writer(|| session.report.note(&busy));
     let published = match &flags.promote {
         Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
@@ -51,7 +65,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
             let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
-            let parts = Parts { plan: &plan, node, boot, date: session.today, commit: commit(&session) };
+            let parts =
+                Parts { plan: &plan, node, boot, date: session.today, commit: commit(&session) };
             let published = release(&session, &place(&writer), &plan, parts)?;
             leave_papers(&Out::open(session.root(), &flags.recipe)?, &folder, &published.document)?;
             published
@@ -70,7 +85,11 @@ fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<B
 }
 
 /// Who signs the release, in the same way.
-fn release_signer(session: &Session, flags: &cli::Release, keys: &Keys) -> Result<Arc<dyn ReleaseSigner>> {
+fn release_signer(
+    session: &Session,
+    flags: &cli::Release,
+    keys: &Keys,
+) -> Result<Arc<dyn ReleaseSigner>> {
     let Some(folder) = &flags.attach else { return keys.release_key() };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
     Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
@@ -81,7 +100,12 @@ fn commit(session: &Session) -> Option<Commit> {
     Some(Commit { id: session.checkout.commit()?, is_dirty: git::is_dirty(session.root()) })
 }
 
-fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) -> Result<Published> {
+fn release(
+    session: &Session,
+    place: &Place,
+    plan: &Plan<Locked>,
+    parts: Parts,
+) -> Result<Published> {
     let step = session.report.step("release");
     let size = (parts.node.len() + parts.boot.len()) as u64;
     let published = publish(place, &parts)?;
@@ -92,14 +116,16 @@ fn release(session: &Session, place: &Place, plan: &Plan<Locked>, parts: Parts) 
 /// What of a release is for people and their tools, and not for nodes.
 const PAPERS: [&str; 4] = [target::SBOM, target::PROVENANCE, target::LOCK, target::SOURCES];
 
-/// Leaves the papers of the release in `out/`, and none of an earlier one, under the names that they have in the repository at `folder`.
+/// Leaves the papers of the release in `out/`, and none of an earlier one, under the names that
+/// they have in the repository at `folder`.
 fn leave_papers(out: &Out, folder: &Path, document: &Document) -> Result<()> {
     let released = out.path(RELEASED);
     remove(&released)?;
     fs::create_dir_all(&released).at("make", &released)?;
     for (name, file) in document.files.iter().filter(|(name, _)| PAPERS.contains(&name.as_str())) {
         let name = target::file(&document.recipe, &document.version, name);
-        let (from, to) = (folder.join(TARGETS).join(format!("{}.{name}", file.sha256)), released.join(name));
+        let (from, to) =
+            (folder.join(TARGETS).join(format!("{}.{name}", file.sha256)), released.join(name));
         fs::copy(&from, &to).at("write", &to)?;
     }
     Ok(())

@@ -32,11 +32,15 @@ pub fn run(session: &Session, what: Sources) -> Result<()> {
         }
     };
     let folder = exported.folder().display().to_string();
-    session.data(|| json!({ "folder": folder, "sources": moved.count, "bytes": moved.bytes }), || folder.clone());
+    session.data(
+        || json!({ "folder": folder, "sources": moved.count, "bytes": moved.bytes }),
+        || folder.clone(),
+    );
     Ok(())
 }
 
-/// Puts the images of pods into the store, as the project has them, and gives what a layout consists of besides its index.
+/// Puts the images of pods into the store, as the project has them, and gives what a layout
+/// consists of besides its index.
 fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<Vec<Source>> {
     let mut blobs = Vec::new();
     for image in plan.images() {
@@ -48,7 +52,12 @@ fn pod_images(session: &Session, store: &Store, plan: &Plan<Locked>) -> Result<V
 }
 
 /// Every source of a node, all of them in the store.
-fn of_node(session: &Session, fetcher: &Fetcher, store: &Store, plan: &Plan<Locked>) -> Result<Vec<Source>> {
+fn of_node(
+    session: &Session,
+    fetcher: &Fetcher,
+    store: &Store,
+    plan: &Plan<Locked>,
+) -> Result<Vec<Source>> {
     fetcher.fetch(plan)?;
     if let Some(rust) = &plan.lock.get().toolchain.rust {
         toolchain::restore_rust(store, &rust.sha256)?;

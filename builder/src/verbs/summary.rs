@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// The folder of releases beside an image.
 const RELEASE: &str = "release";
 
-/// Reads what the last build has left, and what it is compared with, and writes the report to stdout.
+/// Reads what the last build has left, and what it is compared with, and writes the report to
+/// stdout.
 pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<()> {
     let plan = resolve(&session.project, recipe, session.today, Strictness::Build)?;
     let out = Out::open(session.root(), recipe)?;
@@ -23,7 +24,9 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     let release = Some(out.path(RELEASE)).filter(|folder| folder.is_dir());
     let before = against.or(release).map(|path| last(path, recipe)).transpose()?.flatten();
     if before.is_none() {
-        session.report.note("there is nothing to compare with: name a release by `--against FOLDER`");
+        session
+            .report
+            .note("there is nothing to compare with: name a release by `--against FOLDER`");
     }
     let summary = Summary::new(&image, before.as_deref(), session.skew(&plan)?)?;
     session.report.data(if session.common.json {
@@ -34,8 +37,8 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     Ok(())
 }
 
-/// The recipe's last release, where a folder of releases is named. A folder without any file, but those that are hidden as git's are, is as good
-/// as nothing: each recipe is new once.
+/// The recipe's last release, where a folder of releases is named. A folder without any file, but
+/// those that are hidden as git's are, is as good as nothing: each recipe is new once.
 fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
     if is_repository(&path) {
         return last_release(&path, recipe);

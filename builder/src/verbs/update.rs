@@ -1,13 +1,14 @@
-//! `osbuild update`: moves versions in recipes and locks. Everything is asked for and resolved before the first file is written;
-//! `Cargo.lock` alone is cargo's to write.
+//! `osbuild update`: moves versions in recipes and locks. Everything is asked for and resolved
+//! before the first file is written; `Cargo.lock` alone is cargo's to write.
 
 use super::Session;
 use super::lock::epoch;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{
-    Crate, GoUpstream, Held, KUBERNETES, Lock, Moved, Peg, Project, Releases, Strictness, Upstream, Version, moved, moved_crates,
-    moved_releases, nearest, resolve_any, set_go_toolchain, set_version, upstream,
+    Crate, GoUpstream, Held, KUBERNETES, Lock, Moved, Peg, Project, Releases, Strictness, Upstream,
+    Version, moved, moved_crates, moved_releases, nearest, resolve_any, set_go_toolchain,
+    set_version, upstream,
 };
 use crate::produce::fetch::Fetcher;
 use serde_json::json;
@@ -21,7 +22,8 @@ const CRATES: &str = "crates";
 /// `osbuild update`
 pub fn update(session: &Session, names: &[String]) -> Result<()> {
     if session.common.offline {
-        return Err(Error::usage("an update asks what there is, and `--offline` forbids it").hint("run it without `--offline`"));
+        return Err(Error::usage("an update asks what there is, and `--offline` forbids it")
+            .hint("run it without `--offline`"));
     }
     let store = session.store()?;
     let mut update = Update::begin(session, session.fetcher(&store), names)?;
@@ -57,14 +59,20 @@ struct Update<'a> {
 
 impl<'a> Update<'a> {
     fn begin(session: &'a Session, fetcher: Fetcher<'a>, names: &'a [String]) -> Result<Self> {
-        let locked = session.project.files.keys().filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"));
+        let locked = session
+            .project
+            .files
+            .keys()
+            .filter_map(|path| path.strip_prefix("recipes/")?.strip_suffix(".lock"));
         let recipe = |name: &str| {
             let upstream = upstream(&session.project, name)?;
             Ok(Recipe { name: name.to_owned(), lock: session.checkout.lock(name)?, upstream })
         };
         let recipes: Vec<Recipe> = locked.map(recipe).collect::<Result<_>>()?;
         if recipes.is_empty() {
-            return Err(Error::lock("no recipe has a lock to update").hint("cargo osbuild lock RECIPE"));
+            return Err(
+                Error::lock("no recipe has a lock to update").hint("cargo osbuild lock RECIPE")
+            );
         }
         let names = names.iter().map(String::as_str).collect();
         let (project, files, moved) = (session.project.clone(), BTreeMap::new(), BTreeMap::new());
@@ -77,34 +85,51 @@ impl<'a> Update<'a> {
 
     fn refuse_unknown(&self) -> Result<()> {
         let upstreams = || self.recipes.iter().map(|recipe| &recipe.upstream);
-        let mut components: BTreeSet<&str> = upstreams().flat_map(|all| &all.go).map(|go| go.component.as_str()).collect();
-        components.extend(upstreams().flat_map(|all| &all.kernel).map(|kernel| kernel.component.as_str()));
+        let mut components: BTreeSet<&str> =
+            upstreams().flat_map(|all| &all.go).map(|go| go.component.as_str()).collect();
+        components.extend(
+            upstreams().flat_map(|all| &all.kernel).map(|kernel| kernel.component.as_str()),
+        );
         components.extend([TOOLCHAIN, CRATES]);
         let packages = self.recipes.iter().flat_map(|recipe| recipe.lock.debian_packages());
         let packages: BTreeSet<&str> = packages.map(|package| package.package.as_str()).collect();
-        let unknown = self.names.iter().find(|name| !components.contains(*name) && !packages.contains(*name));
+        let unknown =
+            self.names.iter().find(|name| !components.contains(*name) && !packages.contains(*name));
         let Some(unknown) = unknown else { return Ok(()) };
-        let ours = ["", "pods/", "lab/"].map(|folder| format!("components/{folder}{unknown}/component.toml"));
+        let ours = ["", "pods/", "lab/"]
+            .map(|folder| format!("components/{folder}{unknown}/component.toml"));
         if ours.iter().any(|path| self.project.files.contains_key(path)) {
-            let error = Error::usage(format!("`{unknown}` has no version to move: no locked recipe takes it from elsewhere"));
-            return Err(error.hint("the crates of our own programs move with `cargo osbuild update crates`"));
+            let error = Error::usage(format!(
+                "`{unknown}` has no version to move: no locked recipe takes it from elsewhere"
+            ));
+            return Err(error
+                .hint("the crates of our own programs move with `cargo osbuild update crates`"));
         }
         let list = components.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let error = Error::usage(format!("no lock has anything called `{unknown}`"))
-            .cause(format!("what can move is {list}, and each of {} Debian packages", packages.len()));
+        let error = Error::usage(format!("no lock has anything called `{unknown}`")).cause(
+            format!("what can move is {list}, and each of {} Debian packages", packages.len()),
+        );
         let near = nearest(unknown, components.iter().chain(&packages).copied());
-        Err(near.into_iter().fold(error, |error, near| error.hint(format!("did you mean `{near}`?"))))
+        Err(near
+            .into_iter()
+            .fold(error, |error, near| error.hint(format!("did you mean `{near}`?"))))
     }
 
-    /// Brings the table of Kubernetes' releases up to date, if the kubelet may move: its peg hangs on the newest.
+    /// Brings the table of Kubernetes' releases up to date, if the kubelet may move: its peg hangs
+    /// on the newest.
     fn releases(&mut self) -> Result<()> {
         let components = self.recipes.iter().flat_map(|recipe| &recipe.upstream.go);
-        if !components.into_iter().any(|go| go.module == KUBERNETES && self.may_move(&go.component)) {
+        if !components.into_iter().any(|go| go.module == KUBERNETES && self.may_move(&go.component))
+        {
             return Ok(());
         }
         let before = self.table()?;
         let after = self.fetcher.releases(before.as_ref(), self.session.today)?;
-        self.moved.extend(moved_releases(before.as_ref(), &after).into_iter().map(|moved| (moved, BTreeSet::new())));
+        self.moved.extend(
+            moved_releases(before.as_ref(), &after)
+                .into_iter()
+                .map(|moved| (moved, BTreeSet::new())),
+        );
         self.change(BTreeMap::from([(Releases::PATH.to_owned(), after.print())]));
         Ok(())
     }
@@ -122,7 +147,13 @@ impl<'a> Update<'a> {
         for index in 0..self.recipes.len() {
             let Recipe { name, upstream, .. } = &self.recipes[index];
             let (name, upstream) = (name.clone(), upstream.clone());
-            for go in upstream.go.iter().filter(|go| self.may_move(&go.component)).cloned().collect::<Vec<_>>() {
+            for go in upstream
+                .go
+                .iter()
+                .filter(|go| self.may_move(&go.component))
+                .cloned()
+                .collect::<Vec<_>>()
+            {
                 let newest = match known.iter().find(|(known, _)| *known == go) {
                     Some((_, newest)) => *newest,
                     None => self.newest(&go, table.as_ref())?,
@@ -208,14 +239,21 @@ impl<'a> Update<'a> {
     /// Writes what has changed and says what moved.
     fn write(self, locks: Vec<Lock>) -> Result<()> {
         let report = self.session.report;
-        let locks = locks.into_iter().zip(&self.recipes).filter(|(after, recipe)| *after != recipe.lock);
+        let locks =
+            locks.into_iter().zip(&self.recipes).filter(|(after, recipe)| *after != recipe.lock);
         let locks = locks.map(|(after, _)| (Lock::path(&after.recipe), after.print()));
         let files: BTreeMap<String, String> = self.files.into_iter().chain(locks).collect();
-        let written = files.iter().map(|(path, text)| Ok(self.session.checkout.write(path, text)?.display().to_string()));
+        let written = files
+            .iter()
+            .map(|(path, text)| Ok(self.session.checkout.write(path, text)?.display().to_string()));
         let written: Vec<String> = written.collect::<Result<_>>()?;
         for (moved, recipes) in &self.moved {
             let recipes = recipes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            report.note(if recipes.is_empty() { moved.to_string() } else { format!("{moved} ({recipes})") });
+            report.note(if recipes.is_empty() {
+                moved.to_string()
+            } else {
+                format!("{moved} ({recipes})")
+            });
         }
         if self.moved.is_empty() {
             report.note("everything is as new as the recipes allow");

@@ -1,4 +1,5 @@
-//! `osbuild verify`: needs no project, unless it is asked to take a project's keys or to build a recipe again.
+//! `osbuild verify`: needs no project, unless it is asked to take a project's keys or to build a
+//! recipe again.
 
 use super::{Session, given, make, now};
 use crate::cli::{self, Common};
@@ -29,22 +30,28 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
         judge.dbx.extend(trust.dbx);
     }
     if flags.file.is_dir() {
-        let reader = Reader { root: root(flags, session)?, channel: flags.channel, all: flags.all, memory: flags.memory.clone() };
+        let reader = Reader {
+            root: root(flags, session)?,
+            channel: flags.channel,
+            all: flags.all,
+            memory: flags.memory.clone(),
+        };
         return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
     }
     if flags.unsigned {
         report.note("nobody has to have signed it: signatures are not looked at");
     }
-    let rebuilt = flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags)).transpose()?;
+    let rebuilt =
+        flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags)).transpose()?;
     let found = verify(&flags.file, &judge, rebuilt.as_ref())?;
     say(common, report, &found)
 }
 
-/// Refuses flags that say nothing about who is trusted, and such as have no say for what is looked at.
+/// Refuses flags that say nothing about who is trusted, and such as have no say for what is looked
+/// at.
 fn check(flags: &cli::Verify) -> Result<()> {
     if flags.cert.is_empty() && flags.key.is_none() && !flags.unsigned {
-        let hint =
-            "name certificates by `--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`";
+        let hint = "name certificates by `--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`";
         return Err(Error::usage("nothing says who is to have signed it").hint(hint));
     }
     let (is_folder, file) = (flags.file.is_dir(), flags.file.display());
@@ -55,11 +62,17 @@ fn check(flags: &cli::Verify) -> Result<()> {
         ("memory", flags.memory.is_some()),
     ];
     let of_files = [("against", flags.against.is_some())];
-    let wrong = if is_folder { &of_files[..] } else { &of_folders[..] }.iter().find(|(_, is_there)| *is_there);
+    let wrong = if is_folder { &of_files[..] } else { &of_folders[..] }
+        .iter()
+        .find(|(_, is_there)| *is_there);
     match wrong {
-        Some((name, _)) if is_folder => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is a folder"))
-            .hint(format!("name the UKI in `{file}/targets`"))),
-        Some((name, _)) => Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder"))),
+        Some((name, _)) if is_folder => {
+            Err(Error::usage(format!("`--{name}` has no effect: `{file}` is a folder"))
+                .hint(format!("name the UKI in `{file}/targets`")))
+        }
+        Some((name, _)) => {
+            Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder")))
+        }
         None => Ok(()),
     }
 }
@@ -77,27 +90,34 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
     match (&flags.root, &flags.key) {
         (Some(path), _) => {
             let root = Root::parse(&given(path)?);
-            root.map_err(|error| Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display())))
+            root.map_err(|error| {
+                Error { kind: Kind::Usage, ..error }.cause(format!("it is `{}`", path.display()))
+            })
         }
         (None, Some(name)) => {
             // The oldest one, as a node has it whose image is old.
             let mut roots = session()?.keys(name)?.roots()?.into_iter();
-            roots.next().ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
+            roots
+                .next()
+                .ok_or_else(|| Error::build(format!("the keys `{name}` have no root of trust")))
         }
-        (None, None) if flags.unsigned => {
-            Err(Error::usage(format!("`{}` is a folder, and a release is always signed", flags.file.display()))
-                .hint("leave `--unsigned` away, and name the root of trust by `--root root.json`"))
-        }
-        (None, None) => {
-            Err(Error::usage(format!("`{}` is a folder, and nothing says whose releases it has", flags.file.display()))
-                .hint("name the root of trust by `--root root.json`"))
-        }
+        (None, None) if flags.unsigned => Err(Error::usage(format!(
+            "`{}` is a folder, and a release is always signed",
+            flags.file.display()
+        ))
+        .hint("leave `--unsigned` away, and name the root of trust by `--root root.json`")),
+        (None, None) => Err(Error::usage(format!(
+            "`{}` is a folder, and nothing says whose releases it has",
+            flags.file.display()
+        ))
+        .hint("name the root of trust by `--root root.json`")),
     }
 }
 
 fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebuilt> {
     let rebuild = if flags.rebuild { Rebuild::Everything } else { Rebuild::Nothing };
-    let Built { image, uki, initramfs, steps, .. } = make::again(session, recipe, flags.sources.clone(), rebuild)?;
+    let Built { image, uki, initramfs, steps, .. } =
+        make::again(session, recipe, flags.sources.clone(), rebuild)?;
     Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, steps, has_run: flags.has_run })
 }
 

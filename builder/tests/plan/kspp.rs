@@ -1,4 +1,5 @@
-//! What the Kernel Self-Protection Project recommends: every node has it, or a fragment or the sysctls say why not.
+//! What the Kernel Self-Protection Project recommends: every node has it, or a fragment or the
+//! sysctls say why not.
 
 use crate::{TODAY, shipped};
 use osbuild::plan::{self, Architecture, Plan, Project, Strictness};
@@ -17,8 +18,14 @@ fn what_kspp_recommends_is_set_or_has_a_reason_why_not() {
     let reasons = reasons(&project);
     let mut wanting = BTreeSet::new();
     for plan in plans(&project) {
-        let lacks = recommended(&project, plan.architecture).into_iter().filter(|line| !takes(&project, &plan, line));
-        wanting.extend(lacks.filter(|line| !reasons.contains(line)).map(|line| format!("{}: {line}", plan.recipe)));
+        let lacks = recommended(&project, plan.architecture)
+            .into_iter()
+            .filter(|line| !takes(&project, &plan, line));
+        wanting.extend(
+            lacks
+                .filter(|line| !reasons.contains(line))
+                .map(|line| format!("{}: {line}", plan.recipe)),
+        );
     }
     assert!(wanting.is_empty(), "neither set nor with a reason: {wanting:#?}");
 }
@@ -38,15 +45,21 @@ fn no_reason_is_left_for_what_every_node_has_or_nobody_recommends() {
 fn a_setting_that_is_taken_away_is_missed() {
     let mut project = shipped();
     let plan = plans(&project).remove(0);
-    assert!(takes(&project, &plan, "kernel.dmesg_restrict = 1") && takes(&project, &plan, "CONFIG_DEVMEM=n"));
-    assert!(!takes(&project, &plan, "CONFIG_DEVMEM=y") && !takes(&project, &plan, "mitigations=off"));
+    assert!(
+        takes(&project, &plan, "kernel.dmesg_restrict = 1")
+            && takes(&project, &plan, "CONFIG_DEVMEM=n")
+    );
+    assert!(
+        !takes(&project, &plan, "CONFIG_DEVMEM=y") && !takes(&project, &plan, "mitigations=off")
+    );
     let sysctls = text(&project, SYSCTLS).replace("kernel.dmesg_restrict = 1\n", "");
     project.files.insert(SYSCTLS.into(), sysctls.into_bytes());
     assert!(!takes(&project, &plan, "kernel.dmesg_restrict = 1"));
 }
 
 fn plans(project: &Project) -> Vec<Plan> {
-    let resolve = |recipe: &String| plan::resolve(project, recipe, TODAY, Strictness::Lock).unwrap();
+    let resolve =
+        |recipe: &String| plan::resolve(project, recipe, TODAY, Strictness::Lock).unwrap();
     plan::buildable(project).iter().map(resolve).collect()
 }
 
@@ -58,7 +71,9 @@ fn text<'p>(project: &'p Project, path: &str) -> &'p str {
 fn recommended(project: &Project, architecture: Architecture) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut is_ours = false;
-    for line in text(project, LIST).lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in
+        text(project, LIST).lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             let others = Architecture::ALL.into_iter().filter(|other| *other != architecture);
             is_ours = others.into_iter().all(|other| !section.ends_with(other.name()));
@@ -70,27 +85,37 @@ fn recommended(project: &Project, architecture: Architecture) -> BTreeSet<String
     found
 }
 
-/// Whether a node has a setting: an option (`CONFIG_…`), a sysctl (with a space), or a word of the command line.
+/// Whether a node has a setting: an option (`CONFIG_…`), a sysctl (with a space), or a word of the
+/// command line.
 fn takes(project: &Project, plan: &Plan, line: &str) -> bool {
     if line.contains(' ') {
         return text(project, SYSCTLS).lines().any(|set| set == line);
     }
     match line.strip_prefix("CONFIG_").and_then(|option| option.split_once('=')) {
-        Some((name, value)) => plan.kernel.options.get(name).is_some_and(|option| option.value.to_string() == value),
+        Some((name, value)) => {
+            plan.kernel.options.get(name).is_some_and(|option| option.value.to_string() == value)
+        }
         None => plan.kernel.command_line.iter().any(|word| word == line),
     }
 }
 
-/// What the paragraphs of comments name that begin with `# Not taken:` or `# Not needed:`, up to the first full stop before a space.
+/// What the paragraphs of comments name that begin with `# Not taken:` or `# Not needed:`, up to
+/// the first full stop before a space.
 fn reasons(project: &Project) -> BTreeSet<String> {
     let files = project.files.keys().filter(|path| path.starts_with(FRAGMENTS) || *path == SYSCTLS);
     let paragraphs = files.flat_map(|path| text(project, path).split("\n\n"));
     let mut found = BTreeSet::new();
     for paragraph in paragraphs {
-        let comments = paragraph.lines().filter(|line| !line.ends_with(" is not set")).filter_map(|line| line.strip_prefix("# "));
+        let comments = paragraph
+            .lines()
+            .filter(|line| !line.ends_with(" is not set"))
+            .filter_map(|line| line.strip_prefix("# "));
         let words = comments.collect::<Vec<_>>().join(" ");
-        let named = words.strip_prefix("Not taken: ").or_else(|| words.strip_prefix("Not needed: "));
-        let Some((settings, why)) = named.and_then(|named| named.split_once(". ")) else { continue };
+        let named =
+            words.strip_prefix("Not taken: ").or_else(|| words.strip_prefix("Not needed: "));
+        let Some((settings, why)) = named.and_then(|named| named.split_once(". ")) else {
+            continue;
+        };
         assert!(why.len() > REASON, "no reason: {words}");
         found.extend(settings.split(", ").map(str::to_owned));
     }

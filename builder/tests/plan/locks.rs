@@ -3,8 +3,8 @@
 use crate::{changed, expect, project, resolve};
 use osbuild::error::Kind;
 use osbuild::plan::{
-    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Held, Lock, Moved, Packages, Plan, RustToolchain, Toolchains,
-    moved, set_version,
+    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Held, Lock, Moved, Packages, Plan,
+    RustToolchain, Toolchains, moved, set_version,
 };
 
 fn package(wish: &DebianWish) -> DebianPackage {
@@ -15,7 +15,10 @@ fn package(wish: &DebianWish) -> DebianPackage {
 /// A lock that pins what the plan wants.
 fn lock(plan: &Plan) -> Lock {
     let wanted = &plan.wanted;
-    let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
+    let packages = |wishes: &[DebianWish]| Packages {
+        asked: Vec::new(),
+        packages: wishes.iter().map(package).collect(),
+    };
     let asked = wanted.sandbox.iter().map(DebianWish::asked).collect();
     let go = wanted.go_modules.iter().map(|wish| GoLock {
         component: wish.component.clone(),
@@ -26,7 +29,12 @@ fn lock(plan: &Plan) -> Lock {
         modules: Vec::new(),
     });
     let rust = wanted.rust_toolchain.clone();
-    let rust = rust.map(|rust| RustToolchain { version: rust.version, targets: rust.targets, sha256: "00".into(), size: 1 });
+    let rust = rust.map(|rust| RustToolchain {
+        version: rust.version,
+        targets: rust.targets,
+        sha256: "00".into(),
+        size: 1,
+    });
     Lock {
         version: Lock::VERSION,
         recipe: plan.recipe.clone(),
@@ -40,7 +48,12 @@ fn lock(plan: &Plan) -> Lock {
         files: packages(&wanted.files),
         go: go.collect(),
         toolchain: Toolchains {
-            go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: "00".into(), size: 1 },
+            go: GoToolchain {
+                version: wanted.go_toolchain.clone(),
+                sum: "h1:=".into(),
+                sha256: "00".into(),
+                size: 1,
+            },
             rust,
         },
         crates: CratesLock { digest: wanted.crates_digest() },
@@ -105,7 +118,10 @@ fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
     let project = project();
     let files = set_version(&project, "small", "containerd", "2.2.10".parse().unwrap()).unwrap();
     let before = String::from_utf8(project.files["recipes/base.toml"].clone()).unwrap();
-    assert_eq!(files.into_iter().collect::<Vec<_>>(), [("recipes/base.toml".to_owned(), before.replace("2.2.9", "2.2.10"))]);
+    assert_eq!(
+        files.into_iter().collect::<Vec<_>>(),
+        [("recipes/base.toml".to_owned(), before.replace("2.2.9", "2.2.10"))]
+    );
     assert!(set_version(&project, "small", "runc", "1.4.3".parse().unwrap()).unwrap().is_empty());
     assert!(set_version(&project, "small", "mount", "1.4.3".parse().unwrap()).unwrap().is_empty());
 }
@@ -119,16 +135,22 @@ fn an_update_says_what_moved() {
     after.go.retain(|go| go.component != "runc");
     let moved: Vec<String> = moved(&before, &after)
         .into_iter()
-        .map(|Moved { name, from, to }| format!("{name}: {} -> {}", from.unwrap_or_default(), to.unwrap_or_default()))
+        .map(|Moved { name, from, to }| {
+            format!("{name}: {} -> {}", from.unwrap_or_default(), to.unwrap_or_default())
+        })
         .collect();
-    assert_eq!(moved, ["bash for amd64: 1 -> ", "linux-source-6.12 for amd64: 1 -> 2", "runc: v1.4.3 -> "]);
+    assert_eq!(
+        moved,
+        ["bash for amd64: 1 -> ", "linux-source-6.12 for amd64: 1 -> 2", "runc: v1.4.3 -> "]
+    );
 }
 
 #[test]
 fn only_what_is_let_go_or_does_not_fit_is_not_held() {
     let plan = resolve(&project());
     let wanted = &plan.wanted;
-    let (stub, kernel_source) = (wanted.stub.as_ref().unwrap(), wanted.kernel_source.as_ref().unwrap());
+    let (stub, kernel_source) =
+        (wanted.stub.as_ref().unwrap(), wanted.kernel_source.as_ref().unwrap());
     let mut held = Held::by(Some(lock(&plan)));
     assert!(held.package(stub).is_some() && held.closure(&wanted.sandbox).is_some());
     assert!(held.package(&DebianWish { suite: Some("sid".into()), ..stub.clone() }).is_none());
@@ -142,7 +164,10 @@ fn only_what_is_let_go_or_does_not_fit_is_not_held() {
     held.free([stub.package.as_str(), &sandboxed]);
     assert!(held.package(stub).is_none() && held.package(kernel_source).is_some());
     assert!(held.closure(&wanted.sandbox).is_none());
-    assert!(held.preferred().all(|package| package.package != sandboxed) && held.preferred().count() > 0);
+    assert!(
+        held.preferred().all(|package| package.package != sandboxed)
+            && held.preferred().count() > 0
+    );
 
     let mut fresh = lock(&plan);
     fresh.stub.as_mut().unwrap().version = "2".into();
@@ -156,7 +181,8 @@ fn the_time_of_a_lock_stays_until_something_that_is_fetched_moves() {
     let before = lock(&resolve(&project()));
     let held = Held::by(Some(before.clone()));
     let later = Lock { epoch: before.epoch + 86_400, ..before.clone() };
-    let crates = Lock { crates: CratesLock { digest: "00".into() }, wanted: "00".into(), ..later.clone() };
+    let crates =
+        Lock { crates: CratesLock { digest: "00".into() }, wanted: "00".into(), ..later.clone() };
     assert_eq!(held.keep_epoch(crates).epoch, before.epoch);
     let mut moved = later.clone();
     moved.kernel_source.as_mut().unwrap().sha256 = "01".into();

@@ -34,7 +34,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan")
 }
 
-/// The small project after changes, each a file, a text that stands in it, and what stands there instead.
+/// The small project after changes, each a file, a text that stands in it, and what stands there
+/// instead.
 fn changed(changes: &[(&str, &str, &str)]) -> Project {
     let mut project = project();
     for (path, before, after) in changes {
@@ -47,14 +48,16 @@ fn changed(changes: &[(&str, &str, &str)]) -> Project {
 }
 
 fn resolve(project: &Project) -> Plan {
-    plan::resolve(project, "small", TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"))
+    plan::resolve(project, "small", TODAY, Strictness::Lock)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn refusal(project: &Project) -> Error {
     plan::resolve(project, "small", TODAY, Strictness::Build).map(|plan| plan.print()).unwrap_err()
 }
 
-/// Compares a text with `expected/<name>.txt`. `BLESS=1` writes it instead, to be read in the change.
+/// Compares a text with `expected/<name>.txt`. `BLESS=1` writes it instead, to be read in the
+/// change.
 #[track_caller]
 fn expect(name: &str, text: &str) {
     let path = folder().join("expected").join(name);

@@ -1,4 +1,5 @@
-//! What an image carries for the node: a component at a version that the recipe names, and programs of Debian packages.
+//! What an image carries for the node: a component at a version that the recipe names, and programs
+//! of Debian packages.
 
 use crate::{changed, expect, refusal, resolve};
 use osbuild::plan::{Project, set_version, upstream};
@@ -11,7 +12,10 @@ fn carrying(changes: &[(&str, &str, &str)]) -> Project {
     let payload = "program = \"pod-dhcp\"\n\n[image.payload]\ncomponent = \"plugins\"\n\n[image.payload.debian.nft]\n\
                    package = \"nftables\"\npath = \"usr/sbin/nft\"\nlibraries = [\"libc6\"]";
     let versioned = "dhcp = { component = \"dhcp\", version = \"1.9.1\" }";
-    let mut all = vec![(POD, "program = \"pod-dhcp\"", payload), (BASE, "dhcp = { component = \"dhcp\" }", versioned)];
+    let mut all = vec![
+        (POD, "program = \"pod-dhcp\"", payload),
+        (BASE, "dhcp = { component = \"dhcp\" }", versioned),
+    ];
     all.extend(changes);
     let mut project = changed(&all);
     let component = "about = \"Plugins\"\n\n[go]\nmodule = \"example.org/plugins\"\n\n[go.programs]\nbridge = \"./bridge\"\n";
@@ -23,7 +27,10 @@ fn carrying(changes: &[(&str, &str, &str)]) -> Project {
 fn what_an_image_carries_is_locked_as_what_the_host_has() {
     let plan = resolve(&carrying(&[]));
     let go = plan.wanted.go_modules.iter().find(|go| go.component == "plugins").unwrap();
-    assert_eq!((go.module.as_str(), go.version.as_str(), go.cgo), ("example.org/plugins", "v1.9.1", false));
+    assert_eq!(
+        (go.module.as_str(), go.version.as_str(), go.cgo),
+        ("example.org/plugins", "v1.9.1", false)
+    );
     let files: Vec<&str> = plan.wanted.files.iter().map(|wish| wish.package.as_str()).collect();
     assert_eq!(files, ["ca-certificates", "libc6", "nftables"]);
     let printed = plan.print();
@@ -37,16 +44,26 @@ fn an_update_moves_the_version_of_what_an_image_carries() {
     let project = carrying(&[]);
     let followed = upstream(&project, "small").unwrap().go;
     let plugins = followed.iter().find(|go| go.component == "plugins").unwrap();
-    assert_eq!((plugins.module.as_str(), plugins.version.to_string().as_str()), ("example.org/plugins", "1.9.1"));
+    assert_eq!(
+        (plugins.module.as_str(), plugins.version.to_string().as_str()),
+        ("example.org/plugins", "1.9.1")
+    );
     let files = set_version(&project, "small", "plugins", "1.9.2".parse().unwrap()).unwrap();
-    assert!(files[BASE].contains("dhcp = { component = \"dhcp\", version = \"1.9.2\" }"), "{files:?}");
+    assert!(
+        files[BASE].contains("dhcp = { component = \"dhcp\", version = \"1.9.2\" }"),
+        "{files:?}"
+    );
 }
 
 #[test]
 fn a_pod_has_a_version_exactly_when_its_image_carries_something_of_that_version() {
     let version = (BASE, ", version = \"1.9.1\"", "");
     expect("payload-without-version.txt", &format!("{}\n", refusal(&carrying(&[version]))));
-    let needless = changed(&[(BASE, "dhcp = { component = \"dhcp\" }", "dhcp = { component = \"dhcp\", version = \"1.9.1\" }")]);
+    let needless = changed(&[(
+        BASE,
+        "dhcp = { component = \"dhcp\" }",
+        "dhcp = { component = \"dhcp\", version = \"1.9.1\" }",
+    )]);
     expect("version-without-payload.txt", &format!("{}\n", refusal(&needless)));
 }
 

@@ -27,12 +27,19 @@ fn the_kernel_fragment_is_the_merged_one() {
 
 #[test]
 fn time_servers_are_the_recipes_or_else_the_boards() {
-    let board = ("boards/bench.toml", "[kernel]", "time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]\n[kernel]");
-    let recipe = ("recipes/small.toml", "inherit", "time-servers = [\"time.example:124\"]\ninherit");
+    let board = (
+        "boards/bench.toml",
+        "[kernel]",
+        "time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]\n[kernel]",
+    );
+    let recipe =
+        ("recipes/small.toml", "inherit", "time-servers = [\"time.example:124\"]\ninherit");
     assert_eq!(resolve(&project()).time_servers, [""; 0]);
     let plan = resolve(&changed(&[board]));
     assert_eq!(plan.time_servers, ["169.254.169.123", "fd00:ec2::123"]);
-    assert!(plan.print().contains("time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]  # boards/bench.toml:11"));
+    assert!(plan.print().contains(
+        "time-servers = [\"169.254.169.123\", \"fd00:ec2::123\"]  # boards/bench.toml:11"
+    ));
     assert_eq!(resolve(&changed(&[board, recipe])).time_servers, ["time.example:124"]);
     let none = ("recipes/small.toml", "inherit", "time-servers = []\ninherit");
     assert_eq!(resolve(&changed(&[board, none])).time_servers, [""; 0], "an empty list is one");
@@ -47,6 +54,9 @@ fn a_time_server_is_an_address_or_a_name_and_nothing_that_could_be_more() {
     }
     for right in ["a", "10.0.0.1:123", "[fd00::1]:123", "[fd00::1]", "::1", "time.example"] {
         let change = format!("time-servers = [\"{right}\"]\ninherit");
-        assert_eq!(resolve(&changed(&[("recipes/small.toml", "inherit", &change)])).time_servers, [right]);
+        assert_eq!(
+            resolve(&changed(&[("recipes/small.toml", "inherit", &change)])).time_servers,
+            [right]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The schemas against a validator that we did not write: Python's `jsonschema` (Debian: python3-jsonschema).
+//! The schemas against a validator that we did not write: Python's `jsonschema` (Debian:
+//! python3-jsonschema).
 
 use crate::{changed, project, shipped};
 use osbuild::plan::{self, FileKind, Project, schema};
@@ -16,8 +17,13 @@ for schema, document in json.load(sys.stdin):
 
 /// Whether each file is valid, by the validator.
 fn valid(files: &[(FileKind, &str)]) -> Vec<bool> {
-    let pairs: Vec<Value> = files.iter().map(|(kind, text)| json!([schema(*kind), document(text)])).collect();
-    let python = Command::new("python3").args(["-c", VALIDATE]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let pairs: Vec<Value> =
+        files.iter().map(|(kind, text)| json!([schema(*kind), document(text)])).collect();
+    let python = Command::new("python3")
+        .args(["-c", VALIDATE])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
     let mut python = python.expect("python3 is installed");
     python.stdin.take().unwrap().write_all(json!(pairs).to_string().as_bytes()).unwrap();
     let output = python.wait_with_output().unwrap();
@@ -31,7 +37,9 @@ fn document(text: &str) -> Value {
         match value {
             toml::Value::Datetime(date) => json!(date.to_string()),
             toml::Value::Array(list) => list.iter().map(convert).collect(),
-            toml::Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), convert(value))).collect(),
+            toml::Value::Table(table) => {
+                table.iter().map(|(key, value)| (key.clone(), convert(value))).collect()
+            }
             plain => json!(plain),
         }
     }
@@ -50,14 +58,19 @@ fn kind(path: &str) -> Option<FileKind> {
 }
 
 fn files(project: &Project) -> Vec<(&String, FileKind, &str)> {
-    project.files.iter().filter_map(|(path, bytes)| Some((path, kind(path)?, std::str::from_utf8(bytes).unwrap()))).collect()
+    project
+        .files
+        .iter()
+        .filter_map(|(path, bytes)| Some((path, kind(path)?, std::str::from_utf8(bytes).unwrap())))
+        .collect()
 }
 
 #[test]
 fn what_ships_is_valid() {
     for project in [shipped(), project()] {
         let files = files(&project);
-        let pairs: Vec<(FileKind, &str)> = files.iter().map(|(_, kind, text)| (*kind, *text)).collect();
+        let pairs: Vec<(FileKind, &str)> =
+            files.iter().map(|(_, kind, text)| (*kind, *text)).collect();
         for ((path, ..), valid) in files.iter().zip(valid(&pairs)) {
             assert!(valid, "{path}");
         }
@@ -89,7 +102,8 @@ fn what_the_reader_refuses_the_schema_refuses() {
             (kind(change.0).unwrap(), String::from_utf8(project.files[change.0].clone()).unwrap())
         })
         .collect();
-    let pairs: Vec<(FileKind, &str)> = pairs.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+    let pairs: Vec<(FileKind, &str)> =
+        pairs.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
     for (change, valid) in changes.iter().zip(valid(&pairs)) {
         assert!(!valid, "{change:?}");
     }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 #[test]
 fn every_file_is_right() {
-    let shown: Vec<String> = plan::check(&shipped(), TODAY).iter().map(ToString::to_string).collect();
+    let shown: Vec<String> =
+        plan::check(&shipped(), TODAY).iter().map(ToString::to_string).collect();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
 }
 
@@ -15,11 +16,23 @@ fn every_file_is_right() {
 fn every_recipe_that_names_a_board_is_a_plan() {
     let project = shipped();
     let recipes = plan::buildable(&project);
-    let machines = ["aws-amd64", "aws-arm64", "probe", "qemu-amd64", "qemu-arm64", "single-amd64", "uefi-amd64", "uefi-arm64"];
+    let machines = [
+        "aws-amd64",
+        "aws-arm64",
+        "probe",
+        "qemu-amd64",
+        "qemu-arm64",
+        "single-amd64",
+        "uefi-amd64",
+        "uefi-arm64",
+    ];
     assert_eq!(recipes, [&machines[..], &["usb-installer-amd64", "usb-installer-arm64"]].concat());
     for recipe in recipes {
-        let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock).unwrap_or_else(|error| panic!("{error}"));
-        let named = recipe.rsplit_once('-').map(|(_, architecture)| Architecture::named(architecture).unwrap());
+        let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Lock)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let named = recipe
+            .rsplit_once('-')
+            .map(|(_, architecture)| Architecture::named(architecture).unwrap());
         assert!(named.is_none_or(|named| named == plan.architecture), "{recipe}");
     }
 }
@@ -29,8 +42,12 @@ fn the_control_plane_of_the_tests_has_the_version_of_the_kubelet() {
     let project = shipped();
     let lab = plan::resolve_programs(&project, "lab").unwrap_or_else(|error| panic!("{error}"));
     let node = plan::resolve(&project, "qemu-amd64", TODAY, Strictness::Build).unwrap();
-    let versions: BTreeSet<&str> =
-        lab.programs.iter().filter(|one| one.component == "kubernetes").map(|one| &*one.version).collect();
+    let versions: BTreeSet<&str> = lab
+        .programs
+        .iter()
+        .filter(|one| one.component == "kubernetes")
+        .map(|one| &*one.version)
+        .collect();
     assert_eq!(versions, BTreeSet::from([&*node.kubernetes.kubelet.to_string()]));
 }
 
@@ -39,10 +56,17 @@ fn an_architecture_has_two_kernels() {
     let project = shipped();
     for architecture in Architecture::ALL {
         let plans = plan::buildable(&project).into_iter();
-        let plans = plans.map(|recipe| plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap());
-        let kernels: BTreeSet<_> =
-            plans.filter(|plan| plan.architecture == architecture).map(|plan| plan.kernel.fragment()).collect();
-        assert_eq!(kernels.len(), 2, "{architecture}: one for virtual machines, and one for bare ones");
+        let plans =
+            plans.map(|recipe| plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap());
+        let kernels: BTreeSet<_> = plans
+            .filter(|plan| plan.architecture == architecture)
+            .map(|plan| plan.kernel.fragment())
+            .collect();
+        assert_eq!(
+            kernels.len(),
+            2,
+            "{architecture}: one for virtual machines, and one for bare ones"
+        );
     }
 }
 
@@ -51,9 +75,17 @@ fn no_kernel_loads_modules_and_each_reads_what_a_stick_that_installs_holds() {
     let project = shipped();
     for recipe in plan::buildable(&project) {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap();
-        let value = |name: &str| plan.kernel.options.get(name).map(|option| option.value.to_string());
+        let value =
+            |name: &str| plan.kernel.options.get(name).map(|option| option.value.to_string());
         assert_eq!(value("MODULES").as_deref(), Some("n"), "{recipe}");
-        let mut wanted = vec!["VFAT_FS", "BLK_DEV_LOOP", "BLK_DEV_NVME", "VIRTIO_BLK", "SCSI_VIRTIO", "EFI_PARTITION"];
+        let mut wanted = vec![
+            "VFAT_FS",
+            "BLK_DEV_LOOP",
+            "BLK_DEV_NVME",
+            "VIRTIO_BLK",
+            "SCSI_VIRTIO",
+            "EFI_PARTITION",
+        ];
         if recipe.starts_with("uefi-") {
             wanted.extend([
                 "USB_STORAGE",
@@ -76,11 +108,14 @@ fn no_kernel_loads_modules_and_each_reads_what_a_stick_that_installs_holds() {
 #[test]
 fn everything_that_init_reads_or_mounts_on_is_in_the_root() {
     let plan = plan::resolve(&shipped(), "qemu-amd64", TODAY, Strictness::Build).unwrap();
-    let content = |path: &str| plan.files.iter().find(|file| file.path == path).map(|file| &file.content);
+    let content =
+        |path: &str| plan.files.iter().find(|file| file.path == path).map(|file| &file.content);
     for path in [paths::KUBELET_CONFIG, paths::CONTAINERD_CONFIG, paths::SYSCTL] {
         assert!(matches!(content(path), Some(Content::File(_))), "{path}");
     }
-    for path in writable::WRITABLE.iter().map(|one| one.path).chain([paths::DATA, "/proc", "/sys", "/dev"]) {
+    for path in
+        writable::WRITABLE.iter().map(|one| one.path).chain([paths::DATA, "/proc", "/sys", "/dev"])
+    {
         assert!(content(path).is_some(), "{path}");
     }
     assert_eq!(content("/etc/resolv.conf"), Some(&Content::Symlink(paths::RESOLV_CONF.to_owned())));

@@ -23,7 +23,10 @@ fn on(day: Date, strictness: Strictness, changes: &[(&str, &str, &str)]) -> Resu
 
 #[test]
 fn a_kubelet_off_its_peg_needs_a_dated_reason() {
-    refused("off-the-peg", &[(BASE, KUBELET, &kubelet("1.34.12")), (SMALL, "[\"1.35\", \"1.36\"]", "[\"1.36\"]")]);
+    refused(
+        "off-the-peg",
+        &[(BASE, KUBELET, &kubelet("1.34.12")), (SMALL, "[\"1.35\", \"1.36\"]", "[\"1.36\"]")],
+    );
 }
 
 #[test]
@@ -42,11 +45,17 @@ fn a_listed_api_server_must_be_joinable() {
 fn containerd_must_fit_the_kubelet() {
     let older = [(BASE, "\"2.2.9\"", "\"2.1.4\""), (BASE, "\"2.2.9\"", "\"2.1.4\"")];
     refused("containerd", &older);
-    refused("containerd-unknown", &[("components/containerd/component.toml", "\"1.35\" = [", "\"1.25\" = [")]);
+    refused(
+        "containerd-unknown",
+        &[("components/containerd/component.toml", "\"1.35\" = [", "\"1.25\" = [")],
+    );
 }
 
-const EXCEPTION: (&str, &str, &str) =
-    (SMALL, "[kubernetes]", "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until = 2027-03-31 }");
+const EXCEPTION: (&str, &str, &str) = (
+    SMALL,
+    "[kubernetes]",
+    "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until = 2027-03-31 }",
+);
 
 #[test]
 fn an_exception_holds_until_its_day_and_then_stops_locks_but_not_builds() {
@@ -58,7 +67,10 @@ fn an_exception_holds_until_its_day_and_then_stops_locks_but_not_builds() {
         on(after, Strictness::Build, &newer).unwrap().warnings,
         ["the exception for kubelet 1.36.5 ran out on 2027-03-31"]
     );
-    expect("skew-exception-over.txt", &format!("{}\n", on(after, Strictness::Lock, &newer).unwrap_err()));
+    expect(
+        "skew-exception-over.txt",
+        &format!("{}\n", on(after, Strictness::Lock, &newer).unwrap_err()),
+    );
 }
 
 #[test]
@@ -70,7 +82,10 @@ fn an_exception_that_is_not_needed_is_said() {
 #[test]
 fn the_end_of_life_stops_locks_but_not_builds() {
     let day = Date { year: 2027, month: 3, day: 1 };
-    assert_eq!(on(day, Strictness::Build, &[]).unwrap().warnings, ["kubelet 1.35.8 is without support since 2027-02-28"]);
+    assert_eq!(
+        on(day, Strictness::Build, &[]).unwrap().warnings,
+        ["kubelet 1.35.8 is without support since 2027-02-28"]
+    );
     expect("skew-end-of-life.txt", &format!("{}\n", on(day, Strictness::Lock, &[]).unwrap_err()));
 }
 
@@ -92,13 +107,19 @@ fn a_date_changes_warnings_and_nothing_else() {
 #[test]
 fn the_table_says_what_the_node_joins_and_until_when() {
     let plan = on(crate::TODAY, Strictness::Build, &[]).unwrap();
-    let releases = Releases::parse(std::str::from_utf8(&crate::project().files[Releases::PATH]).unwrap()).unwrap();
+    let releases =
+        Releases::parse(std::str::from_utf8(&crate::project().files[Releases::PATH]).unwrap())
+            .unwrap();
     let rows = table(&plan.kubernetes, &releases, crate::TODAY);
     let shown: Vec<String> = rows
         .iter()
         .map(|row| {
             let until = row.until.map(|until| until.to_string()).unwrap_or_default();
-            format!("{} {} {until}", row.api_server, if row.obstacle.is_none() { "joins" } else { "no" })
+            format!(
+                "{} {} {until}",
+                row.api_server,
+                if row.obstacle.is_none() { "joins" } else { "no" }
+            )
         })
         .collect();
     assert_eq!(

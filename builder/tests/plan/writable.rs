@@ -14,13 +14,18 @@ fn a_declared_path_is_a_line_for_init_and_an_empty_folder_of_the_root() {
                    \"/var/lib/longhorn\" = { data = \"longhorn\", mode = 0o755, exec = true }\n\
                    \"/srv\" = { memory-mib = 64, mode = 0o1777 }\n\n[files]\n";
     let plan = resolve(&changed(&[(SMALL, "[files]\n", section)]));
-    let file = |path: &str| plan.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));
+    let file = |path: &str| {
+        plan.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"))
+    };
     let Content::Text(list) = &file(paths::WRITABLE_PATHS).content else { panic!("no text") };
     assert_eq!(list, "/srv 1777 noexec memory 64\n/var/lib/longhorn 755 exec data longhorn\n");
     let rows: Vec<_> = declared::parse(list).unwrap().collect();
     assert_eq!(rows, plan.writable.iter().map(|path| path.declared()).collect::<Vec<_>>());
     for (path, mode) in [("/srv", 0o1777), ("/var/lib/longhorn", 0o755)] {
-        assert_eq!(file(path), &RootFile { path: path.to_owned(), mode, content: Content::Directory });
+        assert_eq!(
+            file(path),
+            &RootFile { path: path.to_owned(), mode, content: Content::Directory }
+        );
     }
     let printed = plan.print();
     let shown = "[writable]\n\
@@ -61,9 +66,16 @@ fn every_wrong_path_is_said_at_once() {
 
 #[test]
 fn an_inherited_path_is_taken_away_by_false() {
-    let base = ("recipes/base.toml", "[files]\n", "[writable]\n\"/srv\" = { data = \"srv\", mode = 0o755 }\n\n[files]\n");
+    let base = (
+        "recipes/base.toml",
+        "[files]\n",
+        "[writable]\n\"/srv\" = { data = \"srv\", mode = 0o755 }\n\n[files]\n",
+    );
     assert_eq!(resolve(&changed(&[base])).writable.len(), 1);
-    let plan = resolve(&changed(&[base, (SMALL, "[files]\n", "[writable]\n\"/srv\" = false\n\n[files]\n")]));
+    let plan = resolve(&changed(&[
+        base,
+        (SMALL, "[files]\n", "[writable]\n\"/srv\" = false\n\n[files]\n"),
+    ]));
     assert_eq!(plan.writable, []);
 }
 

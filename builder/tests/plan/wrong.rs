@@ -26,7 +26,11 @@ fn unknown_key_suggests_the_nearest() {
 fn a_wrong_type_says_what_was_expected_and_what_is_there() {
     refused(
         "wrong-type",
-        &[(BENCH, "min-ram-mib = 256", "min-ram-mib = \"256\""), (BENCH, "= 512", "= 520"), (SMALL, "0o600", "600")],
+        &[
+            (BENCH, "min-ram-mib = 256", "min-ram-mib = \"256\""),
+            (BENCH, "= 512", "= 520"),
+            (SMALL, "0o600", "600"),
+        ],
     );
 }
 
@@ -34,7 +38,10 @@ fn a_wrong_type_says_what_was_expected_and_what_is_there() {
 fn an_unknown_component_suggests_the_nearest() {
     refused(
         "unknown-component",
-        &[(BASE, "component = \"runc\"", "component = \"rnc\""), (SMALL, "inherit", "pause = \"dchp\"\ninherit")],
+        &[
+            (BASE, "component = \"runc\"", "component = \"rnc\""),
+            (SMALL, "inherit", "pause = \"dchp\"\ninherit"),
+        ],
     );
 }
 
@@ -55,7 +62,10 @@ fn a_deadline_that_no_node_could_keep_is_refused() {
 
 #[test]
 fn an_inheritance_cycle_shows_its_way() {
-    refused("inheritance-cycle", &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")]);
+    refused(
+        "inheritance-cycle",
+        &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")],
+    );
 }
 
 #[test]
@@ -66,18 +76,28 @@ fn an_unknown_parent_and_an_unknown_board_suggest_the_nearest() {
 
 #[test]
 fn an_eighth_binary_is_refused() {
-    refused("eighth-binary", &[(BASE, "[kernel]", "curl = { component = \"curl\", version = \"8.0.0\" }\n\n[kernel]")]);
+    refused(
+        "eighth-binary",
+        &[(BASE, "[kernel]", "curl = { component = \"curl\", version = \"8.0.0\" }\n\n[kernel]")],
+    );
 }
 
 #[test]
 fn a_missing_binary_is_named() {
-    refused("missing-binary", &[(BASE, "runc = { component = \"runc\", version = \"1.4.3\" }\n", "")]);
+    refused(
+        "missing-binary",
+        &[(BASE, "runc = { component = \"runc\", version = \"1.4.3\" }\n", "")],
+    );
 }
 
 #[test]
 fn binaries_have_the_versions_and_components_that_they_need() {
     let changes = [
-        (BASE, "init = { component = \"init\" }", "init = { component = \"init\", version = \"1.0.0\" }"),
+        (
+            BASE,
+            "init = { component = \"init\" }",
+            "init = { component = \"init\", version = \"1.0.0\" }",
+        ),
         (BASE, "component = \"runc\", version = \"1.4.3\"", "component = \"runc\""),
         (BASE, "umount = { component = \"mount\" }", "umount = { component = \"init\" }"),
     ];
@@ -107,7 +127,13 @@ fn every_problem_of_every_file_comes_at_once() {
 
 #[test]
 fn broken_syntax_is_shown_where_it_is() {
-    refused("syntax", &[(SMALL, "EROFS_FS = true", "EROFS_FS = = true"), (SMALL, "api-servers = [", "api-servers = [\"")]);
+    refused(
+        "syntax",
+        &[
+            (SMALL, "EROFS_FS = true", "EROFS_FS = = true"),
+            (SMALL, "api-servers = [", "api-servers = [\""),
+        ],
+    );
 }
 
 #[test]
@@ -134,7 +160,10 @@ fn a_pod_must_fit_its_manifest() {
     refused("pod-without-digest", &[(SMALL, "digest = ", "# digest = ")]);
     let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
     refused("pod-with-two-images", &[("recipes/hello.yaml", "  containers:", several)]);
-    refused("pod-image-without-provider", &[("components/pods/dhcp/pod.yaml", "localhost/dhcp:1", "localhost/dhcpd:1")]);
+    refused(
+        "pod-image-without-provider",
+        &[("components/pods/dhcp/pod.yaml", "localhost/dhcp:1", "localhost/dhcpd:1")],
+    );
     refused("pod-image-absent", &[(SMALL, "image = \"hello.tar\"", "image = \"helo.tar\"")]);
     refused("pod-manifest-absent", &[(SMALL, "hello.yaml", "goodbye.yaml")]);
 }
@@ -180,7 +209,11 @@ fn a_pod_may_have_several_images() {
 fn the_kernel_is_asked_for_what_exists() {
     let changes = [
         (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\"\nCONFIG-X = true\nCONFIG_Y = true"),
-        (SMALL, "[kernel.options]", "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n[kernel.options]"),
+        (
+            SMALL,
+            "[kernel.options]",
+            "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n[kernel.options]",
+        ),
         ("components/linux/component.toml", "[\"base\"]", "[\"bse\"]"),
     ];
     refused("kernel", &changes);
@@ -203,27 +236,42 @@ fn a_component_runs_by_the_recipes_own_manifest_if_there_is_one() {
     let component = "dhcp = { component = \"dhcp\" }";
     let own = "dhcp = { component = \"dhcp\", manifest = \"own.yaml\" }";
     let mut project = changed(&[("recipes/base.toml", component, own)]);
-    let shipped = String::from_utf8(project.files["components/pods/dhcp/pod.yaml"].clone()).unwrap();
+    let shipped =
+        String::from_utf8(project.files["components/pods/dhcp/pod.yaml"].clone()).unwrap();
     let manifest = format!("# Ours.\n{shipped}");
     project.files.insert("recipes/own.yaml".to_owned(), manifest.clone().into_bytes());
     let (before, after) = (resolve(&changed(&[])), resolve(&project));
-    let dhcp = |plan: &osbuild::plan::Plan| plan.pods.iter().find(|pod| pod.name == "dhcp").cloned().unwrap();
+    let dhcp = |plan: &osbuild::plan::Plan| {
+        plan.pods.iter().find(|pod| pod.name == "dhcp").cloned().unwrap()
+    };
     assert_eq!((dhcp(&before).manifest, dhcp(&after).manifest), (shipped, manifest));
     assert_eq!(dhcp(&before).images, dhcp(&after).images);
 }
 
-const UPDATES: &str = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"keys/own/root.json\"\n\n[files]";
+const UPDATES: &str =
+    "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"keys/own/root.json\"\n\n[files]";
 
 #[test]
 fn updates_and_the_pod_that_gets_them_need_each_other() {
     refused("updates-without-pod", &[(SMALL, "[files]", UPDATES)]);
-    refused("updater-without-updates", &[(BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }")]);
+    refused(
+        "updater-without-updates",
+        &[(BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }")],
+    );
 }
 
 #[test]
 fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
-    let wrong = UPDATES.replace("https://", "ftp://").replace("root =", "channel = \"stabel\"\ninterval-s = 1\nrot =");
-    refused("updates", &[(SMALL, "[files]", &wrong), (BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }")]);
+    let wrong = UPDATES
+        .replace("https://", "ftp://")
+        .replace("root =", "channel = \"stabel\"\ninterval-s = 1\nrot =");
+    refused(
+        "updates",
+        &[
+            (SMALL, "[files]", &wrong),
+            (BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }"),
+        ],
+    );
 }
 
 #[test]
@@ -234,17 +282,29 @@ fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
         (SMALL, "inherit", "version = \"7-rc.1\"\ninherit"),
         (BASE, "[pods]", "[pods]\nupdater = { component = \"updater\" }"),
     ]));
-    let content = |path: &str| plan.files.iter().find(|file| file.path == path && file.mode == 0o644).map(|file| &file.content);
+    let content = |path: &str| {
+        plan.files
+            .iter()
+            .find(|file| file.path == path && file.mode == 0o644)
+            .map(|file| &file.content)
+    };
     assert_eq!(content(paths::UPDATE_ROOT), Some(&Content::File("keys/own/root.json".to_owned())));
     let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\ninterval-s 3600\nsecurity-epoch 1\n";
     assert_eq!(content(paths::UPDATE_SETTINGS), Some(&Content::Text(settings.to_owned())));
-    assert_eq!((plan.version.as_str(), resolve(&crate::project()).version.as_str()), ("7-rc.1", "1.35.8"));
+    assert_eq!(
+        (plan.version.as_str(), resolve(&crate::project()).version.as_str()),
+        ("7-rc.1", "1.35.8")
+    );
     let printed = plan.print();
     assert!(printed.contains("version = \"7-rc.1\"  # recipes/small.toml:1"), "{printed}");
-    assert!(printed.contains("url = \"https://updates.example/nodes\"  # recipes/small.toml:1"), "{printed}");
+    assert!(
+        printed.contains("url = \"https://updates.example/nodes\"  # recipes/small.toml:1"),
+        "{printed}"
+    );
 }
 
-const INSTALLS: &str = "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
+const INSTALLS: &str =
+    "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
 
 #[test]
 fn a_stick_has_the_pod_that_installs_a_node_that_can_be_built_and_settings() {
@@ -269,7 +329,9 @@ fn the_settings_of_a_stick_are_read_with_its_recipe() {
 
 #[test]
 fn a_recipe_that_does_not_exist_suggests_the_nearest() {
-    let error = plan::resolve(&crate::project(), "smal", crate::TODAY, Strictness::Build).map(|_| ()).unwrap_err();
+    let error = plan::resolve(&crate::project(), "smal", crate::TODAY, Strictness::Build)
+        .map(|_| ())
+        .unwrap_err();
     expect("unknown-recipe.txt", &format!("{error}\n"));
 }
 
@@ -293,5 +355,8 @@ fn check_finds_what_no_recipe_uses() {
     project.files.insert("components/spare/component.toml".into(), b"abut = \"a slip\"\n".to_vec());
     let problems = plan::check(&project, crate::TODAY);
     assert!(problems.iter().any(|problem| problem.message.contains("`abut`")), "{problems:#?}");
-    assert!(problems.iter().any(|problem| problem.message.contains("`sector-size` is missing")), "{problems:#?}");
+    assert!(
+        problems.iter().any(|problem| problem.message.contains("`sector-size` is missing")),
+        "{problems:#?}"
+    );
 }

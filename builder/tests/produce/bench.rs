@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// The programs of the root, all of them links to the shell.
-const PROGRAMS: [&str; 14] =
-    ["cat", "chmod", "dd", "env", "grep", "kill", "ln", "ls", "mkdir", "nproc", "sh", "sleep", "touch", "true"];
+const PROGRAMS: [&str; 14] = [
+    "cat", "chmod", "dd", "env", "grep", "kill", "ln", "ls", "mkdir", "nproc", "sh", "sleep",
+    "touch", "true",
+];
 
 /// What the root's `gcc` is: one that says which it is.
 const GCC: &str = "#!/usr/bin/sh\necho this is the gcc of the root\n";
@@ -73,7 +75,8 @@ impl Bench {
 
     /// What a script writes.
     pub fn says(&self, script: &str) -> String {
-        let result = self.executor().run(&self.script(&format!("({script}) >out 2>&1"), &["out"])).unwrap();
+        let result =
+            self.executor().run(&self.script(&format!("({script}) >out 2>&1"), &["out"])).unwrap();
         String::from_utf8(self.store.read(&result.output("out").unwrap()).unwrap()).unwrap()
     }
 

@@ -11,7 +11,8 @@ use std::path::Path;
 #[test]
 fn a_file_gets_the_signatures_and_the_checksum_that_its_bytes_in_memory_get() {
     let path = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
-    let stub = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
+    let stub = std::fs::read(path)
+        .unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
     let folder = tempfile::tempdir().unwrap();
     let keys = Keys::named(folder.path(), "mine").unwrap();
     make(&keys, Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 1 }, None).unwrap();

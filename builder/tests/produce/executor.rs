@@ -12,10 +12,14 @@ use std::time::{Duration, Instant};
 #[test]
 fn an_action_makes_its_outputs_from_its_inputs() {
     let bench = Bench::new();
-    let mut action = bench.script("cat in/text > out/copy; chmod 755 out/copy; echo said", &["out/copy"]);
+    let mut action =
+        bench.script("cat in/text > out/copy; chmod 755 out/copy; echo said", &["out/copy"]);
     action.input.add_file("in/text", bench.store().put_bytes(b"input").unwrap(), false).unwrap();
     let result = bench.executor().run(&action).unwrap();
-    assert_eq!(result.outputs["out/copy"], OutputFile { digest: Digest::of(b"input"), executable: true });
+    assert_eq!(
+        result.outputs["out/copy"],
+        OutputFile { digest: Digest::of(b"input"), executable: true }
+    );
     assert_eq!(bench.store().read(&result.log.unwrap()).unwrap(), b"said\n");
     assert_eq!(fs::read(bench.directory().join("logs/a-test-step.log")).unwrap(), b"said\n");
 }
@@ -46,28 +50,59 @@ fn a_step_that_gives_other_bytes_when_it_is_run_again_is_an_error() {
 #[test]
 fn the_cpu_time_is_that_of_the_processes_inside() {
     let bench = Bench::new();
-    let result = bench
-        .executor()
-        .run(&bench.script("sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.3; touch out", &["out"]));
+    let result = bench.executor().run(&bench.script(
+        "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; sleep 0.3; touch out",
+        &["out"],
+    ));
     let result = result.unwrap();
     assert!(result.cpu > Duration::from_millis(50), "{:?}", result.cpu);
-    assert!(result.wall >= result.cpu.min(Duration::from_millis(300)) && result.wall >= Duration::from_millis(300));
+    assert!(
+        result.wall >= result.cpu.min(Duration::from_millis(300))
+            && result.wall >= Duration::from_millis(300)
+    );
 }
 
 #[test]
 fn nothing_of_the_host_is_visible() {
     let bench = Bench::new();
-    let listed = bench.says("cd /; ls; ls usr; ls usr/bin | grep -c .; ls -A tmp toolchain; ls build");
-    let expected = ["build", "dev", "proc", "tmp", "toolchain", "usr", "bin", "16", "tmp:", "", "toolchain:", "home", "out"];
+    let listed =
+        bench.says("cd /; ls; ls usr; ls usr/bin | grep -c .; ls -A tmp toolchain; ls build");
+    let expected = [
+        "build",
+        "dev",
+        "proc",
+        "tmp",
+        "toolchain",
+        "usr",
+        "bin",
+        "16",
+        "tmp:",
+        "",
+        "toolchain:",
+        "home",
+        "out",
+    ];
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
     let devices = bench.says("ls /dev");
     assert!(
-        !devices.lines().any(|device| ["vda", "sda", "nvme", "kvm", "mem", "loop"].iter().any(|host| device.starts_with(host))),
+        !devices.lines().any(|device| ["vda", "sda", "nvme", "kvm", "mem", "loop"]
+            .iter()
+            .any(|host| device.starts_with(host))),
         "{devices}"
     );
     let mut environment: Vec<String> = bench.says("env").lines().map(str::to_owned).collect();
     environment.sort_unstable();
-    assert_eq!(environment, ["HOME=/build/home", "LC_ALL=C", "PATH=/usr/bin:/usr/sbin", "PWD=/build", "SHLVL=1", "TZ=UTC"]);
+    assert_eq!(
+        environment,
+        [
+            "HOME=/build/home",
+            "LC_ALL=C",
+            "PATH=/usr/bin:/usr/sbin",
+            "PWD=/build",
+            "SHLVL=1",
+            "TZ=UTC"
+        ]
+    );
 }
 
 #[test]
@@ -116,11 +151,17 @@ fn a_failed_step_shows_the_end_of_its_log() {
 
 #[test]
 fn a_step_killed_for_memory_says_so() {
-    for script in
-        ["kill -9 $$", "sh -c 'kill -9 $$'; exit 1", "echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 2"]
-    {
+    for script in [
+        "kill -9 $$",
+        "sh -c 'kill -9 $$'; exit 1",
+        "echo 'gcc: fatal error: Killed signal terminated program cc1'; exit 2",
+    ] {
         let error = Bench::new().fails(script);
-        assert_eq!(error.problems[0].message, "`a test/step` was killed, most likely because the memory ran out", "{script}");
+        assert_eq!(
+            error.problems[0].message,
+            "`a test/step` was killed, most likely because the memory ran out",
+            "{script}"
+        );
         assert!(error.problems[0].hint.as_ref().unwrap().contains("--jobs 1"));
     }
 }
@@ -128,13 +169,20 @@ fn a_step_killed_for_memory_says_so() {
 #[test]
 fn a_missing_output_is_named() {
     let error = Bench::new().fails("true");
-    assert_eq!(error.problems[0].message, "`a test/step` ended well, but its output `out` is not there");
+    assert_eq!(
+        error.problems[0].message,
+        "`a test/step` ended well, but its output `out` is not there"
+    );
 }
 
 #[test]
 fn an_output_that_is_a_link_to_the_host_is_refused() {
     for script in ["ln -s /etc/passwd out", "mkdir out", "ln -s out out"] {
-        assert!(Bench::new().fails(script).problems[0].message.starts_with("`a test/step` ended well, but its output `out` "));
+        assert!(
+            Bench::new().fails(script).problems[0]
+                .message
+                .starts_with("`a test/step` ended well, but its output `out` ")
+        );
     }
 }
 

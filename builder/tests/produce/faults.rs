@@ -1,4 +1,5 @@
-//! What goes wrong around a build. A test that needs a build in a process of its own runs its own program again.
+//! What goes wrong around a build. A test that needs a build in a process of its own runs its own
+//! program again.
 
 use crate::bench::Bench;
 use osbuild::error::{Error, Kind, Result};
@@ -26,18 +27,24 @@ struct Product {
     chance: Digest,
 }
 
-/// Two steps side by side, one that needs both, and one in this process: not done before 0.6 s have gone by.
+/// Two steps side by side, one that needs both, and one in this process: not done before 0.6 s have
+/// gone by.
 fn build(bench: &Bench) -> Result<Product> {
     let executor = bench.executor();
     let run = |script: &str, input: Vec<(&str, Digest)>| -> Result<ActionResult> {
         let mut action = bench.script(script, &["out/file", "out/chance"]);
-        input.into_iter().try_for_each(|(path, digest)| action.input.add_file(path, digest, false))?;
+        input
+            .into_iter()
+            .try_for_each(|(path, digest)| action.input.add_file(path, digest, false))?;
         executor.run(&action)
     };
     let chance = "cat /proc/sys/kernel/random/uuid >out/chance; sleep 0.3";
     let mut graph = Graph::new(executor.stop());
-    let zeros = graph.step(Width::Wide, (), |()| run(&format!("dd if=/dev/zero of=out/file bs=1M count=4; {chance}"), vec![]));
-    let text = graph.step(Width::Wide, (), |()| run(&format!("echo text >out/file; {chance}"), vec![]));
+    let zeros = graph.step(Width::Wide, (), |()| {
+        run(&format!("dd if=/dev/zero of=out/file bs=1M count=4; {chance}"), vec![])
+    });
+    let text =
+        graph.step(Width::Wide, (), |()| run(&format!("echo text >out/file; {chance}"), vec![]));
     let both = graph.step(Width::Narrow, (&zeros, &text), |(zeros, text)| {
         let input = vec![("zeros", zeros.output("out/file")?), ("text", text.output("out/file")?)];
         run(&format!("cat text zeros text >out/file; {chance}"), input)
@@ -47,7 +54,8 @@ fn build(bench: &Bench) -> Result<Product> {
         if let Some(known) = bench.store().recall_memo("test", &key) {
             return Ok(known);
         }
-        let made = bench.store().put_bytes(&[bench.store().read(&key)?, b"end".to_vec()].concat())?;
+        let made =
+            bench.store().put_bytes(&[bench.store().read(&key)?, b"end".to_vec()].concat())?;
         bench.store().remember_memo("test", &key, &made)?;
         Ok(made)
     });
@@ -64,13 +72,19 @@ struct Builder {
 impl Builder {
     fn command(test: &str, directory: &Path, answer: &str) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", &format!("faults::{test}"), "--nocapture"]).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--exact", &format!("faults::{test}"), "--nocapture"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.env(BENCH, directory).env(ANSWER, directory.join(answer));
         command
     }
 
     fn start(test: &str, directory: &Path, answer: &str) -> Builder {
-        Builder { child: Builder::command(test, directory, answer).spawn().unwrap(), answer: directory.join(answer) }
+        Builder {
+            child: Builder::command(test, directory, answer).spawn().unwrap(),
+            answer: directory.join(answer),
+        }
     }
 
     fn answer(mut self) -> String {
@@ -116,7 +130,11 @@ fn kill_nine_then_build_again_gives_the_same_result() {
         assert!(builder.child.try_wait().unwrap().is_none(), "it ended before it was killed");
         builder.child.kill().unwrap();
         builder.child.wait().unwrap();
-        assert_eq!(whole(Builder::start(TEST, directory.path(), "answer").answer()), expected, "{moment}");
+        assert_eq!(
+            whole(Builder::start(TEST, directory.path(), "answer").answer()),
+            expected,
+            "{moment}"
+        );
         let store = Bench::at(directory.path());
         assert_eq!(store.store().verify(&|_| ()).unwrap(), Vec::<String>::new());
         wait_until(|| fs::read_dir(directory.path().join("store/tmp")).unwrap().count() == 1);
@@ -129,11 +147,15 @@ fn two_builds_at_once_share_work() {
         return answer_product(&bench);
     }
     let directory = tempfile::tempdir().unwrap();
-    let builders =
-        ["one", "two", "three"].map(|answer| Builder::start("two_builds_at_once_share_work", directory.path(), answer));
+    let builders = ["one", "two", "three"]
+        .map(|answer| Builder::start("two_builds_at_once_share_work", directory.path(), answer));
     let [one, two, three] = builders.map(Builder::answer);
     assert!(one.contains('/'), "{one}");
-    assert_eq!((&two, &three), (&one, &one), "a step that ran twice would have given two results of chance");
+    assert_eq!(
+        (&two, &three),
+        (&one, &one),
+        "a step that ran twice would have given two results of chance"
+    );
 }
 
 #[test]
@@ -159,16 +181,21 @@ fn ctrl_c_stops_everything_and_leaves_the_store_sound() {
         return answer(bench.executor().run(&action).map(|_| String::new()));
     }
     let running = || {
-        fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x007777.7\0"))
+        fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+            fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == b"sleep\x007777.7\0")
+        })
     };
     for signal in ["-INT", "-TERM"] {
         let directory = tempfile::tempdir().unwrap();
         let mut builder = Builder::start(TEST, directory.path(), "answer");
         wait_until(running);
-        assert!(Command::new("kill").args([signal, &builder.child.id().to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &builder.child.id().to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
         assert_eq!(builder.child.wait().unwrap().code(), Some(130));
         wait_until(|| !running());
         let bench = Bench::at(directory.path());
@@ -194,13 +221,20 @@ fn disk_full_says_so() {
         let large = bench.store().put_bytes(&vec![0; 14 << 20]).unwrap();
         too_large.input.add_file("one", large, false).unwrap();
         too_large.input.add_file("two", large, false).unwrap();
-        let errors: Vec<Error> =
-            [bench.script(&too_much("out"), &["out"]), bench.script(&too_much("/tmp/x"), &["out"]), too_large]
-                .iter()
-                .map(|action| bench.executor().run(action).unwrap_err())
-                .collect();
+        let errors: Vec<Error> = [
+            bench.script(&too_much("out"), &["out"]),
+            bench.script(&too_much("/tmp/x"), &["out"]),
+            too_large,
+        ]
+        .iter()
+        .map(|action| bench.executor().run(action).unwrap_err())
+        .collect();
         let put = bench.store().put_bytes(&vec![1; 64 << 20]).unwrap_err();
-        return answer(Ok(errors.iter().chain([&put]).map(|error| format!("{error}\n---\n")).collect()));
+        return answer(Ok(errors
+            .iter()
+            .chain([&put])
+            .map(|error| format!("{error}\n---\n"))
+            .collect()));
     }
     let directory = tempfile::tempdir().unwrap();
     let full = directory.path().join("full");
@@ -218,8 +252,14 @@ fn disk_full_says_so() {
     let errors: Vec<&str> = answer.split("---\n").filter(|error| !error.is_empty()).collect();
     assert_eq!(errors.len(), 4);
     for error in errors {
-        assert!(error.starts_with(&format!("error: no space left on the disk of `{}/", full.display())), "{error}");
-        assert!(error.contains("\nhint: make room there, or let `cargo osbuild clean` "), "{error}");
+        assert!(
+            error.starts_with(&format!("error: no space left on the disk of `{}/", full.display())),
+            "{error}"
+        );
+        assert!(
+            error.contains("\nhint: make room there, or let `cargo osbuild clean` "),
+            "{error}"
+        );
     }
 }
 
@@ -230,7 +270,11 @@ fn another_gcc_on_the_host_changes_neither_the_digest_nor_the_bytes() {
         let action = bench.script("gcc >out", &["out"]);
         let made = bench.executor().run(&action).unwrap().output("out").unwrap();
         let host = Command::new("/usr/bin/gcc").output().unwrap().stdout;
-        return answer(Ok(format!("{:?} {made:?}\n{}", action.digest(), String::from_utf8(host).unwrap())));
+        return answer(Ok(format!(
+            "{:?} {made:?}\n{}",
+            action.digest(),
+            String::from_utf8(host).unwrap()
+        )));
     }
     let directory = tempfile::tempdir().unwrap();
     let plain = Builder::start(TEST, directory.path(), "plain").answer();
@@ -242,11 +286,19 @@ fn another_gcc_on_the_host_changes_neither_the_digest_nor_the_bytes() {
     let gcc = fs::canonicalize("/usr/bin/gcc").expect("the host has the gcc that linked this test");
     let path = format!("{}:{}", directory.path().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bwrap");
-    command.args(["--dev-bind", "/", "/", "--ro-bind"]).args([&fake, &gcc]).arg(inner.get_program()).args(inner.get_args());
+    command
+        .args(["--dev-bind", "/", "/", "--ro-bind"])
+        .args([&fake, &gcc])
+        .arg(inner.get_program())
+        .args(inner.get_args());
     command.env(BENCH, other.path()).env(ANSWER, other.path().join("answer")).env("PATH", path);
     assert!(command.status().unwrap().success());
     let faked = fs::read_to_string(other.path().join("answer")).unwrap();
     let (plain, faked) = (plain.split_once('\n').unwrap(), faked.split_once('\n').unwrap());
     assert_eq!(faked.0, plain.0);
-    assert_eq!((plain.1, faked.1), ("", "this is a fake\n"), "the host's gcc was really another one");
+    assert_eq!(
+        (plain.1, faked.1),
+        ("", "this is a fake\n"),
+        "the host's gcc was really another one"
+    );
 }

@@ -67,9 +67,16 @@ impl Archive {
     pub fn publish(&self, packages: &[(&str, &str, &str)]) {
         let record = |(name, version, depends): &(&str, &str, &str)| {
             let digest = Digest::of(format!("{name} {version}").as_bytes());
-            let depends = if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
-            let file = format!("Filename: pool/{name}_{version}_all.deb\nSize: {}\nSHA256: {}\n", digest.size(), digest.hex());
-            format!("Package: {name}\nVersion: {version}\nArchitecture: all\n{depends}{file}Description: a test\n\n")
+            let depends =
+                if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") };
+            let file = format!(
+                "Filename: pool/{name}_{version}_all.deb\nSize: {}\nSHA256: {}\n",
+                digest.size(),
+                digest.hex()
+            );
+            format!(
+                "Package: {name}\nVersion: {version}\nArchitecture: all\n{depends}{file}Description: a test\n\n"
+            )
         };
         let list = packages.iter().map(record).collect::<String>();
         for suite in ["bookworm", "bookworm-backports"] {
@@ -83,7 +90,9 @@ impl Archive {
                 fs::write(folder.join(&name), list).unwrap();
                 sums += &format!(" {} {} {name}\n", digest.hex(), digest.size());
             }
-            let head = format!("Suite: {suite}\nCodename: {suite}\nArchitectures: amd64 arm64\nComponents: main\n");
+            let head = format!(
+                "Suite: {suite}\nCodename: {suite}\nArchitectures: amd64 arm64\nComponents: main\n"
+            );
             fs::write(folder.join("Release"), format!("{head}SHA256:\n{sums}")).unwrap();
         }
     }

@@ -19,12 +19,19 @@ fn a_build_gives_stdout_the_image_and_nothing_else() {
     assert_eq!(ran.data, format!("{}\n", image.display()));
     assert!(image.is_file());
     for step in ["kernel arm64", "layer base", "initramfs", "uki", "image"] {
-        assert!(ran.said.lines().any(|line| line.starts_with(&format!("{step} "))), "{step}: {}", ran.said);
+        assert!(
+            ran.said.lines().any(|line| line.starts_with(&format!("{step} "))),
+            "{step}: {}",
+            ran.said
+        );
     }
     let again = scratch.osbuild(&["build", RECIPE, "--json"]);
     done(&again);
     let json: serde_json::Value = serde_json::from_str(&again.data).unwrap();
-    assert_eq!((json["image"].as_str(), json["was-current"].as_bool()), (image.to_str(), Some(true)));
+    assert_eq!(
+        (json["image"].as_str(), json["was-current"].as_bool()),
+        (image.to_str(), Some(true))
+    );
 }
 
 #[test]
@@ -38,7 +45,10 @@ fn another_version_alone_gives_another_image() {
     assert_eq!(json["was-current"].as_bool(), Some(false), "{}", ran.said);
     let uki = fs::read(json["uki"].as_str().unwrap()).unwrap();
     let parts = osbuild_formats::uki::read(&uki).unwrap();
-    assert_eq!(parts.os_release, "ID=osbuild\nPRETTY_NAME=\"osbuild small\"\nVERSION_ID=1.35.8-2\n");
+    assert_eq!(
+        parts.os_release,
+        "ID=osbuild\nPRETTY_NAME=\"osbuild small\"\nVERSION_ID=1.35.8-2\n"
+    );
     // The header of the first slot, which the node shows on its console.
     let image = fs::read(json["image"].as_str().unwrap()).unwrap();
     let header = memchr::memmem::find(&image, b"OSBSLOT\0").unwrap();
@@ -48,19 +58,31 @@ fn another_version_alone_gives_another_image() {
 /// Gives the project a recipe `stick`, which installs the small one.
 fn with_stick(scratch: &Scratch) {
     let project = scratch.project();
-    let (dhcp, installer) = (project.join("components/pods/dhcp"), project.join("components/pods/installer"));
+    let (dhcp, installer) =
+        (project.join("components/pods/dhcp"), project.join("components/pods/installer"));
     fs::create_dir(&installer).unwrap();
-    for (name, before, after) in
-        [("component.toml", "localhost/dhcp:1", "localhost/installer:1"), ("pod.yaml", "dhcp", "installer")]
-    {
-        fs::write(installer.join(name), fs::read_to_string(dhcp.join(name)).unwrap().replace(before, after)).unwrap();
+    for (name, before, after) in [
+        ("component.toml", "localhost/dhcp:1", "localhost/installer:1"),
+        ("pod.yaml", "dhcp", "installer"),
+    ] {
+        fs::write(
+            installer.join(name),
+            fs::read_to_string(dhcp.join(name)).unwrap().replace(before, after),
+        )
+        .unwrap();
     }
     let pod = "[pods]\ninstaller = { component = \"installer\" }\n";
-    let installs = format!("[installs]\nrecipe = \"{RECIPE}\"\nsettings = \"recipes/stick/installer.toml\"\n");
-    fs::write(project.join("recipes/stick.toml"), format!("inherit = \"{RECIPE}\"\n\n{pod}\n{installs}")).unwrap();
+    let installs =
+        format!("[installs]\nrecipe = \"{RECIPE}\"\nsettings = \"recipes/stick/installer.toml\"\n");
+    fs::write(
+        project.join("recipes/stick.toml"),
+        format!("inherit = \"{RECIPE}\"\n\n{pod}\n{installs}"),
+    )
+    .unwrap();
     fs::create_dir(project.join("recipes/stick")).unwrap();
     fs::write(project.join("recipes/stick/installer.toml"), "countdown-s = 3\n").unwrap();
-    let lock = scratch.read("recipes/small.lock").replace("recipe = \"small\"", "recipe = \"stick\"");
+    let lock =
+        scratch.read("recipes/small.lock").replace("recipe = \"small\"", "recipe = \"stick\"");
     fs::write(project.join("recipes/stick.lock"), lock).unwrap();
 }
 
@@ -101,16 +123,28 @@ fn a_quiet_build_says_nothing_and_a_verbose_one_what_the_store_had() {
     let usual = scratch.osbuild(&["build", RECIPE]);
     assert_eq!(usual.said.lines().count(), 1, "{}", usual.said);
     let verbose = scratch.osbuild(&["build", RECIPE, "-v"]);
-    assert!(verbose.said.lines().any(|line| line.starts_with("kernel arm64 ") && line.ends_with(" stored")), "{}", verbose.said);
+    assert!(
+        verbose
+            .said
+            .lines()
+            .any(|line| line.starts_with("kernel arm64 ") && line.ends_with(" stored")),
+        "{}",
+        verbose.said
+    );
 }
 
 #[test]
 fn two_builds_at_once_share_the_work_and_give_the_same() {
-    let one = open_with("kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi kernel; }\n");
+    let one = open_with(
+        "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi kernel; }\n",
+    );
     let other = one.path("other project");
     copy(&one, &other);
     let project = other.display().to_string();
-    let commands = [one.command(&[], &["build", RECIPE]), one.command(&[], &["build", RECIPE, "--project", &project])];
+    let commands = [
+        one.command(&[], &["build", RECIPE]),
+        one.command(&[], &["build", RECIPE, "--project", &project]),
+    ];
     let running = commands.map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
     for ran in running.map(|thread| thread.join().unwrap()) {
         done(&ran);
@@ -118,7 +152,10 @@ fn two_builds_at_once_share_the_work_and_give_the_same() {
     let files = ["image.raw", "node.efi"].map(|name| format!("out/{RECIPE}/{name}"));
     for file in files {
         // The kernel's release is another one whenever its step runs, and the UKI holds it.
-        assert!(fs::read(one.project().join(&file)).unwrap() == fs::read(other.join(&file)).unwrap(), "{file} differs");
+        assert!(
+            fs::read(one.project().join(&file)).unwrap() == fs::read(other.join(&file)).unwrap(),
+            "{file} differs"
+        );
     }
 }
 
@@ -154,7 +191,12 @@ fn compilers_of_the_host_have_no_say() {
         fs::set_permissions(tools.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
-    for (name, value) in [("PATH", path.as_str()), ("CC", "/bin/false"), ("CFLAGS", "-O0"), ("TZ", "Pacific/Kiritimati")] {
+    for (name, value) in [
+        ("PATH", path.as_str()),
+        ("CC", "/bin/false"),
+        ("CFLAGS", "-O0"),
+        ("TZ", "Pacific/Kiritimati"),
+    ] {
         scratch.set(name, value);
     }
     fs::remove_dir_all(scratch.project().join("out")).unwrap();
@@ -174,7 +216,8 @@ fn steps_that_are_to_run_again_are_named_as_they_are_shown_or_as_their_logs_are(
     let ran = scratch.osbuild(&["build", RECIPE, "--rebuild=kernal"]);
     assert_eq!(ran.code, Some(2), "{}", ran.said);
     assert!(
-        ran.said.contains("error: no step begins with `kernal`\nhint: there are `") && ran.said.contains("`layer base`"),
+        ran.said.contains("error: no step begins with `kernal`\nhint: there are `")
+            && ran.said.contains("`layer base`"),
         "{}",
         ran.said
     );

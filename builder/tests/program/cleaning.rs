@@ -37,7 +37,9 @@ fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let good = store.put_bytes(b"good").unwrap();
     let key = Digest::of(b"a toolchain");
-    let toolchain = store.tree(&key, |root| fs::write(root.join("gcc"), "a compiler").at("write", root)).unwrap();
+    let toolchain = store
+        .tree(&key, |root| fs::write(root.join("gcc"), "a compiler").at("write", root))
+        .unwrap();
     fs::write(toolchain.join("gcc"), "another compiler").unwrap();
     drop(store);
     let ran = scratch.osbuild(&["clean", "--damaged", "--json"]);
@@ -45,7 +47,9 @@ fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
     let tree = format!("trees/{}", key.hex());
     assert_eq!(ran.data, format!("{{\"damaged\":[\"{tree}\"]}}\n"));
     assert!(
-        ran.said.ends_with(&format!("note: `{tree}` was damaged: what made it runs again when it is needed\n")),
+        ran.said.ends_with(&format!(
+            "note: `{tree}` was damaged: what made it runs again when it is needed\n"
+        )),
         "{}",
         ran.said
     );
@@ -60,7 +64,11 @@ fn what_a_running_build_may_use_stays_and_is_counted() {
     let digest = store.put_bytes(b"precious").unwrap();
     let ran = scratch.osbuild(&["clean", "--all"]);
     assert_eq!(ran.code, Some(0), "{}", ran.said);
-    assert!(ran.said.ends_with("note: 1 entries stay, which a build that runs may use\n"), "{}", ran.said);
+    assert!(
+        ran.said.ends_with("note: 1 entries stay, which a build that runs may use\n"),
+        "{}",
+        ran.said
+    );
     assert!(store.contains(&digest));
     drop(store);
     assert!(!scratch.osbuild(&["clean", "--all"]).said.contains(" stay"));
@@ -73,7 +81,10 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let old = store.put_bytes(&vec![7; 8 << 20]).unwrap();
     let path = store.path(&old).unwrap();
-    File::open(&path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(3 * 86_400)).unwrap();
+    File::open(&path)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(3 * 86_400))
+        .unwrap();
     drop(store);
     for limit in ["1", "0"] {
         scratch.set("OSBUILD_STORE_MAX_GIB", limit);
@@ -82,11 +93,18 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     }
     scratch.set("OSBUILD_STORE_MAX_GIB", "much");
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert!(ran.code == Some(2) && ran.said.contains("hint: export OSBUILD_STORE_MAX_GIB=50"), "{}", ran.said);
+    assert!(
+        ran.code == Some(2) && ran.said.contains("hint: export OSBUILD_STORE_MAX_GIB=50"),
+        "{}",
+        ran.said
+    );
     done(&scratch.osbuild(&["clean", "--max-gib", "1"]));
     assert!(path.exists());
     done(&scratch.osbuild(&["clean", "--max-gib", "0"]));
     assert!(!path.exists(), "used longest ago");
     scratch.set("OSBUILD_STORE_MAX_GIB", "");
-    assert!(scratch.osbuild(&["build", RECIPE, "-v"]).said.contains(" stored"), "what was used today stays");
+    assert!(
+        scratch.osbuild(&["build", RECIPE, "-v"]).said.contains(" stored"),
+        "what was used today stays"
+    );
 }

@@ -30,8 +30,14 @@ fn qemu_img_and_zstd_read_the_image_in_its_copies() {
     assert_eq!(copy(&scratch, "raw"), image(&scratch));
     let qcow2 = copy(&scratch, "qcow2");
     assert_eq!(qcow2.file_name().unwrap(), "image.qcow2");
-    assert!(run(tool("qemu-img").args(["check", "-f", "qcow2"]).arg(&qcow2)).contains("No errors were found"));
-    let compared = run(tool("qemu-img").args(["compare", "-f", "raw", "-F", "qcow2"]).arg(image(&scratch)).arg(&qcow2));
+    assert!(
+        run(tool("qemu-img").args(["check", "-f", "qcow2"]).arg(&qcow2))
+            .contains("No errors were found")
+    );
+    let compared = run(tool("qemu-img")
+        .args(["compare", "-f", "raw", "-F", "qcow2"])
+        .arg(image(&scratch))
+        .arg(&qcow2));
     assert!(compared.contains("Images are identical"), "{compared}");
     let zst = copy(&scratch, "raw.zst");
     assert_eq!(zst.file_name().unwrap(), "image.raw.zst");
@@ -42,10 +48,18 @@ fn qemu_img_and_zstd_read_the_image_in_its_copies() {
     assert!(listed.contains("Check: XXH64"), "{listed}");
     for (path, how) in [(&qcow2, "qemu-img convert"), (&zst, "zstd -d")] {
         let ran = scratch.osbuild(&["inspect", &path.display().to_string()]);
-        assert!(ran.code == Some(2) && ran.said.contains(&format!("hint: unpack it: {how}")), "{}", ran.said);
+        assert!(
+            ran.code == Some(2) && ran.said.contains(&format!("hint: unpack it: {how}")),
+            "{}",
+            ran.said
+        );
     }
     for path in [&qcow2, &zst] {
-        assert!(path.metadata().unwrap().len() < image(&scratch).metadata().unwrap().len() / 20, "{}", path.display());
+        assert!(
+            path.metadata().unwrap().len() < image(&scratch).metadata().unwrap().len() / 20,
+            "{}",
+            path.display()
+        );
     }
 }
 

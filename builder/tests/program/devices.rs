@@ -1,5 +1,6 @@
-//! What `osbuild verify` says of disks: loop devices that `losetup` makes of files, read-only. What is in the layers of this image is nothing
-//! that could be read: `ci/src/image.rs` verifies a disk with a real one.
+//! What `osbuild verify` says of disks: loop devices that `losetup` makes of files, read-only. What
+//! is in the layers of this image is nothing that could be read: `ci/src/image.rs` verifies a disk
+//! with a real one.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -29,7 +30,11 @@ struct Disk(String);
 
 impl Disk {
     fn of(file: &Path) -> Disk {
-        Disk(tool("losetup", &["--find", "--show", "--read-only", file.to_str().unwrap()]).trim().to_owned())
+        Disk(
+            tool("losetup", &["--find", "--show", "--read-only", file.to_str().unwrap()])
+                .trim()
+                .to_owned(),
+        )
     }
 }
 
@@ -44,16 +49,22 @@ fn of_a_disk_the_same_is_said_as_of_the_image_that_was_written_to_it() {
     let (scratch, image) = signed();
     let disk = Disk::of(&image);
     let cert = keys(&scratch, "mine").join("db.crt").display().to_string();
-    let said = |file: &str| scratch.osbuild(&["verify", file, "--cert", &cert, "--against", RECIPE]);
+    let said =
+        |file: &str| scratch.osbuild(&["verify", file, "--cert", &cert, "--against", RECIPE]);
     let (of_disk, of_image) = (said(&disk.0), said(image.to_str().unwrap()));
-    assert!(of_disk.data.contains("ok     signature ") && of_disk.data.contains("ok     disk "), "{}", of_disk.data);
+    assert!(
+        of_disk.data.contains("ok     signature ") && of_disk.data.contains("ok     disk "),
+        "{}",
+        of_disk.data
+    );
     assert_eq!((of_disk.data, of_disk.code), (of_image.data, of_image.code));
 }
 
 #[test]
 fn a_bit_that_flipped_on_a_disk_is_exit_code_4() {
     let (scratch, image) = signed();
-    let (mut bytes, uki) = (fs::read(&image).unwrap(), fs::read(image.with_file_name("node.efi")).unwrap());
+    let (mut bytes, uki) =
+        (fs::read(&image).unwrap(), fs::read(image.with_file_name("node.efi")).unwrap());
     let slot = memchr::memmem::find(&bytes, &uki).unwrap();
     bytes[slot + uki.len() / 2] ^= 1;
     fs::write(&image, bytes).unwrap();
@@ -70,8 +81,17 @@ fn a_disk_that_is_smaller_than_its_image_is_exit_code_4_and_says_so() {
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
-    assert!(ran.code == Some(4) && ran.said.contains(", and its partition table is that of a larger one\n"), "{}", ran.said);
-    assert!(ran.said.ends_with("hint: write the image to a disk that is at least as large as it is\n"), "{}", ran.said);
+    assert!(
+        ran.code == Some(4)
+            && ran.said.contains(", and its partition table is that of a larger one\n"),
+        "{}",
+        ran.said
+    );
+    assert!(
+        ran.said.ends_with("hint: write the image to a disk that is at least as large as it is\n"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]
@@ -86,18 +106,30 @@ fn another_disk_than_a_nodes_is_refused_and_says_what_it_is() {
     tool("sgdisk", &["--new", "1:2048:0", image.to_str().unwrap()]);
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
-    assert_eq!((ran.code, ran.said.as_str()), (Some(4), "error: the disk has no EFI system partition\n"));
+    assert_eq!(
+        (ran.code, ran.said.as_str()),
+        (Some(4), "error: the disk has no EFI system partition\n")
+    );
     let ran = scratch.osbuild(&["verify", "/dev/no-such-disk", "--key", "mine"]);
-    assert!(ran.code == Some(2) && ran.said.starts_with("error: cannot open `/dev/no-such-disk`\n"), "{}", ran.said);
+    assert!(
+        ran.code == Some(2) && ran.said.starts_with("error: cannot open `/dev/no-such-disk`\n"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]
-fn a_disk_that_is_larger_than_its_image_lacks_the_backup_of_its_table_at_its_end_and_nothing_else() {
+fn a_disk_that_is_larger_than_its_image_lacks_the_backup_of_its_table_at_its_end_and_nothing_else()
+{
     let (scratch, image) = signed();
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
-    let wrong: Vec<_> = ran.data.lines().filter(|line| line.starts_with("WRONG") && !line.contains(" contents ")).collect();
+    let wrong: Vec<_> = ran
+        .data
+        .lines()
+        .filter(|line| line.starts_with("WRONG") && !line.contains(" contents "))
+        .collect();
     assert!(wrong.len() == 1 && wrong[0].ends_with("the first boot mends that"), "{}", ran.data);
 }

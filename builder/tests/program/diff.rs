@@ -34,7 +34,12 @@ pub const OLD: Node = Node {
     init: "old init",
     command_line: "quiet panic=10",
     pods: r#"{"dhcp": ["localhost/dhcp:1"]}"#,
-    files: &[("etc/hosts", 0o644, "127.0.0.1"), ("etc/gone", 0o600, "gone"), ("etc/mode", 0o644, ""), ("etc/same", 0o644, "")],
+    files: &[
+        ("etc/hosts", 0o644, "127.0.0.1"),
+        ("etc/gone", 0o600, "gone"),
+        ("etc/mode", 0o644, ""),
+        ("etc/same", 0o644, ""),
+    ],
 };
 
 pub const NEW: Node = Node {
@@ -42,7 +47,12 @@ pub const NEW: Node = Node {
     init: "the new init",
     command_line: "quiet panic=11 ro",
     pods: r#"{"dhcp": ["localhost/dhcp:2"]}"#,
-    files: &[("etc/hosts", 0o644, "127.0.0.2"), ("etc/come", 0o600, "come"), ("etc/mode", 0o755, ""), ("etc/same", 0o644, "")],
+    files: &[
+        ("etc/hosts", 0o644, "127.0.0.2"),
+        ("etc/come", 0o600, "come"),
+        ("etc/mode", 0o755, ""),
+        ("etc/same", 0o644, ""),
+    ],
 };
 
 /// The initramfs of a node.
@@ -59,9 +69,11 @@ fn initramfs(node: &Node) -> Vec<u8> {
     }
     let layer = folder.path().join("layer");
     let mut mkfs = Command::new("mkfs.erofs");
-    mkfs.args(["--quiet", "--all-root", "-T0", "-U00000000-0000-0000-0000-000000000000"]).args([&layer, &root]);
+    mkfs.args(["--quiet", "--all-root", "-T0", "-U00000000-0000-0000-0000-000000000000"])
+        .args([&layer, &root]);
     assert!(mkfs.status().expect("Debian's package erofs-utils is installed").success());
-    let sha256 = Sha256::digest(node.init).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let sha256 =
+        Sha256::digest(node.init).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (version, size, pods) = (node.version, node.init.len(), node.pods);
     let inventory = format!(
         r#"{{ "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
@@ -92,10 +104,16 @@ pub fn uki(node: &Node) -> Vec<u8> {
 /// A disk with the node in its first slot.
 pub fn disk(node: &Node, state: State) -> Vec<u8> {
     let uki = uki(node);
-    let header = Header { length: uki.len() as u64, sha256: Sha256::digest(&uki).into(), version: node.version.to_owned() };
+    let header = Header {
+        length: uki.len() as u64,
+        sha256: Sha256::digest(&uki).into(),
+        version: node.version.to_owned(),
+    };
     let slot = [header.encode().unwrap(), uki].concat();
     let volume = Volume { sector_size: 512, size: 34 * MIB, label: ESP, id: 1 };
-    let esp = volume.write(&[fat::File { path: "/EFI/BOOT/BOOTAA64.EFI".to_owned(), bytes: workshop::image() }]).unwrap();
+    let esp = volume
+        .write(&[fat::File { path: "/EFI/BOOT/BOOTAA64.EFI".to_owned(), bytes: workshop::image() }])
+        .unwrap();
     let partition = |name, kind: &str, size, attributes, content| Partition {
         name,
         type_guid: kind.parse().unwrap(),
@@ -125,7 +143,12 @@ impl Folder {
     }
 
     fn diff(&self, words: &[&str]) -> Ran {
-        Ran::of(Command::new(env!("CARGO_BIN_EXE_osbuild")).arg("diff").args(words).current_dir(self.0.path()))
+        Ran::of(
+            Command::new(env!("CARGO_BIN_EXE_osbuild"))
+                .arg("diff")
+                .args(words)
+                .current_dir(self.0.path()),
+        )
     }
 }
 
@@ -137,7 +160,10 @@ pub fn expected(name: &str) -> PathBuf {
 fn two_ukis_differ_in_what_was_changed_and_in_nothing_else() {
     let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
     let ran = folder.diff(&["old.efi", "new.efi"]);
-    assert_eq!((ran.data, ran.said.as_str(), ran.code), (fs::read_to_string(expected("diff.txt")).unwrap(), "", Some(1)));
+    assert_eq!(
+        (ran.data, ran.said.as_str(), ran.code),
+        (fs::read_to_string(expected("diff.txt")).unwrap(), "", Some(1))
+    );
 }
 
 #[test]
@@ -146,19 +172,35 @@ fn the_same_is_in_the_json() {
     let ran = folder.diff(&["old.efi", "new.efi", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
     let change = serde_json::json!([{ "name": "init", "a": "0.1.0", "b": "0.2.0" }]);
-    assert_eq!((&json["versions"], &json["a"]["kind"], ran.code), (&change, &"uki".into(), Some(1)));
-    let names: Vec<_> = json["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        (&json["versions"], &json["a"]["kind"], ran.code),
+        (&change, &"uki".into(), Some(1))
+    );
+    let names: Vec<_> = json["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["/bin/init", "/etc/come", "/etc/gone", "/etc/hosts", "/etc/mode"]);
 }
 
 #[test]
 fn an_image_a_uki_and_an_initramfs_of_one_node_do_not_differ() {
     let state = State { priority: 1, tries: 1, successful: false };
-    let others = [("node.efi", uki(&OLD)), ("initramfs.cpio", initramfs(&OLD)), ("image.raw", disk(&OLD, state))];
+    let others = [
+        ("node.efi", uki(&OLD)),
+        ("initramfs.cpio", initramfs(&OLD)),
+        ("image.raw", disk(&OLD, state)),
+    ];
     for (name, bytes) in others {
         let folder = Folder::with([("image", disk(&OLD, state)), (name, bytes)]);
         let ran = folder.diff(&["image", name]);
-        assert_eq!((ran.data.as_str(), ran.said.as_str(), ran.code), ("no difference\n", "", Some(0)), "{name}");
+        assert_eq!(
+            (ran.data.as_str(), ran.said.as_str(), ran.code),
+            ("no difference\n", "", Some(0)),
+            "{name}"
+        );
     }
 }
 
@@ -174,7 +216,8 @@ fn a_slot_that_was_tried_differs_from_one_that_was_not() {
 /// A release: its version, its node, and names and versions in its SBOM.
 type Release<'a> = (&'a str, &'a Node, &'a [(&'a str, &'a str)]);
 
-/// Makes the folder of a TUF repository with these releases in its newest list, which has this number.
+/// Makes the folder of a TUF repository with these releases in its newest list, which has this
+/// number.
 fn publish(folder: &Path, number: u32, releases: &[Release]) {
     let [metadata, targets] = ["metadata", "targets"].map(|name| folder.join(name));
     [&metadata, &targets].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
@@ -184,12 +227,16 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
             let url = format!("pkg:cargo/{name}@{version}");
             serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [{ "referenceLocator": url }] })
         };
-        let sbom = serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });
-        for (name, bytes) in
-            [("node.efi", uki(node)), ("boot.efi", workshop::image()), ("sbom.spdx.json", sbom.to_string().into_bytes())]
-        {
+        let sbom =
+            serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });
+        for (name, bytes) in [
+            ("node.efi", uki(node)),
+            ("boot.efi", workshop::image()),
+            ("sbom.spdx.json", sbom.to_string().into_bytes()),
+        ] {
             let name = format!("qemu-amd64_{version}_{name}");
-            let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let sha256 =
+                Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             fs::write(targets.join(format!("{sha256}.{name}")), bytes).unwrap();
             listed.insert(name, serde_json::json!({ "length": 1, "hashes": { "sha256": sha256 } }));
         }
@@ -201,44 +248,67 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
 #[test]
 fn releases_differ_in_the_entries_of_their_sboms_too() {
     let folder = Folder::with([("node.efi", uki(&OLD)), ("other.efi", uki(&NEW))]);
-    let releases: [Release; 2] =
-        [("1.0", &OLD, &[("serde", "1.0"), ("syn", "1"), ("syn", "2")]), ("2.0", &NEW, &[("serde", "1.1"), ("syn", "2")])];
+    let releases: [Release; 2] = [
+        ("1.0", &OLD, &[("serde", "1.0"), ("syn", "1"), ("syn", "2")]),
+        ("2.0", &NEW, &[("serde", "1.1"), ("syn", "2")]),
+    ];
     publish(&folder.0.path().join("old"), 1, &releases[..1]);
     // The tenth list is newer than the ninth, whatever their names are sorted like.
     publish(&folder.0.path().join("both"), 9, &releases[..1]);
     publish(&folder.0.path().join("both"), 10, &releases);
     let ran = folder.diff(&["old", "both@2.0"]);
-    let packages = "\n\npackages\n  ~ pkg:cargo/serde  1.0 -> 1.1\n  ~ pkg:cargo/syn    1, 2 -> 2\n\nfiles\n";
+    let packages =
+        "\n\npackages\n  ~ pkg:cargo/serde  1.0 -> 1.1\n  ~ pkg:cargo/syn    1, 2 -> 2\n\nfiles\n";
     assert!(ran.data.contains(packages) && ran.code == Some(1), "{}{}", ran.data, ran.said);
     for same in [["old", "both@1.0"], ["old", "node.efi"], ["both@qemu-amd64_2.0", "other.efi"]] {
         let ran = folder.diff(&same);
-        assert_eq!((ran.data.as_str(), ran.code), ("no difference\n", Some(0)), "{same:?} {}", ran.said);
+        assert_eq!(
+            (ran.data.as_str(), ran.code),
+            ("no difference\n", Some(0)),
+            "{same:?} {}",
+            ran.said
+        );
     }
     let ran = folder.diff(&["old", "both"]);
-    assert!(ran.code == Some(2) && ran.said.contains("hint: name one of them: `both@qemu-amd64_2.0`"), "{}", ran.said);
+    assert!(
+        ran.code == Some(2) && ran.said.contains("hint: name one of them: `both@qemu-amd64_2.0`"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]
 fn releases_differ_in_the_program_that_starts_them() {
-    let folder =
-        Folder::with([("node.efi", uki(&OLD)), ("image", disk(&OLD, State { priority: 1, tries: 1, successful: false }))]);
+    let folder = Folder::with([
+        ("node.efi", uki(&OLD)),
+        ("image", disk(&OLD, State { priority: 1, tries: 1, successful: false })),
+    ]);
     for name in ["one", "other"] {
         publish(&folder.0.path().join(name), 1, &[("1.0", &OLD, &[])]);
     }
     let same = folder.diff(&["one", "other"]);
     assert_eq!((same.data.as_str(), same.code), ("no difference\n", Some(0)), "{}", same.said);
-    let targets = fs::read_dir(folder.0.path().join("other/targets")).unwrap().map(|entry| entry.unwrap().path());
-    let boot = targets.into_iter().find(|path| path.to_str().unwrap().ends_with("_boot.efi")).unwrap();
+    let targets = fs::read_dir(folder.0.path().join("other/targets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let boot =
+        targets.into_iter().find(|path| path.to_str().unwrap().ends_with("_boot.efi")).unwrap();
     fs::write(boot, "changed").unwrap();
     let ran = folder.diff(&["one", "other"]);
-    assert!(ran.data.contains("\n\nparts\n  ~ /EFI/BOOT/BOOT") && ran.code == Some(1), "{}{}", ran.data, ran.said);
+    assert!(
+        ran.data.contains("\n\nparts\n  ~ /EFI/BOOT/BOOT") && ran.code == Some(1),
+        "{}{}",
+        ran.data,
+        ran.said
+    );
 }
 
 #[test]
 fn images_differ_also_where_nothing_has_a_name() {
     let image = disk(&OLD, State { priority: 1, tries: 1, successful: false });
     // The backup of the partition table ends the disk, and DATA is the mebibyte before that one.
-    for (at, differs) in [(image.len() - 100, true), (image.len() - (MIB as usize) * 3 / 2, false)] {
+    for (at, differs) in [(image.len() - 100, true), (image.len() - (MIB as usize) * 3 / 2, false)]
+    {
         let mut other = image.clone();
         other[at] ^= 1;
         let ran = Folder::with([("a", image.clone()), ("b", other)]).diff(&["a", "b"]);

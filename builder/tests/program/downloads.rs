@@ -24,7 +24,8 @@ fn says(ran: &Ran, code: i32, parts: &[&str]) {
     }
 }
 
-const CUT: [&str; 2] = ["\n  caused by: a download was cut short\n", "\nhint: run the same command again"];
+const CUT: [&str; 2] =
+    ["\n  caused by: a download was cut short\n", "\nhint: run the same command again"];
 
 const UNREACHED: [&str; 2] = [
     "\n  caused by: the network or the registry cannot be reached\n",
@@ -37,7 +38,12 @@ fn a_module_that_is_cut_short_is_called_so_and_never_taken() {
         let mut scratch = Scratch::new();
         let proxy = GoProxy::start();
         proxy.serve(&mut scratch);
-        proxy.add(KUBERNETES, "v1.35.8", "", &[("cmd/kubelet/main.go", &"package main\n".repeat(1000))]);
+        proxy.add(
+            KUBERNETES,
+            "v1.35.8",
+            "",
+            &[("cmd/kubelet/main.go", &"package main\n".repeat(1000))],
+        );
         proxy.cut(KUBERNETES, "v1.35.8.zip", on_the_way);
         says(&without(&scratch, KUBERNETES, &[]), 1, &CUT);
     }
@@ -79,7 +85,9 @@ fn two_builds_that_fetch_packages_at_once_both_get_them() {
     for _ in 0..3 {
         scratch.fill_store_without("ca-certificates");
         let folders = ["one", "other"].map(|name| scratch.path(name).display().to_string());
-        let commands = folders.each_ref().map(|folder| scratch.command(&[], &["sources", "export", RECIPE, folder]));
+        let commands = folders
+            .each_ref()
+            .map(|folder| scratch.command(&[], &["sources", "export", RECIPE, folder]));
         let running = commands.map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
         for ran in running.map(|thread| thread.join().unwrap()) {
             assert_eq!(ran.code, Some(0), "{}", ran.said);
@@ -96,18 +104,22 @@ fn no_network_is_said_by_each_client_in_the_same_words() {
     scratch.set("RUSTUP_HOME", scratch.path("rustup").display().to_string());
     scratch.set("RUST_BACKTRACE", "1");
     scratch.set("CARGO_NET_RETRY", "0");
-    let manifest =
-        "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
+    let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
     std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
         if name == "crate libc" {
             // Not rustup's: that would look for a toolchain before it starts cargo.
             let cargo = PathBuf::from(std::env::var_os("CARGO").expect("cargo runs the tests"));
-            let path = format!("{}:{}", cargo.parent().unwrap().display(), std::env::var("PATH").unwrap());
+            let path =
+                format!("{}:{}", cargo.parent().unwrap().display(), std::env::var("PATH").unwrap());
             scratch.set("PATH", path);
         }
-        says(&without(&scratch, name, &["bwrap", "--dev-bind", "/", "/", "--unshare-net"]), 1, &UNREACHED);
+        says(
+            &without(&scratch, name, &["bwrap", "--dev-bind", "/", "/", "--unshare-net"]),
+            1,
+            &UNREACHED,
+        );
     }
 }
 
@@ -119,9 +131,16 @@ fn a_stop_during_a_download_ends_the_client_too() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     scratch.set("GOPROXY", format!("http://{}", silent.local_addr().unwrap()));
     scratch.fill_store_without(KUBERNETES);
-    let build = scratch.command(&[], &["build", RECIPE]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let build = scratch
+        .command(&[], &["build", RECIPE])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (mut asked, _) = silent.accept().unwrap();
-    assert!(Command::new("kill").args(["-INT", &build.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args(["-INT", &build.id().to_string()]).status().unwrap().success()
+    );
     let ran = Ran::from(build.wait_with_output().unwrap());
     says(&ran, 130, &["error: stopped\n"]);
     // The other end is open as long as `go` is there.

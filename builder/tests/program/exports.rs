@@ -44,16 +44,24 @@ fn the_rust_toolchain_is_kept_once_and_exported_as_it_was_fetched() {
 #[test]
 fn an_export_has_every_locked_input_under_the_name_that_sha256sum_gives_it() {
     let scratch = exported();
-    let list: serde_json::Value = serde_json::from_slice(&fs::read(scratch.path("exported/sources.json")).unwrap()).unwrap();
+    let list: serde_json::Value =
+        serde_json::from_slice(&fs::read(scratch.path("exported/sources.json")).unwrap()).unwrap();
     let list = list.as_array().unwrap();
     assert_eq!(list.len(), scratch.sources().len());
     for source in scratch.sources() {
         let path = scratch.path("exported/sha256").join(&source.digest);
-        let output = Command::new("sha256sum").arg(&path).output().expect("coreutils are installed");
-        assert!(String::from_utf8(output.stdout).unwrap().starts_with(&source.digest), "{}", source.name);
+        let output =
+            Command::new("sha256sum").arg(&path).output().expect("coreutils are installed");
+        assert!(
+            String::from_utf8(output.stdout).unwrap().starts_with(&source.digest),
+            "{}",
+            source.name
+        );
         let size = fs::metadata(&path).unwrap().len();
         let says = |entry: &&serde_json::Value| {
-            entry["name"] == source.name && entry["digest"] == format!("sha256:{}", source.digest) && entry["size"] == size
+            entry["name"] == source.name
+                && entry["digest"] == format!("sha256:{}", source.digest)
+                && entry["size"] == size
         };
         assert_eq!(list.iter().filter(says).count(), 1, "{}", source.name);
     }
@@ -62,7 +70,8 @@ fn an_export_has_every_locked_input_under_the_name_that_sha256sum_gives_it() {
 #[test]
 fn an_export_that_was_cut_off_is_finished_and_a_damaged_file_is_written_again() {
     let scratch = exported();
-    let [gone, damaged, whole] = [0, 1, 2].map(|index| scratch.path("exported/sha256").join(&scratch.sources()[index].digest));
+    let [gone, damaged, whole] = [0, 1, 2]
+        .map(|index| scratch.path("exported/sha256").join(&scratch.sources()[index].digest));
     let before = [&gone, &damaged].map(|path| fs::read(path).unwrap());
     fs::remove_file(&gone).unwrap();
     fs::write(&damaged, "half").unwrap();
@@ -71,7 +80,10 @@ fn an_export_that_was_cut_off_is_finished_and_a_damaged_file_is_written_again() 
     done(&scratch.osbuild(&["sources", "export", RECIPE, &folder(&scratch)]));
     assert_eq!([&gone, &damaged].map(|path| fs::read(path).unwrap()), before);
     assert_eq!(fs::metadata(&whole).unwrap().modified().unwrap(), written);
-    assert_eq!(fs::read_dir(scratch.path("exported/sha256")).unwrap().count(), scratch.sources().len());
+    assert_eq!(
+        fs::read_dir(scratch.path("exported/sha256")).unwrap().count(),
+        scratch.sources().len()
+    );
 }
 
 #[test]
@@ -92,20 +104,27 @@ fn a_damaged_source_is_a_wrong_digest_and_a_missing_one_a_source_that_is_gone() 
     let source = &scratch.sources()[0];
     let file = scratch.path("exported/sha256").join(&source.digest);
     let folder = folder(&scratch);
-    let verbs: [&[&str]; 2] = [&["sources", "import", &folder], &["build", RECIPE, "--sources", &folder]];
+    let verbs: [&[&str]; 2] =
+        [&["sources", "import", &folder], &["build", RECIPE, "--sources", &folder]];
     fs::write(&file, "other bytes").unwrap();
     for verb in verbs {
         let ran = scratch.osbuild(verb);
         assert_eq!(ran.code, Some(4), "{}", ran.said);
-        let said = format!("error: `{}` is damaged\n  caused by: it should hold {}\n", file.display(), source.name);
+        let said = format!(
+            "error: `{}` is damaged\n  caused by: it should hold {}\n",
+            file.display(),
+            source.name
+        );
         assert!(ran.said.contains(&said), "{}", ran.said);
     }
     fs::remove_file(&file).unwrap();
     for verb in verbs {
         let ran = scratch.osbuild(verb);
         assert_eq!(ran.code, Some(3), "{}", ran.said);
-        let said =
-            format!("error: `{folder}` does not hold {}\n  caused by: its digest is sha256:{}\n", source.name, source.digest);
+        let said = format!(
+            "error: `{folder}` does not hold {}\n  caused by: its digest is sha256:{}\n",
+            source.name, source.digest
+        );
         assert!(ran.said.contains(&said), "{}", ran.said);
     }
 }
@@ -132,6 +151,8 @@ fn a_build_from_an_export_alone_and_without_a_network_gives_the_same_image() {
     empty_the_store(&scratch);
     fs::remove_dir_all(scratch.project().join("out")).unwrap();
     let cut_off = ["bwrap", "--dev-bind", "/", "/", "--unshare-net"];
-    done(&Ran::of(&mut scratch.command(&cut_off, &["build", RECIPE, "--sources", &folder(&scratch)])));
+    done(&Ran::of(
+        &mut scratch.command(&cut_off, &["build", RECIPE, "--sources", &folder(&scratch)]),
+    ));
     assert_eq!(before, workshop::products(&scratch));
 }

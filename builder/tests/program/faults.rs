@@ -66,7 +66,8 @@ fn credentials(patience: &Patience, more: &[(&str, &str)]) -> Credentials {
 }
 
 fn live(cloud: &Cloud, credentials: Credentials, patience: Patience) -> Live {
-    let addresses = [Service::Ebs, Service::Ec2, Service::Kms].map(|service| (service, cloud.address.clone()));
+    let addresses =
+        [Service::Ebs, Service::Ec2, Service::Kms].map(|service| (service, cloud.address.clone()));
     Live::new(credentials, patience, addresses.into())
 }
 
@@ -87,7 +88,12 @@ fn publish_with(cloud: &Cloud, path: &Path, tries: u32) -> Result<Published> {
 
 fn publish_within(cloud: &Cloud, path: &Path, patience: Patience) -> Result<Published> {
     let credentials = credentials(&patience, &[]);
-    publish(&live(cloud, credentials, patience), &Report::new(Verbosity::Quiet, Color::Never), &subject(path), &wish())
+    publish(
+        &live(cloud, credentials, patience),
+        &Report::new(Verbosity::Quiet, Color::Never),
+        &subject(path),
+        &wish(),
+    )
 }
 
 /// One image and one snapshot in each region, with the whole disk in it, and no mistakes.
@@ -96,10 +102,17 @@ fn is_whole(cloud: &Cloud, path: &Path, published: &Published) {
     cloud.is_content();
     let state = cloud.state.lock().unwrap();
     let content = Content::read(path).unwrap();
-    let images: BTreeMap<_, _> =
-        published.images.iter().map(|(region, id)| ((region.name().to_owned(), id.clone()), ())).collect();
+    let images: BTreeMap<_, _> = published
+        .images
+        .iter()
+        .map(|(region, id)| ((region.name().to_owned(), id.clone()), ()))
+        .collect();
     assert_eq!(state.images.keys().collect::<Vec<_>>(), images.keys().collect::<Vec<_>>());
-    let used: BTreeSet<_> = state.images.iter().map(|((region, _), image)| (region.clone(), image.snapshot.clone())).collect();
+    let used: BTreeSet<_> = state
+        .images
+        .iter()
+        .map(|((region, _), image)| (region.clone(), image.snapshot.clone()))
+        .collect();
     assert_eq!(state.snapshots.keys().cloned().collect::<BTreeSet<_>>(), used);
     for snapshot in state.snapshots.values() {
         assert_eq!(snapshot.state, "completed");
@@ -117,14 +130,17 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
     publish_with(&cloud, &path, 1).unwrap();
     let all = cloud.names();
     // Blocks are alike: the first, one between and the last stand for all of them.
-    let puts: Vec<usize> = (0..all.len()).filter(|number| all[*number] == "PutSnapshotBlock").collect();
-    let worth = |number: &usize| !puts.contains(number) || [puts[0], puts[33], puts[65]].contains(number);
+    let puts: Vec<usize> =
+        (0..all.len()).filter(|number| all[*number] == "PutSnapshotBlock").collect();
+    let worth =
+        |number: &usize| !puts.contains(number) || [puts[0], puts[33], puts[65]].contains(number);
     let moments: Vec<usize> = (0..all.len()).filter(worth).collect();
     assert!(moments.len() > 20, "{all:?}");
     for moment in moments {
         for last in [Fate::Lost, Fate::DoneUnheard] {
             let cloud = Cloud::start();
-            // Whoever has crashed makes no call any more: nothing of this machine is left for the next publish.
+            // Whoever has crashed makes no call any more: nothing of this machine is left for the
+            // next publish.
             let fate = last.clone();
             cloud.fates(move |_, count| match count {
                 before if before < moment => Fate::Done,
@@ -134,7 +150,8 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
             let broken = publish_with(&cloud, &path, 1);
             assert!(broken.is_err(), "{moment} {last:?}");
             cloud.fates(|_, _| Fate::Done);
-            let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{} {last:?}: {error}", all[moment]));
+            let published = publish_with(&cloud, &path, 1)
+                .unwrap_or_else(|error| panic!("{} {last:?}: {error}", all[moment]));
             is_whole(&cloud, &path, &published);
         }
     }
@@ -144,7 +161,12 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
 fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Published> {
     let patience = patience(1);
     let live = live(cloud, credentials(&patience, &[]), patience);
-    publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject(path), &Wish { prune: keep, ..wish() })
+    publish(
+        &live,
+        &Report::new(Verbosity::Quiet, Color::Never),
+        &subject(path),
+        &Wish { prune: keep, ..wish() },
+    )
 }
 
 /// The names of all images with their regions. Each of them has a snapshot, and there is no other.
@@ -152,10 +174,17 @@ fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Pu
 fn images_without_orphans(cloud: &Cloud) -> Vec<(String, String)> {
     cloud.is_content();
     let state = cloud.state.lock().unwrap();
-    let used: BTreeSet<_> = state.images.iter().map(|((region, _), image)| (region.clone(), image.snapshot.clone())).collect();
+    let used: BTreeSet<_> = state
+        .images
+        .iter()
+        .map(|((region, _), image)| (region.clone(), image.snapshot.clone()))
+        .collect();
     assert_eq!(state.snapshots.keys().cloned().collect::<BTreeSet<_>>(), used);
-    let mut names: Vec<_> =
-        state.images.iter().map(|((region, _), image)| (region.clone(), image.said["Name"].clone())).collect();
+    let mut names: Vec<_> = state
+        .images
+        .iter()
+        .map(|((region, _), image)| (region.clone(), image.said["Name"].clone()))
+        .collect();
     names.sort();
     names
 }
@@ -173,7 +202,8 @@ fn an_interrupted_prune_goes_on_the_next_time_and_leaves_no_orphan() {
     let cloud = filled();
     publish_keeping(&cloud, &newest.1, Some(2)).unwrap();
     let (all, wanted) = (cloud.names(), images_without_orphans(&cloud));
-    let removes = |number: &usize| ["DeregisterImage", "DeleteSnapshot"].contains(&all[*number].as_str());
+    let removes =
+        |number: &usize| ["DeregisterImage", "DeleteSnapshot"].contains(&all[*number].as_str());
     let moments: Vec<usize> = (0..all.len()).filter(removes).collect();
     assert_eq!((moments.len(), wanted.len()), (2 * 2 * 2, 2 * 2), "{all:?}");
     for moment in moments {
@@ -186,7 +216,8 @@ fn an_interrupted_prune_goes_on_the_next_time_and_leaves_no_orphan() {
             });
             assert!(publish_keeping(&cloud, &newest.1, Some(2)).is_err(), "{moment} {last:?}");
             cloud.fates(|_, _| Fate::Done);
-            let again = publish_keeping(&cloud, &newest.1, Some(2)).unwrap_or_else(|error| panic!("{moment} {last:?}: {error}"));
+            let again = publish_keeping(&cloud, &newest.1, Some(2))
+                .unwrap_or_else(|error| panic!("{moment} {last:?}: {error}"));
             assert!(again.was_there);
             assert_eq!(images_without_orphans(&cloud), wanted, "{} {last:?}", all[moment]);
         }
@@ -225,11 +256,18 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_told_at_once() {
         let cloud = Cloud::start();
         let kept = fate.clone();
         cloud.fates(move |_, count| if count % 3 == 1 { kept.clone() } else { Fate::Done });
-        let published = publish_with(&cloud, &path, 30).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
+        let published =
+            publish_with(&cloud, &path, 30).unwrap_or_else(|error| panic!("{fate:?}: {error}"));
         is_whole(&cloud, &path, &published);
     }
     let cloud = Cloud::start();
-    cloud.fates(|call, _| if call.action == "RegisterImage" { Fate::Refused(403, "UnauthorizedOperation") } else { Fate::Done });
+    cloud.fates(|call, _| {
+        if call.action == "RegisterImage" {
+            Fate::Refused(403, "UnauthorizedOperation")
+        } else {
+            Fate::Done
+        }
+    });
     let error = publish_with(&cloud, &path, 30).err().unwrap().to_string();
     assert!(error.starts_with("error: ec2:RegisterImage failed in eu-central-1\n"), "{error}");
     assert!(
@@ -240,9 +278,18 @@ fn what_may_pass_is_tried_again_and_what_may_not_is_told_at_once() {
     assert_eq!(cloud.calls("RegisterImage").len(), 1);
     for action in ["PutSnapshotBlock", "CreateTags", "CompleteSnapshot"] {
         let cloud = Cloud::start();
-        cloud.fates(move |call, _| if call.action == action { Fate::Refused(403, "AccessDeniedException") } else { Fate::Done });
+        cloud.fates(move |call, _| {
+            if call.action == action {
+                Fate::Refused(403, "AccessDeniedException")
+            } else {
+                Fate::Done
+            }
+        });
         let error = publish_with(&cloud, &path, 30).err().unwrap().to_string();
-        assert!(error.contains(&format!(":{action} failed")) && error.contains(&format!(":{action}`")), "{error}");
+        assert!(
+            error.contains(&format!(":{action} failed")) && error.contains(&format!(":{action}`")),
+            "{error}"
+        );
     }
 }
 
@@ -252,8 +299,12 @@ fn a_connection_that_hangs_is_given_up_and_another_one_is_tried() {
     let cloud = Cloud::start();
     let hangs = |call: &Call| call.path.ends_with("/blocks/0") || call.action == "RegisterImage";
     let mut hung = BTreeSet::new();
-    cloud.fates(move |call, _| if hangs(call) && hung.insert(call.action.clone()) { Fate::Hung } else { Fate::Done });
-    let published = publish_within(&cloud, &path, Patience { silence: Duration::from_secs(2), ..patience(5) }).unwrap();
+    cloud.fates(move |call, _| {
+        if hangs(call) && hung.insert(call.action.clone()) { Fate::Hung } else { Fate::Done }
+    });
+    let published =
+        publish_within(&cloud, &path, Patience { silence: Duration::from_secs(2), ..patience(5) })
+            .unwrap();
     is_whole(&cloud, &path, &published);
 }
 
@@ -263,8 +314,14 @@ fn a_snapshot_with_other_bytes_is_removed_and_another_one_is_made() {
     let cloud = Cloud::start();
     cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Lost } else { Fate::Done });
     assert!(publish_with(&cloud, &path, 1).is_err());
-    let other =
-        cloud.state.lock().unwrap().snapshots.values_mut().next().map(|snapshot| snapshot.blocks.insert(0, vec![7; BLOCK]));
+    let other = cloud
+        .state
+        .lock()
+        .unwrap()
+        .snapshots
+        .values_mut()
+        .next()
+        .map(|snapshot| snapshot.blocks.insert(0, vec![7; BLOCK]));
     assert!(other.is_some());
     cloud.fates(|_, _| Fate::Done);
     let published = publish_with(&cloud, &path, 1).unwrap();
@@ -278,7 +335,13 @@ fn a_snapshot_that_failed_at_aws_is_removed_and_another_one_is_made() {
     let cloud = Cloud::start();
     cloud.fates(|call, _| if call.path.ends_with("/blocks/4") { Fate::Lost } else { Fate::Done });
     assert!(publish_with(&cloud, &path, 1).is_err());
-    cloud.state.lock().unwrap().snapshots.values_mut().for_each(|snapshot| snapshot.state = "error".into());
+    cloud
+        .state
+        .lock()
+        .unwrap()
+        .snapshots
+        .values_mut()
+        .for_each(|snapshot| snapshot.state = "error".into());
     cloud.fates(|_, _| Fate::Done);
     let published = publish_with(&cloud, &path, 1).unwrap();
     is_whole(&cloud, &path, &published);
@@ -295,11 +358,18 @@ fn a_block_that_changes_on_its_way_is_refused() {
     std::fs::write(&path, bytes).unwrap();
     let patience = patience(2);
     let live = live(&cloud, credentials(&patience, &[]), patience);
-    let error = publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject, &wish()).err().unwrap().to_string();
+    let error = publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject, &wish())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("no snapshot in eu-central-1 takes the image"), "{error}");
     let state = cloud.state.lock().unwrap();
     assert!(state.images.is_empty() && state.snapshots.is_empty());
-    assert!(state.wrong.iter().any(|wrong| wrong == "block 0 is not what its checksum says"), "{:?}", state.wrong);
+    assert!(
+        state.wrong.iter().any(|wrong| wrong == "block 0 is not what its checksum says"),
+        "{:?}",
+        state.wrong
+    );
 }
 
 #[test]
@@ -309,21 +379,31 @@ fn expired_credentials_are_read_anew_or_told_and_never_shown() {
     cloud.state.lock().unwrap().expired = true;
     let file = folder.path().join("credentials");
     let write = |token: &str| {
-        let text =
-            format!("[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\naws_session_token={token}\n");
+        let text = format!(
+            "[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\naws_session_token={token}\n"
+        );
         std::fs::write(&file, text).unwrap();
     };
     write(SESSION_TOKEN);
     let patience = patience(3);
-    let variables = HashMap::from([("AWS_SHARED_CREDENTIALS_FILE".to_owned(), file.display().to_string())]);
+    let variables =
+        HashMap::from([("AWS_SHARED_CREDENTIALS_FILE".to_owned(), file.display().to_string())]);
     let run = || -> std::result::Result<Published, Error> {
-        let live = live(&cloud, Credentials::of_variables(&patience, variables.clone()), patience.clone());
+        let live =
+            live(&cloud, Credentials::of_variables(&patience, variables.clone()), patience.clone());
         publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish())
     };
     let error = run().err().unwrap();
     let said = format!("{error}{error:?}");
-    assert!(said.contains("caused by: ExpiredToken: the token is over") && said.contains("hint: get new credentials"), "{said}");
-    assert!([ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !said.contains(secret)), "{said}");
+    assert!(
+        said.contains("caused by: ExpiredToken: the token is over")
+            && said.contains("hint: get new credentials"),
+        "{said}"
+    );
+    assert!(
+        [ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !said.contains(secret)),
+        "{said}"
+    );
     // Somebody writes new ones while it runs.
     let (fresh, mut count) = (file.clone(), 0);
     cloud.state.lock().unwrap().expired = false;
@@ -333,7 +413,8 @@ fn expired_credentials_are_read_anew_or_told_and_never_shown() {
             let text = std::fs::read_to_string(&fresh).unwrap().replace(SESSION_TOKEN, "another");
             std::fs::write(&fresh, text).unwrap();
         }
-        let old = call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN);
+        let old =
+            call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN);
         if count >= 40 && old { Fate::Refused(400, "ExpiredTokenException") } else { Fate::Done }
     });
     is_whole(&cloud, &path, &run().unwrap());
@@ -351,23 +432,38 @@ fn containers_and_instances_are_asked_for_credentials() {
     server.put("/latest/api/token".into(), 200, b"instance-token");
     server.put(roles.into(), 200, b"builder");
     server.put(format!("{roles}builder"), 200, json.as_bytes());
-    let container = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/container", server.address()));
+    let container =
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/container", server.address()));
     let instance = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.address().to_owned());
     for (name, value) in [container, instance] {
         let (cloud, patience) = (Cloud::start(), patience(1));
         let found = Credentials::of_variables(&patience, HashMap::from([(name.to_owned(), value)]));
-        let published =
-            publish(&live(&cloud, found, patience), &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish());
+        let published = publish(
+            &live(&cloud, found, patience),
+            &Report::new(Verbosity::Quiet, Color::Never),
+            &subject(&path),
+            &wish(),
+        );
         is_whole(&cloud, &path, &published.unwrap_or_else(|error| panic!("{name}: {error}")));
-        assert!(cloud.calls("StartSnapshot")[0].headers.get("x-amz-security-token").is_some_and(|token| token == "t"));
+        assert!(
+            cloud.calls("StartSnapshot")[0]
+                .headers
+                .get("x-amz-security-token")
+                .is_some_and(|token| token == "t")
+        );
     }
 }
 
 #[test]
 fn a_snapshot_that_aws_still_puts_together_is_waited_for_and_never_removed() {
     let (_folder, path) = disk_of(3);
-    // Who has said that it is complete has crashed, before or after it heard the answer or noted it.
-    for crash in [("CompleteSnapshot", Fate::DoneUnheard), ("CreateTags", Fate::Lost), ("DescribeSnapshots", Fate::Lost)] {
+    // Who has said that it is complete has crashed, before or after it heard the answer or noted
+    // it.
+    for crash in [
+        ("CompleteSnapshot", Fate::DoneUnheard),
+        ("CreateTags", Fate::Lost),
+        ("DescribeSnapshots", Fate::Lost),
+    ] {
         let cloud = Cloud::start();
         cloud.state.lock().unwrap().slow = 20;
         let (mut is_sealed, (action, fate)) = (false, crash.clone());
@@ -378,9 +474,11 @@ fn a_snapshot_that_aws_still_puts_together_is_waited_for_and_never_removed() {
         });
         assert!(publish_with(&cloud, &path, 1).is_err(), "{crash:?}");
         cloud.fates(|_, _| Fate::Done);
-        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{crash:?}: {error}"));
+        let published =
+            publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{crash:?}: {error}"));
         is_whole(&cloud, &path, &published);
-        let again = ["StartSnapshot", "PutSnapshotBlock", "DeleteSnapshot"].map(|action| cloud.calls(action).len());
+        let again = ["StartSnapshot", "PutSnapshotBlock", "DeleteSnapshot"]
+            .map(|action| cloud.calls(action).len());
         assert_eq!(again, [0; 3], "{crash:?}");
     }
 }
@@ -397,9 +495,13 @@ fn a_snapshot_that_was_noted_as_complete_is_waited_for_as_long_as_a_first_publis
     });
     assert!(publish_with(&cloud, &path, 1).is_err());
     cloud.fates(|_, _| Fate::Done);
-    let published = publish_within(&cloud, &path, Patience { settle: Duration::ZERO, ..patience(1) }).unwrap();
+    let published =
+        publish_within(&cloud, &path, Patience { settle: Duration::ZERO, ..patience(1) }).unwrap();
     is_whole(&cloud, &path, &published);
-    assert_eq!((cloud.calls("CompleteSnapshot").len(), cloud.calls("DeleteSnapshot").len()), (0, 0));
+    assert_eq!(
+        (cloud.calls("CompleteSnapshot").len(), cloud.calls("DeleteSnapshot").len()),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -409,12 +511,22 @@ fn an_image_or_a_copy_that_fails_at_aws_is_removed_and_made_again() {
     for fails in [vec![true], vec![false, true], vec![true, true, false, true, true]] {
         let (cloud, failed) = (Cloud::start(), fails.iter().filter(|fails| **fails).count());
         cloud.state.lock().unwrap().fails = fails.clone();
-        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{fails:?}: {error}"));
+        let published =
+            publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{fails:?}: {error}"));
         is_whole(&cloud, &path, &published);
-        assert_eq!((cloud.calls("DeregisterImage").len(), cloud.calls("StartSnapshot").len()), (failed, 1), "{fails:?}");
+        assert_eq!(
+            (cloud.calls("DeregisterImage").len(), cloud.calls("StartSnapshot").len()),
+            (failed, 1),
+            "{fails:?}"
+        );
         let copies = cloud.calls("CopyImage");
-        let tokens: BTreeSet<_> = copies.iter().map(|call| call.parameters()["ClientToken"].clone()).collect();
-        assert_eq!(tokens.len(), copies.len(), "AWS gives the failed copy again to who asks with its token");
+        let tokens: BTreeSet<_> =
+            copies.iter().map(|call| call.parameters()["ClientToken"].clone()).collect();
+        assert_eq!(
+            tokens.len(),
+            copies.len(),
+            "AWS gives the failed copy again to who asks with its token"
+        );
     }
     let cloud = Cloud::start();
     cloud.state.lock().unwrap().fails = vec![true; 9];
@@ -436,11 +548,16 @@ fn a_copy_that_failed_before_this_machine_came_is_made_again() {
         let mut copies = 0;
         cloud.fates(move |call, _| {
             copies += u32::from(call.action == "CopyImage");
-            if call.action == last && (last != "CopyImage" || copies == 2) { Fate::DoneUnheard } else { Fate::Done }
+            if call.action == last && (last != "CopyImage" || copies == 2) {
+                Fate::DoneUnheard
+            } else {
+                Fate::Done
+            }
         });
         assert!(publish_with(&cloud, &path, 1).is_err(), "{last}");
         cloud.fates(|_, _| Fate::Done);
-        let published = publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{last}: {error}"));
+        let published =
+            publish_with(&cloud, &path, 1).unwrap_or_else(|error| panic!("{last}: {error}"));
         cloud.is_content();
         let images = cloud.state.lock().unwrap().images.keys().cloned().collect::<Vec<_>>();
         assert_eq!((images.len(), published.images.len()), (2, 2), "{last}: {images:?}");

@@ -53,23 +53,34 @@ fn flash(scratch: &Scratch, device: &str) -> Ran {
     scratch.osbuild(&["flash", RECIPE, "--device", device, "--device", device])
 }
 
-/// The disk's GUID and each partition's, as sgdisk reads them, who must find no fault with the table.
+/// The disk's GUID and each partition's, as sgdisk reads them, who must find no fault with the
+/// table.
 fn identifiers(device: &str) -> Vec<String> {
     let verified = run(tool("sgdisk").args(["--verify", device]));
     assert!(verified.contains("No problems found") && !verified.contains("Caution"), "{verified}");
     let guid = |listing: &str, key: &str| {
-        let line = listing.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {listing}"));
+        let line = listing
+            .lines()
+            .find_map(|line| line.strip_prefix(key))
+            .unwrap_or_else(|| panic!("no {key} in {listing}"));
         line.trim().to_owned()
     };
     let disk = guid(&run(tool("sgdisk").args(["--print", device])), "Disk identifier (GUID):");
-    let partition = |number| guid(&run(tool("sgdisk").args([&format!("--info={number}"), device])), "Partition unique GUID:");
+    let partition = |number| {
+        guid(
+            &run(tool("sgdisk").args([&format!("--info={number}"), device])),
+            "Partition unique GUID:",
+        )
+    };
     [disk].into_iter().chain((1..=4).map(partition)).collect()
 }
 
 /// First and last byte of each partition, as sfdisk reads them.
 fn places(device: &str, sector_size: u64) -> Vec<(u64, u64)> {
     let dump = run(tool("sfdisk").args(["--dump", device]));
-    let number = |line: &str, key: &str| -> Option<u64> { line.split(key).nth(1)?.split(',').next()?.trim().parse().ok() };
+    let number = |line: &str, key: &str| -> Option<u64> {
+        line.split(key).nth(1)?.split(',').next()?.trim().parse().ok()
+    };
     let place = |line: &str| {
         let start = number(line, "start=")? * sector_size;
         Some((start, start + number(line, "size=")? * sector_size))
@@ -82,7 +93,11 @@ fn places(device: &str, sector_size: u64) -> Vec<(u64, u64)> {
 fn holds_image(disk: &Loop, scratch: &Scratch) {
     let size = image(scratch).metadata().unwrap().len();
     for start in (MIB..size - MIB).step_by(MIB as usize) {
-        assert!(disk.read(start, MIB) == part(&image(scratch), start, MIB), "{} differs behind byte {start}", disk.device);
+        assert!(
+            disk.read(start, MIB) == part(&image(scratch), start, MIB),
+            "{} differs behind byte {start}",
+            disk.device
+        );
     }
 }
 
@@ -100,15 +115,25 @@ fn a_flashed_disk_of_either_sector_size_holds_the_image_and_a_table_of_its_own()
         let of_image = Loop::of(image(&scratch), sector_size);
         let given = identifiers(&of_image.device);
         assert!(own.iter().zip(&given).all(|(own, given)| own != given), "{own:?} {given:?}");
-        let (ours, theirs) = (places(&disk.device, sector_size.into()), places(&of_image.device, sector_size.into()));
+        let (ours, theirs) = (
+            places(&disk.device, sector_size.into()),
+            places(&of_image.device, sector_size.into()),
+        );
         assert_eq!(ours[..3], theirs[..3]);
-        assert_eq!((ours[3].0, ours[3].1), (theirs[3].0, 1000 * MIB), "DATA ends where the disk does");
+        assert_eq!(
+            (ours[3].0, ours[3].1),
+            (theirs[3].0, 1000 * MIB),
+            "DATA ends where the disk does"
+        );
         // Nothing of the older owner's is beside the table.
         let end = disk.read(999 * MIB + 12 * 4096, MIB);
         assert!(!is_littered(&end) && !is_littered(&disk.read(0, MIB)));
         done(&flash(&scratch, &disk.device));
         let again = identifiers(&disk.device);
-        assert!(again.iter().zip(&own).all(|(again, own)| again != own), "two disks from one image have the same identifiers");
+        assert!(
+            again.iter().zip(&own).all(|(again, own)| again != own),
+            "two disks from one image have the same identifiers"
+        );
     }
 }
 
@@ -116,12 +141,18 @@ fn a_flashed_disk_of_either_sector_size_holds_the_image_and_a_table_of_its_own()
 fn a_disk_that_cannot_make_zeros_by_itself_holds_them_nevertheless() {
     let scratch = project(512, DATA);
     let folder = tempfile::tempdir().unwrap();
-    // A file on ramfs cannot have holes, so the device over it can be read and written and nothing else. The mount lives as long as the
-    // device does, and nobody else sees it.
+    // A file on ramfs cannot have holes, so the device over it can be read and written and nothing
+    // else. The mount lives as long as the device does, and nobody else sees it.
     let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find --show \"$1/disk\"";
-    let device = run(tool("unshare").args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path())).trim().to_owned();
+    let device =
+        run(tool("unshare").args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path()))
+            .trim()
+            .to_owned();
     let disk = Loop::adopted(device);
-    let most = format!("/sys/block/{}/queue/write_zeroes_max_bytes", disk.device.trim_start_matches("/dev/"));
+    let most = format!(
+        "/sys/block/{}/queue/write_zeroes_max_bytes",
+        disk.device.trim_start_matches("/dev/")
+    );
     assert_eq!(fs::read_to_string(most).unwrap().trim(), "0");
     let file = File::options().write(true).open(&disk.device).unwrap();
     litter(&file, 400 * MIB);
@@ -156,13 +187,15 @@ fn a_mounted_disk_and_the_systems_are_refused() {
     let before = disk.read(0, 400 * MIB);
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
-    for (place, says) in
-        [(place.as_str(), format!("is mounted: `{place}`")), ("/boot", "has this machine's own system: `/boot`".into())]
-    {
+    for (place, says) in [
+        (place.as_str(), format!("is mounted: `{place}`")),
+        ("/boot", "has this machine's own system: `/boot`".into()),
+    ] {
         // The mount is seen by nobody but the program.
         let script = "mount -o ro,noload \"$1\" \"$2\" && shift 2 && exec \"$@\"";
         let before = ["unshare", "--mount", "sh", "-c", script, "sh", &disk.device, place];
-        let ran = Ran::of(&mut scratch.command(&before, &["flash", RECIPE, "--device", &disk.device]));
+        let ran =
+            Ran::of(&mut scratch.command(&before, &["flash", RECIPE, "--device", &disk.device]));
         assert_eq!(ran.code, Some(2), "{}", ran.said);
         assert!(ran.said.contains(&format!("`{}` {says}", disk.device)), "{}", ran.said);
     }
@@ -173,10 +206,18 @@ fn a_mounted_disk_and_the_systems_are_refused() {
 fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
     let (scratch, disk) = with_disk(DATA);
     let before = disk.read(0, 400 * MIB);
-    let held = rustix::fs::open(&*disk.device, rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty());
+    let held = rustix::fs::open(
+        &*disk.device,
+        rustix::fs::OFlags::EXCL | rustix::fs::OFlags::RDONLY,
+        rustix::fs::Mode::empty(),
+    );
     let ran = flash(&scratch, &disk.device);
     drop(held.unwrap());
-    assert!(ran.code == Some(2) && ran.said.contains(&format!("error: `{}` is in use\n", disk.device)), "{}", ran.said);
+    assert!(
+        ran.code == Some(2) && ran.said.contains(&format!("error: `{}` is in use\n", disk.device)),
+        "{}",
+        ran.said
+    );
     assert!(disk.read(0, 400 * MIB) == before);
 }
 
@@ -217,7 +258,10 @@ fn what_is_no_disk_or_two_of_them_is_refused() {
     };
     let said = says(&[&partition, &partition]);
     run(tool("partx").args(["--delete", &one.device]));
-    assert!(said.contains("is a partition") && said.contains(&format!("`--device {}`", one.device)), "{said}");
+    assert!(
+        said.contains("is a partition") && said.contains(&format!("`--device {}`", one.device)),
+        "{said}"
+    );
     assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is no disk\n"));
     assert!(says(&[&one.device, &other.device]).contains("are two disks"));
 }
@@ -228,7 +272,11 @@ fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
     let ran = scratch.osbuild(&["flash", RECIPE]);
     done(&ran);
     assert!(!ran.data.contains(&disk.device), "a fixed disk is not offered: {}", ran.data);
-    assert!(ran.said.contains(&format!("not offered: `{}` is a fixed disk (", disk.device)), "{}", ran.said);
+    assert!(
+        ran.said.contains(&format!("not offered: `{}` is a fixed disk (", disk.device)),
+        "{}",
+        ran.said
+    );
     let json = scratch.osbuild(&["flash", RECIPE, "--json"]);
     let disks: serde_json::Value = serde_json::from_str(&json.data).unwrap();
     assert!(disks.as_array().unwrap().iter().all(|disk| disk["is-removable"] == true), "{disks}");
@@ -241,7 +289,8 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
     run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
     let mut cut_short = 0;
     for delay in [0, 10, 30, 60, 90] {
-        let mut command = scratch.command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
+        let mut command = scratch
+            .command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // What is written first is that there is no table.
         while disk.read(512, 8) == *b"EFI PART" && child.try_wait().unwrap().is_none() {
@@ -268,11 +317,16 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
 #[test]
 fn a_bar_shows_the_rate_and_the_time_that_is_left() {
     let (scratch, disk) = with_disk(MUCH_DATA);
-    let shown = on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
+    let shown =
+        on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
     // On a fast machine either is over before its bar is drawn a second time.
     for step in ["write", "read back"] {
-        let mut bars = shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
-        assert!(bars.any(|bar| bar.contains(" MB ") && bar.contains("B/s ") && bar.contains(" left ")), "{step}: {shown:?}");
+        let mut bars =
+            shown.split(['\r', '\n']).filter(|line| line.contains(&format!(" {step:28} ")));
+        assert!(
+            bars.any(|bar| bar.contains(" MB ") && bar.contains("B/s ") && bar.contains(" left ")),
+            "{step}: {shown:?}"
+        );
     }
 }
 
@@ -287,7 +341,8 @@ fn another_disk_that_gets_the_name_while_the_image_is_built_is_not_written() {
     file.set_len(400 * MIB).unwrap();
     litter(&file, 400 * MIB);
     let before = part(&other, 0, 400 * MIB);
-    let flashing = scratch.command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
+    let flashing = scratch
+        .command(&[], &["flash", RECIPE, "--device", &disk.device, "--device", &disk.device]);
     let mut flashing = flashing;
     let child = flashing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The disk is looked at before anything is built.
@@ -320,16 +375,31 @@ fn a_stick_that_puts_the_end_of_the_disk_over_the_image_is_found_out_and_left_wi
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program/small_stick.c");
     run(Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).arg("-ldl"));
     scratch.set("LD_PRELOAD", library.display().to_string());
-    // The image is smaller than the stick. The end of the disk is where a part of DATA begins that is not zero, and the table's backup is all that
-    // comes over it: what is read back of the disk's last MiB is as it should be.
+    // The image is smaller than the stick. The end of the disk is where a part of DATA begins that
+    // is not zero, and the table's backup is all that comes over it: what is read back of the
+    // disk's last MiB is as it should be.
     let (start, end) = ((67 + 50) * MIB, (67 + 50) * MIB + 8192);
     scratch.set("CAPACITY", (400 * MIB - end).to_string());
     let ran = flash(&scratch, &disk.device);
     assert_eq!(ran.code, Some(4), "{}", ran.said);
-    let at: u64 = ran.said.split("it differs at byte ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok()).unwrap();
+    let at: u64 = ran
+        .said
+        .split("it differs at byte ")
+        .nth(1)
+        .and_then(|rest| rest.lines().next()?.parse().ok())
+        .unwrap();
     assert!((start..end).contains(&at), "{}", ran.said);
-    assert!(ran.said.contains("has no partition table now, and can be flashed again"), "{}", ran.said);
-    assert_eq!(ran.said.matches("read back").count(), 1, "the first look found nothing: {}", ran.said);
+    assert!(
+        ran.said.contains("has no partition table now, and can be flashed again"),
+        "{}",
+        ran.said
+    );
+    assert_eq!(
+        ran.said.matches("read back").count(),
+        1,
+        "the first look found nothing: {}",
+        ran.said
+    );
     assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
 }
 
@@ -341,7 +411,11 @@ fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
         scope.spawn(|| {
             let file = File::options().write(true).open(&disk.file).unwrap();
             while !is_over.load(Ordering::Relaxed) {
-                file.write_all_at(b"another place of a stick that says it is larger than it is", place).unwrap();
+                file.write_all_at(
+                    b"another place of a stick that says it is larger than it is",
+                    place,
+                )
+                .unwrap();
             }
         });
         let ran = flash(&scratch, &disk.device);
@@ -350,6 +424,10 @@ fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
     });
     assert_eq!(ran.code, Some(4), "{}", ran.said);
     assert!(ran.said.contains(&format!("it differs at byte {place}\n")), "{}", ran.said);
-    assert!(ran.said.contains("has no partition table now, and can be flashed again"), "{}", ran.said);
+    assert!(
+        ran.said.contains("has no partition table now, and can be flashed again"),
+        "{}",
+        ran.said
+    );
     assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
 }

@@ -6,7 +6,8 @@ use crate::scratch::{RECIPE, Scratch};
 use osbuild::plan::Lock;
 
 const KUBERNETES: &str = "k8s.io/kubernetes";
-const KUBELET: (&str, &str) = ("cmd/kubelet/main.go", "package main\n\nimport _ \"example.org/d\"\n\nfunc main() {}\n");
+const KUBELET: (&str, &str) =
+    ("cmd/kubelet/main.go", "package main\n\nimport _ \"example.org/d\"\n\nfunc main() {}\n");
 
 /// Builds from a store that has everything but the source of this name.
 #[track_caller]
@@ -21,7 +22,11 @@ fn refused_without(scratch: &Scratch, name: &str, said: &str) {
 fn a_package_that_debian_dropped_is_named_with_the_newest_and_with_what_to_run() {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
-    archive.publish(&[("ca-certificates", "1.9", ""), ("ca-certificates", "2", ""), ("bash", "1", "")]);
+    archive.publish(&[
+        ("ca-certificates", "1.9", ""),
+        ("ca-certificates", "2", ""),
+        ("bash", "1", ""),
+    ]);
     refused_without(
         &scratch,
         "ca-certificates",
@@ -70,8 +75,9 @@ fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
     let version = scratch.plan().resolved.wanted.go_toolchain;
-    let said =
-        format!("error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n");
+    let said = format!(
+        "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n"
+    );
     refused_without(&scratch, "toolchain go", &said);
 }
 
@@ -80,11 +86,20 @@ fn bytes_that_are_not_the_locked_ones_are_a_wrong_digest() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
-    proxy.add(KUBERNETES, "v1.35.8", "", &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")]);
+    proxy.add(
+        KUBERNETES,
+        "v1.35.8",
+        "",
+        &[("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n")],
+    );
     scratch.fill_store_without(KUBERNETES);
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert_eq!(ran.code, Some(4), "{}", ran.said);
-    assert!(ran.said.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"), "{}", ran.said);
+    assert!(
+        ran.said.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]

@@ -17,15 +17,23 @@ impl GoProxy {
         GoProxy { server: Server::start() }
     }
 
-    /// Makes it the proxy of a project's builds, whose Go toolchain becomes the one of this machine.
+    /// Makes it the proxy of a project's builds, whose Go toolchain becomes the one of this
+    /// machine.
     pub fn serve(&self, scratch: &mut Scratch) {
         scratch.set("PATH", std::env::var("PATH").unwrap());
         scratch.set("GOPROXY", self.server.address());
         scratch.set("GOSUMDB", "off");
-        let version =
-            Command::new("go").args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").output().expect("go is installed");
+        let version = Command::new("go")
+            .args(["env", "GOVERSION"])
+            .env("GOTOOLCHAIN", "local")
+            .output()
+            .expect("go is installed");
         let version = String::from_utf8(version.stdout).unwrap();
-        scratch.edit("recipes/base.toml", "go = \"1.26.8\"", &format!("go = \"{}\"", version.trim().trim_start_matches("go")));
+        scratch.edit(
+            "recipes/base.toml",
+            "go = \"1.26.8\"",
+            &format!("go = \"{}\"", version.trim().trim_start_matches("go")),
+        );
         scratch.relock();
     }
 
@@ -34,7 +42,8 @@ impl GoProxy {
         let go_mod = format!("module {module}\n\ngo 1.24\n{requires}");
         let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
         for (name, text) in [("go.mod", go_mod.as_str())].iter().chain(files) {
-            zip.start_file(format!("{module}@{version}/{name}"), SimpleFileOptions::default()).unwrap();
+            zip.start_file(format!("{module}@{version}/{name}"), SimpleFileOptions::default())
+                .unwrap();
             zip.write_all(text.as_bytes()).unwrap();
         }
         let info = format!("{{\"Version\": \"{version}\", \"Time\": \"2026-10-27T12:00:00Z\"}}");
@@ -66,7 +75,8 @@ impl GoProxy {
         self.server.remove(&path(module, "list"));
     }
 
-    /// Cuts a file of a version in the middle: on the way, or because the proxy itself has no more of it.
+    /// Cuts a file of a version in the middle: on the way, or because the proxy itself has no more
+    /// of it.
     pub fn cut(&self, module: &str, file: &str, on_the_way: bool) {
         self.server.cut(&path(module, file), on_the_way);
     }

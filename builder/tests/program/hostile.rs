@@ -1,4 +1,5 @@
-//! Files and folders that somebody else made to harm whoever looks at them: a disk that claims to be huge, a store that is not ours.
+//! Files and folders that somebody else made to harm whoever looks at them: a disk that claims to
+//! be huge, a store that is not ours.
 
 use crate::builds::done;
 use crate::keys::tool;
@@ -21,7 +22,13 @@ fn refused(scratch: &Scratch, file: &Path, said: &str) {
     let file = file.to_str().unwrap();
     for args in [&["inspect", file][..], &["verify", file, "--unsigned"], &["diff", file, file]] {
         let ran = with_little_memory(scratch, args);
-        assert!(ran.code == Some(4) && ran.said.contains(said), "{args:?}: {:?} {}{}", ran.code, ran.said, ran.data);
+        assert!(
+            ran.code == Some(4) && ran.said.contains(said),
+            "{args:?}: {:?} {}{}",
+            ran.code,
+            ran.said,
+            ran.data
+        );
     }
 }
 
@@ -54,15 +61,33 @@ fn a_disk_with_an_esp_or_a_slot_of_a_tebibyte_is_refused_in_little_memory() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let disk = grown(&scratch, "image.raw", 3 * TIB);
-    let sgdisk = |words: &[&str]| tool(&scratch.project(), "gdisk", &[&["sgdisk"], words, &[disk.to_str().unwrap()]].concat());
+    let sgdisk = |words: &[&str]| {
+        tool(&scratch.project(), "gdisk", &[&["sgdisk"], words, &[disk.to_str().unwrap()]].concat())
+    };
     sgdisk(&["--move-second-header"]);
     let described = sgdisk(&["--info=2"]);
-    let first =
-        described.lines().find_map(|line| line.strip_prefix("First sector: ")).unwrap().split(' ').next().unwrap().to_owned();
-    // The first slot becomes the last partition, and as large as the disk; its header says that the UKI is as large as the slot.
-    sgdisk(&["--delete=3", "--delete=4", "--delete=2", &format!("--new=2:{first}:+1T"), "--change-name=2:SLOT-A"]);
+    let first = described
+        .lines()
+        .find_map(|line| line.strip_prefix("First sector: "))
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .to_owned();
+    // The first slot becomes the last partition, and as large as the disk; its header says that the
+    // UKI is as large as the slot.
+    sgdisk(&[
+        "--delete=3",
+        "--delete=4",
+        "--delete=2",
+        &format!("--new=2:{first}:+1T"),
+        "--change-name=2:SLOT-A",
+    ]);
     sgdisk(&["--typecode=2:FE3A2A5D-4F32-41A7-B725-ACCC3285A309", "--attributes=2:set:48"]);
-    let (file, start) = (File::options().read(true).write(true).open(&disk).unwrap(), first.parse::<u64>().unwrap() * 512);
+    let (file, start) = (
+        File::options().read(true).write(true).open(&disk).unwrap(),
+        first.parse::<u64>().unwrap() * 512,
+    );
     let mut header = [0; 4096];
     file.read_exact_at(&mut header, start).unwrap();
     let mut parsed = osbuild_slots::Header::parse(&header).unwrap();
@@ -70,7 +95,11 @@ fn a_disk_with_an_esp_or_a_slot_of_a_tebibyte_is_refused_in_little_memory() {
     file.write_all_at(&parsed.encode().unwrap(), start).unwrap();
     refused(&scratch, &disk, "its UKI has 1099.5 GB, and its PE header speaks of ");
     sgdisk(&["--delete=1", "--new=1:0:+1T", "--typecode=1:ef00", "--change-name=1:ESP"]);
-    refused(&scratch, &disk, "the EFI system partition has 1099.5 GB, and on a node of ours at most 1.1 GB");
+    refused(
+        &scratch,
+        &disk,
+        "the EFI system partition has 1099.5 GB, and on a node of ours at most 1.1 GB",
+    );
 }
 
 #[test]
@@ -80,15 +109,25 @@ fn a_signature_of_a_tebibyte_is_none() {
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
     let out = scratch.project().join("out").join(RECIPE);
     File::options().write(true).open(out.join("initramfs.cpio.sig")).unwrap().set_len(TIB).unwrap();
-    let ran = with_little_memory(&scratch, &["verify", out.join("initramfs.cpio").to_str().unwrap(), "--key", "mine"]);
-    assert!(ran.code == Some(4) && ran.data.contains("more bytes than a signature has"), "{}{}", ran.data, ran.said);
+    let ran = with_little_memory(
+        &scratch,
+        &["verify", out.join("initramfs.cpio").to_str().unwrap(), "--key", "mine"],
+    );
+    assert!(
+        ran.code == Some(4) && ran.data.contains("more bytes than a signature has"),
+        "{}{}",
+        ran.data,
+        ran.said
+    );
 }
 
 #[test]
 fn a_store_that_others_own_or_may_write_to_is_refused() {
     let scratch = open();
     let store = scratch.path("cache/osbuild");
-    let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    };
     done(&scratch.osbuild(&["build", RECIPE]));
     for (folder, bits, said) in [
         (store.clone(), 0o775, "error: others may write to the store `"),
@@ -97,7 +136,11 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
     ] {
         mode(&folder, bits);
         let ran = scratch.osbuild(&["build", RECIPE]);
-        assert!(ran.code == Some(1) && ran.said.contains(said) && ran.said.contains("hint: "), "{bits:o}: {}", ran.said);
+        assert!(
+            ran.code == Some(1) && ran.said.contains(said) && ran.said.contains("hint: "),
+            "{bits:o}: {}",
+            ran.said
+        );
         mode(&folder, 0o755);
         done(&scratch.osbuild(&["build", RECIPE]));
     }
@@ -108,7 +151,10 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
     std::os::unix::fs::chown(&store, Some(65534), None).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert!(
-        ran.code == Some(1) && ran.said.contains("belongs to another user\n  caused by: its owner has the number 65534"),
+        ran.code == Some(1)
+            && ran
+                .said
+                .contains("belongs to another user\n  caused by: its owner has the number 65534"),
         "{}",
         ran.said
     );
@@ -126,7 +172,9 @@ fn a_new_store_is_its_users_alone_whatever_the_umask() {
             fs::create_dir_all(store.join("clients/ci-target")).unwrap();
             fs::set_permissions(&store, fs::Permissions::from_mode(0o775)).unwrap();
         }
-        done(&Ran::of(&mut scratch.command(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &["clean"])));
+        done(&Ran::of(
+            &mut scratch.command(&["sh", "-c", "umask 0; exec \"$@\"", "sh"], &["clean"]),
+        ));
         assert_eq!(fs::metadata(&store).unwrap().permissions().mode() & 0o777, 0o700);
     }
 }

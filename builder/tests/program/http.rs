@@ -35,7 +35,9 @@ impl Server {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let answers = Answers::default();
         let served = answers.clone();
-        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(stream, &served)));
+        std::thread::spawn(move || {
+            listener.incoming().flatten().for_each(|stream| answer(stream, &served))
+        });
         Server { answers, address }
     }
 
@@ -78,8 +80,10 @@ fn answer(mut stream: TcpStream, answers: &Answers) {
     lines.find(String::is_empty);
     let path = request.split(' ').nth(1).unwrap_or_default();
     let unknown = || Answer::new(404, b"not found");
-    let Answer { status, body, length } = answers.lock().unwrap().get(path).cloned().unwrap_or_else(unknown);
-    let head = format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let Answer { status, body, length } =
+        answers.lock().unwrap().get(path).cloned().unwrap_or_else(unknown);
+    let head =
+        format!("HTTP/1.1 {status} x\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
     // A client that has gone away has its reasons.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
 }

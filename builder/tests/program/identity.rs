@@ -26,7 +26,9 @@ impl Sts {
         let address = format!("http://{}", listener.local_addr().unwrap());
         let calls = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&calls);
-        std::thread::spawn(move || listener.incoming().flatten().for_each(|stream| answer(stream, status, &body, &heard)));
+        std::thread::spawn(move || {
+            listener.incoming().flatten().for_each(|stream| answer(stream, status, &body, &heard))
+        });
         Sts { address, calls }
     }
 
@@ -36,14 +38,25 @@ impl Sts {
             "<AccessKeyId>{ACCESS_KEY}</AccessKeyId><SecretAccessKey>{SECRET_KEY}</SecretAccessKey>\
              <SessionToken>{SESSION_TOKEN}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
         );
-        let result =
-            format!("<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials></AssumeRoleWithWebIdentityResult>");
-        Sts::start(200, format!("<AssumeRoleWithWebIdentityResponse>{result}</AssumeRoleWithWebIdentityResponse>"))
+        let result = format!(
+            "<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials></AssumeRoleWithWebIdentityResult>"
+        );
+        Sts::start(
+            200,
+            format!(
+                "<AssumeRoleWithWebIdentityResponse>{result}</AssumeRoleWithWebIdentityResponse>"
+            ),
+        )
     }
 }
 
 /// Reads one call, a form, and answers it.
-fn answer(mut stream: TcpStream, status: u16, body: &str, heard: &Mutex<Vec<BTreeMap<String, String>>>) {
+fn answer(
+    mut stream: TcpStream,
+    status: u16,
+    body: &str,
+    heard: &Mutex<Vec<BTreeMap<String, String>>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
     loop {
@@ -58,7 +71,12 @@ fn answer(mut stream: TcpStream, status: u16, body: &str, heard: &Mutex<Vec<BTre
     let mut form = vec![0; length];
     reader.read_exact(&mut form).unwrap();
     heard.lock().unwrap().push(url::form_urlencoded::parse(&form).into_owned().collect());
-    write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()).unwrap();
+    write!(
+        stream,
+        "HTTP/1.1 {status} x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
 }
 
 /// A publish of a job that has this token.
@@ -75,7 +93,16 @@ fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
     ];
     variables.iter().for_each(|(name, value)| scratch.set(name, *value));
     done(&scratch.osbuild(&["keys", "new", "mine"]));
-    let ran = scratch.osbuild(&["publish", "aws", RECIPE, "--region", "eu-central-1", "--key", "mine", "--verbose"]);
+    let ran = scratch.osbuild(&[
+        "publish",
+        "aws",
+        RECIPE,
+        "--region",
+        "eu-central-1",
+        "--key",
+        "mine",
+        "--verbose",
+    ]);
     (scratch, ran)
 }
 
@@ -83,12 +110,20 @@ fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
 #[track_caller]
 fn nobody_saw(scratch: &Scratch, ran: &Ran) {
     let secrets = [TOKEN, SECRET_KEY, SESSION_TOKEN];
-    assert!(secrets.iter().all(|secret| !ran.said.contains(secret) && !ran.data.contains(secret)), "{}", ran.said);
+    assert!(
+        secrets.iter().all(|secret| !ran.said.contains(secret) && !ran.data.contains(secret)),
+        "{}",
+        ran.said
+    );
     let logs = scratch.project().join("out").join(RECIPE);
     for file in fs::read_dir(&logs).unwrap().chain(fs::read_dir(logs.join("logs")).unwrap()) {
         let path = file.unwrap().path();
         let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
-        assert!(secrets.iter().all(|secret| memchr::memmem::find(&bytes, secret.as_bytes()).is_none()), "{}", path.display());
+        assert!(
+            secrets.iter().all(|secret| memchr::memmem::find(&bytes, secret.as_bytes()).is_none()),
+            "{}",
+            path.display()
+        );
     }
 }
 
@@ -105,16 +140,25 @@ fn the_token_of_a_job_becomes_credentials_and_neither_is_ever_shown() {
     assert_eq!((said("Action"), said("Version")), ("AssumeRoleWithWebIdentity", "2011-06-15"));
     assert_eq!((said("WebIdentityToken"), said("RoleArn")), (TOKEN, ROLE));
     let calls = cloud.state.lock().unwrap().calls.clone();
-    assert!(calls.iter().all(|call| call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN)));
+    assert!(calls.iter().all(|call| {
+        call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN)
+    }));
 }
 
 #[test]
 fn a_token_that_is_refused_ends_the_publish_and_is_not_quoted() {
     let cloud = Cloud::start();
-    let error = format!("<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and {SECRET_KEY}</Message></Error>");
-    let (scratch, ran) = publish(&cloud, &Sts::start(403, format!("<ErrorResponse>{error}</ErrorResponse>")));
+    let error = format!(
+        "<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and {SECRET_KEY}</Message></Error>"
+    );
+    let (scratch, ran) =
+        publish(&cloud, &Sts::start(403, format!("<ErrorResponse>{error}</ErrorResponse>")));
     assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
-    assert!(ran.said.contains("caused by: a web identity (AWS_WEB_IDENTITY_TOKEN_FILE): "), "{}", ran.said);
+    assert!(
+        ran.said.contains("caused by: a web identity (AWS_WEB_IDENTITY_TOKEN_FILE): "),
+        "{}",
+        ran.said
+    );
     nobody_saw(&scratch, &ran);
     assert_eq!(cloud.names(), Vec::<String>::new());
 }

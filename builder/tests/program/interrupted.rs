@@ -11,14 +11,18 @@ use std::time::{Duration, Instant};
 
 /// A project whose kernel takes this many seconds, by which its processes are known.
 fn slow(seconds: &str) -> Scratch {
-    open_with(&format!("kernel() {{ sleep {seconds}; cp /usr/lib/image.efi kernel; echo 1 >release; }}\n"))
+    open_with(&format!(
+        "kernel() {{ sleep {seconds}; cp /usr/lib/image.efi kernel; echo 1 >release; }}\n"
+    ))
 }
 
 /// Whether a process with these words runs.
 fn runs(words: &str) -> bool {
     let line = words.replace(' ', "\0") + "\0";
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes.into_iter().any(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|found| found == line.as_bytes()))
+    processes.into_iter().any(|entry| {
+        fs::read(entry.path().join("cmdline")).is_ok_and(|found| found == line.as_bytes())
+    })
 }
 
 fn wait_until(condition: impl Fn() -> bool) {
@@ -30,7 +34,12 @@ fn wait_until(condition: impl Fn() -> bool) {
 }
 
 fn start(scratch: &Scratch) -> Child {
-    scratch.command(&[], &["build", RECIPE]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    scratch
+        .command(&[], &["build", RECIPE])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 fn signal(child: &Child, name: &str) {

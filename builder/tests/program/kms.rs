@@ -11,15 +11,28 @@ use std::fs;
 /// A project with keys `mine` in files, and a cloud with keys.
 fn project() -> (Scratch, Cloud) {
     let (mut scratch, cloud) = (open(), Cloud::start());
-    let variables =
-        [("AWS_ENDPOINT_URL", &*cloud.address), ("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)];
+    let variables = [
+        ("AWS_ENDPOINT_URL", &*cloud.address),
+        ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+        ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+    ];
     variables.iter().for_each(|(name, value)| scratch.set(name, *value));
     done(&scratch.osbuild(&["keys", "new", "mine", "--as-of", "2026-01-01"]));
     (scratch, cloud)
 }
 
 fn rotate(scratch: &Scratch, role: &str, token: &str) -> Ran {
-    scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2026-01-02", "--role", role, "--token", token])
+    scratch.osbuild(&[
+        "keys",
+        "rotate",
+        "mine",
+        "--as-of",
+        "2026-01-02",
+        "--role",
+        role,
+        "--token",
+        token,
+    ])
 }
 
 #[test]
@@ -38,7 +51,10 @@ fn a_release_that_kms_has_signed_is_read_by_another_tuf_client_and_by_openssl() 
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     // A client that has the older root follows to the key in KMS.
     for root in [first, folder.join("root.json")] {
-        assert_eq!(other_client(&scratch, &root, &["candidate_small.json", "small_1.35.8_node.efi"]).len(), 2);
+        assert_eq!(
+            other_client(&scratch, &root, &["candidate_small.json", "small_1.35.8_node.efi"]).len(),
+            2
+        );
     }
     assert_eq!(provenance(&scratch)["subject"].as_array().unwrap().len(), 5);
 }
@@ -47,7 +63,15 @@ fn a_release_that_kms_has_signed_is_read_by_another_tuf_client_and_by_openssl() 
 fn a_key_of_releases_leads_from_kms_back_into_a_file() {
     let (scratch, _cloud) = project();
     done(&rotate(&scratch, "release", P256_ARN));
-    done(&scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2026-01-03", "--role", "release"]));
+    done(&scratch.osbuild(&[
+        "keys",
+        "rotate",
+        "mine",
+        "--as-of",
+        "2026-01-03",
+        "--role",
+        "release",
+    ]));
     let folder = keys(&scratch, "mine");
     assert!(folder.join("release.key").exists() && !folder.join("release.kms").exists());
     assert_eq!(fs::read_to_string(folder.join("release-1.kms")).unwrap().trim(), P256_ARN);
@@ -77,7 +101,11 @@ fn a_key_that_signs_no_releases_is_refused_and_nothing_is_changed() {
         assert!(ran.code == Some(code) && ran.said.contains(why), "{role} {token}: {}", ran.said);
     }
     assert_eq!(fs::read(folder.join("root.json")).unwrap(), before);
-    assert!(folder.join("release.key").exists() && folder.join("root.key").exists() && folder.join("db.key").exists());
+    assert!(
+        folder.join("release.key").exists()
+            && folder.join("root.key").exists()
+            && folder.join("db.key").exists()
+    );
     done(&rotate(&scratch, "release", P256_ARN));
     fs::write(folder.join("release.kms"), ARN).unwrap();
     let ran = release(&scratch, &[]);
@@ -103,19 +131,31 @@ fn with_offline_no_key_in_kms_is_asked_and_nothing_is_built() {
     done(&scratch.osbuild(&["keys", "new", "far", "--as-of", "2026-01-01", "--token", ARN]));
     done(&rotate(&scratch, "release", P256_ARN));
     let asked = cloud.names().len();
-    let files = ["db.key", "release.key", "release.kms"].map(|name| keys(&scratch, "mine").join(name).exists());
+    let files = ["db.key", "release.key", "release.kms"]
+        .map(|name| keys(&scratch, "mine").join(name).exists());
     let cases: [&[&str]; 6] = [
         &["build", RECIPE, "--key", "far"],
         &["publish", "aws", RECIPE, "--region", "eu-central-1", "--key", "far", "--dry-run"],
         &["release", RECIPE, "--key", "far", "--as-of", "2026-11-21"],
         &["release", RECIPE, "--key", "mine", "--as-of", "2026-11-21"],
         &["keys", "new", "more", "--token", ARN],
-        &["keys", "rotate", "mine", "--as-of", "2026-01-03", "--role", "release", "--token", P256_ARN],
+        &[
+            "keys",
+            "rotate",
+            "mine",
+            "--as-of",
+            "2026-01-03",
+            "--role",
+            "release",
+            "--token",
+            P256_ARN,
+        ],
     ];
     for words in cases {
         let ran = scratch.osbuild(&[words, &["--offline"]].concat());
         assert!(
-            ran.code == Some(2) && ran.said.contains("is in AWS KMS, and `--offline` forbids asking it\n"),
+            ran.code == Some(2)
+                && ran.said.contains("is in AWS KMS, and `--offline` forbids asking it\n"),
             "{words:?}: {}",
             ran.said
         );
@@ -123,7 +163,11 @@ fn with_offline_no_key_in_kms_is_asked_and_nothing_is_built() {
     }
     assert_eq!(cloud.names().len(), asked, "{:?}", cloud.names());
     assert!(!scratch.project().join("out").join(RECIPE).join("node.efi").exists());
-    assert_eq!(["db.key", "release.key", "release.kms"].map(|name| keys(&scratch, "mine").join(name).exists()), files);
+    assert_eq!(
+        ["db.key", "release.key", "release.kms"]
+            .map(|name| keys(&scratch, "mine").join(name).exists()),
+        files
+    );
     // What needs no key of KMS goes on.
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine", "--offline"]));
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned", "--offline"]));

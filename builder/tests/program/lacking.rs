@@ -11,8 +11,11 @@ fn only(scratch: &mut Scratch, programs: &[&str]) {
     fs::create_dir(&folder).unwrap();
     let path = std::env::var_os("PATH").unwrap();
     for name in programs {
-        let found = std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file());
-        symlink(found.unwrap_or_else(|| panic!("`{name}` is not installed")), folder.join(name)).unwrap();
+        let found = std::env::split_paths(&path)
+            .map(|folder| folder.join(name))
+            .find(|file| file.is_file());
+        symlink(found.unwrap_or_else(|| panic!("`{name}` is not installed")), folder.join(name))
+            .unwrap();
     }
     scratch.set("PATH", folder.display().to_string());
 }
@@ -58,7 +61,10 @@ fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
     // Even where nothing could start it.
     only(&mut scratch, &["bwrap"]);
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
-    assert_eq!((ran.code, ran.said.as_str()), (Some(2), "error: the firmware `none.fd` does not exist\n"));
+    assert_eq!(
+        (ran.code, ran.said.as_str()),
+        (Some(2), "error: the firmware `none.fd` does not exist\n")
+    );
 }
 
 #[test]
@@ -95,7 +101,8 @@ fn a_go_that_is_too_old_is_said_before_anything_is_fetched() {
 #[test]
 fn a_system_that_allows_no_sandbox_is_named_with_the_command_that_changes_that() {
     let scratch = open();
-    // In a user namespace of its own, whose limit on further ones is zero: what a system without user namespaces looks like.
+    // In a user namespace of its own, whose limit on further ones is zero: what a system without
+    // user namespaces looks like.
     let limited = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
     let before = ["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh"];
     for words in [&["build", RECIPE, "--offline"][..], &["doctor"]] {

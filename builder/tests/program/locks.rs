@@ -21,7 +21,10 @@ fn other_crates_change_the_digest_of_crates_and_nothing_else() {
     assert_eq!(scratch.osbuild(&["lock", RECIPE]).code, Some(0));
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
-    assert_eq!(Lock { wanted: before.wanted.clone(), crates: before.crates.clone(), ..after }, before);
+    assert_eq!(
+        Lock { wanted: before.wanted.clone(), crates: before.crates.clone(), ..after },
+        before
+    );
 }
 
 #[test]
@@ -38,7 +41,9 @@ fn what_has_changed_is_asked_for_and_offline_says_so() {
         scratch.edit(file, old, new);
         let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        let said = format!("error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it\n");
+        let said = format!(
+            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it\n"
+        );
         assert!(ran.said.starts_with(&said), "{}", ran.said);
         assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
     }

@@ -1,4 +1,5 @@
-//! Loop devices: disks that a test may destroy. They need root, as `cargo ci` has it, and without it the test fails.
+//! Loop devices: disks that a test may destroy. They need root, as `cargo ci` has it, and without
+//! it the test fails.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,5 +1,5 @@
-//! The whole program, as a user runs it: what a lock keeps and an update moves, where sources come from, what a build says, and how
-//! it fails.
+//! The whole program, as a user runs it: what a lock keeps and an update moves, where sources come
+//! from, what a build says, and how it fails.
 //!
 //! | what is wrong | test that meets it |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Debian's mirrors as the host's apt names them: real `apt-get` verifies what they serve, by the options that the host gives each of them.
+//! Debian's mirrors as the host's apt names them: real `apt-get` verifies what they serve, by the
+//! options that the host gives each of them.
 
 use crate::archive::Archive;
 use crate::scratch::{RECIPE, Ran, Scratch};
@@ -6,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Builds on a host whose apt trusts nothing by itself and has this entry, with `@` for the archive's folder and `%` for that of keys.
+/// Builds on a host whose apt trusts nothing by itself and has this entry, with `@` for the
+/// archive's folder and `%` for that of keys.
 fn build(file: &str, entry: &str) -> Ran {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
@@ -16,23 +18,37 @@ fn build(file: &str, entry: &str) -> Ran {
     fs::create_dir(&parts).unwrap();
     sign(&scratch.path("archive"), &keys);
     let armored = fs::read_to_string(keys.join("armored")).unwrap();
-    let inline = armored.lines().map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
+    let inline = armored
+        .lines()
+        .map(|line| if line.is_empty() { " .".to_owned() } else { format!(" {line}") });
     let entry = entry.replace('!', &inline.collect::<Vec<_>>().join("\n"));
-    let entry = entry.replace('@', &scratch.path("archive").display().to_string()).replace('%', &keys.display().to_string());
+    let entry = entry
+        .replace('@', &scratch.path("archive").display().to_string())
+        .replace('%', &keys.display().to_string());
     fs::write(parts.join(file), entry).unwrap();
-    let config = format!("Dir::Etc::sourcelist \"/dev/null\";\nDir::Etc::sourceparts \"{}\";\n", parts.display());
+    let config = format!(
+        "Dir::Etc::sourcelist \"/dev/null\";\nDir::Etc::sourceparts \"{}\";\n",
+        parts.display()
+    );
     fs::write(scratch.path("apt.conf"), config).unwrap();
     scratch.fill_store_without("ca-certificates");
     scratch.osbuild(&["build", RECIPE])
 }
 
-/// Signs each suite with a key that is made for it, and leaves its public half in `keys`, beside another key's.
+/// Signs each suite with a key that is made for it, and leaves its public half in `keys`, beside
+/// another key's.
 fn sign(archive: &Path, keys: &Path) {
     let home = keys.join("home");
     fs::create_dir_all(&home).unwrap();
     let gpg = |words: &[&str]| {
         let mut command = Command::new("gpg");
-        command.arg("--homedir").arg(&home).args(["--batch", "--quiet", "--no-permission-warning", "--passphrase", ""]);
+        command.arg("--homedir").arg(&home).args([
+            "--batch",
+            "--quiet",
+            "--no-permission-warning",
+            "--passphrase",
+            "",
+        ]);
         let output = command.args(["--pinentry-mode", "loopback"]).args(words).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     };
@@ -44,10 +60,12 @@ fn sign(archive: &Path, keys: &Path) {
     gpg(&["--armor", "--output", &at("armored"), "--export", "right"]);
     for suite in ["bookworm", "bookworm-backports"] {
         let folder = archive.join("dists").join(suite);
-        let [to, from] = ["InRelease", "Release"].map(|name| folder.join(name).display().to_string());
+        let [to, from] =
+            ["InRelease", "Release"].map(|name| folder.join(name).display().to_string());
         gpg(&["--local-user", "right", "--output", &to, "--clearsign", &from]);
     }
-    let _ = Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "gpg-agent"]).status();
+    let _ =
+        Command::new("gpgconf").arg("--homedir").arg(&home).args(["--kill", "gpg-agent"]).status();
 }
 
 const STANZA: &str = "Types: deb\nURIs: file:@\nSuites: bookworm\nComponents: main\n";
@@ -59,12 +77,23 @@ fn a_mirror_is_verified_with_the_key_that_the_host_has_for_it() {
         ("a.sources", format!("{STANZA}Signed-By: %/right.gpg\n")),
         ("a.sources", format!("{STANZA}Signed-By:\n!\n")),
         ("a.list", "deb [trusted=yes] file:@ bookworm main\n".to_owned()),
-        ("a.sources", format!("# one\n\n{}Trusted: yes\n", STANZA.replace("bookworm", "trixie trixie-backports"))),
+        (
+            "a.sources",
+            format!(
+                "# one\n\n{}Trusted: yes\n",
+                STANZA.replace("bookworm", "trixie trixie-backports")
+            ),
+        ),
     ] {
         let ran = build(file, &entry);
-        // apt has verified and fetched the package. Its bytes are the archive's, and not those that the project's lock names.
+        // apt has verified and fetched the package. Its bytes are the archive's, and not those that
+        // the project's lock names.
         let said = ["packages arm64 ", "ca-certificates 1 arm64 is not what the lock says"];
-        assert!(ran.code == Some(4) && said.iter().all(|part| ran.said.contains(part)), "{entry}: {}", ran.said);
+        assert!(
+            ran.code == Some(4) && said.iter().all(|part| ran.said.contains(part)),
+            "{entry}: {}",
+            ran.said
+        );
     }
 }
 
@@ -73,7 +102,9 @@ fn a_mirror_that_another_key_signs_is_refused() {
     for entry in [format!("{STANZA}Signed-By: %/other.gpg\n"), STANZA.to_owned()] {
         let ran = build("a.sources", &entry);
         assert!(
-            ran.code == Some(1) && ran.said.contains("is not signed") && ran.said.contains("NO_PUBKEY"),
+            ran.code == Some(1)
+                && ran.said.contains("is not signed")
+                && ran.said.contains("NO_PUBKEY"),
             "{entry}: {}",
             ran.said
         );

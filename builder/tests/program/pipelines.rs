@@ -1,5 +1,5 @@
-//! The pipelines in `ci/pipelines`, which users copy: other people's linters read them, each step of ours is one `osbuild` command, and all of
-//! them run, job by job, against a cloud of ours.
+//! The pipelines in `ci/pipelines`, which users copy: other people's linters read them, each step
+//! of ours is one `osbuild` command, and all of them run, job by job, against a cloud of ours.
 
 use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, SECRET_KEY};
 use crate::keys::tool;
@@ -22,7 +22,8 @@ fn version(scratch: &Scratch) -> String {
     scratch.plan().resolved.version
 }
 
-/// The words of a linter: actionlint, zizmor as strict as it gets without being a matter of taste, and the schema.
+/// The words of a linter: actionlint, zizmor as strict as it gets without being a matter of taste,
+/// and the schema.
 const LINTERS: [&[&str]; 3] = [
     &["go", "run", ACTIONLINT, "-no-color"],
     &["zizmor", "--offline", "--no-progress", "--persona", "pedantic", "--min-severity", "low"],
@@ -31,10 +32,12 @@ const LINTERS: [&[&str]; 3] = [
 
 #[test]
 fn other_peoples_linters_find_nothing_to_say() {
-    let files: Vec<String> = Workflow::all().iter().map(|workflow| workflow.path.display().to_string()).collect();
+    let files: Vec<String> =
+        Workflow::all().iter().map(|workflow| workflow.path.display().to_string()).collect();
     assert_eq!(files.len(), 4);
     for linter in LINTERS {
-        let words: Vec<&str> = linter.iter().copied().chain(files.iter().map(String::as_str)).collect();
+        let words: Vec<&str> =
+            linter.iter().copied().chain(files.iter().map(String::as_str)).collect();
         tool(&folder(), "Go, and by pip3 zizmor and check-jsonschema", &words);
     }
 }
@@ -55,7 +58,12 @@ fn a_linter_would_find_a_mistake() {
     for (linter, right, wrong) in mistakes {
         assert!(text.contains(right), "{right}");
         fs::write(&path, text.replace(right, wrong)).unwrap();
-        let said = Command::new(linter[0]).args(&linter[1..]).arg(&path).current_dir(folder.path()).output().unwrap();
+        let said = Command::new(linter[0])
+            .args(&linter[1..])
+            .arg(&path)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         assert!(!said.status.success(), "{linter:?} overlooks `{wrong}`");
     }
 }
@@ -83,7 +91,8 @@ fn each_step_is_one_osbuild_command_that_osbuild_understands() {
     }
 }
 
-/// The words of a command, with variables of the job in their places. Only a report's redirection is anything else.
+/// The words of a command, with variables of the job in their places. Only a report's redirection
+/// is anything else.
 fn words(line: &str) -> Vec<String> {
     let line = line.strip_suffix(" >>\"$GITHUB_STEP_SUMMARY\"").unwrap_or(line);
     let variables = [
@@ -93,36 +102,61 @@ fn words(line: &str) -> Vec<String> {
         ("$CHANNEL", "stable"),
         ("$GITHUB_REPOSITORY", "organization/repository"),
     ];
-    let line = variables.iter().fold(line.to_owned(), |line, (name, value)| line.replace(name, value));
+    let line =
+        variables.iter().fold(line.to_owned(), |line, (name, value)| line.replace(name, value));
     let plain = |word: &str| word.trim_matches('"').to_owned();
-    assert!(!line.contains(['\n', ';', '|', '&', '>', '<', '`', '$', '\'', '(', '\\']), "{line} is more than one command");
+    assert!(
+        !line.contains(['\n', ';', '|', '&', '>', '<', '`', '$', '\'', '(', '\\']),
+        "{line} is more than one command"
+    );
     line.split(' ').map(plain).collect()
 }
 
 #[test]
-fn every_job_of_a_pipeline_is_about_recipes_that_there_are_and_has_no_rights_that_it_does_not_use() {
+fn every_job_of_a_pipeline_is_about_recipes_that_there_are_and_has_no_rights_that_it_does_not_use()
+{
     let root = folder().join("../../..");
     let mut builds = std::collections::BTreeSet::new();
     for workflow in Workflow::all() {
-        assert_eq!(workflow.text["permissions"], serde_json::json!({}), "{}", workflow.path.display());
+        assert_eq!(
+            workflow.text["permissions"],
+            serde_json::json!({}),
+            "{}",
+            workflow.path.display()
+        );
         for (name, job) in workflow.jobs() {
-            let of_matrix =
-                job["strategy"]["matrix"]["recipe"].as_array().into_iter().flatten().map(|recipe| recipe.as_str().unwrap());
-            let listed = job["steps"].as_array().unwrap().iter().filter_map(|step| step["env"]["RECIPES"].as_str());
-            let recipes: Vec<&str> = of_matrix.chain(listed.flat_map(|recipes| recipes.split(' '))).collect();
-            recipes.iter().for_each(|recipe| assert!(root.join(format!("recipes/{recipe}.lock")).is_file(), "{recipe}"));
+            let of_matrix = job["strategy"]["matrix"]["recipe"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|recipe| recipe.as_str().unwrap());
+            let listed = job["steps"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|step| step["env"]["RECIPES"].as_str());
+            let recipes: Vec<&str> =
+                of_matrix.chain(listed.flat_map(|recipes| recipes.split(' '))).collect();
+            recipes.iter().for_each(|recipe| {
+                assert!(root.join(format!("recipes/{recipe}.lock")).is_file(), "{recipe}")
+            });
             builds.extend((!recipes.is_empty()).then_some(recipes.join(" ")));
             let calls_aws = job.to_string().contains("configure-aws-credentials");
             let writes = job.to_string().contains("github_token");
             assert_eq!(job["permissions"]["id-token"] == "write", calls_aws, "{name}");
             assert_eq!(job["permissions"]["contents"] == "write", writes, "{name}");
-            assert_eq!(job["environment"] == "release", calls_aws, "{name}: somebody has to approve what is signed");
+            assert_eq!(
+                job["environment"] == "release",
+                calls_aws,
+                "{name}: somebody has to approve what is signed"
+            );
         }
     }
     assert_eq!(builds.len(), 1, "workflows build different recipes: {builds:?}");
 }
 
-/// What stands for `gh`: it knows the tags of the repository and the files of its releases, has jq read them, and notes which workflows are started.
+/// What stands for `gh`: it knows the tags of the repository and the files of its releases, has jq
+/// read them, and notes which workflows are started.
 const GH: &str = r#"#!/bin/bash
 set -euo pipefail
 if [ "$1 $2" = "workflow run" ]; then echo "$3" >>GITHUB/started; exit; fi
@@ -136,18 +170,25 @@ repos/organization/repository/releases)
 esac | jq -r "$5"
 "#;
 
-/// GitHub with a repository of a project whose keys are in KMS, as builder/docs/release-pipeline.md says, and a branch for releases without any.
+/// GitHub with a repository of a project whose keys are in KMS, as builder/docs/release-pipeline.md
+/// says, and a branch for releases without any.
 fn github(cloud: &Cloud) -> (Scratch, Host) {
     let mut scratch = open_with_layers();
     scratch.set("AWS_ENDPOINT_URL", &cloud.address);
     scratch.set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
     scratch.set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
-    let made =
-        [&["keys", "new", "prod", "--token", ARN][..], &["keys", "rotate", "prod", "--role", "release", "--token", P256_ARN]];
+    let made = [
+        &["keys", "new", "prod", "--token", ARN][..],
+        &["keys", "rotate", "prod", "--role", "release", "--token", P256_ARN],
+    ];
     all_done(&made.map(|words| scratch.osbuild(words)));
     fs::copy(folder().join("../../../.gitignore"), scratch.project().join(".gitignore")).unwrap();
     let git = |words: &[&str]| {
-        tool(&scratch.project(), "git", &[&["git", "-c", "user.name=x", "-c", "user.email=x@example.com"], words].concat())
+        tool(
+            &scratch.project(),
+            "git",
+            &[&["git", "-c", "user.name=x", "-c", "user.email=x@example.com"], words].concat(),
+        )
     };
     git(&["init", "--quiet", "--initial-branch", "updates"]);
     git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
@@ -164,7 +205,9 @@ fn github(cloud: &Cloud) -> (Scratch, Host) {
     fs::write(bin.join("gh"), gh).unwrap();
     fs::set_permissions(bin.join("gh"), fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let pairs = |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let pairs = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
     let host = Host {
         origin: scratch.project(),
         folder: scratch.path("github"),
@@ -186,7 +229,10 @@ fn github(cloud: &Cloud) -> (Scratch, Host) {
             ("AWS_ENDPOINT_URL", &cloud.address),
             ("GITHUB_REPOSITORY", "organization/repository"),
         ]),
-        credentials: pairs(&[("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)]),
+        credentials: pairs(&[
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+        ]),
     };
     fs::create_dir(&host.folder).unwrap();
     (scratch, host)
@@ -199,8 +245,17 @@ fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
     let (store, pull_request) = (scratch.path("cache"), Workflow::named("pull-request"));
     ["check", "build"].iter().for_each(|job| all_done(&host.run(&pull_request, job, Some(&store))));
     let report = fs::read_to_string(host.report()).unwrap();
-    assert!(report.starts_with(&format!("## `{RECIPE}` for arm64\n\nThere was no release to compare it with.\n")), "{report}");
-    assert!(cloud.names().iter().all(|call| ["GetPublicKey", "Sign"].contains(&call.as_str())), "{:?}", cloud.names());
+    assert!(
+        report.starts_with(&format!(
+            "## `{RECIPE}` for arm64\n\nThere was no release to compare it with.\n"
+        )),
+        "{report}"
+    );
+    assert!(
+        cloud.names().iter().all(|call| ["GetPublicKey", "Sign"].contains(&call.as_str())),
+        "{:?}",
+        cloud.names()
+    );
 
     let release = Workflow::named("release");
     all_done(&host.run(&release, "build", Some(&store)));
@@ -210,13 +265,22 @@ fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
     cloud.is_content();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
     assert!(ran[0].data.contains("byte for byte"), "{}", ran[0].data);
-    let end = |name: &str| host.attached().join("v1").join(format!("{RECIPE}_{}_{name}", version(&scratch))).is_file();
-    assert!(["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"].iter().all(|name| end(name)));
+    let end = |name: &str| {
+        host.attached().join("v1").join(format!("{RECIPE}_{}_{name}", version(&scratch))).is_file()
+    };
+    assert!(
+        ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"]
+            .iter()
+            .all(|name| end(name))
+    );
 
     fs::remove_file(host.report()).unwrap();
     all_done(&host.run(&pull_request, "build", Some(&store)));
     let report = fs::read_to_string(host.report()).unwrap();
-    assert!(report.contains(&format!("Compared with `updates@{RECIPE}_{}`.\n", version(&scratch))), "{report}");
+    assert!(
+        report.contains(&format!("Compared with `updates@{RECIPE}_{}`.\n", version(&scratch))),
+        "{report}"
+    );
     let promote = Workflow::named("promote");
     let ran = host.run(&promote, "promote", None);
     all_done(&ran);
@@ -229,20 +293,34 @@ fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
 /// Commits another version of the recipe with this tag.
 fn tag(scratch: &Scratch, tag: &str, version: &str) {
     let recipe = scratch.read("recipes/small.toml");
-    let rest: String = recipe.lines().filter(|line| !line.starts_with("version = ")).map(|line| format!("{line}\n")).collect();
-    fs::write(scratch.project().join("recipes/small.toml"), format!("version = \"{version}\"\n{rest}")).unwrap();
+    let rest: String = recipe
+        .lines()
+        .filter(|line| !line.starts_with("version = "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(
+        scratch.project().join("recipes/small.toml"),
+        format!("version = \"{version}\"\n{rest}"),
+    )
+    .unwrap();
     let git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
-    tool(&scratch.project(), "git", &[&git[..], &["commit", "--quiet", "--all", "-m", tag]].concat());
+    tool(
+        &scratch.project(),
+        "git",
+        &[&git[..], &["commit", "--quiet", "--all", "-m", tag]].concat(),
+    );
     tool(&scratch.project(), "git", &["git", "tag", tag]);
 }
 
-/// A run of `release` from its beginning: lists what is left, and builds and releases that in order. Gives the tags.
+/// A run of `release` from its beginning: lists what is left, and builds and releases that in
+/// order. Gives the tags.
 fn release_what_is_left(scratch: &Scratch, host: &Host) -> Vec<String> {
     let release = Workflow::named("release");
     let left = host.list(&release, "list", "left");
     for (job, store) in [("build", Some(scratch.path("cache"))), ("release", None)] {
         for entry in &left {
-            let host = host.with([("matrix.tag", &entry["tag"]), ("matrix.recipe", &entry["recipe"])]);
+            let host =
+                host.with([("matrix.tag", &entry["tag"]), ("matrix.recipe", &entry["recipe"])]);
             all_done(&host.run(&release, job, store.as_deref()));
         }
     }
@@ -254,7 +332,8 @@ fn tags_that_are_pushed_at_once_are_all_released_in_order_though_github_keeps_on
     let cloud = Cloud::start();
     let (scratch, host) = github(&cloud);
     assert_eq!(release_what_is_left(&scratch, &host), ["v1"]);
-    // While it ran, three more came. GitHub started a run for each, and kept the last one that waited.
+    // While it ran, three more came. GitHub started a run for each, and kept the last one that
+    // waited.
     [("v1.9", "1.35.8-2"), ("v1.10", "1.35.8-3"), ("v2", "1.35.8-4")]
         .iter()
         .for_each(|(name, version)| tag(&scratch, name, version));
@@ -264,14 +343,27 @@ fn tags_that_are_pushed_at_once_are_all_released_in_order_though_github_keeps_on
     tool(
         &scratch.path(""),
         "git",
-        &["git", "clone", "--quiet", "--branch", "updates", scratch.project().to_str().unwrap(), updates.to_str().unwrap()],
+        &[
+            "git",
+            "clone",
+            "--quiet",
+            "--branch",
+            "updates",
+            scratch.project().to_str().unwrap(),
+            updates.to_str().unwrap(),
+        ],
     );
     let ran = scratch.osbuild(&["verify", updates.to_str().unwrap(), "--key", "prod", "--all"]);
     all_done(std::slice::from_ref(&ran));
     assert!(ran.data.contains("candidate_small.json is version 1.35.8-4 of small"), "{}", ran.data);
     for version in ["1.35.8", "1.35.8-2", "1.35.8-3", "1.35.8-4"] {
-        let named = |entry: fs::DirEntry| entry.file_name().to_str().unwrap().ends_with(&format!(".small_{version}_node.efi"));
-        assert!(fs::read_dir(updates.join("targets")).unwrap().any(|entry| named(entry.unwrap())), "{version}");
+        let named = |entry: fs::DirEntry| {
+            entry.file_name().to_str().unwrap().ends_with(&format!(".small_{version}_node.efi"))
+        };
+        assert!(
+            fs::read_dir(updates.join("targets")).unwrap().any(|entry| named(entry.unwrap())),
+            "{version}"
+        );
     }
     // One whose files did not all arrive is released once more, or says why it cannot be.
     let provenance = host.attached().join("v2").join("small_1.35.8-4_provenance.dsse.json");
@@ -292,9 +384,17 @@ fn the_first_build_of_a_pull_request_compiles_nothing_that_main_has_compiled() {
     let first = pull_request("refs_pull_1_merge").run(&pull, "build", None);
     all_done(&first);
     let compiled = |ran: &Ran| {
-        ran.said.lines().filter(|line| ["kernel", "kubelet", "layer"].iter().any(|step| line.starts_with(step))).count()
+        ran.said
+            .lines()
+            .filter(|line| ["kernel", "kubelet", "layer"].iter().any(|step| line.starts_with(step)))
+            .count()
     };
-    assert!(compiled(&of_main[0]) >= 3 && compiled(&first[0]) == 0, "{}\n{}", of_main[0].said, first[0].said);
+    assert!(
+        compiled(&of_main[0]) >= 3 && compiled(&first[0]) == 0,
+        "{}\n{}",
+        of_main[0].said,
+        first[0].said
+    );
     // What a pull request has kept, no other one reads: it could have put anything there.
     let kept = host.folder.join("caches/refs_pull_1_merge");
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
@@ -309,7 +409,13 @@ fn an_image_that_the_other_machine_does_not_get_is_neither_signed_nor_published(
     let (scratch, host) = github(&cloud);
     let release = Workflow::named("release");
     all_done(&host.run(&release, "build", Some(&scratch.path("cache"))));
-    let image = host.folder.join("handed-on").join(format!("v1_{RECIPE}")).join("out").join(RECIPE).join("image.raw");
+    let image = host
+        .folder
+        .join("handed-on")
+        .join(format!("v1_{RECIPE}"))
+        .join("out")
+        .join(RECIPE)
+        .join("image.raw");
     change_last_byte_of_a_slot(&image);
     let before = cloud.names().len();
     let ran = host.run(&release, "release", None);
@@ -318,7 +424,8 @@ fn an_image_that_the_other_machine_does_not_get_is_neither_signed_nor_published(
     assert_eq!(cloud.names().len(), before);
 }
 
-/// Changes something that is neither slotboot nor the UKI: the last byte that is not zero, in front of the backup table.
+/// Changes something that is neither slotboot nor the UKI: the last byte that is not zero, in front
+/// of the backup table.
 fn change_last_byte_of_a_slot(image: &Path) {
     let mut bytes = fs::read(image).unwrap();
     let backup = bytes.len() - (33 << 9);

@@ -19,10 +19,19 @@ fn a_plan_as_json_says_of_each_value_where_it_was_written() {
     let mut seen = 0;
     for section in ["board", "kernel.options"] {
         let values = section.split('.').fold(&plan, |value, key| &value[key]).as_object().unwrap();
-        for name in values.iter().filter(|(name, value)| *name != "name" && !value.is_object()).map(|(name, _)| name) {
+        for name in values
+            .iter()
+            .filter(|(name, value)| *name != "name" && !value.is_object())
+            .map(|(name, _)| name)
+        {
             let origin = origins[&format!("{section}.{name}")].as_str().unwrap();
             let (file, line) = origin.split_once(':').unwrap();
-            let line = scratch.read(file).lines().nth(line.parse::<usize>().unwrap() - 1).unwrap().to_owned();
+            let line = scratch
+                .read(file)
+                .lines()
+                .nth(line.parse::<usize>().unwrap() - 1)
+                .unwrap()
+                .to_owned();
             assert!(line.contains(name.as_str()), "{section}.{name}: {origin}: {line}");
             seen += 1;
         }
@@ -36,7 +45,8 @@ fn a_date_is_a_date_in_json() {
     let recipe = format!("recipes/{RECIPE}.toml");
     let text = scratch.read(&recipe) + EXCEPTION;
     std::fs::write(scratch.project().join(recipe), text).unwrap();
-    let plan: Value = serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).data).unwrap();
+    let plan: Value =
+        serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).data).unwrap();
     assert_eq!(plan["kubernetes"]["exception"]["until"], "2027-01-31");
 }
 
@@ -45,10 +55,19 @@ fn a_full_disk_behind_stdout_is_an_error() {
     let scratch = Scratch::new();
     let mut plan = scratch.command(&[], &["plan", RECIPE]);
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let ran = plan.stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    let ran = plan
+        .stdout(full)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(
-        (ran.status.code(), said.contains("error: cannot write to stdout\n  caused by: No space left on device")),
+        (
+            ran.status.code(),
+            said.contains("error: cannot write to stdout\n  caused by: No space left on device")
+        ),
         (Some(1), true),
         "{said}"
     );
@@ -58,16 +77,21 @@ fn a_full_disk_behind_stdout_is_an_error() {
 fn what_is_no_file_in_the_project_breaks_no_verb() {
     let scratch = open();
     let components = scratch.project().join("components");
-    // An editor says so that a file is open; what is mounted here or there leads nowhere now; and a folder that has itself below it.
+    // An editor says so that a file is open; what is mounted here or there leads nowhere now; and a
+    // folder that has itself below it.
     symlink("somebody@host.4711:1", components.join("kubelet/.#component.toml")).unwrap();
     symlink("/nonexistent/components", components.join("elsewhere")).unwrap();
     symlink("..", components.join("again")).unwrap();
     symlink("turns", components.join("turns")).unwrap();
     symlink("somebody@host.4711:1", scratch.project().join("init/src/.#main.rs")).unwrap();
     assert!(Command::new("mkfifo").arg(components.join("pipe")).status().unwrap().success());
-    for words in
-        [&["check"][..], &["plan", RECIPE], &["skew", RECIPE], &["sources", "export", RECIPE, "kept"], &["build", RECIPE]]
-    {
+    for words in [
+        &["check"][..],
+        &["plan", RECIPE],
+        &["skew", RECIPE],
+        &["sources", "export", RECIPE, "kept"],
+        &["build", RECIPE],
+    ] {
         done(&scratch.osbuild(words));
     }
 }

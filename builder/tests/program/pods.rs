@@ -12,11 +12,17 @@ use std::process::Stdio;
 use std::time::Duration;
 use tar::{Builder, Header};
 
-/// A layer that holds none of what the pods need, so that the size of an archive does not become that of the image.
+/// A layer that holds none of what the pods need, so that the size of an archive does not become
+/// that of the image.
 const SMALL_LAYER: &str = "layer() { cat modes >layer.erofs; }\n";
 
 /// Adds a blob to an archive, and gives its descriptor.
-fn blob(tar: &mut Builder<File>, media_type: &str, size: u64, bytes: impl Fn() -> Box<dyn Read>) -> Value {
+fn blob(
+    tar: &mut Builder<File>,
+    media_type: &str,
+    size: u64,
+    bytes: impl Fn() -> Box<dyn Read>,
+) -> Value {
     let digest = Digest::of_reader(bytes()).unwrap();
     assert_eq!(digest.size(), size);
     file(tar, &format!("blobs/sha256/{digest}"), size, bytes());
@@ -37,37 +43,48 @@ fn archive(path: &Path, layer: u64) {
         let text = value.to_string().into_bytes();
         (text.len() as u64, move || Box::new(std::io::Cursor::new(text.clone())) as Box<dyn Read>)
     };
-    let layer = blob(&mut tar, "application/vnd.oci.image.layer.v1.tar", layer, || Box::new(repeat(7).take(layer)));
+    let layer = blob(&mut tar, "application/vnd.oci.image.layer.v1.tar", layer, || {
+        Box::new(repeat(7).take(layer))
+    });
     let (size, config) = text(&json!({ "architecture": "arm64", "os": "linux" }));
     let config = blob(&mut tar, "application/vnd.oci.image.config.v1+json", size, config);
     let kind = "application/vnd.oci.image.manifest.v1+json";
-    let (size, manifest) = text(&json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] }));
+    let (size, manifest) = text(
+        &json!({ "schemaVersion": 2, "mediaType": kind, "config": config, "layers": [layer] }),
+    );
     let manifest = blob(&mut tar, kind, size, manifest);
     let (size, index) = text(&json!({ "schemaVersion": 2, "manifests": [manifest] }));
     file(&mut tar, "index.json", size, index());
     tar.finish().unwrap();
 }
 
-/// Gives the project the pod `hello`, whose image is an archive with a layer of so many MiB. The digest of the archive.
+/// Gives the project the pod `hello`, whose image is an archive with a layer of so many MiB. The
+/// digest of the archive.
 pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
     let path = scratch.project().join("recipes/hello.tar");
     archive(&path, mib << 20);
     let digest = Digest::of_file(&path).unwrap();
-    let pod = format!("[pods.hello]\nmanifest = \"hello.yaml\"\nimage = \"hello.tar\"\ndigest = \"sha256:{digest}\"\n\n[files]");
+    let pod = format!(
+        "[pods.hello]\nmanifest = \"hello.yaml\"\nimage = \"hello.tar\"\ndigest = \"sha256:{digest}\"\n\n[files]"
+    );
     scratch.edit("recipes/small.toml", "[files]", &pod);
     digest
 }
 
-/// Builds, and gives how many bytes of memory the program had at once. Its steps are processes of their own, which are small. What wait4(2) says would be
-/// at least what this process had when it started the program.
+/// Builds, and gives how many bytes of memory the program had at once. Its steps are processes of
+/// their own, which are small. What wait4(2) says would be at least what this process had when it
+/// started the program.
 fn built(scratch: &Scratch) -> u64 {
     let said = scratch.path("said");
     let mut command = scratch.command(&[], &["build", RECIPE]);
-    let mut child = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
+    let mut child =
+        command.stdout(Stdio::null()).stderr(File::create(&said).unwrap()).spawn().unwrap();
     let (status, mut peak) = (format!("/proc/{}/status", child.id()), 0);
     let ended = loop {
         let about = fs::read_to_string(&status).unwrap_or_default();
-        let most = about.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let most = about.lines().find_map(|line| {
+            line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        });
         peak = peak.max(most.unwrap_or(0) * 1024);
         match child.try_wait().unwrap() {
             Some(ended) => break ended,
@@ -97,12 +114,21 @@ fn an_image_that_is_larger_by_its_pods_takes_no_more_memory_to_build() {
         let scratch = open();
         scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 256");
         done(&scratch.osbuild(&["keys", "new", "mine"]));
-        scratch.edit("recipes/small.toml", "[kubernetes]", "[signing]\nkey = \"mine\"\n\n[kubernetes]");
+        scratch.edit(
+            "recipes/small.toml",
+            "[kubernetes]",
+            "[signing]\nkey = \"mine\"\n\n[kubernetes]",
+        );
         with_archive(&scratch, mib);
         let memory = built(&scratch);
         let uki = fs::metadata(scratch.project().join("out/small/node.efi")).unwrap().len();
         assert!(uki > mib << 20, "the pod is in the UKI");
         memory
     });
-    assert!(large < small + (32 << 20), "{} MiB for 1 MiB of pods, {} MiB for 200 MiB", small >> 20, large >> 20);
+    assert!(
+        large < small + (32 << 20),
+        "{} MiB for 1 MiB of pods, {} MiB for 200 MiB",
+        small >> 20,
+        large >> 20
+    );
 }

@@ -29,9 +29,9 @@ go = \"1.26.8\"
 packages = [\"bash\"]
 ";
 
-/// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the ELF header's `e_machine`.
-const FOR_THIS_MACHINE: &str =
-    "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 seek=18 conv=notrunc 2>/dev/null; }\n";
+/// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the
+/// ELF header's `e_machine`.
+const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 seek=18 conv=notrunc 2>/dev/null; }\n";
 
 fn lab(fault: &str) -> Scratch {
     let scratch = open_with(fault);
@@ -91,35 +91,61 @@ fn programs_are_exported_planned_and_locked_like_a_node() {
     fs::remove_dir_all(scratch.path("cache")).unwrap();
     done(&scratch.osbuild(&["build", "lab", "--sources", &folder]));
     let plan = scratch.osbuild(&["plan", "lab"]);
-    assert!(plan.data.contains("store-reader = { component = \"store\", version = \"3.6.1\""), "{}", plan.data);
+    assert!(
+        plan.data.contains("store-reader = { component = \"store\", version = \"3.6.1\""),
+        "{}",
+        plan.data
+    );
     let before = scratch.read("recipes/lab.lock");
     done(&scratch.osbuild(&["lock", "lab", "--offline"]));
     assert_eq!(scratch.read("recipes/lab.lock"), before);
     scratch.edit("recipes/lab.toml", "3.6.1", "3.6.2");
-    refused(&scratch.osbuild(&["build", "lab"]), 3, "store: `v3.6.2` is wanted, `v3.6.1` is locked");
+    refused(
+        &scratch.osbuild(&["build", "lab"]),
+        3,
+        "store: `v3.6.2` is wanted, `v3.6.1` is locked",
+    );
 }
 
 #[test]
 fn a_program_comes_from_a_component_of_the_lab_or_of_a_node() {
     let scratch = lab("");
-    let programs = |component: &str| scratch.edit("recipes/lab.toml", "[programs]\n", &format!("[programs]\n{component}"));
+    let programs = |component: &str| {
+        scratch.edit("recipes/lab.toml", "[programs]\n", &format!("[programs]\n{component}"))
+    };
     programs("runc = { component = \"runc\", version = \"1.4.3\" }\n");
     done(&scratch.osbuild(&["check", "lab"]));
     programs("mount = { component = \"mount\", version = \"1.0.0\" }\n");
     refused(&scratch.osbuild(&["check", "lab"]), 2, "component `mount` cannot be used here");
     programs("nothing = { component = \"nothing\", version = \"1.0.0\" }\n");
-    refused(&scratch.osbuild(&["check", "lab"]), 2, "there is no `components/lab/nothing/component.toml`");
+    refused(
+        &scratch.osbuild(&["check", "lab"]),
+        2,
+        "there is no `components/lab/nothing/component.toml`",
+    );
 }
 
 #[test]
 fn what_is_for_nodes_is_refused_for_programs() {
     let scratch = lab("");
     for verb in ["run", "release", "skew", "flash"] {
-        refused(&scratch.osbuild(&[verb, "lab"]), 2, "recipe `lab` makes programs for this machine, and no node");
+        refused(
+            &scratch.osbuild(&[verb, "lab"]),
+            2,
+            "recipe `lab` makes programs for this machine, and no node",
+        );
     }
-    refused(&scratch.osbuild(&["build", "lab", "--format", "qcow2"]), 2, "`--format` is for images");
+    refused(
+        &scratch.osbuild(&["build", "lab", "--format", "qcow2"]),
+        2,
+        "`--format` is for images",
+    );
     refused(&scratch.osbuild(&["build", "lab", "--unsigned"]), 2, "`--unsigned` is for images");
     scratch.edit("recipes/lab.toml", "[programs]\n", "board = \"bench\"\n\n[programs]\n");
-    refused(&scratch.osbuild(&["check"]), 2, "recipes/lab.toml:1: a recipe with `[programs]` has no `board`");
+    refused(
+        &scratch.osbuild(&["check"]),
+        2,
+        "recipes/lab.toml:1: a recipe with `[programs]` has no `board`",
+    );
     done(&scratch.osbuild(&["plan", RECIPE]));
 }

@@ -1,4 +1,5 @@
-//! `osbuild publish aws`, against a cloud of ours that verifies signatures and checksums, botocore, virt-firmware, and moto.
+//! `osbuild publish aws`, against a cloud of ours that verifies signatures and checksums, botocore,
+//! virt-firmware, and moto.
 
 use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY};
@@ -18,10 +19,12 @@ use std::time::{Duration, Instant};
 
 const REGION: &str = "eu-central-1";
 
-/// Signs each call as botocore does, and looks up each name and each of the words in Amazon's own description of its services.
+/// Signs each call as botocore does, and looks up each name and each of the words in Amazon's own
+/// description of its services.
 const BOTOCORE: &str = include_str!("botocore_reads.py");
 
-/// Rebuilds the disk from moto's snapshot, as boto3 sees it, and prints its SHA-256, the images' names and the snapshot's tags.
+/// Rebuilds the disk from moto's snapshot, as boto3 sees it, and prints its SHA-256, the images'
+/// names and the snapshot's tags.
 const BOTO3: &str = include_str!("boto3_reads.py");
 
 /// A project that can sign, and that finds the cloud where this address is.
@@ -39,7 +42,10 @@ fn publish(scratch: &Scratch, flags: &[&str]) -> Ran {
 }
 
 fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
-    scratch.osbuild(&[&["publish", "aws", RECIPE, "--region", REGION, "--owner", "team", "--key", keys], flags].concat())
+    scratch.osbuild(
+        &[&["publish", "aws", RECIPE, "--region", REGION, "--owner", "team", "--key", keys], flags]
+            .concat(),
+    )
 }
 
 fn result(ran: &Ran) -> Value {
@@ -76,7 +82,15 @@ fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
     let scratch = project(&cloud.address);
     let ran = publish(
         &scratch,
-        &["--copy-to", "us-east-1,eu-west-1", "--share", "111122223333", "--public", "--deprecate", "2999-01-02"],
+        &[
+            "--copy-to",
+            "us-east-1,eu-west-1",
+            "--share",
+            "111122223333",
+            "--public",
+            "--deprecate",
+            "2999-01-02",
+        ],
     );
     let said = result(&ran);
     cloud.is_content();
@@ -138,7 +152,16 @@ fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
     let cloud = Cloud::start();
     let mut scratch = project(&cloud.address);
     scratch.set("AWS_SESSION_TOKEN", "a+session/token==");
-    let flags = ["--copy-to", "us-east-1", "--share", "111122223333", "--deprecate", "2999-01-02", "--prune", "1"];
+    let flags = [
+        "--copy-to",
+        "us-east-1",
+        "--share",
+        "111122223333",
+        "--deprecate",
+        "2999-01-02",
+        "--prune",
+        "1",
+    ];
     done(&publish(&scratch, &flags));
     cloud.is_content();
     let calls = cloud.state.lock().unwrap().calls.clone();
@@ -147,7 +170,10 @@ fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
     // And it would say so.
     let mut other = calls.clone();
     other[3].headers.insert("x-amz-date".into(), "20200101T000000Z".into());
-    let wrong = Command::new("python3").args(["-c", BOTOCORE, &written(&scratch, &other), SECRET_KEY]).output().unwrap();
+    let wrong = Command::new("python3")
+        .args(["-c", BOTOCORE, &written(&scratch, &other), SECRET_KEY])
+        .output()
+        .unwrap();
     assert!(!wrong.status.success());
 }
 
@@ -162,13 +188,19 @@ fn virt_firmware_reads_our_keys_from_the_uefi_data() {
     let data = call.parameters()["UefiData"].clone();
     assert!(data.len() <= 64 << 10);
     fs::write(folder.join("vars.aws"), &data).unwrap();
-    tool(&folder, "virt-firmware", &["virt-fw-vars", "-i", "vars.aws", "--output-json", "vars.json"]);
-    let read: Value = serde_json::from_str(&fs::read_to_string(folder.join("vars.json")).unwrap()).unwrap();
+    tool(
+        &folder,
+        "virt-firmware",
+        &["virt-fw-vars", "-i", "vars.aws", "--output-json", "vars.json"],
+    );
+    let read: Value =
+        serde_json::from_str(&fs::read_to_string(folder.join("vars.json")).unwrap()).unwrap();
     done(&scratch.osbuild(&["keys", "enroll", "mine", "--to", &folder.display().to_string()]));
     let variables = read["variables"].as_array().unwrap();
     assert_eq!(variables.len(), 3);
     for variable in variables {
-        let list = fs::read(folder.join(format!("{}.esl", variable["name"].as_str().unwrap()))).unwrap();
+        let list =
+            fs::read(folder.join(format!("{}.esl", variable["name"].as_str().unwrap()))).unwrap();
         let hex: String = list.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(variable["data"], hex);
         assert_eq!(variable["attr"], 0x27);
@@ -182,7 +214,10 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
     let first = result(&publish(&scratch, &[]));
     let calls = cloud.names().len();
     let again = result(&publish(&scratch, &[]));
-    assert_eq!((&first["images"], &first["was-there"], &again["was-there"]), (&again["images"], &json!(false), &json!(true)));
+    assert_eq!(
+        (&first["images"], &first["was-there"], &again["was-there"]),
+        (&again["images"], &json!(false), &json!(true))
+    );
     let made = ["StartSnapshot", "PutSnapshotBlock", "RegisterImage"].map(str::to_owned);
     assert!(!cloud.names()[calls..].iter().any(|name| made.contains(name)));
     let mut others = Vec::new();
@@ -190,29 +225,40 @@ fn the_same_image_is_the_same_ami_and_prune_keeps_the_newest() {
         done(&scratch.osbuild(&["keys", "new", keys]));
         others.push(result(&publish_as(keys, &scratch, &[])));
     }
-    // An orphan of an earlier day goes, one of today may be somebody else's, and other recipes' are not ours.
+    // An orphan of an earlier day goes, one of today may be somebody else's, and other recipes' are
+    // not ours.
     cloud.state.lock().unwrap().orphan("snap-old", "2020-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-today", "2999-01-01", RECIPE);
     cloud.state.lock().unwrap().orphan("snap-other", "2020-01-01", "another");
     let last = result(&publish_as("three", &scratch, &["--prune", "2"]));
     let state = cloud.state.lock().unwrap();
     let left: BTreeSet<&str> = state.images.keys().map(|(_, id)| id.as_str()).collect();
-    assert_eq!(left, others.iter().map(|other| other["images"][REGION].as_str().unwrap()).collect());
-    let used = state.images.values().map(|image| image.snapshot.as_str()).chain(["snap-today", "snap-other"]);
-    assert_eq!(state.snapshots.keys().map(|(_, id)| id.as_str()).collect::<BTreeSet<_>>(), used.collect());
+    assert_eq!(
+        left,
+        others.iter().map(|other| other["images"][REGION].as_str().unwrap()).collect()
+    );
+    let used = state
+        .images
+        .values()
+        .map(|image| image.snapshot.as_str())
+        .chain(["snap-today", "snap-other"]);
+    assert_eq!(
+        state.snapshots.keys().map(|(_, id)| id.as_str()).collect::<BTreeSet<_>>(),
+        used.collect()
+    );
     let removed = last["removed"].as_array().unwrap();
-    assert!(removed.len() == 3 && removed.iter().any(|gone| gone["id"] == first["images"][REGION]), "{last}");
+    assert!(
+        removed.len() == 3 && removed.iter().any(|gone| gone["id"] == first["images"][REGION]),
+        "{last}"
+    );
 }
 
-#[test]
-fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
-    let cloud = Cloud::start();
-    let scratch = project(&cloud.address);
-    let first = result(&publish(&scratch, &[]));
-    done(&scratch.osbuild(&["keys", "new", "two"]));
+/// Adds to the account of `cloud` copies of the image `published` and snapshots, most of which
+/// `--prune` must leave alone: each lacks one mark of what the owner published.
+fn plant_beside(cloud: &Cloud, published: &str) {
     let plant = |change: &dyn Fn(&mut crate::cloud::Image)| {
         let mut state = cloud.state.lock().unwrap();
-        let key = (REGION.to_owned(), first["images"][REGION].as_str().unwrap().to_owned());
+        let key = (REGION.to_owned(), published.to_owned());
         let mut image = state.images[&key].clone();
         image.created = "2020-01-01T00:00:00.000Z".to_owned();
         change(&mut image);
@@ -226,7 +272,10 @@ fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
     plant(&|image| drop(image.tags.remove("osbuild:owner")));
     plant(&tag("osbuild:recipe", "another"));
     plant(&|image| drop(image.tags.remove("osbuild:image")));
-    plant(&tag("osbuild:image", "0000000000000000000000000000000000000000000000000000000000000000"));
+    plant(&tag(
+        "osbuild:image",
+        "0000000000000000000000000000000000000000000000000000000000000000",
+    ));
     plant(&|image| drop(image.said.insert("Description".into(), "made by hand".into())));
     plant(&|image| drop(image.said.insert("Name".into(), "made by hand".into())));
     {
@@ -236,23 +285,51 @@ fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
             "Copied for DestinationAmi ami-1 from SourceAmi ami-2".into();
         state.orphan("snap-by-hand", "2020-01-01", RECIPE).description = "made by hand".into();
         drop(state.orphan("snap-untagged", "2020-01-01", RECIPE).tags.remove("osbuild:image"));
-        drop(state.orphan("snap-of-others", "2020-01-01", RECIPE).tags.insert("osbuild:owner".into(), "another team".into()));
+        drop(
+            state
+                .orphan("snap-of-others", "2020-01-01", RECIPE)
+                .tags
+                .insert("osbuild:owner".into(), "another team".into()),
+        );
     }
+}
+
+#[test]
+fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
+    let cloud = Cloud::start();
+    let scratch = project(&cloud.address);
+    let first = result(&publish(&scratch, &[]));
+    done(&scratch.osbuild(&["keys", "new", "two"]));
+    plant_beside(&cloud, first["images"][REGION].as_str().unwrap());
     let everything = |cloud: &Cloud| {
         let state = cloud.state.lock().unwrap();
-        state.images.keys().chain(state.snapshots.keys()).map(|(_, id)| id.clone()).collect::<BTreeSet<_>>()
+        state
+            .images
+            .keys()
+            .chain(state.snapshots.keys())
+            .map(|(_, id)| id.clone())
+            .collect::<BTreeSet<_>>()
     };
     let (before, calls) = (everything(&cloud), cloud.names().len());
     let dry = publish_as("two", &scratch, &["--prune", "1", "--dry-run"]);
     done(&dry);
-    assert!(cloud.names()[calls..].iter().all(|call| call.starts_with("Describe")), "{:?}", &cloud.names()[calls..]);
+    assert!(
+        cloud.names()[calls..].iter().all(|call| call.starts_with("Describe")),
+        "{:?}",
+        &cloud.names()[calls..]
+    );
     assert!(dry.said.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.said);
     let lines = dry.data.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let victims: BTreeSet<String> = lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
+    let victims: BTreeSet<String> =
+        lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
     // The snapshot of the first image is that of the planted ones too, and so stays.
     let said = result(&publish_as("two", &scratch, &["--prune", "1"]));
-    let removed: BTreeSet<String> =
-        said["removed"].as_array().unwrap().iter().map(|gone| gone["id"].as_str().unwrap().to_owned()).collect();
+    let removed: BTreeSet<String> = said["removed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|gone| gone["id"].as_str().unwrap().to_owned())
+        .collect();
     let image = first["images"][REGION].as_str().unwrap();
     assert_eq!(removed, ["snap-ours", "snap-copied", image].map(str::to_owned).into());
     assert!(victims.is_superset(&removed) && victims.len() == 4, "{victims:?}");
@@ -270,18 +347,31 @@ fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
     let ran = publish(&scratch, &[&flags[..], &["--dry-run"]].concat());
     done(&ran);
     assert_eq!(cloud.names(), Vec::<String>::new());
-    let lines: Vec<Value> = ran.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> =
+        ran.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     done(&publish(&scratch, &flags));
-    let mut shown: Vec<_> =
-        lines.iter().map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone())).collect();
-    let mut made: Vec<_> = cloud.state.lock().unwrap().calls.iter().map(|call| (call.permission(), json!(call.region))).collect();
+    let mut shown: Vec<_> = lines
+        .iter()
+        .map(|line| (line["call"].as_str().unwrap().to_owned(), line["region"].clone()))
+        .collect();
+    let mut made: Vec<_> = cloud
+        .state
+        .lock()
+        .unwrap()
+        .calls
+        .iter()
+        .map(|call| (call.permission(), json!(call.region)))
+        .collect();
     // Blocks arrive in any order.
     let by_text = |call: &(String, Value)| format!("{call:?}");
     shown.sort_by_key(by_text);
     made.sort_by_key(by_text);
     assert_eq!(shown, made);
     let register = lines.iter().find(|line| line["call"] == "ec2:RegisterImage").unwrap();
-    assert_eq!((&register["parameters"]["BootMode"], &register["parameters"]["TpmSupport"]), (&json!("uefi"), &json!("v2.0")));
+    assert_eq!(
+        (&register["parameters"]["BootMode"], &register["parameters"]["TpmSupport"]),
+        (&json!("uefi"), &json!("v2.0"))
+    );
 }
 
 #[test]
@@ -292,7 +382,8 @@ fn the_policy_in_the_docs_has_exactly_what_the_calls_need() {
     let flags = ["--copy-to", "us-east-1", "--public", "--deprecate", "2999-01-02", "--prune", "1"];
     done(&publish(&scratch, &flags));
     done(&publish_as("far", &scratch, &flags));
-    let made: BTreeSet<String> = cloud.state.lock().unwrap().calls.iter().map(Call::permission).collect();
+    let made: BTreeSet<String> =
+        cloud.state.lock().unwrap().calls.iter().map(Call::permission).collect();
     assert_eq!(made, Action::ALL.into_iter().map(Action::permission).collect());
     let text = include_str!("../../docs/publish-aws.md");
     let policies = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -300,7 +391,11 @@ fn the_policy_in_the_docs_has_exactly_what_the_calls_need() {
     for policy in policies {
         let policy: Value = serde_json::from_str(policy).unwrap();
         for statement in policy["Statement"].as_array().unwrap() {
-            let actions = statement["Action"].as_array().unwrap().iter().map(|action| action.as_str().unwrap().to_owned());
+            let actions = statement["Action"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|action| action.as_str().unwrap().to_owned());
             allowed.extend(actions);
         }
     }
@@ -334,17 +429,34 @@ fn mistakes_of_the_user_are_told_before_anything_is_built() {
     let cases: [(&[&str], &str); 9] = [
         (&["--region", "mars"], "`mars` is no region of AWS"),
         (&["--region", REGION, "--share", "12"], "an account of AWS has 12 digits"),
-        (&["--region", REGION, "--key", "dev"], "error: the keys `dev` are for development only, and publish nothing\n"),
+        (
+            &["--region", REGION, "--key", "dev"],
+            "error: the keys `dev` are for development only, and publish nothing\n",
+        ),
         (
             &["--region", REGION, "--key", "mine", "--deprecate", "2020-01-01"],
             "error: `--deprecate 2020-01-01` is no day to come\n",
         ),
-        (&["--region", REGION, "--key", "mine", "--offline"], "error: nothing can be published with `--offline`\n"),
+        (
+            &["--region", REGION, "--key", "mine", "--offline"],
+            "error: nothing can be published with `--offline`\n",
+        ),
         (&["--region", REGION, "--owner", "team", "--prune", "0"], "--prune"),
         (&["--region", REGION, "--prune", "1"], "--owner <NAME>"),
         (&["--region", REGION, "--owner", "a team!"], "an owner has 1 to 128 letters"),
         (
-            &["--region", REGION, "--key", "mine", "--offline", "--dry-run", "--owner", "team", "--prune", "1"],
+            &[
+                "--region",
+                REGION,
+                "--key",
+                "mine",
+                "--offline",
+                "--dry-run",
+                "--owner",
+                "team",
+                "--prune",
+                "1",
+            ],
             "error: AWS cannot be asked what `--prune` would remove with `--offline`\n",
         ),
     ];
@@ -359,13 +471,18 @@ fn mistakes_of_the_user_are_told_before_anything_is_built() {
 fn without_credentials_nothing_is_sent_and_the_error_says_where_they_are_looked_for() {
     let cloud = Cloud::start();
     let mut scratch = project(&cloud.address);
-    for (name, value) in [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), ("AWS_EC2_METADATA_DISABLED", "true")] {
+    for (name, value) in [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
+        ("AWS_EC2_METADATA_DISABLED", "true"),
+    ] {
         scratch.set(name, value);
     }
     let ran = publish(&scratch, &[]);
     assert_eq!(ran.code, Some(2));
     assert!(
-        ran.said.contains("error: there are no credentials for AWS\n") && ran.said.contains("hint: set AWS_ACCESS_KEY_ID"),
+        ran.said.contains("error: there are no credentials for AWS\n")
+            && ran.said.contains("hint: set AWS_ACCESS_KEY_ID"),
         "{}",
         ran.said
     );
@@ -377,7 +494,8 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Hung } else { Fate::Done });
-    let mut command = scratch.command(&[], &["publish", "aws", RECIPE, "--region", REGION, "--key", "mine", "-v"]);
+    let mut command = scratch
+        .command(&[], &["publish", "aws", RECIPE, "--region", REGION, "--key", "mine", "-v"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let began = Instant::now();
     while !cloud.names().iter().any(|name| name == "CompleteSnapshot") {
@@ -392,8 +510,14 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
     assert_eq!((cloud.calls("StartSnapshot").len(), cloud.calls("PutSnapshotBlock").len()), (0, 0));
     assert_eq!(cloud.state.lock().unwrap().snapshots.len(), 1);
     for secret in [ACCESS_KEY, SECRET_KEY] {
-        assert!(!ran.said.contains(secret) && !ran.data.contains(secret), "{}{}", ran.said, ran.data);
-        let found = tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
+        assert!(
+            !ran.said.contains(secret) && !ran.data.contains(secret),
+            "{}{}",
+            ran.said,
+            ran.data
+        );
+        let found =
+            tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
         assert_eq!(found, "");
     }
 }
@@ -417,7 +541,10 @@ fn the_commit_in_the_tags_is_the_one_that_git_has_checked_out() {
     assert_eq!(commit(&project), Some(one.clone()));
     git(&project, &["worktree", "add", "--quiet", "-b", "side", &other.display().to_string()]);
     git(&other, &["commit", "--quiet", "--allow-empty", "-m", "two"]);
-    assert_eq!((commit(&project), commit(&other)), (Some(one), Some(git(&other, &["rev-parse", "HEAD"]))));
+    assert_eq!(
+        (commit(&project), commit(&other)),
+        (Some(one), Some(git(&other, &["rev-parse", "HEAD"])))
+    );
     git(&other, &["checkout", "--quiet", "--detach"]);
     assert_eq!(commit(&other), Some(git(&other, &["rev-parse", "HEAD"])));
 }
@@ -436,8 +563,14 @@ impl Drop for Moto {
 fn moto_has_the_disk_the_tags_and_one_image_after_two_publishes() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address = format!("http://127.0.0.1:{port}");
-    let server = Command::new("moto_server").args(["-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let _moto = Moto(server.unwrap_or_else(|error| panic!("moto_server: {error}: pip3 install moto[server]")));
+    let server = Command::new("moto_server")
+        .args(["-p", &port.to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _moto = Moto(
+        server.unwrap_or_else(|error| panic!("moto_server: {error}: pip3 install moto[server]")),
+    );
     let began = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(began.elapsed() < Duration::from_secs(60), "moto does not start");
@@ -452,5 +585,8 @@ fn moto_has_the_disk_the_tags_and_one_image_after_two_publishes() {
     disk.resize(1 << 30, 0);
     assert_eq!(seen["disk"], Digest::of(&disk).hex());
     assert_eq!(seen["images"], json!([first["name"]]));
-    assert_eq!((&seen["tags"]["osbuild:recipe"], &seen["tags"]["osbuild:image"]), (&json!(RECIPE), &first["image-sha256"]));
+    assert_eq!(
+        (&seen["tags"]["osbuild:recipe"], &seen["tags"]["osbuild:image"]),
+        (&json!(RECIPE), &first["image-sha256"])
+    );
 }

@@ -1,4 +1,5 @@
-//! Releases as their users meet them: who may make one, what is in it, and what `osbuild verify` and other people's programs say of it.
+//! Releases as their users meet them: who may make one, what is in it, and what `osbuild verify`
+//! and other people's programs say of it.
 
 use crate::builds::done;
 use crate::http::Server;
@@ -16,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 const DAY: &str = "2026-11-21";
 
-/// Fetches the targets that are named, as python-tuf's own client does, and prints the SHA-256 of each.
+/// Fetches the targets that are named, as python-tuf's own client does, and prints the SHA-256 of
+/// each.
 const CLIENT: &str = "
 import hashlib, sys, tempfile
 from tuf.ngclient import Updater
@@ -57,7 +59,10 @@ pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     for part in ["metadata", "targets"] {
         for entry in fs::read_dir(folder.join(part)).unwrap() {
             let path = entry.unwrap().path();
-            found.insert(path.strip_prefix(folder).unwrap().display().to_string(), fs::read(path).unwrap());
+            found.insert(
+                path.strip_prefix(folder).unwrap().display().to_string(),
+                fs::read(path).unwrap(),
+            );
         }
     }
     found
@@ -66,7 +71,10 @@ pub fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// The file of a target, whose name ends so.
 fn target(scratch: &Scratch, name: &str) -> PathBuf {
     let folder = folder(scratch);
-    let found = files(&folder).into_keys().find(|path| path.ends_with(name)).unwrap_or_else(|| panic!("no {name}"));
+    let found = files(&folder)
+        .into_keys()
+        .find(|path| path.ends_with(name))
+        .unwrap_or_else(|| panic!("no {name}"));
     folder.join(found)
 }
 
@@ -79,10 +87,14 @@ fn verify_on(day: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
     scratch.osbuild(&[&["verify", &folder, "--key", "mine", "--as-of", day], flags].concat())
 }
 
-/// The lines of a verification that say that something is wrong. What is in the layers of these images is nothing that could be read.
+/// The lines of a verification that say that something is wrong. What is in the layers of these
+/// images is nothing that could be read.
 pub fn wrong(ran: &Ran) -> Vec<&str> {
     assert!(ran.data.lines().count() > 0, "{}", ran.said);
-    ran.data.lines().filter(|line| line.starts_with("WRONG") && !line.contains(" contents ")).collect()
+    ran.data
+        .lines()
+        .filter(|line| line.starts_with("WRONG") && !line.contains(" contents "))
+        .collect()
 }
 
 #[test]
@@ -90,10 +102,23 @@ fn a_release_is_what_its_metadata_its_document_and_its_papers_say() {
     let scratch = released();
     let ran = verify(&scratch, &[]);
     assert_eq!(wrong(&ran), [""; 0], "{}{}", ran.data, ran.said);
-    for check in
-        ["metadata", "targets", "release", "boot signature", "signature", "dates", "version", "sources", "provenance", "sbom"]
-    {
-        assert!(ran.data.lines().any(|line| line.starts_with(&format!("ok     {check} "))), "{check}: {}", ran.data);
+    for check in [
+        "metadata",
+        "targets",
+        "release",
+        "boot signature",
+        "signature",
+        "dates",
+        "version",
+        "sources",
+        "provenance",
+        "sbom",
+    ] {
+        assert!(
+            ran.data.lines().any(|line| line.starts_with(&format!("ok     {check} "))),
+            "{check}: {}",
+            ran.data
+        );
     }
 }
 
@@ -114,7 +139,11 @@ fn the_dev_key_makes_no_release_unless_told() {
     let scratch = open();
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "dev"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains("error: the keys `dev` are for development only, and sign no release\n"), "{}", ran.said);
+    assert!(
+        ran.said.contains("error: the keys `dev` are for development only, and sign no release\n"),
+        "{}",
+        ran.said
+    );
     assert!(ran.said.contains("--allow-dev-key"), "{}", ran.said);
     assert!(!folder(&scratch).exists());
     done(&scratch.osbuild(&["release", RECIPE, "--key", "dev", "--allow-dev-key"]));
@@ -135,7 +164,11 @@ fn an_end_of_life_minor_makes_no_release() {
 fn an_expired_certificate_makes_no_release() {
     let ran = workshop().osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2036-01-02"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.said.contains("error: the certificate of the keys `mine` has expired\n"), "{}", ran.said);
+    assert!(
+        ran.said.contains("error: the certificate of the keys `mine` has expired\n"),
+        "{}",
+        ran.said
+    );
 }
 
 /// What python-tuf finds, by a web server, when it trusts this root.
@@ -154,12 +187,20 @@ fn a_release_is_read_by_another_tuf_client() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     done(&scratch.osbuild(&["release", RECIPE, "--key", "mine"]));
-    let found =
-        other_client(&scratch, &keys(&scratch, "mine").join("root.json"), &["candidate_small.json", "small_1.35.8_node.efi"]);
-    let document: Value = serde_json::from_slice(&fs::read(target(&scratch, "candidate_small.json")).unwrap()).unwrap();
+    let found = other_client(
+        &scratch,
+        &keys(&scratch, "mine").join("root.json"),
+        &["candidate_small.json", "small_1.35.8_node.efi"],
+    );
+    let document: Value =
+        serde_json::from_slice(&fs::read(target(&scratch, "candidate_small.json")).unwrap())
+            .unwrap();
     assert_eq!(document["files"]["node.efi"]["sha256"], found[1]);
     let node = scratch.project().join("out").join(RECIPE).join("node.efi");
-    assert!(tool(&scratch.project(), "coreutils", &["sha256sum", &node.display().to_string()]).starts_with(&found[1]));
+    assert!(
+        tool(&scratch.project(), "coreutils", &["sha256sum", &node.display().to_string()])
+            .starts_with(&found[1])
+    );
 }
 
 #[test]
@@ -172,18 +213,48 @@ fn a_node_with_an_old_root_of_trust_follows_rotated_keys() {
     for role in ["release", "root", "release"] {
         done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", role]));
     }
-    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine", "--promote", "1.35.8", "--channel", "stable"]));
+    done(&scratch.osbuild(&[
+        "release",
+        RECIPE,
+        "--key",
+        "mine",
+        "--promote",
+        "1.35.8",
+        "--channel",
+        "stable",
+    ]));
     assert!(folder(&scratch).join("metadata/4.root.json").is_file());
     assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
     let folder = folder(&scratch).display().to_string();
-    let ran =
-        scratch.osbuild(&["verify", &folder, "--root", &first.display().to_string(), "--key", "mine", "--channel", "stable"]);
+    let ran = scratch.osbuild(&[
+        "verify",
+        &folder,
+        "--root",
+        &first.display().to_string(),
+        "--key",
+        "mine",
+        "--channel",
+        "stable",
+    ]);
     // What the key before the last has signed of it nobody signs again, and nobody has to.
     assert_eq!(wrong(&ran), [""; 0], "{}", ran.data);
     let newest = keys(&scratch, "mine").join("root.json").display().to_string();
-    let ran = scratch.osbuild(&["verify", &folder, "--root", &newest, "--key", "mine", "--channel", "stable"]);
+    let ran = scratch.osbuild(&[
+        "verify",
+        &folder,
+        "--root",
+        &newest,
+        "--key",
+        "mine",
+        "--channel",
+        "stable",
+    ]);
     // Whoever knows the newest root alone does not know that key.
-    assert!(wrong(&ran).len() == 1 && wrong(&ran)[0].ends_with("it is not signed by the release key"), "{}", ran.data);
+    assert!(
+        wrong(&ran).len() == 1 && wrong(&ran)[0].ends_with("it is not signed by the release key"),
+        "{}",
+        ran.data
+    );
 }
 
 #[test]
@@ -202,13 +273,26 @@ fn a_replacement_of_the_roots_key_that_was_interrupted_is_ended_by_the_next_one(
     let only = folder.join(".root.unfinished");
     fs::set_permissions(&only, fs::Permissions::from_mode(0o644)).unwrap();
     let refused = scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]);
-    assert!(refused.code == Some(1) && refused.said.contains("can be read by other users"), "{}", refused.said);
+    assert!(
+        refused.code == Some(1) && refused.said.contains("can be read by other users"),
+        "{}",
+        refused.said
+    );
     fs::set_permissions(&only, fs::Permissions::from_mode(0o600)).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "release"]));
     // And when it goes before the root names the key.
     fs::copy(folder.join("root-1.key"), folder.join(".root.unfinished")).unwrap();
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--role", "root"]));
-    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine", "--promote", "1.35.8", "--channel", "stable"]));
+    done(&scratch.osbuild(&[
+        "release",
+        RECIPE,
+        "--key",
+        "mine",
+        "--promote",
+        "1.35.8",
+        "--channel",
+        "stable",
+    ]));
     assert_eq!(other_client(&scratch, &first, &["stable_small.json"]).len(), 1);
 }
 
@@ -220,28 +304,47 @@ fn spdx_tools_find_the_sbom_valid_and_whole() {
     tool(&scratch.project(), "pip3 install spdx-tools", &["pyspdxtools", "--infile", &path]);
     let document: Value = serde_json::from_slice(&fs::read(&sbom).unwrap()).unwrap();
     let packages = document["packages"].as_array().unwrap();
-    let digests: Vec<&str> = packages.iter().map(|package| package["checksums"][0]["checksumValue"].as_str().unwrap()).collect();
+    let digests: Vec<&str> = packages
+        .iter()
+        .map(|package| package["checksums"][0]["checksumValue"].as_str().unwrap())
+        .collect();
     let sources = scratch.sources();
     for source in sources.iter().filter(|source| !source.name.starts_with("go.mod of ")) {
         assert!(digests.contains(&source.digest.as_str()), "{}", source.name);
     }
-    let urls: Vec<&str> = packages.iter().filter_map(|package| package["externalRefs"][0]["referenceLocator"].as_str()).collect();
-    assert!(urls.contains(&"pkg:golang/k8s.io/kubernetes@v1.35.8") && urls.contains(&"pkg:cargo/libc@0.2.1"), "{urls:?}");
+    let urls: Vec<&str> = packages
+        .iter()
+        .filter_map(|package| package["externalRefs"][0]["referenceLocator"].as_str())
+        .collect();
+    assert!(
+        urls.contains(&"pkg:golang/k8s.io/kubernetes@v1.35.8")
+            && urls.contains(&"pkg:cargo/libc@0.2.1"),
+        "{urls:?}"
+    );
 }
 
 /// The SBOM of the release, which spdx-tools find valid.
 fn sbom(scratch: &Scratch) -> Value {
     let path = target(scratch, "_sbom.spdx.json");
-    tool(&scratch.project(), "pip3 install spdx-tools", &["pyspdxtools", "--infile", path.to_str().unwrap()]);
+    tool(
+        &scratch.project(),
+        "pip3 install spdx-tools",
+        &["pyspdxtools", "--infile", path.to_str().unwrap()],
+    );
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
 /// What the SBOM says of a package and the node.
 fn relations(sbom: &Value, package: &str) -> Vec<String> {
     let packages = sbom["packages"].as_array().unwrap().iter();
-    let id = packages.clone().find(|one| one["name"] == package).unwrap_or_else(|| panic!("no {package}"))["SPDXID"].clone();
+    let id = packages
+        .clone()
+        .find(|one| one["name"] == package)
+        .unwrap_or_else(|| panic!("no {package}"))["SPDXID"]
+        .clone();
     let relations = sbom["relationships"].as_array().unwrap().iter();
-    let about = relations.filter(|one| one["spdxElementId"] == id || one["relatedSpdxElement"] == id);
+    let about =
+        relations.filter(|one| one["spdxElementId"] == id || one["relatedSpdxElement"] == id);
     about.map(|one| one["relationshipType"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -270,13 +373,28 @@ fn the_image_of_a_pod_is_in_sbom_provenance_list_of_sources_and_export() {
     done(&release(&scratch, &[]));
     let sbom = sbom(&scratch);
     assert_eq!(relations(&sbom, "localhost/hello"), ["CONTAINS"]);
-    let image = sbom["packages"].as_array().unwrap().iter().find(|one| one["name"] == "localhost/hello").unwrap();
-    assert_eq!((&image["checksums"][0]["checksumValue"], &image["versionInfo"]), (&digest.as_str().into(), &"1".into()));
+    let image = sbom["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == "localhost/hello")
+        .unwrap();
+    assert_eq!(
+        (&image["checksums"][0]["checksumValue"], &image["versionInfo"]),
+        (&digest.as_str().into(), &"1".into())
+    );
     let statement = provenance(&scratch);
-    let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
-    assert!(inputs.iter().any(|one| one["digest"]["sha256"] == digest && one["uri"] == "pkg:generic/localhost/hello@1"));
+    let inputs =
+        statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    assert!(
+        inputs.iter().any(|one| one["digest"]["sha256"] == digest
+            && one["uri"] == "pkg:generic/localhost/hello@1")
+    );
     let list = fs::read_to_string(target(&scratch, "_sources.txt")).unwrap();
-    assert!(list.lines().any(|line| line == format!("{digest} pod-image image localhost/hello:1")), "{list}");
+    assert!(
+        list.lines().any(|line| line == format!("{digest} pod-image image localhost/hello:1")),
+        "{list}"
+    );
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     let folder = scratch.path("exported");
     done(&scratch.osbuild(&["sources", "export", RECIPE, folder.to_str().unwrap()]));
@@ -290,14 +408,23 @@ fn the_provenance_names_the_commit_and_whether_that_was_all() {
     let scratch = workshop();
     let commit = |scratch: &Scratch| {
         let statement = provenance(scratch);
-        let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap().clone();
+        let inputs = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+            .as_array()
+            .unwrap()
+            .clone();
         inputs.into_iter().find(|one| one["name"] == "project")
     };
     done(&release(&scratch, &[]));
     assert_eq!(commit(&scratch), None, "a project that nobody has checked out");
     let git = |line: &str| {
         let author = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"];
-        tool(&scratch.project(), "git", &[&author[..], &line.split(' ').collect::<Vec<_>>()].concat()).trim().to_owned()
+        tool(
+            &scratch.project(),
+            "git",
+            &[&author[..], &line.split(' ').collect::<Vec<_>>()].concat(),
+        )
+        .trim()
+        .to_owned()
     };
     fs::write(scratch.project().join(".gitignore"), "/out\n/keys\n").unwrap();
     git("init --quiet");
@@ -312,21 +439,42 @@ fn the_provenance_names_the_commit_and_whether_that_was_all() {
         done(&release(&scratch, &[]));
         let found = commit(&scratch).unwrap();
         let head = git("rev-parse HEAD");
-        assert_eq!((&found["digest"]["gitCommit"], &found["annotations"]["dirty"]), (&head.into(), &is_dirty.into()));
+        assert_eq!(
+            (&found["digest"]["gitCommit"], &found["annotations"]["dirty"]),
+            (&head.into(), &is_dirty.into())
+        );
         assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     }
 }
 
 /// The provenance of the release, in which openssl finds a good signature by `mine`.
 pub fn provenance(scratch: &Scratch) -> Value {
-    let envelope: Value = serde_json::from_slice(&fs::read(target(scratch, "_provenance.dsse.json")).unwrap()).unwrap();
+    let envelope: Value =
+        serde_json::from_slice(&fs::read(target(scratch, "_provenance.dsse.json")).unwrap())
+            .unwrap();
     let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
     let payload = decoded(&envelope["payload"]);
-    let signed = [format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len()).into_bytes(), payload.clone()].concat();
+    let signed = [
+        format!("DSSEv1 28 application/vnd.in-toto+json {} ", payload.len()).into_bytes(),
+        payload.clone(),
+    ]
+    .concat();
     fs::write(scratch.path("signed"), signed).unwrap();
     fs::write(scratch.path("signature"), decoded(&envelope["signatures"][0]["sig"])).unwrap();
     let key = keys(scratch, "mine").join("release.pub").display().to_string();
-    let words = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", &key, "-rawin", "-in", "signed", "-sigfile", "signature"];
+    let words = [
+        "openssl",
+        "pkeyutl",
+        "-verify",
+        "-pubin",
+        "-inkey",
+        &key,
+        "-rawin",
+        "-in",
+        "signed",
+        "-sigfile",
+        "signature",
+    ];
     assert!(tool(&scratch.path(""), "openssl", &words).contains("Signature Verified Successfully"));
     serde_json::from_slice(&payload).unwrap()
 }
@@ -340,7 +488,8 @@ fn openssl_finds_a_good_signature_in_the_provenance() {
         (&"https://in-toto.io/Statement/v1".into(), &"https://slsa.dev/provenance/v1".into())
     );
     assert_eq!(statement["subject"].as_array().unwrap().len(), 5);
-    let dependencies = statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    let dependencies =
+        statement["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
     assert_eq!(dependencies.len(), scratch.sources().len());
 }
 
@@ -356,7 +505,12 @@ fn a_changed_file_of_a_release_is_refused() {
         fs::write(folder(&scratch).join(path), changed).unwrap();
         let ran = verify(&scratch, &[]);
         let about = if path.starts_with("metadata") { "metadata " } else { "targets " };
-        assert!(wrong(&ran).iter().any(|line| line.contains(about)), "{path}: {}{}", ran.data, ran.said);
+        assert!(
+            wrong(&ran).iter().any(|line| line.contains(about)),
+            "{path}: {}{}",
+            ran.data,
+            ran.said
+        );
         assert_eq!(ran.code, Some(4));
         fs::remove_file(folder(&scratch).join(path)).unwrap();
         assert!(!wrong(&verify(&scratch, &[])).is_empty(), "{path} is gone");
@@ -375,8 +529,12 @@ fn an_expired_repository_and_one_of_other_keys_are_refused() {
     let root = keys(&scratch, "other").join("root.json").display().to_string();
     let ran = verify(&scratch, &["--root", &root]);
     assert!(wrong(&ran).concat().contains("cannot be believed"), "{}", ran.data);
-    let ran =
-        scratch.osbuild(&["verify", &folder(&scratch).display().to_string(), "--cert", &root.replace("root.json", "db.crt")]);
+    let ran = scratch.osbuild(&[
+        "verify",
+        &folder(&scratch).display().to_string(),
+        "--cert",
+        &root.replace("root.json", "db.crt"),
+    ]);
     assert!(ran.code == Some(2) && ran.said.contains("--root root.json"), "{}", ran.said);
 }
 
@@ -394,9 +552,11 @@ fn a_repository_that_is_rolled_back_or_put_together_from_two_is_refused() {
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0], "who has no memory cannot know");
     assert!(wrong(&verify(&scratch, &memory)).concat().contains("metadata"));
     fs::write(folder(&scratch).join(timestamp), &new[timestamp]).unwrap();
-    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &old["metadata/1.snapshot.json"]).unwrap();
+    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &old["metadata/1.snapshot.json"])
+        .unwrap();
     assert!(wrong(&verify(&scratch, &[])).concat().contains("metadata"));
-    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &new["metadata/2.snapshot.json"]).unwrap();
+    fs::write(folder(&scratch).join("metadata/2.snapshot.json"), &new["metadata/2.snapshot.json"])
+        .unwrap();
     assert_eq!(wrong(&verify(&scratch, &memory)), [""; 0]);
 }
 
@@ -410,19 +570,35 @@ fn what_was_released_is_promoted_as_it_is_and_never_replaced() {
         fs::read(target(&scratch, "candidate_small.json")).unwrap()
     );
     let second = files(&folder(&scratch));
-    assert!(first.iter().all(|(path, bytes)| path.ends_with("timestamp.json") || second[path] == *bytes));
+    assert!(
+        first
+            .iter()
+            .all(|(path, bytes)| path.ends_with("timestamp.json") || second[path] == *bytes)
+    );
     let ran = release(&scratch, &["--promote", "9"]);
     let said = "error: version 9 of `small` has not been released here\nhint: there are `1.35.8`\n";
     assert!(ran.code == Some(2) && ran.said.ends_with(said), "{}", ran.said);
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "mine", "--as-of", "2026-11-22"]);
-    assert!(ran.code == Some(2) && ran.said.contains("version 1.35.8 of `small` has been released already"), "{}", ran.said);
+    assert!(
+        ran.code == Some(2)
+            && ran.said.contains("version 1.35.8 of `small` has been released already"),
+        "{}",
+        ran.said
+    );
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
     done(&release(&scratch, &[]));
     let ran = verify(&scratch, &["--channel", "candidate"]);
-    assert!(ran.data.contains("version 1.35.8-2 of small") && !ran.data.contains("version 1.35.8 of small"), "{}", ran.data);
+    assert!(
+        ran.data.contains("version 1.35.8-2 of small")
+            && !ran.data.contains("version 1.35.8 of small"),
+        "{}",
+        ran.data
+    );
     assert_eq!(wrong(&ran), [""; 0]);
     let uki = fs::read(target(&scratch, "small_1.35.8-2_node.efi")).unwrap();
-    assert!(osbuild_formats::uki::read(&uki).unwrap().os_release.contains("\nVERSION_ID=1.35.8-2\n"));
+    assert!(
+        osbuild_formats::uki::read(&uki).unwrap().os_release.contains("\nVERSION_ID=1.35.8-2\n")
+    );
 }
 
 #[test]
@@ -433,28 +609,34 @@ fn a_uki_that_gives_itself_another_version_than_its_release_is_refused() {
     let old = fs::read(&image).unwrap();
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
-    // The image of the version before, which the build takes for its own: size, inode and time are those that it noted.
+    // The image of the version before, which the build takes for its own: size, inode and time are
+    // those that it noted.
     let built = fs::metadata(&image).unwrap().modified().unwrap();
     fs::write(&image, old).unwrap();
     fs::File::options().write(true).open(&image).unwrap().set_modified(built).unwrap();
     done(&release(&scratch, &[]));
     let ran = verify(&scratch, &[]);
-    let said = "WRONG  version          the release is 1.35.8-2, and its UKI says that it is 1.35.8";
+    let said =
+        "WRONG  version          the release is 1.35.8-2, and its UKI says that it is 1.35.8";
     assert_eq!((wrong(&ran), ran.code), (vec![said], Some(4)), "{}", ran.data);
 }
 
-/// Has openssl sign what is left to be signed, as it is done on a machine without a network, and gives how much that was.
+/// Has openssl sign what is left to be signed, as it is done on a machine without a network, and
+/// gives how much that was.
 fn sign_elsewhere(safe: &Path, to_sign: &Path, signatures: &Path) -> usize {
     let Ok(left) = fs::read_dir(to_sign) else { return 0 };
     let left: Vec<PathBuf> = left.map(|entry| entry.unwrap().path()).collect();
     for path in &left {
-        let (name, message) = (path.file_name().unwrap().to_str().unwrap(), path.display().to_string());
+        let (name, message) =
+            (path.file_name().unwrap().to_str().unwrap(), path.display().to_string());
         let out = signatures.join(format!("{name}.sig")).display().to_string();
         let (key, how): (_, &[&str]) = match path.extension().unwrap().to_str() {
             Some("sha256") => ("db.key", &["-pkeyopt", "digest:sha256"]),
             _ => ("release.key", &["-rawin"]),
         };
-        let words = [&["openssl", "pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &out], how].concat();
+        let words =
+            [&["openssl", "pkeyutl", "-sign", "-inkey", key, "-in", &message, "-out", &out], how]
+                .concat();
         tool(safe, "openssl", &words);
     }
     left.len()
@@ -478,9 +660,18 @@ fn a_release_is_signed_in_rounds_where_the_keys_are() {
     let attach = ["--attach", signatures.to_str().unwrap()];
     for left in [1, 3] {
         let ran = release(&scratch, &attach);
-        assert!(ran.code == Some(4) && ran.said.contains("error: another round is needed: `"), "{}", ran.said);
+        assert!(
+            ran.code == Some(4) && ran.said.contains("error: another round is needed: `"),
+            "{}",
+            ran.said
+        );
         assert!(!folder(&scratch).join("metadata").exists());
-        assert_eq!(sign_elsewhere(&safe, &out.join("release-to-sign"), &signatures), left, "{}", ran.said);
+        assert_eq!(
+            sign_elsewhere(&safe, &out.join("release-to-sign"), &signatures),
+            left,
+            "{}",
+            ran.said
+        );
     }
     done(&release(&scratch, &attach));
     assert!(files(&folder(&scratch)) == with_keys);

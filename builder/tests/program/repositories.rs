@@ -1,4 +1,5 @@
-//! The folder of releases over time: several writers at once, older checkouts, and hundreds of releases.
+//! The folder of releases over time: several writers at once, older checkouts, and hundreds of
+//! releases.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -26,7 +27,11 @@ fn client(scratch: &Scratch, folder: &Path) -> Client {
 
 /// The versions of the recipe that a repository has.
 fn versions(client: &Client) -> Vec<String> {
-    let version = |name: String| Some(name.strip_prefix(RECIPE)?.strip_prefix('_')?.split_once("_release.json")?.0.to_owned());
+    let version = |name: String| {
+        Some(
+            name.strip_prefix(RECIPE)?.strip_prefix('_')?.split_once("_release.json")?.0.to_owned(),
+        )
+    };
     client.targets().into_keys().filter_map(version).collect()
 }
 
@@ -39,7 +44,11 @@ fn set_version(scratch: &Scratch, before: &str, version: &str) {
 fn wait_for(path: &Path, text: &str) {
     let end = Instant::now() + Duration::from_secs(120);
     while !fs::read_to_string(path).is_ok_and(|said| said.contains(text)) {
-        assert!(Instant::now() < end, "nobody said {text:?}: {}", fs::read_to_string(path).unwrap_or_default());
+        assert!(
+            Instant::now() < end,
+            "nobody said {text:?}: {}",
+            fs::read_to_string(path).unwrap_or_default()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -55,9 +64,9 @@ fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_i
         copy(&scratch.project(), &project);
         let key = |name: &str| project.join("keys/mine").join(name);
         use std::os::unix::fs::PermissionsExt;
-        ["db.key", "release.key"]
-            .iter()
-            .for_each(|name| fs::set_permissions(key(name), fs::Permissions::from_mode(0o600)).unwrap());
+        ["db.key", "release.key"].iter().for_each(|name| {
+            fs::set_permissions(key(name), fs::Permissions::from_mode(0o600)).unwrap()
+        });
         let recipe = project.join("recipes/small.toml");
         let text = fs::read_to_string(&recipe).unwrap();
         fs::write(recipe, format!("version = \"{version}\"\n{text}")).unwrap();
@@ -70,10 +79,23 @@ fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_i
         .iter()
         .map(|version| {
             let (project, said) = (scratch.path(version), scratch.path(&format!("{version}.txt")));
-            let words =
-                ["--project", project.to_str().unwrap(), "release", RECIPE, "--key", "mine", "--as-of", "2026-11-21", "--to"];
+            let words = [
+                "--project",
+                project.to_str().unwrap(),
+                "release",
+                RECIPE,
+                "--key",
+                "mine",
+                "--as-of",
+                "2026-11-21",
+                "--to",
+            ];
             let mut command = scratch.command(&[], &[&words[..], &[to.to_str().unwrap()]].concat());
-            let child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+            let child = command
+                .stdout(Stdio::null())
+                .stderr(fs::File::create(&said).unwrap())
+                .spawn()
+                .unwrap();
             (child, said)
         })
         .collect();
@@ -87,7 +109,8 @@ fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_i
     assert_eq!(versions(&client(&scratch, &to)), versions_at_once);
     // Each of them has written a version of its own.
     for version in 1..=4 {
-        let listed = fs::read_to_string(to.join(format!("metadata/{version}.targets.json"))).unwrap();
+        let listed =
+            fs::read_to_string(to.join(format!("metadata/{version}.targets.json"))).unwrap();
         assert_eq!(listed.matches("_release.json\"").count(), version, "{version}.targets.json");
     }
     assert!(!lock.exists());
@@ -106,10 +129,34 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
     let (mine, older) = (keys(&scratch, "mine"), scratch.path("older"));
     let put_back = |from: &Path| {
         fs::remove_dir_all(&mine).unwrap();
-        assert!(std::process::Command::new("cp").arg("-a").arg(from).arg(&mine).status().unwrap().success());
+        assert!(
+            std::process::Command::new("cp")
+                .arg("-a")
+                .arg(from)
+                .arg(&mine)
+                .status()
+                .unwrap()
+                .success()
+        );
     };
-    assert!(std::process::Command::new("cp").arg("-a").arg(&mine).arg(&older).status().unwrap().success());
-    done(&scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2026-01-02", "--role", "release"]));
+    assert!(
+        std::process::Command::new("cp")
+            .arg("-a")
+            .arg(&mine)
+            .arg(&older)
+            .status()
+            .unwrap()
+            .success()
+    );
+    done(&scratch.osbuild(&[
+        "keys",
+        "rotate",
+        "mine",
+        "--as-of",
+        "2026-01-02",
+        "--role",
+        "release",
+    ]));
     done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
     let newer = scratch.path("newer");
     fs::rename(&mine, &newer).unwrap();
@@ -117,7 +164,9 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
     put_back(&older);
     let before = crate::releases::files(&folder(&scratch));
     fs::remove_dir_all(scratch.project().join("out").join(RECIPE).join("logs")).unwrap();
-    for ran in [release_as(&scratch, "inherit", "2", &[]), release(&scratch, &["--promote", "1.35.8"])] {
+    for ran in
+        [release_as(&scratch, "inherit", "2", &[]), release(&scratch, &["--promote", "1.35.8"])]
+    {
         let shown = folder(&scratch).display().to_string();
         let said = format!(
             "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root of trust here has version 1, and the one there 2\n\
@@ -125,10 +174,17 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
         );
         assert!(ran.code == Some(2) && ran.said.ends_with(&said), "{}", ran.said);
     }
-    assert!(!scratch.project().join("out").join(RECIPE).join("logs").exists(), "it is refused before anything is built");
+    assert!(
+        !scratch.project().join("out").join(RECIPE).join("logs").exists(),
+        "it is refused before anything is built"
+    );
     done(&scratch.osbuild(&["keys", "new", "other", "--as-of", "2026-01-01"]));
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "other", "--as-of", "2026-11-21"]);
-    assert!(ran.code == Some(4) && ran.said.contains("belongs to other keys than `other`"), "{}", ran.said);
+    assert!(
+        ran.code == Some(4) && ran.said.contains("belongs to other keys than `other`"),
+        "{}",
+        ran.said
+    );
     assert!(crate::releases::files(&folder(&scratch)) == before);
     put_back(&newer);
     done(&release(&scratch, &[]));
@@ -140,7 +196,9 @@ fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes
     let scratch = workshop();
     done(&release(&scratch, &[]));
     done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
-    for (before, version) in [("inherit", "2"), ("version = \"2\"\ninherit", "3"), ("version = \"3\"\ninherit", "10")] {
+    for (before, version) in
+        [("inherit", "2"), ("version = \"2\"\ninherit", "3"), ("version = \"3\"\ninherit", "10")]
+    {
         done(&release_as(&scratch, before, version, &[]));
     }
     let at = folder(&scratch);
@@ -158,7 +216,11 @@ fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes
     assert_eq!(said["dropped"], serde_json::json!(["3", "2"]));
     assert!(ran.said.contains("the repository no longer has `3` and `2` of small"), "{}", ran.said);
     assert_eq!(versions(&client(&scratch, &at)), ["1.35.8", "10", "11"]);
-    assert_eq!(["1.35.8", "2", "3", "10", "11"].map(has_files), [7, 7, 7, 7, 7], "a node may have read the version before");
+    assert_eq!(
+        ["1.35.8", "2", "3", "10", "11"].map(has_files),
+        [7, 7, 7, 7, 7],
+        "a node may have read the version before"
+    );
     assert_eq!(wrong(&verify(&scratch, &["--all"])), [""; 0]);
     done(&release(&scratch, &["--promote", "11", "--channel", "stable", "--keep", "1"]));
     assert_eq!(versions(&client(&scratch, &at)), ["11"]);
@@ -174,12 +236,30 @@ fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes
     let root = keys(&scratch, "mine").join("root.json");
     assert_eq!(other_client_on_its_day(&scratch, &root), 1);
     let ran = release(&scratch, &["--promote", "2"]);
-    assert!(ran.said.ends_with("error: version 2 of `small` has not been released here\nhint: there are `11`\n"), "{}", ran.said);
+    assert!(
+        ran.said.ends_with(
+            "error: version 2 of `small` has not been released here\nhint: there are `11`\n"
+        ),
+        "{}",
+        ran.said
+    );
 }
 
-/// How many targets python-tuf fetches of what stayed. Its clock is this machine's, so the metadata has to be of a day that is not over.
+/// How many targets python-tuf fetches of what stayed. Its clock is this machine's, so the metadata
+/// has to be of a day that is not over.
 fn other_client_on_its_day(scratch: &Scratch, root: &Path) -> usize {
-    done(&scratch.osbuild(&["release", RECIPE, "--key", "mine", "--days", "3650", "--promote", "11", "--keep", "1"]));
+    done(&scratch.osbuild(&[
+        "release",
+        RECIPE,
+        "--key",
+        "mine",
+        "--days",
+        "3650",
+        "--promote",
+        "11",
+        "--keep",
+        "1",
+    ]));
     other_client(scratch, root, &["candidate_small.json"]).len()
 }
 
@@ -191,14 +271,24 @@ fn add_old_releases(scratch: &Scratch, count: u32) {
         let version = format!("0.{number}");
         let contents = [target::NODE, target::BOOT, target::LOCK, target::SBOM]
             .map(|name| (name, format!("{name} of {version}").into_bytes()));
-        let file = |bytes: &Vec<u8>| File { length: bytes.len() as u64, sha256: Sha256(*Digest::of(bytes).hash()) };
-        let files = contents.iter().map(|(name, bytes)| ((*name).to_owned(), file(bytes))).collect();
-        let document = Document::new(RECIPE, &version, Architecture::Arm64, 0, "2026-01-01", files).unwrap();
+        let file = |bytes: &Vec<u8>| File {
+            length: bytes.len() as u64,
+            sha256: Sha256(*Digest::of(bytes).hash()),
+        };
+        let files =
+            contents.iter().map(|(name, bytes)| ((*name).to_owned(), file(bytes))).collect();
+        let document =
+            Document::new(RECIPE, &version, Architecture::Arm64, 0, "2026-01-01", files).unwrap();
         put.insert(target::file(RECIPE, &version, target::DOCUMENT), document.encode());
-        put.extend(contents.into_iter().map(|(name, bytes)| (target::file(RECIPE, &version, name), bytes)));
+        put.extend(
+            contents.into_iter().map(|(name, bytes)| (target::file(RECIPE, &version, name), bytes)),
+        );
     }
     let repository = Repository::at(&folder(scratch));
-    let change = Change { put: put.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect(), dropped: BTreeSet::new() };
+    let change = Change {
+        put: put.iter().map(|(name, bytes)| (name.clone(), &bytes[..])).collect(),
+        dropped: BTreeSet::new(),
+    };
     let until = Date { year: 2027, month: 2, day: 19 };
     let writer = repository.writer(|| ()).unwrap();
     writer.publish(&keys.roots().unwrap(), &keys.release_key().unwrap(), until, &change).unwrap();
@@ -212,8 +302,16 @@ fn opened(folder: &Path, act: impl FnOnce()) -> BTreeSet<String> {
     let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
     let (mut events, mut names) = (inotify::Reader::new(&queue, &mut buffer), BTreeSet::new());
     while let Ok(event) = events.next() {
-        assert!(!event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW), "more was opened than the kernel counts");
-        names.extend(event.file_name().map(|name| name.to_str().unwrap().to_owned()).filter(|name| !name.is_empty()));
+        assert!(
+            !event.events().contains(inotify::ReadFlags::QUEUE_OVERFLOW),
+            "more was opened than the kernel counts"
+        );
+        names.extend(
+            event
+                .file_name()
+                .map(|name| name.to_str().unwrap().to_owned())
+                .filter(|name| !name.is_empty()),
+        );
     }
     names
 }
@@ -260,10 +358,19 @@ fn of_an_older_release_a_missing_file_is_seen_and_a_changed_one_when_it_is_read(
     fs::write(&node, "NODE.EFI of 0.0").unwrap();
     assert_eq!(wrong(&verify(&scratch, &[])), [""; 0]);
     let ran = verify(&scratch, &["--all"]);
-    assert!(wrong(&ran).concat().contains("`small_0.0_node.efi` is not what the repository says"), "{}", ran.data);
+    assert!(
+        wrong(&ran).concat().contains("`small_0.0_node.efi` is not what the repository says"),
+        "{}",
+        ran.data
+    );
     // It comes into no channel.
     let ran = release(&scratch, &["--promote", "0.0"]);
-    assert!(ran.code == Some(4) && ran.said.contains("`small_0.0_node.efi` is not what the repository says"), "{}", ran.said);
+    assert!(
+        ran.code == Some(4)
+            && ran.said.contains("`small_0.0_node.efi` is not what the repository says"),
+        "{}",
+        ran.said
+    );
     fs::remove_file(&node).unwrap();
     assert!(wrong(&verify(&scratch, &[])).concat().contains("`small_0.0_node.efi` is not there"));
     fs::write(&node, bytes).unwrap();

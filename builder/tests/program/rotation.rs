@@ -17,7 +17,8 @@ fn enrolled(scratch: &Scratch) -> String {
 
 /// The time in a signed update, which firmware compares: year, month, day, hour, minute, second.
 fn time(scratch: &Scratch, variable: &str) -> (u16, [u8; 5]) {
-    let update = fs::read(keys(scratch, "mine").join("enroll").join(format!("{variable}.auth"))).unwrap();
+    let update =
+        fs::read(keys(scratch, "mine").join("enroll").join(format!("{variable}.auth"))).unwrap();
     (u16::from_le_bytes([update[0], update[1]]), update[2..7].try_into().unwrap())
 }
 
@@ -36,13 +37,20 @@ fn after_a_rotation_the_new_key_signs_and_both_certificates_are_trusted() {
     let folder = keys(&scratch, "mine");
     assert_eq!(fs::read(folder.join("db-1.key")).unwrap(), before);
     let said = enrolled(&scratch);
-    assert!(said.contains("subject CN=mine db 2") && said.contains("subject CN=mine db\n"), "{said}");
+    assert!(
+        said.contains("subject CN=mine db 2") && said.contains("subject CN=mine db\n"),
+        "{said}"
+    );
     // Made on the same day, and still newer than what the machine has.
     assert!(time(&scratch, "db") > first);
     tool(&folder.join("enroll"), "efitools", &["sig-list-to-certs", "db.esl", "db"]);
     for (index, name) in ["db.crt", "db-1.crt"].into_iter().enumerate() {
         let der = format!("db-{index}.der");
-        let read = tool(&folder.join("enroll"), "openssl", &["openssl", "x509", "-inform", "DER", "-in", &der]);
+        let read = tool(
+            &folder.join("enroll"),
+            "openssl",
+            &["openssl", "x509", "-inform", "DER", "-in", &der],
+        );
         assert_eq!(read, fs::read_to_string(folder.join(name)).unwrap());
     }
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
@@ -57,12 +65,15 @@ fn a_second_rotation_keeps_both_earlier_keys() {
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     let shown = scratch.osbuild(&["keys", "show", "mine", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
-    let roles: Vec<&str> = json["keys"].as_array().unwrap().iter().map(|key| key["role"].as_str().unwrap()).collect();
+    let roles: Vec<&str> =
+        json["keys"].as_array().unwrap().iter().map(|key| key["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["PK", "KEK", "db", "db-2", "db-1", "release", "root"]);
     let early = scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2001-01-01"]);
     assert_eq!(early.code, Some(2), "{}", early.said);
     assert!(
-        early.said.starts_with("error: the new certificate would begin on 2001-01-01, the old one began on "),
+        early.said.starts_with(
+            "error: the new certificate would begin on 2001-01-01, the old one began on "
+        ),
         "{}",
         early.said
     );
@@ -79,16 +90,27 @@ fn a_revoked_certificate_leaves_db_for_dbx_and_the_one_that_signs_cannot_be_revo
     for name in ["PK.crt", "KEK.crt"] {
         let never = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file(name)]);
         assert_eq!(never.code, Some(2), "{}", never.said);
-        assert!(never.said.contains("none by which the keys `mine` signed images"), "{}", never.said);
+        assert!(
+            never.said.contains("none by which the keys `mine` signed images"),
+            "{}",
+            never.said
+        );
     }
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     enrolled(&scratch);
     let before = time(&scratch, "db");
     let revoked = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db-1.crt")]);
     done(&revoked);
-    assert!(revoked.data.lines().any(|line| line.contains(" db-1 ") && line.contains("  REVOKED")), "{}", revoked.data);
+    assert!(
+        revoked.data.lines().any(|line| line.contains(" db-1 ") && line.contains("  REVOKED")),
+        "{}",
+        revoked.data
+    );
     let said = enrolled(&scratch);
-    assert!(said.contains("name=dbx ") && said.matches("subject CN=mine db\n").count() == 1, "{said}");
+    assert!(
+        said.contains("name=dbx ") && said.matches("subject CN=mine db\n").count() == 1,
+        "{said}"
+    );
     assert!(said.contains("subject CN=mine db 2"), "{said}");
     assert!(time(&scratch, "db") > before);
 }

@@ -2,8 +2,9 @@
 
 use osbuild::checkout::Checkout;
 use osbuild::plan::{
-    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock, Packages, Plan, Resolution,
-    RustToolchain, Source, Strictness, Toolchains, resolve, resolve_programs,
+    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock,
+    Packages, Plan, Resolution, RustToolchain, Source, Strictness, Toolchains, resolve,
+    resolve_programs,
 };
 use osbuild::produce::digest::Digest;
 use osbuild::produce::store::Store;
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The day on which plans are made here. What the program makes of them must not hang on the day of the test.
+/// The day on which plans are made here. What the program makes of them must not hang on the day of
+/// the test.
 const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
 
 /// The only recipe of the project that has a board.
@@ -50,12 +52,21 @@ impl From<Output> for Ran {
 }
 
 impl Scratch {
-    /// The small project of the plan's tests, with its lock. Nobody can be asked for anything: see [`Scratch::set`].
+    /// The small project of the plan's tests, with its lock. Nobody can be asked for anything: see
+    /// [`Scratch::set`].
     pub fn new() -> Self {
-        let scratch = Scratch { folder: tempfile::tempdir().unwrap(), environment: Vec::new(), supplies: BTreeMap::new() };
+        let scratch = Scratch {
+            folder: tempfile::tempdir().unwrap(),
+            environment: Vec::new(),
+            supplies: BTreeMap::new(),
+        };
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan/project"), &scratch.project());
         for year in ["2026", "2027"] {
-            scratch.edit("components/kubelet/releases.toml", &format!("end-of-life = {year}"), "end-of-life = 2999");
+            scratch.edit(
+                "components/kubelet/releases.toml",
+                &format!("end-of-life = {year}"),
+                "end-of-life = 2999",
+            );
         }
         scratch.edit("Cargo.lock", &"c".repeat(64), &scratch.blob("crate libc").sha256);
         let archive = Digest::of_file(&scratch.project().join("recipes/hello.tar")).unwrap();
@@ -106,15 +117,22 @@ impl Scratch {
     pub fn command(&self, before: &[&str], args: &[&str]) -> Command {
         let mut words = before.iter().chain([&env!("CARGO_BIN_EXE_osbuild")]).chain(args);
         let mut command = Command::new(words.next().expect("there is a program"));
-        command.args(words).env_clear().env("HOME", self.path("home")).env("XDG_CACHE_HOME", self.path("cache"));
-        command.envs(self.environment.iter().map(|(name, value)| (name, value))).current_dir(self.project());
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", self.path("home"))
+            .env("XDG_CACHE_HOME", self.path("cache"));
+        command
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.project());
         command
     }
 
     /// The recipe's plan.
     pub fn plan(&self) -> Plan {
         let project = Checkout { root: self.project() }.read().unwrap();
-        resolve(&project, RECIPE, TODAY, Strictness::Build).unwrap_or_else(|error| panic!("{error}"))
+        resolve(&project, RECIPE, TODAY, Strictness::Build)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The recipe's lock.
@@ -136,7 +154,8 @@ impl Scratch {
     pub fn add_programs(&self, recipe: &str, text: &str) {
         fs::write(self.project().join(format!("recipes/{recipe}.toml")), text).unwrap();
         let project = Checkout { root: self.project() }.read().unwrap();
-        let plan = resolve_programs(&project, recipe).unwrap_or_else(|error| panic!("{error}")).resolved;
+        let plan =
+            resolve_programs(&project, recipe).unwrap_or_else(|error| panic!("{error}")).resolved;
         self.write_lock(&self.lock_of(&plan));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
         names(&plan).iter().for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
@@ -160,7 +179,10 @@ impl Scratch {
     fn lock_of(&self, plan: &dyn Resolution) -> Lock {
         let wanted = plan.wanted();
         let package = |wish: &DebianWish| self.package(wish);
-        let packages = |wishes: &[DebianWish]| Packages { asked: Vec::new(), packages: wishes.iter().map(package).collect() };
+        let packages = |wishes: &[DebianWish]| Packages {
+            asked: Vec::new(),
+            packages: wishes.iter().map(package).collect(),
+        };
         let (go, rust) = (self.blob("toolchain go"), self.blob("toolchain rust"));
         Lock {
             version: Lock::VERSION,
@@ -170,12 +192,24 @@ impl Scratch {
             suite: None,
             kernel_source: wanted.kernel_source.as_ref().map(package),
             stub: wanted.stub.as_ref().map(package),
-            sandbox: Packages { asked: wanted.sandbox.iter().map(DebianWish::asked).collect(), ..packages(&wanted.sandbox) },
+            sandbox: Packages {
+                asked: wanted.sandbox.iter().map(DebianWish::asked).collect(),
+                ..packages(&wanted.sandbox)
+            },
             cross: packages(&wanted.cross),
             files: packages(&wanted.files),
-            go: wanted.go_modules.iter().map(|wish| self.component(wish, &wanted.go_toolchain)).collect(),
+            go: wanted
+                .go_modules
+                .iter()
+                .map(|wish| self.component(wish, &wanted.go_toolchain))
+                .collect(),
             toolchain: Toolchains {
-                go: GoToolchain { version: wanted.go_toolchain.clone(), sum: "h1:=".into(), sha256: go.sha256, size: go.size },
+                go: GoToolchain {
+                    version: wanted.go_toolchain.clone(),
+                    sum: "h1:=".into(),
+                    sha256: go.sha256,
+                    size: go.size,
+                },
                 rust: wanted.rust_toolchain.clone().map(|wish| RustToolchain {
                     version: wish.version,
                     targets: wish.targets,
@@ -189,7 +223,10 @@ impl Scratch {
 
     /// What a source of this name is made of.
     fn bytes(&self, name: &str) -> Vec<u8> {
-        self.supplies.get(name).cloned().unwrap_or_else(|| format!("the bytes of {name}\n").into_bytes())
+        self.supplies
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| format!("the bytes of {name}\n").into_bytes())
     }
 
     fn blob(&self, name: &str) -> Blob {
@@ -232,8 +269,15 @@ impl Scratch {
 fn names(plan: &dyn Resolution) -> Vec<String> {
     let wanted = plan.wanted();
     let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
-    let debian = [&wanted.kernel_source, &wanted.stub].into_iter().flatten().chain(lists).map(|wish| wish.package.clone());
-    let go = wanted.go_modules.iter().flat_map(|wish| [wish.module.clone(), format!("go.mod of {}", wish.module)]);
+    let debian = [&wanted.kernel_source, &wanted.stub]
+        .into_iter()
+        .flatten()
+        .chain(lists)
+        .map(|wish| wish.package.clone());
+    let go = wanted
+        .go_modules
+        .iter()
+        .flat_map(|wish| [wish.module.clone(), format!("go.mod of {}", wish.module)]);
     let rest = ["toolchain go", "toolchain rust", "crate libc"].map(str::to_owned);
     debian.chain(go).chain(rest).collect()
 }

@@ -21,10 +21,18 @@ fn the_first_signed_build_makes_keys_that_say_what_they_are_worth() {
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
     done(&ran);
     assert!(ran.said.lines().any(|line| line.starts_with("keys dev ")), "{}", ran.said);
-    assert!(ran.said.lines().any(|line| line.starts_with("signature ") && line.contains("dev db")), "{}", ran.said);
+    assert!(
+        ran.said.lines().any(|line| line.starts_with("signature ") && line.contains("dev db")),
+        "{}",
+        ran.said
+    );
     let folder = keys(&scratch, "dev");
-    let subject = tool(&folder, "openssl", &["openssl", "x509", "-noout", "-subject", "-in", "db.crt"]);
-    assert!(subject.contains("OU = development only") && subject.contains("CN = dev db"), "{subject}");
+    let subject =
+        tool(&folder, "openssl", &["openssl", "x509", "-noout", "-subject", "-in", "db.crt"]);
+    assert!(
+        subject.contains("OU = development only") && subject.contains("CN = dev db"),
+        "{subject}"
+    );
     let image = uki(&scratch).display().to_string();
     tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
     let again = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
@@ -49,11 +57,15 @@ fn the_plan_that_a_build_leaves_says_who_signed() {
     done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));
     let shown = scratch.osbuild(&["keys", "show", "dev", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
-    let db = json["keys"].as_array().unwrap().iter().find(|key| key["role"] == "db").unwrap().clone();
+    let db =
+        json["keys"].as_array().unwrap().iter().find(|key| key["role"] == "db").unwrap().clone();
     let plan: toml::Table = scratch.read(&format!("out/{RECIPE}/plan.toml")).parse().unwrap();
     let sha256 = db["sha256"].as_str().unwrap();
     assert_eq!(plan["signing"]["certificate"].as_str().unwrap(), format!("sha256:{sha256}"));
-    assert_eq!((plan["signing"]["key"].as_str(), plan["signing"]["signer"].as_str()), (Some("dev"), Some("dev db")));
+    assert_eq!(
+        (plan["signing"]["key"].as_str(), plan["signing"]["signer"].as_str()),
+        (Some("dev"), Some("dev db"))
+    );
     assert_eq!(plan["signing"]["until"].to_string(), db["until"].as_str().unwrap());
 }
 
@@ -97,7 +109,11 @@ fn expired_keys_are_shown_as_such_and_sign_nothing() {
     assert_eq!(shown.data.matches("EXPIRED on 2016-01-01").count(), 4, "{}", shown.data);
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "old"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.said.starts_with("error: the certificate of the keys `old` has expired\n"), "{}", ran.said);
+    assert!(
+        ran.said.starts_with("error: the certificate of the keys `old` has expired\n"),
+        "{}",
+        ran.said
+    );
 }
 
 /// What of a private key must be nowhere: pieces of its private half, as bytes and as text.
@@ -108,7 +124,10 @@ fn secrets(pem: &str) -> Vec<Vec<u8>> {
     let public = if der.len() > 100 { 336 } else { 16 };
     let bytes = der[public..].chunks_exact(24).map(<[u8]>::to_vec);
     let text = STANDARD.encode(&der).into_bytes();
-    let text = text[public.div_ceil(48) * 64..].chunks(64).chain([&text[text.len() - 32..]]).map(<[u8]>::to_vec);
+    let text = text[public.div_ceil(48) * 64..]
+        .chunks(64)
+        .chain([&text[text.len() - 32..]])
+        .map(<[u8]>::to_vec);
     bytes.chain(text).filter(|secret| secret.len() >= 24).step_by(3).collect()
 }
 
@@ -137,20 +156,26 @@ fn a_private_key_is_nowhere_but_in_its_file() {
     run(&["keys", "enroll", "dev", "--vars", "/usr/share/OVMF/OVMF_VARS_4M.fd"]);
     run(&["inspect", &format!("out/{RECIPE}/image.raw")]);
     let folder = keys(&scratch, "dev");
-    let private = ["PK.key", "KEK.key", "db.key", "release.key", "root.key"].map(|name| folder.join(name));
-    let secrets: Vec<Vec<u8>> = private.iter().flat_map(|path| secrets(&fs::read_to_string(path).unwrap())).collect();
+    let private =
+        ["PK.key", "KEK.key", "db.key", "release.key", "root.key"].map(|name| folder.join(name));
+    let secrets: Vec<Vec<u8>> =
+        private.iter().flat_map(|path| secrets(&fs::read_to_string(path).unwrap())).collect();
     assert!(secrets.len() > 50);
     // A key that is broken, or not the certificate's, is not quoted either.
     let good = fs::read_to_string(&private[2]).unwrap();
-    for bad in [good.replace("PRIVATE KEY", "SECRET KEY"), good.replacen("MI", "AA", 1), fs::read_to_string(&private[0]).unwrap()]
-    {
+    for bad in [
+        good.replace("PRIVATE KEY", "SECRET KEY"),
+        good.replacen("MI", "AA", 1),
+        fs::read_to_string(&private[0]).unwrap(),
+    ] {
         fs::write(&private[2], bad).unwrap();
         run(&["build", RECIPE, "--key", "dev", "-v"]);
     }
     let mut found = Vec::new();
     files(&scratch.path(""), &mut found);
     assert!(
-        found.iter().any(|file| file.ends_with("image.raw")) && found.iter().any(|file| file.starts_with(scratch.path("cache")))
+        found.iter().any(|file| file.ends_with("image.raw"))
+            && found.iter().any(|file| file.starts_with(scratch.path("cache")))
     );
     let kept = found
         .into_iter()
@@ -170,8 +195,17 @@ fn a_key_that_others_can_read_or_that_is_another_ones_signs_nothing() {
     let key = folder.join("db.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
-    assert!(ran.code == Some(1) && ran.said.contains("can be read by other users\n"), "{}", ran.said);
+    assert!(
+        ran.code == Some(1) && ran.said.contains("can be read by other users\n"),
+        "{}",
+        ran.said
+    );
     fs::copy(folder.join("PK.key"), &key).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
-    assert!(ran.code == Some(1) && ran.said.starts_with("error: the certificate is that of another key\n"), "{}", ran.said);
+    assert!(
+        ran.code == Some(1)
+            && ran.said.starts_with("error: the certificate is that of another key\n"),
+        "{}",
+        ran.said
+    );
 }

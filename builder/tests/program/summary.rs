@@ -1,5 +1,5 @@
-//! `osbuild summary`: the whole report, its JSON, and what it says when there is nothing to report on. cmark-gfm reads it as the sites that
-//! show pull requests do.
+//! `osbuild summary`: the whole report, its JSON, and what it says when there is nothing to report
+//! on. cmark-gfm reads it as the sites that show pull requests do.
 
 use crate::builds::done;
 use crate::diff::{NEW, OLD, disk, expected, uki};
@@ -13,7 +13,11 @@ fn project() -> Scratch {
     let scratch = Scratch::new();
     let out = scratch.project().join("out").join(RECIPE);
     fs::create_dir_all(&out).unwrap();
-    fs::write(out.join("image.raw"), disk(&NEW, State { priority: 1, tries: 15, successful: false })).unwrap();
+    fs::write(
+        out.join("image.raw"),
+        disk(&NEW, State { priority: 1, tries: 15, successful: false }),
+    )
+    .unwrap();
     fs::write(scratch.project().join("old.efi"), uki(&OLD)).unwrap();
     scratch
 }
@@ -27,7 +31,8 @@ fn the_report_says_what_moved_and_how_much_each_component_has_grown() {
     let file = folder.path().join("summary.md");
     fs::write(&file, &ran.data).unwrap();
     let html = Command::new("cmark-gfm").args(["--extension", "table"]).arg(&file).output();
-    let html = String::from_utf8(html.expect("Debian's package cmark-gfm is installed").stdout).unwrap();
+    let html =
+        String::from_utf8(html.expect("Debian's package cmark-gfm is installed").stdout).unwrap();
     assert_eq!(html.matches("<table>").count(), 4, "{html}");
     assert!(html.contains("<tr>\n<td>init</td>\n<td>0.1.0</td>\n<td>0.2.0</td>\n</tr>"), "{html}");
 }
@@ -45,7 +50,12 @@ fn without_a_release_it_reports_all_the_same_and_without_a_build_it_says_what_to
     let scratch = project();
     let ran = scratch.osbuild(&["summary", RECIPE]);
     done(&ran);
-    assert!(ran.data.contains("There was no release to compare it with.") && !ran.data.contains("change"), "{}", ran.data);
+    assert!(
+        ran.data.contains("There was no release to compare it with.")
+            && !ran.data.contains("change"),
+        "{}",
+        ran.data
+    );
     assert!(ran.said.contains("name a release by `--against FOLDER`"), "{}", ran.said);
     fs::remove_file(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap();
     let ran = scratch.osbuild(&["summary", RECIPE]);
@@ -56,7 +66,12 @@ fn without_a_release_it_reports_all_the_same_and_without_a_build_it_says_what_to
 #[test]
 fn a_file_that_is_missing_is_named_once() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "missing.efi"]);
-    assert_eq!((ran.code, ran.data.as_str(), ran.said.matches("missing.efi").count()), (Some(2), "", 1), "{}", ran.said);
+    assert_eq!(
+        (ran.code, ran.data.as_str(), ran.said.matches("missing.efi").count()),
+        (Some(2), "", 1),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]

@@ -24,7 +24,11 @@ fn a_pipe_gets_lines_and_nothing_that_is_meant_for_a_terminal() {
     for (scratch, code) in [(open(), 0), (broken, 1)] {
         let ran = scratch.osbuild(&["build", RECIPE]);
         assert_eq!(ran.code, Some(code), "{}", ran.said);
-        assert!(ran.said.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", ran.said);
+        assert!(
+            ran.said.chars().all(|letter| letter == '\n' || !letter.is_control()),
+            "{:?}",
+            ran.said
+        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! Keys in a token: SoftHSM's, by PKCS#11. `softhsm2-util` and `pkcs11-tool` make them, sbsigntool and openssl verify what they signed.
+//! Keys in a token: SoftHSM's, by PKCS#11. `softhsm2-util` and `pkcs11-tool` make them, sbsigntool
+//! and openssl verify what they signed.
 
 use crate::builds::done;
 use crate::keys::{keys, tool};
@@ -16,13 +17,34 @@ fn with_token() -> (Scratch, String) {
     let folder = scratch.path("token");
     fs::create_dir_all(folder.join("tokens")).unwrap();
     let conf = folder.join("softhsm2.conf");
-    fs::write(&conf, format!("directories.tokendir = {}\n", folder.join("tokens").display())).unwrap();
+    fs::write(&conf, format!("directories.tokendir = {}\n", folder.join("tokens").display()))
+        .unwrap();
     fs::write(folder.join("pin"), format!("{PIN}\n")).unwrap();
     let conf = format!("SOFTHSM2_CONF={}", conf.display());
-    let init = ["softhsm2-util", "--init-token", "--free", "--label", "my token", "--so-pin", "99999999", "--pin", PIN];
+    let init = [
+        "softhsm2-util",
+        "--init-token",
+        "--free",
+        "--label",
+        "my token",
+        "--so-pin",
+        "99999999",
+        "--pin",
+        PIN,
+    ];
     tool(&folder, "softhsm2", &[&["env", &conf], &init[..]].concat());
     for (key, id) in [("one", "01"), ("two", "02")] {
-        let generate = ["pkcs11-tool", "--module", MODULE, "--token-label", "my token", "--login", "--pin", PIN, "--keypairgen"];
+        let generate = [
+            "pkcs11-tool",
+            "--module",
+            MODULE,
+            "--token-label",
+            "my token",
+            "--login",
+            "--pin",
+            PIN,
+            "--keypairgen",
+        ];
         let rsa = ["--key-type", "rsa:2048", "--label", key, "--id", id];
         tool(&folder, "opensc", &[&["env", &conf], &generate[..], &rsa[..]].concat());
     }
@@ -47,7 +69,11 @@ fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
     let folder = keys(&scratch, "card");
     assert!(!folder.join("db.key").exists() && folder.join("KEK.key").exists());
     done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
-    tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &uki(&scratch).display().to_string()]);
+    tool(
+        &folder,
+        "sbsigntool",
+        &["sbverify", "--cert", "db.crt", &uki(&scratch).display().to_string()],
+    );
     let before = products(&scratch);
     fs::remove_dir_all(scratch.project().join("out")).unwrap();
     done(&scratch.osbuild(&["build", RECIPE, "--key", "card"]));
@@ -57,11 +83,35 @@ fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
 #[test]
 fn a_key_that_wants_the_pin_at_each_use_signs_all_of_an_image() {
     let (scratch, _) = with_token();
-    let (folder, conf) = (scratch.path("token"), format!("SOFTHSM2_CONF={}", scratch.path("token/softhsm2.conf").display()));
-    let pkcs11 = ["env", &conf, "pkcs11-tool", "--module", MODULE, "--token-label", "my token", "--login", "--pin", PIN];
-    let generate = ["--keypairgen", "--key-type", "rsa:2048", "--label", "three", "--id", "03", "--always-auth"];
+    let (folder, conf) = (
+        scratch.path("token"),
+        format!("SOFTHSM2_CONF={}", scratch.path("token/softhsm2.conf").display()),
+    );
+    let pkcs11 = [
+        "env",
+        &conf,
+        "pkcs11-tool",
+        "--module",
+        MODULE,
+        "--token-label",
+        "my token",
+        "--login",
+        "--pin",
+        PIN,
+    ];
+    let generate = [
+        "--keypairgen",
+        "--key-type",
+        "rsa:2048",
+        "--label",
+        "three",
+        "--id",
+        "03",
+        "--always-auth",
+    ];
     tool(&folder, "opensc", &[&pkcs11[..], &generate].concat());
-    let listed = tool(&folder, "opensc", &[&pkcs11[..], &["--list-objects", "--type", "privkey"]].concat());
+    let listed =
+        tool(&folder, "opensc", &[&pkcs11[..], &["--list-objects", "--type", "privkey"]].concat());
     assert_eq!(listed.matches("always authenticate").count(), 1, "{listed}");
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri(&scratch, "three")]));
     // slotboot, the UKI and the initramfs: three uses.
@@ -103,7 +153,11 @@ fn a_token_that_cannot_be_used_says_why_and_never_the_pin() {
     for (uri, why) in cases {
         fs::write(&named, uri).unwrap();
         let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
-        assert!(ran.code != Some(0) && ran.said.contains(why) && !ran.said.contains(PIN), "{why}: {}", ran.said);
+        assert!(
+            ran.code != Some(0) && ran.said.contains(why) && !ran.said.contains(PIN),
+            "{why}: {}",
+            ran.said
+        );
     }
     fs::write(&named, &one).unwrap();
     fs::write(scratch.path("token/pin"), "00000000").unwrap();
@@ -119,7 +173,8 @@ fn without_any_key_the_error_names_the_way_by_files() {
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.said.starts_with("error: the key of `mine db` is not here\n") && ran.said.contains("osbuild sign"),
+        ran.said.starts_with("error: the key of `mine db` is not here\n")
+            && ran.said.contains("osbuild sign"),
         "{}",
         ran.said
     );

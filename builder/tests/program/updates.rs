@@ -12,7 +12,8 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 const KUBELET: (&str, &str) = ("cmd/kubelet/main.go", "package main\n\nfunc main() {}\n");
 const BASE: &str = "recipes/base.toml";
 
-/// A project whose Go modules come from a proxy of ours, which has one patch after the locked kubelet.
+/// A project whose Go modules come from a proxy of ours, which has one patch after the locked
+/// kubelet.
 fn with_proxy() -> (Scratch, GoProxy) {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
@@ -30,10 +31,13 @@ fn with_archive(scratch: &mut Scratch, versions: &[&str]) -> Archive {
 
 fn publish(scratch: &Scratch, archive: &Archive, versions: &[&str]) {
     let lock = scratch.lock();
-    let mut packages = lock.debian_packages().map(|package| package.package.as_str()).collect::<Vec<_>>();
+    let mut packages =
+        lock.debian_packages().map(|package| package.package.as_str()).collect::<Vec<_>>();
     packages.sort();
     packages.dedup();
-    let all = packages.iter().flat_map(|package| versions.iter().map(move |version| (*package, *version, "")));
+    let all = packages
+        .iter()
+        .flat_map(|package| versions.iter().map(move |version| (*package, *version, "")));
     archive.publish(&all.collect::<Vec<_>>());
 }
 
@@ -66,9 +70,19 @@ fn the_kubelet_moves_to_the_newest_patch_that_is_served_and_nothing_else_moves()
     let after = scratch.lock();
     assert_eq!(kubelet(&scratch), "v1.35.9");
     assert_eq!(scratch.read(BASE), recipe.replace("1.35.8", "1.35.9"));
-    let others = |lock: &Lock| lock.go.iter().filter(|go| go.component != "kubelet").cloned().collect::<Vec<_>>();
+    let others = |lock: &Lock| {
+        lock.go.iter().filter(|go| go.component != "kubelet").cloned().collect::<Vec<_>>()
+    };
     assert_eq!(others(&after), others(&before));
-    assert_eq!(Lock { go: before.go.clone(), wanted: before.wanted.clone(), epoch: before.epoch, ..after.clone() }, before);
+    assert_eq!(
+        Lock {
+            go: before.go.clone(),
+            wanted: before.wanted.clone(),
+            epoch: before.epoch,
+            ..after.clone()
+        },
+        before
+    );
     assert!(after.epoch > before.epoch && after.epoch % 86_400 == 0);
     let paths = ["components/kubelet/releases.toml", "recipes/base.toml", "recipes/small.lock"];
     let paths = paths.map(|path| scratch.project().join(path).display().to_string());
@@ -102,7 +116,11 @@ fn a_new_minor_moves_the_peg_and_known_ends_of_life_stay() {
     proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
     let before = [BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path));
     let refused = ran(&scratch, 2, &["update", "kubelet"]);
-    assert!(refused.said.contains("kubelet 1.36.6 cannot join an API server 1.35"), "{}", refused.said);
+    assert!(
+        refused.said.contains("kubelet 1.36.6 cannot join an API server 1.35"),
+        "{}",
+        refused.said
+    );
     assert_eq!([BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path)), before);
 
     scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
@@ -151,8 +169,16 @@ fn a_package_moves_alone_and_what_it_stands_beside_stays_while_the_archive_has_i
     assert_eq!(after.files.packages[0].version, "2");
     assert_eq!(Lock { files: before.files.clone(), epoch: before.epoch, ..after }, before);
 
-    let version =
-        |package: &str| scratch.lock().sandbox.packages.into_iter().find(|found| found.package == package).unwrap().version;
+    let version = |package: &str| {
+        scratch
+            .lock()
+            .sandbox
+            .packages
+            .into_iter()
+            .find(|found| found.package == package)
+            .unwrap()
+            .version
+    };
     ran(&scratch, 0, &["update", "flex"]);
     assert_eq!(["flex", "bash", "gcc"].map(version), ["2", "1", "1"]);
     publish(&scratch, &archive, &["3"]);
@@ -178,7 +204,11 @@ fn an_update_of_everything_moves_all_and_a_second_one_nothing() {
     let lock = scratch.lock();
     assert!(lock.debian_packages().all(|package| package.version == "2"));
     assert_eq!(kubelet(&scratch), "v1.35.9");
-    assert!(ran(&scratch, 0, &["update"]).said.contains("note: everything is as new as the recipes allow\n"));
+    assert!(
+        ran(&scratch, 0, &["update"])
+            .said
+            .contains("note: everything is as new as the recipes allow\n")
+    );
     assert_eq!(scratch.lock(), lock);
     assert_eq!(ran(&scratch, 0, &["plan", RECIPE]).said, "");
 }
@@ -187,7 +217,11 @@ fn an_update_of_everything_moves_all_and_a_second_one_nothing() {
 fn every_recipe_with_a_lock_is_locked_again() {
     let (scratch, _proxy) = with_proxy();
     fs::write(scratch.project().join("recipes/other.toml"), "inherit = \"small\"\n").unwrap();
-    fs::write(scratch.project().join("recipes/other.lock"), Lock { recipe: "other".into(), ..scratch.lock() }.print()).unwrap();
+    fs::write(
+        scratch.project().join("recipes/other.lock"),
+        Lock { recipe: "other".into(), ..scratch.lock() }.print(),
+    )
+    .unwrap();
     fs::write(scratch.project().join("recipes/unlocked.toml"), "inherit = \"small\"\n").unwrap();
     let said = ran(&scratch, 0, &["update", "kubelet"]).said;
     assert!(said.contains("note: kubelet: v1.35.8 → v1.35.9 (other, small)\n"), "{said}");
@@ -215,7 +249,9 @@ fn an_update_needs_a_network_and_a_lock() {
     let scratch = Scratch::new();
     assert!(ran(&scratch, 2, &["update", "--offline"]).said.contains("`--offline` forbids it"));
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
-    assert!(ran(&scratch, 3, &["update"]).said.starts_with("error: no recipe has a lock to update\n"));
+    assert!(
+        ran(&scratch, 3, &["update"]).said.starts_with("error: no recipe has a lock to update\n")
+    );
 }
 
 #[test]
@@ -241,7 +277,10 @@ fn crates_move_by_cargo_and_only_when_named() {
     workspace(&scratch.project());
     vendor(&scratch.project(), "0.2.1");
     fs::remove_file(scratch.project().join("Cargo.lock")).unwrap();
-    let made = Command::new(&cargo).args(["generate-lockfile", "--offline", "--quiet"]).current_dir(scratch.project()).status();
+    let made = Command::new(&cargo)
+        .args(["generate-lockfile", "--offline", "--quiet"])
+        .current_dir(scratch.project())
+        .status();
     assert!(made.unwrap().success());
     scratch.relock();
     vendor(&scratch.project(), "0.2.2");
@@ -250,7 +289,10 @@ fn crates_move_by_cargo_and_only_when_named() {
     assert!(said.contains("note: crate libc: 0.2.1 → 0.2.2\n"), "{said}");
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
-    assert_eq!(Lock { crates: before.crates.clone(), wanted: before.wanted.clone(), ..after }, before);
+    assert_eq!(
+        Lock { crates: before.crates.clone(), wanted: before.wanted.clone(), ..after },
+        before
+    );
 }
 
 /// Makes the project the workspace that its `Cargo.lock` is of, with crates from a folder.
@@ -261,13 +303,24 @@ fn workspace(project: &Path) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    write("Cargo.toml", &format!("[workspace]\nresolver = \"3\"\nmembers = {:?}\n", members.map(|name| format!("rust/{name}"))));
-    write(".cargo/config.toml", "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"vendored\"\n");
+    write(
+        "Cargo.toml",
+        &format!(
+            "[workspace]\nresolver = \"3\"\nmembers = {:?}\n",
+            members.map(|name| format!("rust/{name}"))
+        ),
+    );
+    write(
+        ".cargo/config.toml",
+        "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"vendored\"\n",
+    );
     for name in members {
         let needs = if name == "init" { "[dependencies]\nlibc = \"0.2\"\n" } else { "" };
         write(
             &format!("rust/{name}/Cargo.toml"),
-            &format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{needs}"),
+            &format!(
+                "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{needs}"
+            ),
         );
         write(&format!("rust/{name}/src/lib.rs"), "");
     }
@@ -277,9 +330,16 @@ fn workspace(project: &Path) {
 fn vendor(project: &Path, version: &str) {
     let folder = project.join("vendored/libc");
     fs::create_dir_all(folder.join("src")).unwrap();
-    fs::write(folder.join("Cargo.toml"), format!("[package]\nname = \"libc\"\nversion = \"{version}\"\nedition = \"2021\"\n"))
-        .unwrap();
+    fs::write(
+        folder.join("Cargo.toml"),
+        format!("[package]\nname = \"libc\"\nversion = \"{version}\"\nedition = \"2021\"\n"),
+    )
+    .unwrap();
     fs::write(folder.join("src/lib.rs"), "").unwrap();
     let checksum = version.replace('.', "").repeat(24)[..64].to_owned();
-    fs::write(folder.join(".cargo-checksum.json"), format!("{{\"files\":{{}},\"package\":\"{checksum}\"}}")).unwrap();
+    fs::write(
+        folder.join(".cargo-checksum.json"),
+        format!("{{\"files\":{{}},\"package\":\"{checksum}\"}}"),
+    )
+    .unwrap();
 }

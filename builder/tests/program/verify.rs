@@ -1,5 +1,5 @@
-//! What `osbuild verify` says of files that were signed, and of those that were changed. What is in their layers is nothing that could be read:
-//! `ci/src/image.rs` verifies a real image.
+//! What `osbuild verify` says of files that were signed, and of those that were changed. What is in
+//! their layers is nothing that could be read: `ci/src/image.rs` verifies a real image.
 
 use crate::builds::done;
 use crate::keys::keys;
@@ -26,22 +26,33 @@ fn out(scratch: &Scratch, name: &str) -> PathBuf {
 /// What a check found in one of the files of `out/`, and whether it holds.
 fn check(scratch: &Scratch, name: &str, flags: &[&str], about: &str) -> (bool, String) {
     let all = checks(scratch, name, flags);
-    all.into_iter().find(|check| check.0 == about).map(|(_, holds, found)| (holds, found)).unwrap_or_else(|| panic!("{about}"))
+    all.into_iter()
+        .find(|check| check.0 == about)
+        .map(|(_, holds, found)| (holds, found))
+        .unwrap_or_else(|| panic!("{about}"))
 }
 
 /// Each check of one of the files of `out/`: its name, whether it holds, and what it found.
 fn checks(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<(String, bool, String)> {
     let file = out(scratch, name).display().to_string();
     let ran = scratch.osbuild(&[&["verify", "--json", &file], flags].concat());
-    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap_or_else(|_| panic!("{}", ran.said));
+    let json: serde_json::Value =
+        serde_json::from_str(&ran.data).unwrap_or_else(|_| panic!("{}", ran.said));
     let text = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
     let all = json["checks"].as_array().unwrap().iter();
-    let all: Vec<_> = all.map(|one| (text(one, "name"), one["holds"].as_bool().unwrap(), text(one, "found"))).collect();
-    assert_eq!(ran.code, Some(if all.iter().all(|(_, holds, _)| *holds) { 0 } else { 4 }), "{json}");
+    let all: Vec<_> = all
+        .map(|one| (text(one, "name"), one["holds"].as_bool().unwrap(), text(one, "found")))
+        .collect();
+    assert_eq!(
+        ran.code,
+        Some(if all.iter().all(|(_, holds, _)| *holds) { 0 } else { 4 }),
+        "{json}"
+    );
     all
 }
 
-/// The names of the checks that do not hold. That of the contents never does, as there is nothing in these layers.
+/// The names of the checks that do not hold. That of the contents never does, as there is nothing
+/// in these layers.
 fn wrong(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<String> {
     let all = checks(scratch, name, flags).into_iter();
     all.filter(|(name, holds, _)| !holds && name != "contents").map(|(name, ..)| name).collect()
@@ -61,7 +72,11 @@ fn everything_that_a_build_signs_is_verified_by_the_certificate_without_the_proj
         let output = command.current_dir("/").output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         let mut about = said.lines().filter(|line| !line.contains(" contents "));
-        assert!(about.all(|line| line.starts_with("ok ")) && said.contains("by mine db, certificate sha256:"), "{said}");
+        assert!(
+            about.all(|line| line.starts_with("ok "))
+                && said.contains("by mine db, certificate sha256:"),
+            "{said}"
+        );
     }
 }
 
@@ -71,7 +86,11 @@ fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
     done(&scratch.osbuild(&["keys", "new", "other"]));
     for name in ALL {
         let (holds, found) = check(&scratch, name, &["--key", "other"], "signature");
-        assert_eq!((holds, found.as_str()), (false, "it is signed by `mine db`, which is not trusted"), "{name}");
+        assert_eq!(
+            (holds, found.as_str()),
+            (false, "it is signed by `mine db`, which is not trusted"),
+            "{name}"
+        );
     }
     for name in ["node.efi", "initramfs.cpio"] {
         let mut bytes = fs::read(out(&scratch, name)).unwrap();
@@ -93,9 +112,13 @@ fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
 #[test]
 fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
     let scratch = signed();
-    let (image, uki) = (fs::read(out(&scratch, "image.raw")).unwrap(), fs::read(out(&scratch, "node.efi")).unwrap());
+    let (image, uki) = (
+        fs::read(out(&scratch, "image.raw")).unwrap(),
+        fs::read(out(&scratch, "node.efi")).unwrap(),
+    );
     // The first program on the disk is slotboot, as the slots follow the system partition.
-    let slotboot = (0..image.len()).step_by(512).find(|at| image[*at..].starts_with(b"MZ")).unwrap();
+    let slotboot =
+        (0..image.len()).step_by(512).find(|at| image[*at..].starts_with(b"MZ")).unwrap();
     let slot = memchr::memmem::find(&image, &uki).unwrap();
     assert!(slotboot < slot);
     for (byte, wrong, good) in [
@@ -117,9 +140,11 @@ fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
 #[test]
 fn an_expired_certificate_is_refused_although_firmware_would_not_look() {
     let scratch = signed();
-    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
+    let (holds, found) =
+        check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
     assert!(!holds && found.starts_with("the certificate has expired on "), "{found}");
-    let (holds, found) = check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
+    let (holds, found) =
+        check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2001-01-01"], "dates");
     assert!(!holds && found.ends_with("and this is 2001-01-01"), "{found}");
 }
 
@@ -132,7 +157,10 @@ fn a_revoked_certificate_and_a_revoked_image_are_refused() {
     let old = keys(&scratch, "mine").join("db-1.crt").display().to_string();
     done(&scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &old]));
     let (holds, found) = check(&scratch, "node.efi", &["--key", "mine"], "revocation");
-    assert_eq!((holds, found.as_str()), (false, "it has a signature by `mine db`, which is revoked"));
+    assert_eq!(
+        (holds, found.as_str()),
+        (false, "it has a signature by `mine db`, which is revoked")
+    );
     done(&scratch.osbuild(&["keys", "revoke", "mine", "--uki", &uki]));
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "revocation");
@@ -156,13 +184,28 @@ fn what_nobody_has_signed_yet_is_verified_as_such_and_a_release_never_is() {
     let scratch = signed();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     for name in ALL {
-        let ran = scratch.osbuild(&["verify", &out(&scratch, name).display().to_string(), "--unsigned", "--against", RECIPE]);
+        let ran = scratch.osbuild(&[
+            "verify",
+            &out(&scratch, name).display().to_string(),
+            "--unsigned",
+            "--against",
+            RECIPE,
+        ]);
         let wrong: Vec<&str> = ran.data.lines().filter(|line| line.starts_with("WRONG")).collect();
         assert!(wrong.iter().all(|line| line.contains("layer")), "{name}: {wrong:?}");
-        assert!(ran.said.contains("note: nobody has to have signed it: signatures are not looked at"), "{name}: {}", ran.said);
-        assert!(!ran.data.contains("signature ") && ran.data.contains("rebuild"), "{name}: {}", ran.data);
+        assert!(
+            ran.said.contains("note: nobody has to have signed it: signatures are not looked at"),
+            "{name}: {}",
+            ran.said
+        );
+        assert!(
+            !ran.data.contains("signature ") && ran.data.contains("rebuild"),
+            "{name}: {}",
+            ran.data
+        );
     }
-    let folder = scratch.osbuild(&["verify", &out(&scratch, "").display().to_string(), "--unsigned"]);
+    let folder =
+        scratch.osbuild(&["verify", &out(&scratch, "").display().to_string(), "--unsigned"]);
     assert_eq!(folder.code, Some(2), "{}", folder.said);
     assert!(folder.said.contains("a release is always signed"), "{}", folder.said);
 }
@@ -189,7 +232,10 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
     disk[planted] ^= 1;
     fs::write(out(&scratch, "image.raw"), disk).unwrap();
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
-    assert_eq!((holds, found), (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}")));
+    assert_eq!(
+        (holds, found),
+        (false, format!("it is not what `small` gives: DATA differs at byte {planted}{RAN}"))
+    );
     scratch.edit("recipes/base.toml", "panic=10", "panic=11");
     let (holds, found) = check(&scratch, "node.efi", &against, "rebuild");
     assert_eq!((holds, found.as_str()), (false, "it is not what `small` gives: `.cmdline` differ"));
@@ -207,7 +253,8 @@ fn a_second_file_on_the_esp_is_found() {
     let scratch = signed();
     assert!(check(&scratch, "image.raw", &["--key", "mine"], "ESP").0);
     let image = out(&scratch, "image.raw");
-    let start: u64 = tool("cgpt", &["show", "-i", "1", "-b", image.to_str().unwrap()]).trim().parse().unwrap();
+    let start: u64 =
+        tool("cgpt", &["show", "-i", "1", "-b", image.to_str().unwrap()]).trim().parse().unwrap();
     let planted = scratch.path("planted");
     fs::write(&planted, "a credential").unwrap();
     let volume = format!("{}@@{}", image.display(), start * 512);
@@ -228,7 +275,11 @@ fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
         512 * start.trim().parse::<usize>().unwrap()
     });
     let unsigned = fs::read(&image).unwrap()[starts[0]..starts[1]].to_vec();
-    fs::write(&image, [&signed[..starts[1]], &unsigned, &signed[starts[1] + unsigned.len()..]].concat()).unwrap();
+    fs::write(
+        &image,
+        [&signed[..starts[1]], &unsigned, &signed[starts[1] + unsigned.len()..]].concat(),
+    )
+    .unwrap();
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "slots");
     assert!(holds && found.ends_with("; set aside: SLOT-B, which is not booted"), "{found}");
     tool("cgpt", &["add", "-i", "3", "-P", "1", "-T", "1", image.to_str().unwrap()]);
@@ -248,7 +299,10 @@ fn a_comparison_says_which_steps_came_from_the_store_and_rebuild_runs_all_of_the
         found
     };
     let found = steps(&[]);
-    assert!(found.starts_with("none ran: all ") && found.contains("`--rebuild` runs every step again"), "{found}");
+    assert!(
+        found.starts_with("none ran: all ") && found.contains("`--rebuild` runs every step again"),
+        "{found}"
+    );
     let found = steps(&["--rebuild"]);
     assert!(found.starts_with("all ") && found.ends_with(" ran for this comparison"), "{found}");
     let alone = scratch.osbuild(&["verify", &uki, "--key", "mine", "--rebuild"]);
@@ -258,7 +312,8 @@ fn a_comparison_says_which_steps_came_from_the_store_and_rebuild_runs_all_of_the
 #[test]
 fn what_a_builder_put_into_its_own_store_is_found_by_a_rebuild_alone() {
     let scratch = signed();
-    // The result of a step, in the place of which the store has been given another one, with the sizes and hashes that belong to it.
+    // The result of a step, in the place of which the store has been given another one, with the
+    // sizes and hashes that belong to it.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let mut planted = 0;
     for entry in fs::read_dir(scratch.path("cache/osbuild/ac")).unwrap() {
@@ -278,7 +333,12 @@ fn what_a_builder_put_into_its_own_store_is_found_by_a_rebuild_alone() {
     assert_eq!(wrong(&scratch, "image.raw", &against), [""; 0], "the cache agrees with itself");
     let image = out(&scratch, "image.raw").display().to_string();
     let ran = scratch.osbuild(&[&["verify", &image, "--rebuild"], &against[..]].concat());
-    assert!(ran.code == Some(4) && ran.said.contains("error: `data` gave other bytes than the last time"), "{}", ran.said);
+    assert!(
+        ran.code == Some(4)
+            && ran.said.contains("error: `data` gave other bytes than the last time"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]
@@ -290,7 +350,9 @@ fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_
     let guid = "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B";
     tool("sgdisk", &["--disk-guid", guid, "--partition-guid", &format!("4:{guid}"), path]);
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
-    let aside = format!("the GUID of the disk, {guid}, the GUID of DATA, what is behind the partitions of the image");
+    let aside = format!(
+        "the GUID of the disk, {guid}, the GUID of DATA, what is behind the partitions of the image"
+    );
     assert!(holds && found.to_lowercase().ends_with(&aside.to_lowercase()), "{found}");
     tool("sgdisk", &["--change-name", "4:OTHER", path]);
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
@@ -306,17 +368,25 @@ fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it(
     let ran = [&against[..], &["--has-run"]].concat();
     tool("sgdisk", &["--disk-guid", "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B", path]);
     let fresh = fs::read(&image).unwrap();
-    let start = |number: &str| 512 * tool("cgpt", &["show", "-i", number, "-b", path]).trim().parse::<usize>().unwrap();
+    let start = |number: &str| {
+        512 * tool("cgpt", &["show", "-i", number, "-b", path]).trim().parse::<usize>().unwrap()
+    };
     let [esp, slot_b, data] = ["1", "3", "4"].map(start);
-    // The last cluster of the system partition, the slot that is not booted, and a file system that the kubelet would read.
-    for (name, byte) in [("ESP", slot_b - (1 << 20)), ("SLOT-B", slot_b + 8192), ("DATA", data + (2 << 20))] {
+    // The last cluster of the system partition, the slot that is not booted, and a file system that
+    // the kubelet would read.
+    for (name, byte) in
+        [("ESP", slot_b - (1 << 20)), ("SLOT-B", slot_b + 8192), ("DATA", data + (2 << 20))]
+    {
         let byte = if name == "ESP" { start("2") - 4096 } else { byte };
         assert!(esp < byte);
         let mut changed = fresh.clone();
         changed[byte] ^= 1;
         fs::write(&image, changed).unwrap();
         let (holds, found) = check(&scratch, "image.raw", &against, "disk");
-        assert!(!holds && found.contains(&format!(": {name} differs at byte ")) && found.ends_with(RAN), "{found}");
+        assert!(
+            !holds && found.contains(&format!(": {name} differs at byte ")) && found.ends_with(RAN),
+            "{found}"
+        );
         assert_eq!(wrong(&scratch, "image.raw", &against), ["disk"]);
         let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
         assert!(holds && found.contains("what is in DATA"), "{found}");
@@ -324,7 +394,10 @@ fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it(
     fs::write(&image, &fresh).unwrap();
     tool("cgpt", &["add", "-i", "2", "-S", "1", path]);
     let (holds, found) = check(&scratch, "image.raw", &against, "disk");
-    assert_eq!((holds, found), (false, format!("it is not what `small` gives: SLOT-A is in another state{RAN}")));
+    assert_eq!(
+        (holds, found),
+        (false, format!("it is not what `small` gives: SLOT-A is in another state{RAN}"))
+    );
     let (holds, found) = check(&scratch, "image.raw", &ran, "disk");
     assert!(holds && found.contains("the state of SLOT-A, "), "{found}");
 }
@@ -335,10 +408,14 @@ fn partitions_of_an_mbr_that_firmware_would_take_are_found_on_every_disk() {
     let image = out(&scratch, "image.raw");
     let against = ["--key", "mine", "--against", RECIPE];
     let ran = [&against[..], &["--has-run"]].concat();
-    tool("sgdisk", &["--disk-guid", "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B", image.to_str().unwrap()]);
+    tool(
+        "sgdisk",
+        &["--disk-guid", "6F8B1C7A-3C1E-4B57-9D0E-2F6D2F3E4A5B", image.to_str().unwrap()],
+    );
     assert_eq!(wrong(&scratch, "image.raw", &ran), [""; 0]);
     let mut bytes = fs::read(&image).unwrap();
-    // The one record of the MBR, which says that the disk has another table, becomes a system partition at its end.
+    // The one record of the MBR, which says that the disk has another table, becomes a system
+    // partition at its end.
     bytes[446 + 4] = 0xEF;
     let start = (bytes.len() as u32 / 512 - 4096).to_le_bytes();
     bytes[446 + 8..446 + 12].copy_from_slice(&start);
@@ -355,7 +432,17 @@ fn a_partition_more_than_a_node_has_is_found() {
     let image = out(&scratch, "image.raw");
     let file = fs::File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
-    tool("sgdisk", &["--move-second-header", "--new", "5:0:0", "--typecode", "5:ef00", image.to_str().unwrap()]);
+    tool(
+        "sgdisk",
+        &[
+            "--move-second-header",
+            "--new",
+            "5:0:0",
+            "--typecode",
+            "5:ef00",
+            image.to_str().unwrap(),
+        ],
+    );
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "partitions");
     assert!(!holds && found.starts_with("they are not those of a node: `ESP` (esp), "), "{found}");
     assert_eq!(wrong(&scratch, "image.raw", &["--key", "mine"]), ["partitions"]);
@@ -380,8 +467,14 @@ fn another_version_in_the_header_of_the_slot_that_runs_is_found() {
         header[version] = b'9';
     });
     let (holds, found) = check(&scratch, "image.raw", &["--key", "mine"], "version");
-    assert_eq!((holds, found.as_str()), (false, "the header of the slot says 9.35.8, and its UKI 1.35.8"));
-    for flags in [&["--key", "mine", "--against", RECIPE][..], &["--key", "mine", "--against", RECIPE, "--has-run"]] {
+    assert_eq!(
+        (holds, found.as_str()),
+        (false, "the header of the slot says 9.35.8, and its UKI 1.35.8")
+    );
+    for flags in [
+        &["--key", "mine", "--against", RECIPE][..],
+        &["--key", "mine", "--against", RECIPE, "--has-run"],
+    ] {
         assert_eq!(wrong(&scratch, "image.raw", flags), ["version", "disk"], "{flags:?}");
     }
 }
@@ -392,17 +485,27 @@ fn a_header_of_a_slot_with_more_than_a_header_has_is_found() {
     let image = out(&scratch, "image.raw");
     edit_header(&image, |header| header[2000..][..6].copy_from_slice(b"hidden"));
     let ran = scratch.osbuild(&["verify", image.to_str().unwrap(), "--key", "mine"]);
-    assert!(ran.code == Some(4) && ran.said.contains("its header has more than a header has"), "{}", ran.said);
+    assert!(
+        ran.code == Some(4) && ran.said.contains("its header has more than a header has"),
+        "{}",
+        ran.said
+    );
 }
 
 #[test]
 fn flags_that_have_no_effect_are_refused_and_who_is_trusted_has_to_be_said() {
     let scratch = signed();
     let uki = out(&scratch, "node.efi").display().to_string();
-    let (folder, cert) = (scratch.project().display().to_string(), keys(&scratch, "mine").join("db.crt").display().to_string());
+    let (folder, cert) = (
+        scratch.project().display().to_string(),
+        keys(&scratch, "mine").join("db.crt").display().to_string(),
+    );
     let key = keys(&scratch, "mine").join("db.key").display().to_string();
     for (words, said) in [
-        (&[uki.as_str()][..], "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`"),
+        (
+            &[uki.as_str()][..],
+            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`",
+        ),
         (&[&uki, "--key", "mine", "--channel", "stable"], "`--channel` has no effect"),
         (&[&uki, "--key", "mine", "--memory", "seen"], "`--memory` has no effect"),
         (&[&folder, "--key", "mine", "--against", RECIPE], "`--against` has no effect"),
@@ -423,5 +526,8 @@ fn what_is_cut_short_is_told_with_its_cause() {
     fs::write(out(&scratch, "node.efi"), &whole[..whole.len() - 100]).unwrap();
     let (holds, found) = check(&scratch, "node.efi", &["--key", "mine"], "signature");
     assert!(!holds, "{found}");
-    assert!(found.contains("the PE image cannot have a signature: the PE image ends before its "), "{found}");
+    assert!(
+        found.contains("the PE image cannot have a signature: the PE image ends before its "),
+        "{found}"
+    );
 }

@@ -1,5 +1,5 @@
-//! A workflow of GitHub Actions, and machines that run its jobs as GitHub's do: each in a clone of its own, with nothing of the one before but
-//! what was handed on.
+//! A workflow of GitHub Actions, and machines that run its jobs as GitHub's do: each in a clone of
+//! its own, with nothing of the one before but what was handed on.
 
 use crate::builds::done;
 use crate::keys::tool;
@@ -85,15 +85,24 @@ impl Host {
     }
 
     /// The entries of a matrix that a job gives as its output of this name.
-    pub fn list(&self, workflow: &Workflow, job: &str, name: &str) -> Vec<BTreeMap<String, String>> {
+    pub fn list(
+        &self,
+        workflow: &Workflow,
+        job: &str,
+        name: &str,
+    ) -> Vec<BTreeMap<String, String>> {
         all_done(&self.run(workflow, job, None));
         let output = fs::read_to_string(self.folder.join(OUTPUT)).unwrap();
-        let line = output.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('=')).next_back().unwrap();
+        let line = output
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .next_back()
+            .unwrap();
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Runs a job on a machine of its own, whose store is `store` if it has one. Gives what its steps of ours said; those behind one that failed
-    /// are not run.
+    /// Runs a job on a machine of its own, whose store is `store` if it has one. Gives what its
+    /// steps of ours said; those behind one that failed are not run.
     pub fn run(&self, workflow: &Workflow, job: &str, store: Option<&Path>) -> Vec<Ran> {
         let number = fs::read_dir(&self.folder).unwrap().count();
         let machine = Machine { host: self, folder: self.folder.join(format!("machine-{number}")) };
@@ -106,7 +115,10 @@ impl Host {
         environment.extend(self.variables(&job["env"]));
         let (mut ran, mut to_keep) = (Vec::new(), Vec::new());
         for step in job["steps"].as_array().unwrap() {
-            match (step["uses"].as_str().and_then(|action| action.split('@').next()), step["run"].as_str()) {
+            match (
+                step["uses"].as_str().and_then(|action| action.split('@').next()),
+                step["run"].as_str(),
+            ) {
                 (Some("actions/cache"), _) => to_keep.extend(machine.restore(&step["with"])),
                 (Some(action), _) => environment.extend(machine.action(action, &step["with"])),
                 (None, line) => {
@@ -122,14 +134,17 @@ impl Host {
         ran
     }
 
-    /// The variables of a job or a step. Those that the host has a value for by their own name have that.
+    /// The variables of a job or a step. Those that the host has a value for by their own name have
+    /// that.
     fn variables(&self, named: &Value) -> Vec<(String, String)> {
         let named = named.as_object().into_iter().flatten();
-        let value = |name: &str, value| self.values.get(name).cloned().unwrap_or_else(|| self.text(value));
+        let value =
+            |name: &str, value| self.values.get(name).cloned().unwrap_or_else(|| self.text(value));
         named.map(|(name, text)| (name.clone(), value(name, text))).collect()
     }
 
-    /// The folder of the caches of one branch or pull request. A job reads its own and those of `main`.
+    /// The folder of the caches of one branch or pull request. A job reads its own and those of
+    /// `main`.
     fn caches(&self, scope: &str) -> PathBuf {
         self.folder.join("caches").join(scope.replace('/', "_"))
     }
@@ -162,15 +177,21 @@ impl Machine<'_> {
         self.folder.join("cache")
     }
 
-    /// Restores a cache as GitHub does: by its key, else the newest whose key begins so; of the branch of the job, else of `main`. Gives the folder in which
-    /// to keep what the job leaves, if the key is new.
+    /// Restores a cache as GitHub does: by its key, else the newest whose key begins so; of the
+    /// branch of the job, else of `main`. Gives the folder in which to keep what the job leaves, if
+    /// the key is new.
     fn restore(&self, with: &Value) -> Option<PathBuf> {
         let (key, prefix) = (self.host.text(&with["key"]), self.host.text(&with["restore-keys"]));
-        let scopes = [self.host.values["github.ref"].as_str(), "refs/heads/main"].map(|scope| self.host.caches(scope));
+        let scopes = [self.host.values["github.ref"].as_str(), "refs/heads/main"]
+            .map(|scope| self.host.caches(scope));
         let newest = |scope: &PathBuf| {
             let entries = fs::read_dir(scope).into_iter().flatten().flatten();
-            let begins = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix.trim())));
-            begins.max_by_key(|entry| entry.metadata().unwrap().modified().unwrap()).map(|entry| entry.path())
+            let begins = entries.filter(|entry| {
+                entry.file_name().to_str().is_some_and(|name| name.starts_with(prefix.trim()))
+            });
+            begins
+                .max_by_key(|entry| entry.metadata().unwrap().modified().unwrap())
+                .map(|entry| entry.path())
         };
         let exact = scopes.iter().map(|scope| scope.join(&key)).find(|path| path.is_dir());
         if let Some(found) = exact.clone().or_else(|| scopes.iter().find_map(newest)) {
@@ -186,13 +207,18 @@ impl Machine<'_> {
             "actions/checkout" => self.check_out(with),
             "actions/upload-artifact" => self.hand_on(&word("name"), &word("path")),
             "actions/download-artifact" => {
-                copy(&self.host.folder.join("handed-on").join(word("name")), &self.project().join(word("path")));
+                copy(
+                    &self.host.folder.join("handed-on").join(word("name")),
+                    &self.project().join(word("path")),
+                );
             }
             "aws-actions/configure-aws-credentials" => {
                 assert!(word("role-to-assume").starts_with("arn:aws:iam::"));
                 return self.host.credentials.clone();
             }
-            "peaceiris/actions-gh-pages" => self.publish(&word("publish_branch"), &self.project().join(word("publish_dir"))),
+            "peaceiris/actions-gh-pages" => {
+                self.publish(&word("publish_branch"), &self.project().join(word("publish_dir")))
+            }
             "softprops/action-gh-release" => self.attach(&word("tag_name"), &word("files")),
             "actions/setup-go" => {}
             other => panic!("nobody knows what `{other}` does"),
@@ -201,10 +227,14 @@ impl Machine<'_> {
     }
 
     fn check_out(&self, with: &Value) {
-        let (branch, path) = (with.get("ref").map(|name| self.host.text(name)), with["path"].as_str());
-        let branch = branch.as_deref().map_or("main", |name| name.strip_prefix("refs/tags/").unwrap_or(name));
+        let (branch, path) =
+            (with.get("ref").map(|name| self.host.text(name)), with["path"].as_str());
+        let branch = branch
+            .as_deref()
+            .map_or("main", |name| name.strip_prefix("refs/tags/").unwrap_or(name));
         assert_eq!(with["persist-credentials"], false);
-        let to = path.map_or(self.project(), |path| self.project().join(path)).display().to_string();
+        let to =
+            path.map_or(self.project(), |path| self.project().join(path)).display().to_string();
         let origin = self.host.origin.display().to_string();
         tool(&self.folder, "git", &["git", "clone", "--quiet", "--branch", branch, &origin, &to]);
     }
@@ -227,12 +257,22 @@ impl Machine<'_> {
     fn publish(&self, branch: &str, folder: &Path) {
         fs::remove_dir_all(folder.join(".git")).unwrap();
         let git = |words: &[&str]| {
-            tool(folder, "git", &[&["git", "-c", "user.name=x", "-c", "user.email=x@example.com"], words].concat())
+            tool(
+                folder,
+                "git",
+                &[&["git", "-c", "user.name=x", "-c", "user.email=x@example.com"], words].concat(),
+            )
         };
         git(&["init", "--quiet"]);
         git(&["add", "--all"]);
         git(&["commit", "--quiet", "-m", "x"]);
-        git(&["push", "--quiet", "--force", &self.host.origin.display().to_string(), &format!("HEAD:{branch}")]);
+        git(&[
+            "push",
+            "--quiet",
+            "--force",
+            &self.host.origin.display().to_string(),
+            &format!("HEAD:{branch}"),
+        ]);
     }
 
     fn attach(&self, tag: &str, files: &str) {
@@ -244,9 +284,12 @@ impl Machine<'_> {
     fn line(&self, line: &str, environment: &[(String, String)]) -> Ran {
         let cargo = "cargo() { [ \"$1\" = osbuild ] && shift && \"$OSBUILD\" \"$@\"; }\n";
         let mut command = Command::new("bash");
-        let place = Some(self.project()).filter(|project| project.is_dir()).unwrap_or(self.folder.clone());
+        let place =
+            Some(self.project()).filter(|project| project.is_dir()).unwrap_or(self.folder.clone());
         command.args(["-euc", &format!("{cargo}{line}")]).current_dir(place).env_clear();
-        command.env("OSBUILD", env!("CARGO_BIN_EXE_osbuild")).env("GITHUB_STEP_SUMMARY", self.host.report());
+        command
+            .env("OSBUILD", env!("CARGO_BIN_EXE_osbuild"))
+            .env("GITHUB_STEP_SUMMARY", self.host.report());
         command.env("GITHUB_OUTPUT", self.host.folder.join(OUTPUT));
         command.env("HOME", self.folder.join("home")).env("XDG_CACHE_HOME", self.store());
         Ran::of(command.envs(environment.iter().map(|(name, value)| (name, value))))

@@ -1,5 +1,6 @@
-//! A project that really builds, in about a second: its sources are real archives, and its compilers are a shell script that makes
-//! what the real ones would make, as far as the builder looks at it.
+//! A project that really builds, in about a second: its sources are real archives, and its
+//! compilers are a shell script that makes what the real ones would make, as far as the builder
+//! looks at it.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
 use osbuild::produce::digest::Digest;
@@ -12,8 +13,10 @@ use tar::{Builder, EntryType, Header};
 const COMPILERS: &str = include_str!("compilers.sh");
 
 /// The programs of the sandbox, all of them links to the shell.
-const PROGRAMS: [&str; 14] =
-    ["cat", "chmod", "cp", "dd", "env", "find", "grep", "kill", "mkdir", "sh", "sleep", "sort", "touch", "truncate"];
+const PROGRAMS: [&str; 14] = [
+    "cat", "chmod", "cp", "dd", "env", "find", "grep", "kill", "mkdir", "sh", "sleep", "sort",
+    "touch", "truncate",
+];
 
 /// What makes a layer that can be read.
 const LAYER: &str = r#"
@@ -53,9 +56,18 @@ fn open_in(sandbox: Files) -> Scratch {
         scratch.supply(&package.package, deb(Files::new()));
     }
     scratch.supply("bash", deb(sandbox));
-    scratch.supply("systemd-boot-efi", deb(Files::new().file("usr/lib/systemd/boot/efi/linuxaa64.efi.stub", &image())));
-    scratch.supply("ca-certificates", deb(Files::new().file("usr/share/ca-certificates/one", b"a certificate\n")));
-    scratch.supply("toolchain go", zip::ZipWriter::new(Cursor::new(Vec::new())).finish().unwrap().into_inner());
+    scratch.supply(
+        "systemd-boot-efi",
+        deb(Files::new().file("usr/lib/systemd/boot/efi/linuxaa64.efi.stub", &image())),
+    );
+    scratch.supply(
+        "ca-certificates",
+        deb(Files::new().file("usr/share/ca-certificates/one", b"a certificate\n")),
+    );
+    scratch.supply(
+        "toolchain go",
+        zip::ZipWriter::new(Cursor::new(Vec::new())).finish().unwrap().into_inner(),
+    );
     scratch.supply("toolchain rust", Files::new().0.into_inner().unwrap());
     workspace(&scratch);
     scratch.relock();
@@ -66,7 +78,9 @@ fn open_in(sandbox: Files) -> Scratch {
 /// The digests of what the last build left.
 pub fn products(scratch: &Scratch) -> Vec<Digest> {
     let out = scratch.project().join("out").join(RECIPE);
-    ["image.raw", "node.efi", "initramfs.cpio"].map(|name| Digest::of_file(&out.join(name)).unwrap()).to_vec()
+    ["image.raw", "node.efi", "initramfs.cpio"]
+        .map(|name| Digest::of_file(&out.join(name)).unwrap())
+        .to_vec()
 }
 
 /// The kernel that the compilers make.
@@ -119,9 +133,15 @@ impl Files {
     fn host(self, program: &str) -> Self {
         let path = Ran::of(Command::new("which").arg(program)).data;
         let libraries = Ran::of(Command::new("ldd").arg(path.trim())).data;
-        let libraries = libraries.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
-        let merged = |path: &str| format!("usr/{}", path.trim_start_matches("/usr").trim_start_matches('/'));
-        [path.trim()].into_iter().chain(libraries).fold(self, |files, path| files.file(&merged(path), &fs::read(path).unwrap()))
+        let libraries = libraries
+            .lines()
+            .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+        let merged =
+            |path: &str| format!("usr/{}", path.trim_start_matches("/usr").trim_start_matches('/'));
+        [path.trim()]
+            .into_iter()
+            .chain(libraries)
+            .fold(self, |files, path| files.file(&merged(path), &fs::read(path).unwrap()))
     }
 
     fn link(mut self, path: &str, target: &str) -> Self {
@@ -136,7 +156,8 @@ impl Files {
 /// A package as deb(5) describes it, as far as anybody reads it here.
 fn deb(files: Files) -> Vec<u8> {
     let data = files.0.into_inner().unwrap();
-    let header = format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "data.tar", 0, 0, 0, 100644, data.len());
+    let header =
+        format!("{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", "data.tar", 0, 0, 0, 100644, data.len());
     [b"!<arch>\n", header.as_bytes(), &data].concat()
 }
 
@@ -144,7 +165,9 @@ fn deb(files: Files) -> Vec<u8> {
 fn program(dynamic: bool) -> Vec<u8> {
     let mut bytes = vec![0; 64];
     bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-    for (offset, value) in [(16, 2), (18, ELF_MACHINE), (20, 1), (32, 64), (52, 64), (54, 56), (56, u8::from(dynamic))] {
+    for (offset, value) in
+        [(16, 2), (18, ELF_MACHINE), (20, 1), (32, 64), (52, 64), (54, 56), (56, u8::from(dynamic))]
+    {
         bytes[offset] = value;
     }
     if dynamic {
@@ -158,14 +181,17 @@ fn program(dynamic: bool) -> Vec<u8> {
 /// A PE image with one section, which is a stub, a kernel and what the firmware starts here.
 pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x1400];
-    let mut put = |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
     put(0, b"MZ");
     put(0x3C, &0x40u32.to_le_bytes());
     put(0x40, b"PE\0\0");
     put(0x44, &PE_MACHINE);
     put(0x46, &[1]);
     put(0x54, &[160, 0, 0x06, 0x02, 0x0B, 0x02]);
-    for (offset, value) in [(32, 0x1000), (36, 0x200), (56, 0x3000), (60, 0x1000), (68, 10), (108, 6)] {
+    for (offset, value) in
+        [(32, 0x1000), (36, 0x200), (56, 0x3000), (60, 0x1000), (68, 10), (108, 6)]
+    {
         put(0x58 + offset, &u32::to_le_bytes(value));
     }
     put(0xF8, b".text\0\0\0");

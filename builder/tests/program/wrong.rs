@@ -35,22 +35,33 @@ fn a_wrong_recipe_a_missing_lock_and_a_stale_one_have_their_codes() {
 
 #[test]
 fn a_script_among_the_binaries_is_refused() {
-    let scratch = open_with("program() { case $1 in out/runc) echo '#!/bin/sh' >$1 ;; *) sound $1 ;; esac; }\n");
-    refused(&scratch, 1, "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ");
+    let scratch = open_with(
+        "program() { case $1 in out/runc) echo '#!/bin/sh' >$1 ;; *) sound $1 ;; esac; }\n",
+    );
+    refused(
+        &scratch,
+        1,
+        "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ",
+    );
 }
 
 #[test]
 fn a_dynamic_program_among_the_binaries_is_refused() {
-    let scratch = open_with("program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n");
+    let scratch = open_with(
+        "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
+    );
     let said = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
     refused(&scratch, 1, said);
 }
 
 #[test]
 fn a_program_that_older_rules_let_pass_is_looked_at_again() {
-    let scratch = open_with("program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n");
+    let scratch = open_with(
+        "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
+    );
     refused(&scratch, 1, "error: `mount` may not go to the node");
-    // What an osbuild without the rule against dynamic programs noted of it: that the architecture and the program fit.
+    // What an osbuild without the rule against dynamic programs noted of it: that the architecture
+    // and the program fit.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let stored = fs::read_dir(scratch.path("cache/osbuild/cas/sha256"))
         .unwrap()
@@ -66,7 +77,9 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
 
 #[test]
 fn a_kernel_option_that_does_not_exist_is_named_with_the_line_that_asks_for_it() {
-    let scratch = open_with("configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' >Kconfig; }\n");
+    let scratch = open_with(
+        "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' >Kconfig; }\n",
+    );
     scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
     let said = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you mean `EROFS_FS`?\n";
     refused(&scratch, 2, said);
@@ -76,7 +89,11 @@ fn a_kernel_option_that_does_not_exist_is_named_with_the_line_that_asks_for_it()
 fn a_step_that_is_killed_for_memory_says_what_to_do() {
     let scratch = open_with("kernel() { echo linking; kill -9 $$; }\n");
     let ran = scratch.osbuild(&["build", RECIPE]);
-    says(&ran, 1, "error: `kernel arm64` was killed, most likely because the memory ran out\n  | linking\n  the whole log: ");
+    says(
+        &ran,
+        1,
+        "error: `kernel arm64` was killed, most likely because the memory ran out\n  | linking\n  the whole log: ",
+    );
     assert!(ran.said.contains("\nhint: give the machine more memory, or "), "{}", ran.said);
 }
 
@@ -94,12 +111,16 @@ fn a_failed_step_shows_its_log_and_where_the_whole_of_it_is() {
 
 #[test]
 fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
-    let scratch = open_with("kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n");
+    let scratch = open_with(
+        "kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n",
+    );
     let out = scratch.project().join("out/small");
     let said = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for 16\n  \
                 caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
     refused(&scratch, 1, said);
-    assert!(["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists()));
+    assert!(
+        ["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists())
+    );
     scratch.edit("boards/bench.toml", "slot-size-mib = 16", "slot-size-mib = 32");
     done(&scratch.osbuild(&["build", RECIPE]));
 }
@@ -111,7 +132,10 @@ fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() 
     let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: at least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
     done(&scratch.osbuild(&["build", RECIPE]));
-    assert_eq!(fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(), 228 << 20);
+    assert_eq!(
+        fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(),
+        228 << 20
+    );
 }
 
 #[test]
@@ -119,7 +143,8 @@ fn a_damaged_product_in_the_store_is_made_again() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = products(&scratch);
-    let stored = Store::open(scratch.path("cache/osbuild")).unwrap().path(&workshop::kernel()).unwrap();
+    let stored =
+        Store::open(scratch.path("cache/osbuild")).unwrap().path(&workshop::kernel()).unwrap();
     let whole = fs::read(&stored).unwrap();
     for damaged in [[b"X", &whole[1..]].concat(), whole[1..].to_vec()] {
         fs::remove_file(&stored).unwrap();
@@ -127,7 +152,11 @@ fn a_damaged_product_in_the_store_is_made_again() {
         fs::remove_dir_all(scratch.project().join("out")).unwrap();
         let ran = scratch.osbuild(&["build", RECIPE]);
         done(&ran);
-        assert!(ran.said.lines().any(|line| line.starts_with("kernel arm64 ")), "the step did not run again: {}", ran.said);
+        assert!(
+            ran.said.lines().any(|line| line.starts_with("kernel arm64 ")),
+            "the step did not run again: {}",
+            ran.said
+        );
         assert_eq!(products(&scratch), before);
         assert!(fs::read(&stored).unwrap() == whole);
     }
@@ -163,30 +192,52 @@ fn a_read_only_out_is_said_before_anything_is_done() {
         }
         let ran = Ran::of(&mut scratch.command(&read_only, &["build", RECIPE]));
         says(&ran, 1, &format!("error: cannot write to `{}`\n", out.join(RECIPE).display()));
-        assert!(ran.said.contains("Read-only file system") && ran.said.contains("\nhint: "), "{}", ran.said);
+        assert!(
+            ran.said.contains("Read-only file system") && ran.said.contains("\nhint: "),
+            "{}",
+            ran.said
+        );
         assert!(!ran.said.contains("kernel"), "{}", ran.said);
     }
 }
 
 /// A build with `folder` on a disk of so many MiB, between two lines of shell.
-fn on_a_small_disk(scratch: &Scratch, folder: &str, mib: u64, (before, after): (&str, &str)) -> Ran {
+fn on_a_small_disk(
+    scratch: &Scratch,
+    folder: &str,
+    mib: u64,
+    (before, after): (&str, &str),
+) -> Ran {
     let size = (mib << 20).to_string();
     let words = ["bwrap", "--dev-bind", "/", "/", "--size", &size, "--tmpfs", folder];
     let script = format!("{before}; \"$@\"; code=$?; {after}; exit $code");
-    Ran::of(&mut scratch.command(&[&words[..], &["sh", "-c", &script, "sh"]].concat(), &["build", RECIPE, "--jobs", "1"]))
+    Ran::of(&mut scratch.command(
+        &[&words[..], &["sh", "-c", &script, "sh"]].concat(),
+        &["build", RECIPE, "--jobs", "1"],
+    ))
 }
 
 #[test]
 fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
-    let scratch =
-        open_with("kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 >release; }\n");
+    let scratch = open_with(
+        "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 >release; }\n",
+    );
     let (cache, filled) = (scratch.path("cache"), scratch.path("filled"));
     fs::rename(&cache, &filled).unwrap();
     fs::create_dir(&cache).unwrap();
     let fill = format!("cp -r {}/. {}", filled.display(), cache.display());
     let ran = on_a_small_disk(&scratch, &cache.display().to_string(), 40, (&fill, "true"));
-    says(&ran, 1, &format!("error: no space left on the disk of `{}/", cache.join("osbuild").display()));
-    assert!(ran.said.contains("caused by: `kernel arm64` failed") && ran.said.contains("cargo osbuild clean"), "{}", ran.said);
+    says(
+        &ran,
+        1,
+        &format!("error: no space left on the disk of `{}/", cache.join("osbuild").display()),
+    );
+    assert!(
+        ran.said.contains("caused by: `kernel arm64` failed")
+            && ran.said.contains("cargo osbuild clean"),
+        "{}",
+        ran.said
+    );
     fs::remove_dir(&cache).unwrap();
     fs::rename(&filled, &cache).unwrap();
     done(&scratch.osbuild(&["build", RECIPE]));
@@ -195,11 +246,24 @@ fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
 #[test]
 fn a_disk_that_is_full_when_the_image_is_written_is_named_and_no_half_image_stays() {
     let noise = "dd if=/dev/urandom bs=1M count=4";
-    let scratch = open_with(&format!("kernel() {{ {{ cat /usr/lib/image.efi; {noise}; }} >kernel; echo 1 >release; }}\n"));
+    let scratch = open_with(&format!(
+        "kernel() {{ {{ cat /usr/lib/image.efi; {noise}; }} >kernel; echo 1 >release; }}\n"
+    ));
     let out = scratch.project().join("out");
     fs::create_dir(&out).unwrap();
     let list = format!("ls {}/small >&2", out.display());
     let ran = on_a_small_disk(&scratch, &out.display().to_string(), 6, ("true", &list));
-    says(&ran, 1, &format!("error: no space left on the disk of `{}/small/image.raw`\nhint: make room there, ", out.display()));
-    assert!(ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\nto-sign\n"), "{}", ran.said);
+    says(
+        &ran,
+        1,
+        &format!(
+            "error: no space left on the disk of `{}/small/image.raw`\nhint: make room there, ",
+            out.display()
+        ),
+    );
+    assert!(
+        ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\nto-sign\n"),
+        "{}",
+        ran.said
+    );
 }

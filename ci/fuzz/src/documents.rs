@@ -1,4 +1,5 @@
-//! Inputs that are several documents which name each other by digest: no fuzzer finds a SHA-256, so it writes `@` and a number instead.
+//! Inputs that are several documents which name each other by digest: no fuzzer finds a SHA-256, so
+//! it writes `@` and a number instead.
 
 use osbuild::produce::digest::Digest;
 
@@ -19,10 +20,11 @@ pub struct Document {
     pub bytes: Vec<u8>,
 }
 
-/// The documents of an input. `@1` is replaced by the name of the document behind the first one, and so on; a document can name only
-/// those behind it, as its own digest depends on theirs.
+/// The documents of an input. `@1` is replaced by the name of the document behind the first one,
+/// and so on; a document can name only those behind it, as its own digest depends on theirs.
 pub fn read(input: &[u8]) -> Vec<Document> {
-    let mut ends: Vec<usize> = (0..input.len()).filter(|at| [END, LIE].contains(&input[*at])).take(9).collect();
+    let mut ends: Vec<usize> =
+        (0..input.len()).filter(|at| [END, LIE].contains(&input[*at])).take(9).collect();
     ends.push(input.len());
     let mut names = vec![FALSE_NAME.to_owned(); ends.len()];
     let mut documents = Vec::new();

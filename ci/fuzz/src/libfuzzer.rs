@@ -1,4 +1,5 @@
-//! libFuzzer's program for every target: `FUZZ_TARGET` names the one that it runs. Its arguments are libFuzzer's own.
+//! libFuzzer's program for every target: `FUZZ_TARGET` names the one that it runs. Its arguments
+//! are libFuzzer's own.
 
 #![no_main]
 

@@ -1,14 +1,21 @@
-//! Inputs for parsers of things that are much larger than an input should be: changes to a sound one.
+//! Inputs for parsers of things that are much larger than an input should be: changes to a sound
+//! one.
 //!
 //! A change is a region, a place in it (16 bits, little-endian), a length, and as many bytes.
 
-/// The changes of an input to something of `size` bytes whose regions begin at these offsets: offsets and bytes, all within the size.
-pub fn changes<'a>(mut input: &'a [u8], regions: &'a [usize], size: usize) -> impl Iterator<Item = (usize, &'a [u8])> {
+/// The changes of an input to something of `size` bytes whose regions begin at these offsets:
+/// offsets and bytes, all within the size.
+pub fn changes<'a>(
+    mut input: &'a [u8],
+    regions: &'a [usize],
+    size: usize,
+) -> impl Iterator<Item = (usize, &'a [u8])> {
     std::iter::from_fn(move || {
         let ([region, low, high, length], rest) = input.split_first_chunk()?;
         let (bytes, rest) = rest.split_at(usize::from(*length).min(rest.len()));
         input = rest;
-        let start = regions[usize::from(*region) % regions.len()] + usize::from(u16::from_le_bytes([*low, *high]));
+        let start = regions[usize::from(*region) % regions.len()]
+            + usize::from(u16::from_le_bytes([*low, *high]));
         let start = start.min(size);
         Some((start, &bytes[..bytes.len().min(size - start)]))
     })

@@ -1,4 +1,5 @@
-//! A parser under test: what it is given first, what it must hold to, and how much memory it may take.
+//! A parser under test: what it is given first, what it must hold to, and how much memory it may
+//! take.
 
 use allocation_counter::measure;
 
@@ -40,12 +41,17 @@ impl Memory {
 }
 
 impl Target {
-    /// Runs the target on one input, and panics when a property does not hold or it took more memory than it may.
+    /// Runs the target on one input, and panics when a property does not hold or it took more
+    /// memory than it may.
     pub fn check(&self, input: &[u8]) -> Answer {
         let mut answer = Answer::Refused;
         let took = measure(|| answer = (self.run)(input)).bytes_max;
         let most = self.memory.base + self.memory.per_byte * input.len() as u64;
-        assert!(took <= most, "{took} bytes of memory for {} bytes of input, of at most {most}", input.len());
+        assert!(
+            took <= most,
+            "{took} bytes of memory for {} bytes of input, of at most {most}",
+            input.len()
+        );
         answer
     }
 }

@@ -31,7 +31,10 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
     if cold {
         rows.extend(builder.cold()?);
     }
-    rows.push(Row::time("no-op build", builder.fastest(&[], |_| Ok(()))?).below(Duration::from_millis(100)));
+    rows.push(
+        Row::time("no-op build", builder.fastest(&[], |_| Ok(()))?)
+            .below(Duration::from_millis(100)),
+    );
     let out = builder.copy.join("out").join(RECIPE);
     let nothing = || fs::remove_dir_all(&out).or_build(|| "cannot remove the output".into());
     let signed = builder.fastest(&[], |_| nothing())?;
@@ -45,15 +48,21 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
             text.replacen("::1 localhost", &format!("::1 localhost at-{}", now()), 1)
         })
     };
-    rows.push(Row::time("one changed file in [files]", builder.fastest(&[], hosts)?).below(Duration::from_secs(1)));
+    rows.push(
+        Row::time("one changed file in [files]", builder.fastest(&[], hosts)?)
+            .below(Duration::from_secs(1)),
+    );
     let line = |text: &str| format!("{text}\n#[used]\nstatic BENCH: u64 = {};\n", now() as u64);
     edit(&builder.copy.join("components/init/src/main.rs"), line)?;
-    rows.push(Row::time("one changed line in init", builder.build(&[])?).below(Duration::from_secs(15)));
+    rows.push(
+        Row::time("one changed line in init", builder.build(&[])?).below(Duration::from_secs(15)),
+    );
     Ok(rows)
 }
 
 impl Builder<'_> {
-    /// A build that runs every step: it may take a tenth longer than the processors would if they had nothing else to do.
+    /// A build that runs every step: it may take a tenth longer than the processors would if they
+    /// had nothing else to do.
     fn cold(&self) -> Result<[Row; 2]> {
         let before = processors_time()?;
         let wall = self.build(&["--rebuild"])?;
@@ -95,11 +104,16 @@ fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos())
 }
 
-/// How long processors have worked for all that this process has started and waited for (proc_pid_stat(5)).
+/// How long processors have worked for all that this process has started and waited for
+/// (proc_pid_stat(5)).
 fn processors_time() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat").or_build(|| "cannot read `/proc/self/stat`".to_owned())?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    // What follows the name begins with field 3; 16 and 17 are the children's time in programs and in the kernel.
-    let ticks: u64 = [16, 17].iter().filter_map(|field| fields.get(field - 3)?.parse::<u64>().ok()).sum();
+    let stat = fs::read_to_string("/proc/self/stat")
+        .or_build(|| "cannot read `/proc/self/stat`".to_owned())?;
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    // What follows the name begins with field 3; 16 and 17 are the children's time in programs and
+    // in the kernel.
+    let ticks: u64 =
+        [16, 17].iter().filter_map(|field| fields.get(field - 3)?.parse::<u64>().ok()).sum();
     Ok(Duration::from_millis(ticks * 1000 / TICKS))
 }

@@ -8,6 +8,8 @@ use osbuild::error::Result;
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let disk = new_disk(site, "bench-fallback")?;
     becomes_good(&disk)?;
-    let row = |fault: &faults::Fault| fault(&disk).map(|back| Row::time(format!("back from {}", back.from), back.took));
+    let row = |fault: &faults::Fault| {
+        fault(&disk).map(|back| Row::time(format!("back from {}", back.from), back.took))
+    };
     faults::ALL.iter().map(row).collect()
 }

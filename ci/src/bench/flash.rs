@@ -22,9 +22,12 @@ const DISK_SIZE: u64 = 2 << 30;
 const BLOCK: usize = 64 << 10;
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
-    let folder = tempfile::tempdir_in(site.root.join("out/ci")).or_build(|| "cannot make a folder".to_owned())?;
+    let folder = tempfile::tempdir_in(site.root.join("out/ci"))
+        .or_build(|| "cannot make a folder".to_owned())?;
     let [disk, bytes] = ["disk", "bytes"].map(|name| folder.path().join(name));
-    File::create(&disk).and_then(|file| file.set_len(DISK_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
+    File::create(&disk)
+        .and_then(|file| file.set_len(DISK_SIZE))
+        .or_build(|| "cannot make a disk".to_owned())?;
     not_zero(&site.project().join("out").join(RECIPE).join("image.raw"), &bytes)?;
     let disk = Loop::over(site, &disk, SECTOR_SIZE)?;
     let (mut plain, mut written, mut whole) = (Duration::MAX, Duration::MAX, Duration::MAX);
@@ -60,12 +63,22 @@ fn copy(site: &Site, bytes: &Path, disk: &Loop) -> Result<Duration> {
 /// How long it takes until the image is on the medium, as it says itself, and until it has ended.
 fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
     let mut osbuild = site.osbuild()?;
-    osbuild.args(["flash", RECIPE, "--device", disk.device(), "--device", disk.device(), "--json", "--quiet", "--yes"]);
+    osbuild.args([
+        "flash",
+        RECIPE,
+        "--device",
+        disk.device(),
+        "--device",
+        disk.device(),
+        "--json",
+        "--quiet",
+        "--yes",
+    ]);
     let started = Instant::now();
     let ran = site.finish("bench-flash", &mut osbuild)?;
     let whole = started.elapsed();
-    let flashed: Value =
-        serde_json::from_str(ran.said.trim()).or_build(|| "cannot read what `osbuild flash --json` says".to_owned())?;
+    let flashed: Value = serde_json::from_str(ran.said.trim())
+        .or_build(|| "cannot read what `osbuild flash --json` says".to_owned())?;
     Ok((Duration::from_secs_f64(flashed["write-s"].as_f64().unwrap_or_default()), whole))
 }
 

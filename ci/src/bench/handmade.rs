@@ -1,5 +1,6 @@
-//! A node of the same programs, put together by hand: the whole root as a compressed cpio archive, a shell script as PID 1, no firmware, no
-//! disk, no network. It is what the start of ours is held against, in the same run.
+//! A node of the same programs, put together by hand: the whole root as a compressed cpio archive,
+//! a shell script as PID 1, no firmware, no disk, no network. It is what the start of ours is held
+//! against, in the same run.
 
 use crate::image::RECIPE;
 use crate::site::Site;
@@ -16,7 +17,8 @@ const INIT: &str = include_str!("handmade/init.sh");
 /// What it says when the first line is in the log of a pod.
 const SPOKEN: &str = "handmade: a pod has spoken";
 
-/// Takes the programs out of what the last build left, and makes of them `root.cpio.zst` and `kernel`.
+/// Takes the programs out of what the last build left, and makes of them `root.cpio.zst` and
+/// `kernel`.
 const ASSEMBLE: &str = "\
 cpio --extract --make-directories --quiet --file \"$1/initramfs.cpio\" 'layers/*'
 for layer in layers/*; do fsck.erofs --extract=root --overwrite \"$layer\" >/dev/null; done
@@ -39,7 +41,19 @@ pub fn first_pod(site: &Site) -> Result<Duration> {
 
 fn boot(folder: &Path) -> Result<Duration> {
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args(["-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2", "-m", "2048", "-nographic"]);
+    qemu.args([
+        "-machine",
+        "q35",
+        "-cpu",
+        "max",
+        "-accel",
+        "tcg,thread=multi",
+        "-smp",
+        "2",
+        "-m",
+        "2048",
+        "-nographic",
+    ]);
     qemu.args(["-no-reboot", "-nic", "none", "-kernel", "kernel", "-initrd", "root.cpio.zst"]);
     qemu.args(["-append", "console=ttyS0 rootfstype=ramfs loglevel=5 no_timer_check"]);
     let started = Instant::now();
@@ -55,5 +69,9 @@ fn boot(folder: &Path) -> Result<Duration> {
     // It may have ended by itself already.
     let _ = machine.kill();
     machine.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
-    if spoken { Ok(time) } else { Err(Error::build("the hand-made node ended before a pod had spoken")) }
+    if spoken {
+        Ok(time)
+    } else {
+        Err(Error::build("the hand-made node ended before a pod had spoken"))
+    }
 }

@@ -1,5 +1,5 @@
-//! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers are shown and never judged: a machine
-//! that is busy is no fault of the code.
+//! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers
+//! are shown and never judged: a machine that is busy is no fault of the code.
 
 mod build;
 mod fallback;
@@ -52,8 +52,12 @@ impl Row {
 
 impl Row {
     fn text(&self) -> String {
-        let came = |aim: Measure| if self.value.number() < aim.number() { "held" } else { "missed" };
-        let aim = self.aim.map(|aim| format!("aim: below {}, {}", aim.text(), came(aim))).unwrap_or_default();
+        let came =
+            |aim: Measure| if self.value.number() < aim.number() { "held" } else { "missed" };
+        let aim = self
+            .aim
+            .map(|aim| format!("aim: below {}, {}", aim.text(), came(aim)))
+            .unwrap_or_default();
         format!("{:52} {:>10}  {aim}", self.name, self.value.text()).trim_end().to_owned()
     }
 
@@ -65,7 +69,9 @@ impl Row {
 impl Measure {
     fn text(self) -> String {
         match self {
-            Measure::Time(time) if time < Duration::from_secs(1) => format!("{:.3} s", time.as_secs_f64()),
+            Measure::Time(time) if time < Duration::from_secs(1) => {
+                format!("{:.3} s", time.as_secs_f64())
+            }
             Measure::Time(time) => duration(time),
             Measure::Size(size) => bytes(size),
         }
@@ -103,7 +109,12 @@ const GROUPS: &[Group] = &[
     Group { name: "upload", rows: |site, _| upload::rows(site) },
     Group {
         name: "install",
-        rows: |site, _| Ok(vec![Row::time("install: from the first byte to the reboot", installer::time(site)?)]),
+        rows: |site, _| {
+            Ok(vec![Row::time(
+                "install: from the first byte to the reboot",
+                installer::time(site)?,
+            )])
+        },
     },
 ];
 
@@ -126,7 +137,9 @@ impl Wish {
                 (_, None) => {
                     let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
                     let hint = format!("cargo ci bench [cold] [--json] [{}]", names.join("|"));
-                    return Err(Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint(hint));
+                    return Err(
+                        Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint(hint)
+                    );
                 }
             }
         }
@@ -178,13 +191,20 @@ mod tests {
     #[test]
     fn a_wrong_word_is_an_error_that_lists_the_groups() {
         let error = wish(&["updates"]).err().unwrap();
-        assert!(error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|"), "{error}");
+        assert!(
+            error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|"),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_aim_stands_behind_what_it_is_about() {
-        let row = Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
-        assert_eq!(row.text(), "no-op build                                             0.052 s  aim: below 0.100 s, held");
+        let row =
+            Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
+        assert_eq!(
+            row.text(),
+            "no-op build                                             0.052 s  aim: below 0.100 s, held"
+        );
         assert!(Row::size("memory", 5).less_than(5).text().ends_with("aim: below 5 B, missed"));
         assert_eq!(row.json("build")["aim"]["seconds"], 0.1);
         assert_eq!(

@@ -19,35 +19,50 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in ["image.raw", "node.efi", "initramfs.cpio"] {
         let path = site.project().join("out").join(RECIPE).join(name);
-        let size = fs::metadata(&path).or_build(|| format!("cannot read `{}`", path.display()))?.len();
+        let size =
+            fs::metadata(&path).or_build(|| format!("cannot read `{}`", path.display()))?.len();
         rows.push(Row::size(format!("size of {name}"), size));
     }
-    let ran =
-        site.finish("bench-boot", site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--json", "--quiet", "--yes"]))?;
-    let boot: Value =
-        serde_json::from_str(ran.said.trim()).or_build(|| "cannot read what `osbuild run --json` says".to_owned())?;
+    let ran = site.finish(
+        "bench-boot",
+        site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--json", "--quiet", "--yes"]),
+    )?;
+    let boot: Value = serde_json::from_str(ran.said.trim())
+        .or_build(|| "cannot read what `osbuild run --json` says".to_owned())?;
     let seconds = |value: &Value| Duration::from_secs_f64(value.as_f64().unwrap_or_default());
     rows.push(Row::time("boot: firmware", seconds(&boot["firmware"])));
     let slotboot = &boot["slotboot"];
-    rows.push(Row::time("boot: of that slotboot itself", seconds(&slotboot["own"])).below(SLOTBOOT));
+    rows.push(
+        Row::time("boot: of that slotboot itself", seconds(&slotboot["own"])).below(SLOTBOOT),
+    );
     rows.push(Row::time("boot: of that slotboot's hash", seconds(&slotboot["hash"])));
     rows.push(Row::time("boot: of that the UKI's loading", seconds(&slotboot["load"])));
     for phase in boot["phases"].as_array().into_iter().flatten() {
-        rows.push(Row::time(format!("boot: {}", phase["name"].as_str().unwrap_or_default()), seconds(&phase["seconds"])));
+        rows.push(Row::time(
+            format!("boot: {}", phase["name"].as_str().unwrap_or_default()),
+            seconds(&phase["seconds"]),
+        ));
     }
     let by_hand = handmade::first_pod(site)?;
     rows.push(Row::time("hand-made node: power-on to a pod's first line", by_hand));
     let aim = by_hand + seconds(&boot["firmware"]);
-    rows.push(Row::time("boot: power-on to the first pod's work", seconds(&boot["addressed"])).below(aim));
+    rows.push(
+        Row::time("boot: power-on to the first pod's work", seconds(&boot["addressed"])).below(aim),
+    );
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
     let facts = inside::facts(site, "bench", &[])?;
     let number = |words: &[&str], index: usize| {
         let number = words.get(index).and_then(|word| word.parse::<u64>().ok());
-        number.ok_or_else(|| Error::build(format!("the probe of recipe `{PROBE}` says no number in {words:?}")))
+        number.ok_or_else(|| {
+            Error::build(format!("the probe of recipe `{PROBE}` says no number in {words:?}"))
+        })
     };
     for words in facts.lines().map(|line| line.split(' ').collect::<Vec<_>>()) {
         match words[0] {
-            "memory" => rows.push(Row::size("memory in use at READY", number(&words, 1)? - number(&words, 2)?).less_than(MEMORY)),
+            "memory" => rows.push(
+                Row::size("memory in use at READY", number(&words, 1)? - number(&words, 2)?)
+                    .less_than(MEMORY),
+            ),
             "host" => rows.push(Row::size(format!("resident: {}", words[1]), number(&words, 3)?)),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! How long an update takes, held against what `dd` would do with the same bytes on the same node, over the same network; and how long a
-//! node boots from its old slot and from its new one.
+//! How long an update takes, held against what `dd` would do with the same bytes on the same node,
+//! over the same network; and how long a node boots from its old slot and from its new one.
 
 use super::Row;
 use crate::site::Site;
@@ -61,7 +61,8 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.build()?;
     let uki = lab.uki()?;
-    let copies = (0..ROUNDS).map(|_| plain_copy(port, "SLOT-B", &uki)).collect::<Result<Vec<_>>>()?;
+    let copies =
+        (0..ROUNDS).map(|_| plain_copy(port, "SLOT-B", &uki)).collect::<Result<Vec<_>>>()?;
     let plain = copies.into_iter().min().unwrap_or_default();
     lab.release()?;
     node.hear(OPENED, PATIENCE)?;
@@ -82,22 +83,38 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
     ])
 }
 
-/// How long the updater takes without a node around it, on this machine's own processor, and how long `curl` and `dd` take there.
+/// How long the updater takes without a node around it, on this machine's own processor, and how
+/// long `curl` and `dd` take there.
 fn native(site: &Site) -> Result<Vec<Row>> {
     let mut test = site.cargo()?;
-    test.args(["test", "--quiet", "--release", "--locked", "--package", "pod-updater", "--test", "large", "--", "--nocapture"]);
+    test.args([
+        "test",
+        "--quiet",
+        "--release",
+        "--locked",
+        "--package",
+        "pod-updater",
+        "--test",
+        "large",
+        "--",
+        "--nocapture",
+    ]);
     let said = site.finish("bench-updater", &mut test)?.said;
     let time = |what: &str| {
         let seconds = said.lines().find_map(|line| line.split_once(what)?.1.parse().ok());
-        seconds
-            .map(Duration::from_secs_f64)
-            .ok_or_else(|| Error::build("the updater's test does not say how long it took").cause(&said))
+        seconds.map(Duration::from_secs_f64).ok_or_else(|| {
+            Error::build("the updater's test does not say how long it took").cause(&said)
+        })
     };
     let mut rows = Vec::new();
     for line in ["the loopback", "1 Gbit/s"] {
-        let (updated, copied) = (time(&format!("update by {line}: "))?, time(&format!("copy by {line}: "))?);
+        let (updated, copied) =
+            (time(&format!("update by {line}: "))?, time(&format!("copy by {line}: "))?);
         rows.push(Row::time(format!("update: `curl` into `dd`, not emulated, by {line}"), copied));
-        rows.push(Row::time(format!("update: fetched, verified, written there, by {line}"), updated).below(copied * TENTHS / 10));
+        rows.push(
+            Row::time(format!("update: fetched, verified, written there, by {line}"), updated)
+                .below(copied * TENTHS / 10),
+        );
     }
     Ok(rows)
 }
@@ -108,7 +125,8 @@ fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
         writeln!(stream, "{partition}")?;
         stream.write_all(bytes)
     })?;
-    let seconds = answer.parse().map_err(|_| Error::build("the probe cannot write a slot").cause(answer))?;
+    let seconds =
+        answer.parse().map_err(|_| Error::build("the probe cannot write a slot").cause(answer))?;
     Ok(Duration::from_secs_f64(seconds))
 }
 

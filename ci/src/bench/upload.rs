@@ -1,4 +1,5 @@
-//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the same server, in the same run.
+//! How fast `osbuild publish aws` sends blocks, against a client that does nothing else, to the
+//! same server, in the same run.
 
 use super::Row;
 use crate::site::Site;
@@ -22,7 +23,8 @@ const BLOCKS: usize = 512;
 /// How many blocks are under way at a time, with either client.
 const WORKERS: usize = 16;
 
-/// How often each is measured; the fastest counts, as whatever else the machine does only makes it slower.
+/// How often each is measured; the fastest counts, as whatever else the machine does only makes it
+/// slower.
 const ROUNDS: usize = 5;
 
 /// What uploading may need of memory.
@@ -38,7 +40,8 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let address = serve()?;
     let (mut ours, mut least) = (Duration::MAX, Duration::MAX);
     // A 5 makes the kernel forget the most memory that this process ever had (proc(5)).
-    fs::write("/proc/self/clear_refs", "5").or_build(|| "cannot reset the count of memory".into())?;
+    fs::write("/proc/self/clear_refs", "5")
+        .or_build(|| "cannot reset the count of memory".into())?;
     for _ in 0..ROUNDS {
         least = least.min(minimal(&address, &path, &content)?);
         ours = ours.min(upload(&address, &content)?);
@@ -58,7 +61,8 @@ fn write(path: &Path) -> Result<()> {
     let file = fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
     for index in 0..BLOCKS {
         block[..8].copy_from_slice(&index.to_le_bytes());
-        file.write_all_at(&block, (index * BLOCK) as u64).or_build(|| format!("cannot write `{}`", path.display()))?;
+        file.write_all_at(&block, (index * BLOCK) as u64)
+            .or_build(|| format!("cannot write `{}`", path.display()))?;
     }
     Ok(())
 }
@@ -84,7 +88,9 @@ fn answer(mut stream: TcpStream) -> Option<()> {
             let mut line = String::new();
             reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
             match line.trim_end().split_once(": ") {
-                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
+                Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                    length = value.parse().ok()?
+                }
                 None if line.trim_end().is_empty() => break,
                 _ => {}
             }
@@ -97,7 +103,8 @@ fn answer(mut stream: TcpStream) -> Option<()> {
 fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
     let patience = Patience::default();
     let secrets = [("AWS_ACCESS_KEY_ID", "bench"), ("AWS_SECRET_ACCESS_KEY", "bench")];
-    let secrets: HashMap<_, _> = secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let secrets: HashMap<_, _> =
+        secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let credentials = Credentials::of_variables(&patience, secrets);
     let live = Live::new(credentials, patience, vec![(Service::Ebs, format!("http://{address}"))]);
     let region = "eu-central-1".parse()?;
@@ -108,19 +115,23 @@ fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// The same blocks from the same file by the fewest steps that there are: read, write, wait for the answer. Either client is given the
-/// digests.
+/// The same blocks from the same file by the fewest steps that there are: read, write, wait for the
+/// answer. Either client is given the digests.
 fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Duration> {
     let began = Instant::now();
     let next = AtomicUsize::new(0);
     let work = || -> std::io::Result<()> {
-        let (mut stream, file, mut block) = (TcpStream::connect(address)?, fs::File::open(path)?, vec![0; BLOCK]);
+        let (mut stream, file, mut block) =
+            (TcpStream::connect(address)?, fs::File::open(path)?, vec![0; BLOCK]);
         stream.set_nodelay(true)?;
         while let Some((index, sha256)) = content.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
             file.read_exact_at(&mut block, u64::from(*index) * BLOCK as u64)?;
             let checksum = Digest::new(*sha256, BLOCK as u64);
             let path = format!("/snapshots/snap-1/blocks/{index}");
-            write!(stream, "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\nContent-Length: {BLOCK}\r\n\r\n")?;
+            write!(
+                stream,
+                "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\nContent-Length: {BLOCK}\r\n\r\n"
+            )?;
             stream.write_all(&block)?;
             let mut answer = [0; 45];
             stream.read_exact(&mut answer)?;
@@ -137,7 +148,10 @@ fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Durat
 
 /// The most memory that this process had since it was reset, in bytes.
 fn most_memory() -> Result<u64> {
-    let text = fs::read_to_string("/proc/self/status").or_build(|| "cannot read the count of memory".into())?;
-    let kibibytes = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let text = fs::read_to_string("/proc/self/status")
+        .or_build(|| "cannot read the count of memory".into())?;
+    let kibibytes = text.lines().find_map(|line| {
+        line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+    });
     Ok(kibibytes.unwrap_or(0) << 10)
 }

@@ -16,17 +16,22 @@ pub fn problems(file: &str, text: &str, known: &BTreeSet<String>) -> Vec<Problem
     for (index, line) in text.lines().enumerate() {
         let named = line.split('`').skip(1).step_by(2).filter(|name| is_claim(name));
         let unknown = named.filter(|name| !known.contains(*name));
-        problems.extend(unknown.map(|name| problem(file, text, index + 1, name, format!("there is no test or check `{name}`"))));
+        problems.extend(unknown.map(|name| {
+            problem(file, text, index + 1, name, format!("there is no test or check `{name}`"))
+        }));
     }
     problems
 }
 
 fn is_claim(name: &str) -> bool {
-    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
     name.starts_with(MACHINES) || name.split('_').count() >= WORDS && name.split('_').all(is_word)
 }
 
-/// Names of functions and whole words in quotes that look like names of tests, in the code of a file.
+/// Names of functions and whole words in quotes that look like names of tests, in the code of a
+/// file.
 pub fn known(code: &str) -> impl Iterator<Item = String> {
     let word = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     code.split(word).filter(|name| is_claim(name)).map(str::to_owned)

@@ -24,13 +24,18 @@ impl Source {
             .windows(2)
             .position(|two| two[0] == "#[cfg(test)]" && two[1].starts_with("mod tests"));
         // A module of unit tests may have a file of its own.
-        let lines_before_tests = if file.ends_with("/tests.rs") { 0 } else { tests.unwrap_or(usize::MAX) };
+        let lines_before_tests =
+            if file.ends_with("/tests.rs") { 0 } else { tests.unwrap_or(usize::MAX) };
         Source { file, text, code, lines_before_tests }
     }
 
     /// The lines of code that are no unit tests, counted from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.code.lines().enumerate().take(self.lines_before_tests).map(|(index, line)| (index + 1, line))
+        self.code
+            .lines()
+            .enumerate()
+            .take(self.lines_before_tests)
+            .map(|(index, line)| (index + 1, line))
     }
 }
 
@@ -63,7 +68,11 @@ fn code(text: &str) -> String {
     while at < bytes.len() {
         let (next, length, keep) = step(&inside, &bytes[at..], at > 0 && is_word(bytes[at - 1]));
         for &byte in &bytes[at..at + length] {
-            code.push(if byte == b'\n' || (keep && byte.is_ascii()) { char::from(byte) } else { ' ' });
+            code.push(if byte == b'\n' || (keep && byte.is_ascii()) {
+                char::from(byte)
+            } else {
+                ' '
+            });
         }
         at += length;
         inside = next.unwrap_or(inside);
@@ -71,7 +80,8 @@ fn code(text: &str) -> String {
     code
 }
 
-/// What stands at the start of `rest`: what the reader is in behind it, if that changes, how many bytes it has, and whether it is code.
+/// What stands at the start of `rest`: what the reader is in behind it, if that changes, how many
+/// bytes it has, and whether it is code.
 fn step(inside: &Inside, rest: &[u8], in_word: bool) -> (Option<Inside>, usize, bool) {
     match inside {
         Inside::Code => step_in_code(rest, in_word),
@@ -79,10 +89,14 @@ fn step(inside: &Inside, rest: &[u8], in_word: bool) -> (Option<Inside>, usize, 
         Inside::Block(depth) if rest.starts_with(b"*/") => {
             (Some(if *depth == 1 { Inside::Code } else { Inside::Block(depth - 1) }), 2, false)
         }
-        Inside::Block(depth) if rest.starts_with(b"/*") => (Some(Inside::Block(depth + 1)), 2, false),
+        Inside::Block(depth) if rest.starts_with(b"/*") => {
+            (Some(Inside::Block(depth + 1)), 2, false)
+        }
         Inside::Text if rest[0] == b'\\' => (None, rest.len().min(2), false),
         Inside::Text if rest[0] == b'"' => (Some(Inside::Code), 1, true),
-        Inside::Raw(hashes) if rest[0] == b'"' && hashes_after(&rest[1..]) >= *hashes => (Some(Inside::Code), 1 + hashes, true),
+        Inside::Raw(hashes) if rest[0] == b'"' && hashes_after(&rest[1..]) >= *hashes => {
+            (Some(Inside::Code), 1 + hashes, true)
+        }
         _ => (None, 1, false),
     }
 }
@@ -100,7 +114,9 @@ fn step_in_code(rest: &[u8], in_word: bool) -> (Option<Inside>, usize, bool) {
             let hashes = hashes_after(&rest[1..]);
             (Some(Inside::Raw(hashes)), 2 + hashes, true)
         }
-        b'b' if !in_word && rest.get(1) == Some(&b'r') && raw(&rest[2..]).is_some() => (None, 1, true),
+        b'b' if !in_word && rest.get(1) == Some(&b'r') && raw(&rest[2..]).is_some() => {
+            (None, 1, true)
+        }
         b'\'' => (None, character(rest), true),
         _ => (None, 1, true),
     }
@@ -121,14 +137,20 @@ fn is_word(byte: u8) -> bool {
 /// The length of a character literal, or 1 for the quote of a lifetime.
 fn character(rest: &[u8]) -> usize {
     let escaped = rest.get(1) == Some(&b'\\');
-    let length =
-        if escaped { rest.iter().skip(3).position(|byte| *byte == b'\'').map(|end| end + 4) } else { plain_character(rest) };
+    let length = if escaped {
+        rest.iter().skip(3).position(|byte| *byte == b'\'').map(|end| end + 4)
+    } else {
+        plain_character(rest)
+    };
     length.unwrap_or(1)
 }
 
 fn plain_character(rest: &[u8]) -> Option<usize> {
     let end = (2..=5).find(|end| rest.get(*end) == Some(&b'\''))?;
-    std::str::from_utf8(&rest[1..end]).ok().filter(|text| text.chars().count() == 1).map(|_| end + 1)
+    std::str::from_utf8(&rest[1..end])
+        .ok()
+        .filter(|text| text.chars().count() == 1)
+        .map(|_| end + 1)
 }
 
 #[cfg(test)]
@@ -160,7 +182,10 @@ mod tests {
 
     #[test]
     fn unit_tests_are_told_from_what_they_test() {
-        let source = Source::new("a.rs".into(), "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n".into());
+        let source = Source::new(
+            "a.rs".into(),
+            "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n".into(),
+        );
         assert_eq!(source.lines().map(|(number, _)| number).collect::<Vec<_>>(), [1]);
     }
 }

@@ -19,13 +19,28 @@ const RULES: &[Rule] = &[
     Rule {
         place: "builder/src/plan/",
         owners: &[],
-        words: &["crate::produce", "crate::ship", "crate::host", "crate::report", "crate::checkout"],
+        words: &[
+            "crate::produce",
+            "crate::ship",
+            "crate::host",
+            "crate::report",
+            "crate::checkout",
+        ],
         why: "is above the plan, which knows nothing of it",
     },
     Rule {
         place: "builder/src/plan/",
         owners: &[],
-        words: &["std::fs", "std::net", "std::process", "std::env", "std::time", "File::open", "SystemTime", "Instant::now"],
+        words: &[
+            "std::fs",
+            "std::net",
+            "std::process",
+            "std::env",
+            "std::time",
+            "File::open",
+            "SystemTime",
+            "Instant::now",
+        ],
         why: "is not pure, and the plan is",
     },
     Rule {
@@ -69,14 +84,20 @@ const RULES: &[Rule] = &[
         words: &["std::fs", "std::net", "std::process", "std::env"],
         why: "is no bytes, and signatures are",
     },
-    Rule { place: "components/", owners: &[], words: &["osbuild::"], why: "is the builder, which the node does not know" },
+    Rule {
+        place: "components/",
+        owners: &[],
+        words: &["osbuild::"],
+        why: "is the builder, which the node does not know",
+    },
 ];
 
 /// What stands where it must not.
 pub fn problems(source: &Source) -> Vec<Problem> {
-    let bound = RULES
-        .iter()
-        .filter(|rule| source.file.starts_with(rule.place) && !rule.owners.iter().any(|owner| source.file.starts_with(owner)));
+    let bound = RULES.iter().filter(|rule| {
+        source.file.starts_with(rule.place)
+            && !rule.owners.iter().any(|owner| source.file.starts_with(owner))
+    });
     bound.flat_map(|rule| broken(rule, source)).collect()
 }
 
@@ -89,7 +110,9 @@ fn broken<'a>(rule: &'a Rule, source: &'a Source) -> impl Iterator<Item = Proble
 
 /// Whether `word` stands in the line and is not the end of a longer one.
 fn stands_in(line: &str, word: &str) -> bool {
-    line.match_indices(word).any(|(at, _)| !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
+    line.match_indices(word).any(|(at, _)| {
+        !line[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_')
+    })
 }
 
 /// The node's crates do not depend on the builder.
@@ -97,9 +120,20 @@ pub fn crate_problems(file: &str, text: &str) -> Vec<Problem> {
     if !file.starts_with("components/") || !file.ends_with("Cargo.toml") {
         return Vec::new();
     }
-    let names = text.lines().enumerate().filter(|(_, line)| matches!(line.split(['.', ' ', '=']).next(), Some("osbuild" | "ci")));
+    let names = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| matches!(line.split(['.', ' ', '=']).next(), Some("osbuild" | "ci")));
     names
-        .map(|(index, line)| problem(file, text, index + 1, line, "the node does not depend on the builder".to_owned()))
+        .map(|(index, line)| {
+            problem(
+                file,
+                text,
+                index + 1,
+                line,
+                "the node does not depend on the builder".to_owned(),
+            )
+        })
         .collect()
 }
 
@@ -108,7 +142,10 @@ mod tests {
     use super::*;
 
     fn messages(file: &str, text: &str) -> Vec<String> {
-        problems(&Source::new(file.into(), text.into())).into_iter().map(|problem| problem.message).collect()
+        problems(&Source::new(file.into(), text.into()))
+            .into_iter()
+            .map(|problem| problem.message)
+            .collect()
     }
 
     #[test]
@@ -117,8 +154,14 @@ mod tests {
             messages("builder/src/plan/a.rs", "use crate::produce::store;\n"),
             ["`crate::produce` is above the plan, which knows nothing of it"]
         );
-        assert_eq!(messages("builder/src/plan/a.rs", "use std::fs;\n"), ["`std::fs` is not pure, and the plan is"]);
-        assert_eq!(messages("builder/src/produce/a.rs", "use crate::ship;\n"), ["`crate::ship` is above produce"]);
+        assert_eq!(
+            messages("builder/src/plan/a.rs", "use std::fs;\n"),
+            ["`std::fs` is not pure, and the plan is"]
+        );
+        assert_eq!(
+            messages("builder/src/produce/a.rs", "use crate::ship;\n"),
+            ["`crate::ship` is above produce"]
+        );
     }
 
     #[test]

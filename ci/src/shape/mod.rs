@@ -13,10 +13,13 @@ use osbuild::error::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Functions of at most 70 lines, files of at most 600.
+/// Functions of at most 70 lines, files of at most 700.
 pub fn size(site: &Site) -> Result<Verdict> {
     let sources = sources(site)?;
-    Ok(Verdict::of(sources.iter().flat_map(size::problems).collect(), format!("{} files", sources.len())))
+    Ok(Verdict::of(
+        sources.iter().flat_map(size::problems).collect(),
+        format!("{} files", sources.len()),
+    ))
 }
 
 /// Each module uses only what is beneath it, and each right has one owner.
@@ -28,7 +31,8 @@ pub fn layers(site: &Site) -> Result<Verdict> {
     Ok(Verdict::of(problems, ""))
 }
 
-/// No marks of unfinished work, no empty words in names, no path of a machine, no host of a registry.
+/// No marks of unfinished work, no empty words in names, no path of a machine, no host of a
+/// registry.
 pub fn words(site: &Site) -> Result<Verdict> {
     let sources = sources(site)?;
     let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
@@ -44,7 +48,10 @@ pub fn claims(site: &Site) -> Result<Verdict> {
     let mut known: BTreeSet<String> = crate::names().map(str::to_owned).collect();
     known.extend(sources(site)?.iter().flat_map(|source| claims::known(&source.text)));
     let texts = texts(site, ".md")?;
-    Ok(Verdict::of(texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(), ""))
+    Ok(Verdict::of(
+        texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(),
+        "",
+    ))
 }
 
 fn sources(site: &Site) -> Result<Vec<Source>> {

@@ -4,13 +4,19 @@ use super::code::{Source, problem};
 use osbuild::error::Problem;
 
 /// Marks of unfinished work. They are put together here so that this file does not hold them.
-const UNFINISHED: [&str; 5] =
-    [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X:"), concat!("todo", "!("), concat!("unimplemented", "!(")];
+const UNFINISHED: [&str; 5] = [
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+    concat!("todo", "!("),
+    concat!("unimplemented", "!("),
+];
 
 /// Paths of somebody's machine.
 const MACHINE: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/var/", "tmp/")];
 
-/// First labels of the hosts from which ecosystems serve packages. Their own clients know these hosts; we do not.
+/// First labels of the hosts from which ecosystems serve packages. Their own clients know these
+/// hosts; we do not.
 const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", "static", "files"];
 
 /// Words for which there is a better one: they say nothing, or a word of the design says it.
@@ -27,20 +33,33 @@ pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
     let lines = text.lines().enumerate();
     lines
         .filter_map(|(index, line)| {
-            unwanted(line).map(|(what, why)| problem(file, text, index + 1, what, format!("`{what}` is {why}")))
+            unwanted(line).map(|(what, why)| {
+                problem(file, text, index + 1, what, format!("`{what}` is {why}"))
+            })
         })
         .collect()
 }
 
 fn unwanted(line: &str) -> Option<(&str, &'static str)> {
-    let unfinished = UNFINISHED.into_iter().find(|mark| line.contains(mark)).map(|mark| (mark, "a mark of unfinished work"));
-    let machine = || MACHINE.into_iter().find(|path| leads_on(line, path)).map(|path| (path, "a path of somebody's machine"));
-    unfinished.or_else(machine).or_else(|| registry(line).map(|host| (host, "the host of a registry")))
+    let unfinished = UNFINISHED
+        .into_iter()
+        .find(|mark| line.contains(mark))
+        .map(|mark| (mark, "a mark of unfinished work"));
+    let machine = || {
+        MACHINE
+            .into_iter()
+            .find(|path| leads_on(line, path))
+            .map(|path| (path, "a path of somebody's machine"))
+    };
+    unfinished
+        .or_else(machine)
+        .or_else(|| registry(line).map(|host| (host, "the host of a registry")))
 }
 
 /// Whether a name follows the path. By itself it may be what somebody looks for.
 fn leads_on(line: &str, path: &str) -> bool {
-    line.match_indices(path).any(|(at, _)| line[at + path.len()..].starts_with(char::is_alphanumeric))
+    line.match_indices(path)
+        .any(|(at, _)| line[at + path.len()..].starts_with(char::is_alphanumeric))
 }
 
 fn registry(line: &str) -> Option<&str> {
@@ -54,7 +73,9 @@ fn registry(line: &str) -> Option<&str> {
 /// A file whose name says nothing.
 pub fn in_path(file: &str) -> Option<Problem> {
     let empty = |name: &str| EMPTY_FILES.contains(&name.strip_suffix(".rs").unwrap_or(name));
-    file.split('/').any(empty).then(|| Problem::new(format!("`{file}` has a name that says nothing of what is in it")))
+    file.split('/')
+        .any(empty)
+        .then(|| Problem::new(format!("`{file}` has a name that says nothing of what is in it")))
 }
 
 /// Names of types, traits, modules and functions that have an empty word in them.
@@ -64,14 +85,21 @@ pub fn in_names(source: &Source) -> Vec<Problem> {
         .filter_map(|(number, line)| {
             let name = defined(line)?;
             let word = words(name).find(|word| EMPTY.contains(&word.as_str()))?;
-            Some(problem(&source.file, &source.text, number, name, format!("`{word}` is a word for which there is a better one")))
+            Some(problem(
+                &source.file,
+                &source.text,
+                number,
+                name,
+                format!("`{word}` is a word for which there is a better one"),
+            ))
         })
         .collect()
 }
 
 /// The name that a line of code defines.
 fn defined(line: &str) -> Option<&str> {
-    let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    let mut words =
+        line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.find(|word| ["struct", "enum", "trait", "mod", "fn", "type"].contains(word))?;
     words.next()
 }
@@ -85,7 +113,12 @@ fn words(name: &str) -> impl Iterator<Item = String> {
         }
         spaced.extend(c.to_lowercase().filter(|c| *c != '_'));
     }
-    spaced.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect::<Vec<_>>().into_iter()
+    spaced
+        .split(' ')
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 #[cfg(test)]
@@ -108,12 +141,18 @@ mod tests {
         }
         assert_eq!(in_text("a.lock", &unfinished), []);
         let host = format!("get {}{}.example.org/x", "https:", "//deb");
-        assert_eq!(in_text("a.md", &host)[0].message, "`deb.example.org` is the host of a registry");
+        assert_eq!(
+            in_text("a.md", &host)[0].message,
+            "`deb.example.org` is the host of a registry"
+        );
     }
 
     #[test]
     fn an_empty_name_of_a_file_is_found() {
-        assert!(in_path("builder/src/utils.rs").is_some() && in_path("builder/tests/common/mod.rs").is_some());
+        assert!(
+            in_path("builder/src/utils.rs").is_some()
+                && in_path("builder/tests/common/mod.rs").is_some()
+        );
         assert!(in_path("components/linux/fragments/common.config").is_none());
     }
 

@@ -21,10 +21,11 @@ const GROWN: &str = "init: data: grown from ";
 /// What it says when it has mended the superblock of DATA.
 const MENDED: &str = "init: data: a power cut tore its superblock, which is mended";
 
-/// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and has kept the logs of the boot before. The first
-/// boot has given the disk identifiers that the image has not, and the second one leaves them. It finds a superblock of which the disk has written
-/// one sector, without which Linux would mount nothing. All else of it is what the recipe gives. e2fsck finds nothing in DATA but the journal to
-/// replay.
+/// The power goes when a node is ready; it boots again to READY, grows nothing a second time, and
+/// has kept the logs of the boot before. The first boot has given the disk identifiers that the
+/// image has not, and the second one leaves them. It finds a superblock of which the disk has
+/// written one sector, without which Linux would mount nothing. All else of it is what the recipe
+/// gives. e2fsck finds nothing in DATA but the journal to replay.
 pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     let kept = Kept::of(site, RECIPE);
     let flags = ["--keep", "--disk-size", DISK_MIB];
@@ -60,7 +61,8 @@ pub fn a_power_cut_costs_nothing_but_the_boot(site: &Site) -> Result<Verdict> {
     Ok(Verdict { passed: 7, ..Verdict::default() })
 }
 
-/// `osbuild verify` finds on the disk what the recipe gives, and what the node has written only where it is not told that one has run.
+/// `osbuild verify` finds on the disk what the recipe gives, and what the node has written only
+/// where it is not told that one has run.
 fn is_what_its_recipe_gives(site: &Site, kept: &Kept) -> Result<()> {
     let disk = kept.path().display().to_string();
     let words = ["verify", &disk, "--key", DEV, "--against", RECIPE];
@@ -69,7 +71,9 @@ fn is_what_its_recipe_gives(site: &Site, kept: &Kept) -> Result<()> {
         return Err(ran.failure("`osbuild verify` does not find what the node has written"));
     }
     let ran = site.finish("verify-of-a-node", site.osbuild()?.args(words).arg(HAS_RUN))?;
-    match ran.said.contains("set aside, as a disk has its own: the GUID of the disk, ") && ran.said.contains("what is in DATA") {
+    match ran.said.contains("set aside, as a disk has its own: the GUID of the disk, ")
+        && ran.said.contains("what is in DATA")
+    {
         true => Ok(()),
         false => Err(ran.failure("`osbuild verify` does not say what it sets aside")),
     }

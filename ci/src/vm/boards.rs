@@ -1,4 +1,5 @@
-//! Bare machines: they boot from whatever their disk is connected to, and whatever other disk is there.
+//! Bare machines: they boot from whatever their disk is connected to, and whatever other disk is
+//! there.
 
 use super::machine::options_of;
 use crate::check::Verdict;
@@ -26,14 +27,17 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Size of the other disk: that of an image and a bit.
 const OTHER_SIZE: u64 = 1 << 30;
 
-/// Under Secure Boot the image of a bare machine boots to READY from SATA, NVMe, USB and SCSI. Each time there is another disk onto which
-/// `osbuild flash` has put a node, with all the same names, and the kernel sees it before it sees a stick: not a byte of it changes.
+/// Under Secure Boot the image of a bare machine boots to READY from SATA, NVMe, USB and SCSI. Each
+/// time there is another disk onto which `osbuild flash` has put a node, with all the same names,
+/// and the kernel sees it before it sees a stick: not a byte of it changes.
 pub fn a_bare_machine_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Verdict> {
     boots_from_any_bus(site, AMD64)
 }
 
 /// So does that of one with arm64, from all that its firmware knows.
-pub fn a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Verdict> {
+pub fn a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk(
+    site: &Site,
+) -> Result<Verdict> {
     boots_from_any_bus(site, ARM64)
 }
 
@@ -43,7 +47,8 @@ fn boots_from_any_bus(site: &Site, (recipe, buses): (&str, &[Bus])) -> Result<Ve
     let names: Vec<_> = buses.iter().map(|bus| bus.name()).collect();
     let mut verdict = Verdict { said: names.join(", "), ..Verdict::default() };
     for bus in buses.iter().copied() {
-        let boots = boots_beside(site, recipe, &image, &other, bus).map_err(|error| error.to_string());
+        let boots =
+            boots_beside(site, recipe, &image, &other, bus).map_err(|error| error.to_string());
         verdict.claim(&format!("it boots from {}", bus.name()), boots);
     }
     fs::remove_file(&other).or_build(|| "cannot remove a disk".to_owned())?;
@@ -54,7 +59,9 @@ fn boots_from_any_bus(site: &Site, (recipe, buses): (&str, &[Bus])) -> Result<Ve
 fn flashed(site: &Site) -> Result<PathBuf> {
     image(site, RECIPE)?;
     let path = site.log("other-disk").with_extension("raw");
-    File::create(&path).and_then(|file| file.set_len(OTHER_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
+    File::create(&path)
+        .and_then(|file| file.set_len(OTHER_SIZE))
+        .or_build(|| "cannot make a disk".to_owned())?;
     let disk = Loop::over(site, &path, 512)?;
     let flash = ["flash", RECIPE, "--device", disk.device(), "--device", disk.device(), "--yes"];
     site.finish("other-flash", site.osbuild()?.args(flash))?;
@@ -77,11 +84,15 @@ fn boots_beside(site: &Site, recipe: &str, image: &Path, other: &Path, bus: Bus)
         ..machine
     };
     run(site.report, &machine)?;
-    let compared = site.run("other-after", Command::new("qemu-img").arg("compare").arg(other).arg(&disk))?;
+    let compared =
+        site.run("other-after", Command::new("qemu-img").arg("compare").arg(other).arg(&disk))?;
     fs::remove_file(&disk).or_build(|| "cannot remove a disk".to_owned())?;
     match compared.code {
         Some(0) => Ok(()),
-        _ => Err(Error::build("the disk that was not booted has changed").cause(compared.said.trim())),
+        _ => {
+            Err(Error::build("the disk that was not booted has changed")
+                .cause(compared.said.trim()))
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use osbuild_abi::console::INSECURE;
 /// What the kernel says when the firmware verified it.
 const SECURE: &str = "UEFI Secure Boot is enabled";
 
-/// Under UEFI with Secure Boot enforced the image boots until the kubelet is healthy and every declared pod runs; the DHCP pod has got the node its address.
+/// Under UEFI with Secure Boot enforced the image boots until the kubelet is healthy and every
+/// declared pod runs; the DHCP pod has got the node its address.
 pub fn boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> {
     boots(site, RECIPE)
 }
@@ -30,11 +31,14 @@ pub fn aws_arm64_boots_to_ready_with_an_address(site: &Site) -> Result<Verdict> 
     boots(site, "aws-arm64")
 }
 
-/// In a network with IPv6 alone it gets ready as well, with an address in the prefix that QEMU's router advertises, `fec0::/64`.
+/// In a network with IPv6 alone it gets ready as well, with an address in the prefix that QEMU's
+/// router advertises, `fec0::/64`.
 pub fn boots_to_ready_with_an_address_of_ipv6_alone(site: &Site) -> Result<Verdict> {
     let (ran, summary) = ready(site, "boots-ipv6", RECIPE, &["--network", "ipv6"])?;
     match summary.split_once("; ") {
-        Some((_, address)) if address.starts_with("fec0::") && address.ends_with("/64 on eth0") => Ok(Verdict::holds(summary)),
+        Some((_, address)) if address.starts_with("fec0::") && address.ends_with("/64 on eth0") => {
+            Ok(Verdict::holds(summary))
+        }
         _ => Err(ran.failure("the node does not have one address, in the advertised prefix")),
     }
 }
@@ -74,7 +78,8 @@ fn boots(site: &Site, recipe: &str) -> Result<Verdict> {
 /// `osbuild run` until the node is ready: all that it said, and its summary.
 fn ready(site: &Site, log: &str, recipe: &str, more: &[&str]) -> Result<(Ran, String)> {
     let processors = PROCESSORS.to_string();
-    let words = ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
+    let words =
+        ["run", recipe, "--until", "ready", "--timeout", "300", "--cpus", &processors, "--yes"];
     let ran = site.run(log, site.osbuild()?.args(words).args(more))?;
     if ran.code != Some(0) {
         return Err(ran.failure("the node did not get ready"));

@@ -17,10 +17,14 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     /// That of a disk, as somebody who boots from it finds it.
     pub fn of(site: &'a Site<'a>, disk: &Path) -> Result<Self> {
-        let copy = Data { site, folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())? };
+        let copy = Data {
+            site,
+            folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?,
+        };
         let data = place(disk)?;
         let mut dd = dd(disk, &copy.path());
-        dd.arg("conv=sparse").args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
+        dd.arg("conv=sparse")
+            .args([format!("skip={}", data.start >> 20), format!("count={}", data.size >> 20)]);
         site.finish("data-out", &mut dd)?;
         check(site, &copy.path())?;
         Ok(copy)
@@ -44,7 +48,11 @@ impl<'a> Data<'a> {
         // There is one if another file was read before.
         let _ = fs::remove_file(&copy);
         self.debugfs("file-of-data", &["-R", &format!("dump {path} {}", copy.display())])?;
-        let text = copy.exists().then(|| fs::read(&copy)).transpose().or_build(|| "cannot read a file of DATA".to_owned())?;
+        let text = copy
+            .exists()
+            .then(|| fs::read(&copy))
+            .transpose()
+            .or_build(|| "cannot read a file of DATA".to_owned())?;
         Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -52,7 +60,12 @@ impl<'a> Data<'a> {
     pub fn write(&self, paths: &[&str], text: &str) -> Result<()> {
         let file = self.folder.path().join("text");
         fs::write(&file, text).or_build(|| "cannot write what is to be on DATA".to_owned())?;
-        let line = |path| format!("rm {path}\nwrite {file} {path}\nsif {path} mode 0100755\n", file = file.display());
+        let line = |path| {
+            format!(
+                "rm {path}\nwrite {file} {path}\nsif {path} mode 0100755\n",
+                file = file.display()
+            )
+        };
         self.change(&paths.iter().map(line).collect::<String>())?;
         for path in paths {
             if self.read(path)?.as_deref() != Some(text) {
@@ -115,28 +128,49 @@ pub fn on_data(path: &str) -> String {
 /// Where DATA is on a disk.
 pub fn place(disk: &Path) -> Result<Partition> {
     let found = inspect(disk)?.disk;
-    let data = found.into_iter().flat_map(|disk| disk.partitions).find(|partition| partition.purpose == "data");
+    let data = found
+        .into_iter()
+        .flat_map(|disk| disk.partitions)
+        .find(|partition| partition.purpose == "data");
     data.ok_or_else(|| Error::build("the disk has no DATA").cause(disk.display()))
 }
 
-/// Replays the journal of a copy of DATA, without which debugfs sees old folders or opens nothing at all, and checks all.
+/// Replays the journal of a copy of DATA, without which debugfs sees old folders or opens nothing
+/// at all, and checks all.
 pub fn check(site: &Site, copy: &Path) -> Result<()> {
-    let checked = site.run("e2fsck-of-data", Command::new("e2fsck").args(["-f", "-p"]).arg(copy))?;
+    let checked =
+        site.run("e2fsck-of-data", Command::new("e2fsck").args(["-f", "-p"]).arg(copy))?;
     // 1: what `-p` may do by itself was done.
-    if matches!(checked.code, Some(0 | 1)) { Ok(()) } else { Err(checked.failure("DATA is damaged")) }
+    if matches!(checked.code, Some(0 | 1)) {
+        Ok(())
+    } else {
+        Err(checked.failure("DATA is damaged"))
+    }
 }
 
 /// What `blkid` finds: the UUID of a file system, so many bytes into a file.
 pub fn identifier(site: &Site, path: &Path, offset: u64) -> Result<String> {
     let mut blkid = Command::new("blkid");
-    blkid.args(["--probe", "--match-tag", "UUID", "--output", "value", "--offset", &offset.to_string()]).arg(path);
+    blkid
+        .args([
+            "--probe",
+            "--match-tag",
+            "UUID",
+            "--output",
+            "value",
+            "--offset",
+            &offset.to_string(),
+        ])
+        .arg(path);
     Ok(site.finish("blkid-of-data", &mut blkid)?.said.trim().to_owned())
 }
 
 /// Partitions start and end on whole MiB.
 fn dd(from: &Path, to: &Path) -> Command {
     let mut dd = Command::new("dd");
-    dd.arg(format!("if={}", from.display())).arg(format!("of={}", to.display())).args(["bs=1M", "status=none"]);
+    dd.arg(format!("if={}", from.display()))
+        .arg(format!("of={}", to.display()))
+        .args(["bs=1M", "status=none"]);
     dd
 }
 

@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 /// How long the machine may take for what is waited for.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where the probe tells facts, says something to `init`, writes without a flush, and sends a signal.
+/// Where the probe tells facts, says something to `init`, writes without a flush, and sends a
+/// signal.
 const FACTS: u16 = 7070;
 const SAY: u16 = 7076;
 const FILL: u16 = 7088;
@@ -36,7 +37,8 @@ const SIGNAL: u16 = 7089;
 /// After how many seconds the watchdog resets a machine whose `init` does not hold it off.
 const WATCHDOG: &str = "osbuild.watchdog-s=20";
 
-/// How much a pod has written without a flush when the node ends, and how fast its disk takes that: in three times the watchdog's time.
+/// How much a pod has written without a flush when the node ends, and how fast its disk takes that:
+/// in three times the watchdog's time.
 const MIB: u64 = 12;
 const BYTES_A_SECOND: u64 = (MIB << 20) / 60;
 
@@ -46,12 +48,14 @@ const REPLACED: Duration = Duration::from_secs(180);
 /// How long a daemon has been running before it has to answer.
 const START_TIME: Duration = Duration::from_secs(120);
 
-/// Where ext4 says what has to be understood to mount it, and the bit of that for a journal that has to be replayed.
+/// Where ext4 says what has to be understood to mount it, and the bit of that for a journal that
+/// has to be replayed.
 const FEATURES: u64 = 1024 + 0x60;
 const RECOVER: u8 = 4;
 
-/// The button is pressed when the disk is so slow that what a pod has written takes three times as long as the watchdog waits. The node ends in order:
-/// the pods first, then DATA with all that was written, then the machine.
+/// The button is pressed when the disk is so slow that what a pod has written takes three times as
+/// long as the watchdog waits. The node ends in order: the pods first, then DATA with all that was
+/// written, then the machine.
 pub fn a_pressed_power_button_ends_a_node_in_order(site: &Site) -> Result<Verdict> {
     let disk = disk(site, PROBE, "ends")?;
     let mut copy = Command::new("cp");
@@ -60,23 +64,34 @@ pub fn a_pressed_power_button_ends_a_node_in_order(site: &Site) -> Result<Verdic
     disk.fill(A, &Change { recipe: PROBE, words: WATCHDOG, ..Change::default() })?;
     let (qmp, port) = (Qmp::new()?, free_port()?);
     let mut node = boot(&disk, &qmp, &[Forward { host: port, node: FILL }])?;
-    node.hear("resets the machine after 20 s", PATIENCE).and_then(|_| node.hear(SLOT_GOOD, PATIENCE))?;
-    let limits =
-        json!({ "device": "disk", "bps": 0, "bps_rd": 0, "bps_wr": BYTES_A_SECOND, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
+    node.hear("resets the machine after 20 s", PATIENCE)
+        .and_then(|_| node.hear(SLOT_GOOD, PATIENCE))?;
+    let limits = json!({ "device": "disk", "bps": 0, "bps_rd": 0, "bps_wr": BYTES_A_SECOND, "iops": 0, "iops_rd": 0, "iops_wr": 0 });
     qmp.execute("block_set_io_throttle", limits)?;
     tell(port, |stream| write!(stream, "{MIB}"))?;
     let took = power_off(&mut node, &qmp)?;
     // Whoever flushes on the way, a pod's end or DATA's, waits for all of it.
     if took < Duration::from_secs(40) {
-        return Err(Error::build(format!("the node has ended after {took:?}: its disk was not slow")));
+        return Err(Error::build(format!(
+            "the node has ended after {took:?}: its disk was not slow"
+        )));
     }
     is_unmounted(&disk)?;
     let data = disk.data()?;
     let text = data.read("filled")?.unwrap_or_default();
-    if text.len() as u64 != MIB << 20 || !text.lines().enumerate().all(|(number, line)| line == format!("{number:015}")) {
-        return Err(Error::build(format!("DATA lacks what a pod has written: {} bytes are there", text.len())));
+    if text.len() as u64 != MIB << 20
+        || !text.lines().enumerate().all(|(number, line)| line == format!("{number:015}"))
+    {
+        return Err(Error::build(format!(
+            "DATA lacks what a pod has written: {} bytes are there",
+            text.len()
+        )));
     }
-    Ok(Verdict { passed: 3, said: format!("{:.0} s with a watchdog of 20 s", took.as_secs_f64()), ..Verdict::default() })
+    Ok(Verdict {
+        passed: 3,
+        said: format!("{:.0} s with a watchdog of 20 s", took.as_secs_f64()),
+        ..Verdict::default()
+    })
 }
 
 /// So it is with arm64, whose button is another device.
@@ -94,7 +109,8 @@ pub fn a_pressed_power_button_ends_a_node_with_arm64(site: &Site) -> Result<Verd
 pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Verdict> {
     let disk = disk(site, PROBE, "hangs")?;
     let (qmp, facts, say, signal) = (Qmp::new()?, free_port()?, free_port()?, free_port()?);
-    let forwards = [(facts, FACTS), (say, SAY), (signal, SIGNAL)].map(|(host, node)| Forward { host, node });
+    let forwards =
+        [(facts, FACTS), (say, SAY), (signal, SIGNAL)].map(|(host, node)| Forward { host, node });
     let mut node = boot(&disk, &qmp, &forwards)?;
     node.hear(READY, PATIENCE)?;
     let ready = Instant::now();
@@ -110,7 +126,9 @@ pub fn a_daemon_that_hangs_is_replaced(site: &Site) -> Result<Verdict> {
         node.hear(&format!("init: health: {daemon} has given no answer"), REPLACED)?;
         while process(say, daemon).is_ok_and(|now| now == before || !now.contains("running")) {
             if since.elapsed() > REPLACED {
-                return Err(Error::build(format!("{daemon} stood still and was not replaced in {REPLACED:?}")));
+                return Err(Error::build(format!(
+                    "{daemon} stood still and was not replaced in {REPLACED:?}"
+                )));
             }
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -131,16 +149,24 @@ fn disk<'a>(site: &'a Site<'a>, recipe: &str, log: &'static str) -> Result<Disk<
 }
 
 fn boot<'a>(disk: &'a Disk, qmp: &Qmp, forwards: &[Forward]) -> Result<Node<'a>> {
-    disk.boot_with(|options| RunOptions { arguments: qmp.arguments(), forwards: forwards.to_vec(), ..options })
+    disk.boot_with(|options| RunOptions {
+        arguments: qmp.arguments(),
+        forwards: forwards.to_vec(),
+        ..options
+    })
 }
 
-/// Presses the button, as the host of a virtual machine does, and waits until the machine is off. Gives how long that took.
+/// Presses the button, as the host of a virtual machine does, and waits until the machine is off.
+/// Gives how long that took.
 fn power_off(node: &mut Node, qmp: &Qmp) -> Result<Duration> {
     let since = Instant::now();
     qmp.execute("system_powerdown", json!({}))?;
-    for line in
-        ["init: power-button: was pressed", "init: shutdown: begins", "init: shutdown: unmounts", "init: shutdown: power off"]
-    {
+    for line in [
+        "init: power-button: was pressed",
+        "init: shutdown: begins",
+        "init: shutdown: unmounts",
+        "init: shutdown: power off",
+    ] {
         node.hear(line, PATIENCE)?;
     }
     node.end()?;
@@ -157,11 +183,15 @@ fn is_unmounted(disk: &Disk) -> Result<()> {
 fn process(say: u16, daemon: &str) -> Result<String> {
     let status = answer(say, |stream| write!(stream, "{ADMIN_SOCKET} {}", admin::STATUS))?;
     let line = status.lines().find(|line| line.starts_with(&format!("{daemon} ")));
-    line.map(str::to_owned).ok_or_else(|| Error::build(format!("`status` says nothing of {daemon}")).cause(status.clone()))
+    line.map(str::to_owned).ok_or_else(|| {
+        Error::build(format!("`status` says nothing of {daemon}")).cause(status.clone())
+    })
 }
 
 /// The process ids of the shims, by the probe's facts: one a pod.
 fn shims(facts: &str) -> BTreeSet<String> {
-    let shim = |line: &str| line.strip_prefix("host containerd-shim-runc-v2 ")?.split(' ').next().map(str::to_owned);
+    let shim = |line: &str| {
+        line.strip_prefix("host containerd-shim-runc-v2 ")?.split(' ').next().map(str::to_owned)
+    };
     facts.lines().filter_map(shim).collect()
 }

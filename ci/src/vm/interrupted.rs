@@ -11,7 +11,8 @@ use std::path::Path;
 /// The exit code of what was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// Ctrl-C in the middle of a boot: exit code 130, and the machine is gone with the program that started it.
+/// Ctrl-C in the middle of a boot: exit code 130, and the machine is gone with the program that
+/// started it.
 pub fn ctrl_c_ends_the_machine_with_code_130(site: &Site) -> Result<Verdict> {
     let mut node = Node::start(site, "interrupted", RECIPE, &["--until", "ready"])?;
     node.until("BdsDxe: starting")?;
@@ -20,7 +21,8 @@ pub fn ctrl_c_ends_the_machine_with_code_130(site: &Site) -> Result<Verdict> {
         return Err(Error::build("no machine runs"));
     }
     let (code, said) = node.interrupt()?;
-    let left: Vec<&String> = machines.iter().filter(|id| Path::new("/proc").join(id).exists()).collect();
+    let left: Vec<&String> =
+        machines.iter().filter(|id| Path::new("/proc").join(id).exists()).collect();
     if !left.is_empty() {
         return Err(Error::build(format!("the machine still runs as {left:?}")));
     }

@@ -12,7 +12,8 @@ use std::process::Command;
 /// Where ext4 counts how often it was mounted, in bytes: in the first sector of its superblock.
 const MOUNTS: u64 = 1024 + 0x34;
 
-/// A disk that `osbuild run --keep` has left, with the firmware's variables beside it. It goes when nobody needs it.
+/// A disk that `osbuild run --keep` has left, with the firmware's variables beside it. It goes when
+/// nobody needs it.
 pub struct Kept(PathBuf);
 
 impl Kept {
@@ -46,8 +47,8 @@ impl Kept {
         Ok(found)
     }
 
-    /// Makes of the superblock of DATA what a power cut leaves when the disk has written the first one of its sectors: the mounts that it
-    /// counts are new, its checksum is old.
+    /// Makes of the superblock of DATA what a power cut leaves when the disk has written the first
+    /// one of its sectors: the mounts that it counts are new, its checksum is old.
     pub fn tear_superblock(&self) -> Result<()> {
         let cannot = || format!("cannot change `{}`", self.0.display());
         let disk = File::options().read(true).write(true).open(&self.0).or_build(cannot)?;
@@ -79,5 +80,9 @@ fn identifiers_of_table(site: &Site, disk: &Path) -> Result<BTreeSet<String>> {
         .chain(said.lines().filter_map(|line| line.strip_prefix("label-id: ")))
         .map(str::to_lowercase)
         .collect();
-    if found.len() == 5 { Ok(found) } else { Err(Error::build("`sfdisk` does not find four partitions").cause(said)) }
+    if found.len() == 5 {
+        Ok(found)
+    } else {
+        Err(Error::build("`sfdisk` does not find four partitions").cause(said))
+    }
 }

@@ -1,9 +1,11 @@
-//! Every kind of file, planted on DATA in every place where `init` or a daemon expects something else.
+//! Every kind of file, planted on DATA in every place where `init` or a daemon expects something
+//! else.
 
 use super::data::Data;
 use osbuild::error::{Error, Result};
 
-/// A place on DATA, and whether a regular file there is nobody's settings but something in the way, too.
+/// A place on DATA, and whether a regular file there is nobody's settings but something in the way,
+/// too.
 type Place = (&'static str, bool);
 
 const PLACES: &[Place] = &[
@@ -32,10 +34,12 @@ const PLACES: &[Place] = &[
     ("containerd-failures", true),
 ];
 
-/// What is planted: what debugfs is told, in which `NAME` is the last part of the place `PATH`, whether it is a regular file, and the word of `init` for it.
+/// What is planted: what debugfs is told, in which `NAME` is the last part of the place `PATH`,
+/// whether it is a regular file, and the word of `init` for it.
 type Kind = (&'static str, bool, &'static str);
 
-/// No socket is among them, as debugfs makes none that e2fsck lets pass; the tests of `osbuild-folder` make one.
+/// No socket is among them, as debugfs makes none that e2fsck lets pass; the tests of
+/// `osbuild-folder` make one.
 const KINDS: &[Kind] = &[
     ("mknod NAME p", false, "a FIFO"),
     ("mkdir NAME\nmkdir NAME/in-the-way", false, "a folder"),
@@ -58,20 +62,33 @@ pub fn plant(data: &Data, turn: usize) -> Result<usize> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let lines = lines.replace("NAME", name).replace("PATH", path);
         // debugfs makes devices in the folder that it is in alone.
-        data.change(&format!("cd /{folder}\nrm {name}\nrmdir {name}/in-the-way\nrmdir {name}\n{lines}\n"))?;
+        data.change(&format!(
+            "cd /{folder}\nrm {name}\nrmdir {name}/in-the-way\nrmdir {name}\n{lines}\n"
+        ))?;
     }
     Ok(PLACES.len())
 }
 
 /// `init` has to say of what it cannot have read or written over that it was moved aside.
 pub fn were_moved(said: &str, turn: usize) -> Result<()> {
-    let watched = ["log/init.log", "log/kubelet.log", "kubernetes/kubelet.conf.d", "kubernetes/kubeconfig", "clock"];
-    for (number, (path, any)) in PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path)) {
+    let watched = [
+        "log/init.log",
+        "log/kubelet.log",
+        "kubernetes/kubelet.conf.d",
+        "kubernetes/kubeconfig",
+        "clock",
+    ];
+    for (number, (path, any)) in
+        PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path))
+    {
         let &(_, is_file, word) = kind(number, turn, *any);
         // A folder is what is wanted in one place, and a file in all others.
         let wants_folder = *path == "kubernetes/kubelet.conf.d";
         let stays = if wants_folder { word == "a folder" } else { is_file };
-        let line = format!("/data/{path} is {}, and is moved aside to /data/aside/", if is_file { "a file" } else { word });
+        let line = format!(
+            "/data/{path} is {}, and is moved aside to /data/aside/",
+            if is_file { "a file" } else { word }
+        );
         if !stays && !said.contains(&line) {
             return Err(Error::build(format!("`init` does not say: {line}")));
         }
@@ -101,7 +118,8 @@ mod tests {
 
     #[test]
     fn one_turn_has_every_kind() {
-        let had: BTreeSet<_> = PLACES.iter().enumerate().map(|(number, (_, any))| kind(number, 0, *any).0).collect();
+        let had: BTreeSet<_> =
+            PLACES.iter().enumerate().map(|(number, (_, any))| kind(number, 0, *any).0).collect();
         assert_eq!(had.len(), KINDS.len());
     }
 }

@@ -26,7 +26,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Boots `recipe` with more flags, and comes back when it is ready. What is said goes to the log `name`.
+    /// Boots `recipe` with more flags, and comes back when it is ready. What is said goes to the
+    /// log `name`.
     pub fn boot(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
         let mut node = Self::start(site, name, recipe, flags)?;
         node.until("ready after ")?;
@@ -34,7 +35,13 @@ impl Node {
     }
 
     /// The same of a recipe in another copy of the checkout.
-    pub fn boot_in(site: &Site, project: &Path, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+    pub fn boot_in(
+        site: &Site,
+        project: &Path,
+        name: &str,
+        recipe: &str,
+        flags: &[&str],
+    ) -> Result<Self> {
         let mut node = Self::start_in(site, project, name, recipe, flags)?;
         node.until("ready after ")?;
         Ok(node)
@@ -45,7 +52,13 @@ impl Node {
         Self::start_in(site, &site.project(), name, recipe, flags)
     }
 
-    fn start_in(site: &Site, project: &Path, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
+    fn start_in(
+        site: &Site,
+        project: &Path,
+        name: &str,
+        recipe: &str,
+        flags: &[&str],
+    ) -> Result<Self> {
         let log = site.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
         let file = File::create(&log).or_build(cannot)?;
@@ -68,7 +81,8 @@ impl Node {
         while self.said()?.lines().all(|line| !line.starts_with(words)) {
             let ended = self.child.try_wait().or_build(|| CANNOT_WAIT.to_owned())?;
             if let Some(status) = ended {
-                return Err(self.failure(format!("`osbuild run` ended before it said `{words}`: {status}"))?);
+                return Err(self
+                    .failure(format!("`osbuild run` ended before it said `{words}`: {status}"))?);
             }
             if Instant::now() > end {
                 return Err(self.failure(format!("the node did not say `{words}`"))?);
@@ -89,7 +103,8 @@ impl Node {
 
     /// All that was said so far.
     pub fn said(&self) -> Result<String> {
-        let bytes = fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
+        let bytes =
+            fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -100,7 +115,8 @@ impl Node {
 
     /// Ends it as Ctrl-C would, and gives its exit code and all that was said.
     pub fn interrupt(mut self) -> Result<(Option<i32>, String)> {
-        kill_process(Pid::from_child(&self.child), Signal::INT).or_build(|| "cannot interrupt `osbuild run`".to_owned())?;
+        kill_process(Pid::from_child(&self.child), Signal::INT)
+            .or_build(|| "cannot interrupt `osbuild run`".to_owned())?;
         let status = self.child.wait().or_build(|| CANNOT_WAIT.to_owned())?;
         Ok((status.code(), self.said()?))
     }
@@ -138,7 +154,10 @@ pub fn tell(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) 
 }
 
 /// Says something to the probe, to the end, and gives the line that it answers.
-pub fn answer(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<String> {
+pub fn answer(
+    port: u16,
+    say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>,
+) -> Result<String> {
     let speak = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -43,9 +43,10 @@ const GREETING: &str = "hello from outside";
 /// Beginning of the addresses that the recipe's network configuration gives to pods.
 const POD_NETWORK: &str = "10.88.";
 
-/// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached through `portmap`, and reaches a server outside, which
-/// can only answer the node's address. At the second boot the plugins and what they remember are there already.
-/// The pod mounts paths of the host as a DaemonSet does, those that the recipe declares and that of kernel modules.
+/// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached
+/// through `portmap`, and reaches a server outside, which can only answer the node's address. At
+/// the second boot the plugins and what they remember are there already. The pod mounts paths of
+/// the host as a DaemonSet does, those that the recipe declares and that of kernel modules.
 pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
     let project = site.root.join("out/ci").join(ORDINARY);
     site.copy_to(&project)?;
@@ -78,12 +79,14 @@ impl Pod {
         answer(self.port, |stream| stream.write_all(words.as_bytes()))
     }
 
-    /// It answers by its port of the node, has an address of the bridge's network, and reaches the server outside. Gives the address.
+    /// It answers by its port of the node, has an address of the bridge's network, and reaches the
+    /// server outside. Gives the address.
     fn has_a_network(&self, server: u16) -> Result<String> {
         let addresses = self.does("address")?;
         let address = addresses.split(' ').next().unwrap_or_default();
         if !address.starts_with(POD_NETWORK) {
-            return Err(Error::build(format!("the pod's address is none of {POD_NETWORK}0.0/16")).cause(addresses));
+            return Err(Error::build(format!("the pod's address is none of {POD_NETWORK}0.0/16"))
+                .cause(addresses));
         }
         let said = self.does(&format!("reach {HOST}:{server}"))?;
         match said.as_str() {
@@ -102,7 +105,10 @@ impl Pod {
         for (words, expected) in steps {
             let said = self.does(words)?;
             if !said.starts_with(expected) {
-                return Err(Error::build(format!("the pod was told to `{words}`, which should come to `{expected}`")).cause(said));
+                return Err(Error::build(format!(
+                    "the pod was told to `{words}`, which should come to `{expected}`"
+                ))
+                .cause(said));
             }
         }
         Ok(())
@@ -113,7 +119,8 @@ impl Pod {
             (format!("write /var/lib/example/kept {TEXT}"), "ok"),
             (format!("write /srv/example/gone {TEXT}"), "ok"),
             ("execute /opt/example/program".into(), "executed"),
-            // The host's flag does not bind a container: runc mounts the path anew, with what the pod asks for.
+            // The host's flag does not bind a container: runc mounts the path anew, with what the
+            // pod asks for.
             ("execute /var/lib/example/program".into(), "executed"),
             ("list /lib/modules".into(), "empty"),
             (format!("write /lib/modules/x {TEXT}"), "error: Read-only file system"),
@@ -130,14 +137,22 @@ impl Pod {
     }
 }
 
-/// The declared paths are mounted on the host as the recipe says: none with devices or set-user-id bits, one with programs.
+/// The declared paths are mounted on the host as the recipe says: none with devices or set-user-id
+/// bits, one with programs.
 fn host_executes_where_the_recipe_says(facts: &str) -> Result<()> {
-    for (path, exec) in [("/var/lib/example", false), ("/opt/example", true), ("/srv/example", false)] {
-        let mount = facts.lines().find(|fact| fact.starts_with("mount ") && fact.split(' ').nth(2) == Some(path));
-        let mount = mount.ok_or_else(|| Error::build(format!("nothing is mounted on {path}")).cause(facts))?;
+    for (path, exec) in
+        [("/var/lib/example", false), ("/opt/example", true), ("/srv/example", false)]
+    {
+        let mount = facts
+            .lines()
+            .find(|fact| fact.starts_with("mount ") && fact.split(' ').nth(2) == Some(path));
+        let mount = mount
+            .ok_or_else(|| Error::build(format!("nothing is mounted on {path}")).cause(facts))?;
         let has = |flag: &str| mount.split([' ', ',']).any(|word| word == flag);
         if !has("nosuid") || !has("nodev") || has("noexec") == exec {
-            return Err(Error::build(format!("{path} is not mounted as the recipe says")).cause(mount));
+            return Err(
+                Error::build(format!("{path} is not mounted as the recipe says")).cause(mount)
+            );
         }
     }
     Ok(())
@@ -150,7 +165,10 @@ fn server() -> Result<u16> {
     let port = server.local_addr().or_build(cannot)?.port();
     std::thread::spawn(move || {
         // Whoever goes away early is told by the pod that it does not reach the server.
-        server.incoming().flatten().for_each(|mut stream| drop(stream.write_all(GREETING.as_bytes())));
+        server
+            .incoming()
+            .flatten()
+            .for_each(|mut stream| drop(stream.write_all(GREETING.as_bytes())));
     });
     Ok(port)
 }

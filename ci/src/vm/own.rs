@@ -58,8 +58,9 @@ fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
 skopeo copy --quiet oci:root/usr/share/osbuild/images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 
-/// A recipe of a few lines adds pods whose image is an archive that somebody else's program wrote. The node is ready when one runs; and it is a good one
-/// though the other one has ended, which runs once.
+/// A recipe of a few lines adds pods whose image is an archive that somebody else's program wrote.
+/// The node is ready when one runs; and it is a good one though the other one has ended, which runs
+/// once.
 pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
     let project = site.root.join("out/ci").join(OWN);
     site.copy_to(&project)?;
@@ -74,7 +75,11 @@ pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
         .and_then(|()| fs::write(files.join("once.yaml"), ONCE))
         .or_build(|| "cannot write the pods".to_owned())?;
     let digest = digest.trim();
-    let pod = |name: &str| format!("\n[pods.{name}]\nmanifest = \"{name}.yaml\"\nimage = \"own.tar\"\ndigest = \"{digest}\"\n");
+    let pod = |name: &str| {
+        format!(
+            "\n[pods.{name}]\nmanifest = \"{name}.yaml\"\nimage = \"own.tar\"\ndigest = \"{digest}\"\n"
+        )
+    };
     recipe::inherit(site, &project, OWN, RECIPE, &[pod(OWN), pod("once")].concat())?;
     site.finish("own-build", site.osbuild()?.current_dir(&project).args(["build", OWN, "--yes"]))?;
     let image = project.join("out").join(OWN).join("image.raw");

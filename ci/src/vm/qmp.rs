@@ -1,4 +1,5 @@
-//! QEMU's own protocol (QMP), by which a check does to a machine what a person or a hypervisor does.
+//! QEMU's own protocol (QMP), by which a check does to a machine what a person or a hypervisor
+//! does.
 
 use osbuild::error::{Context, Error, Result};
 use serde_json::{Value, json};
@@ -29,7 +30,10 @@ impl Qmp {
         let cannot = || "cannot speak with QEMU".to_owned();
         let mut socket = UnixStream::connect(self.socket()).or_build(cannot)?;
         let mut answers = BufReader::new(socket.try_clone().or_build(cannot)?).lines();
-        for said in [json!({ "execute": "qmp_capabilities" }), json!({ "execute": command, "arguments": arguments })] {
+        for said in [
+            json!({ "execute": "qmp_capabilities" }),
+            json!({ "execute": command, "arguments": arguments }),
+        ] {
             writeln!(socket, "{said}").or_build(cannot)?;
             // Its greeting and events come between.
             let answer = answers
@@ -38,7 +42,10 @@ impl Qmp {
                 .find(|line| !line.contains("\"QMP\"") && !line.contains("\"event\""));
             match answer {
                 Some(answer) if answer.contains("\"return\"") => {}
-                answer => return Err(Error::build(format!("QEMU does not do `{command}`")).cause(answer.unwrap_or_default())),
+                answer => {
+                    return Err(Error::build(format!("QEMU does not do `{command}`"))
+                        .cause(answer.unwrap_or_default()));
+                }
             }
         }
         Ok(())

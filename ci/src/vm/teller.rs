@@ -1,4 +1,5 @@
-//! A UKI that tells what its stub has handed to the kernel: the node's own stub, kernel and command line, with busybox as all that runs.
+//! A UKI that tells what its stub has handed to the kernel: the node's own stub, kernel and command
+//! line, with busybox as all that runs.
 
 use osbuild::error::{Context, Result};
 use osbuild_formats::cpio::{self, Entry};
@@ -32,7 +33,8 @@ echo \"teller: end\"
 /// Makes it of the node's UKI.
 pub fn uki(node: &[u8]) -> Result<Vec<u8>> {
     let cannot = || "cannot make the UKI that tells".to_owned();
-    let (stub, busybox) = (fs::read(STUB).or_build(cannot)?, fs::read("/bin/busybox").or_build(cannot)?);
+    let (stub, busybox) =
+        (fs::read(STUB).or_build(cannot)?, fs::read("/bin/busybox").or_build(cannot)?);
     let entries = [
         Entry::file("/busybox", 0o755, busybox),
         Entry::directory("/dev", 0o755),

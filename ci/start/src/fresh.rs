@@ -1,7 +1,9 @@
-//! Whether a program is what cargo would make now, found without cargo, which takes longer for that than most calls of the program.
+//! Whether a program is what cargo would make now, found without cargo, which takes longer for that
+//! than most calls of the program.
 //!
-//! cargo goes by times: it compiles again what is older than one of its sources, and lists these beside the program (`PROGRAM.d`). This
-//! does the same, and whatever looks different is a question for cargo: other settings, a source that is newer or gone, another program.
+//! cargo goes by times: it compiles again what is older than one of its sources, and lists these
+//! beside the program (`PROGRAM.d`). This does the same, and whatever looks different is a question
+//! for cargo: other settings, a source that is newer or gone, another program.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -12,8 +14,20 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// How the names of variables begin that cargo, its compilers and what they call look at.
-const VARIABLES: [&str; 12] =
-    ["CARGO", "RUST", "CC", "CXX", "CFLAGS", "CPPFLAGS", "AR", "LD", "HOST_", "TARGET_", "PKG_CONFIG", "AWS_LC"];
+const VARIABLES: [&str; 12] = [
+    "CARGO",
+    "RUST",
+    "CC",
+    "CXX",
+    "CFLAGS",
+    "CPPFLAGS",
+    "AR",
+    "LD",
+    "HOST_",
+    "TARGET_",
+    "PKG_CONFIG",
+    "AWS_LC",
+];
 
 /// Those among them that cargo sets itself when it runs a program.
 const CARGOS_OWN: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "LD_LIBRARY_PATH"];
@@ -33,27 +47,51 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// What the program `program` of the checkout `root` would be made with in the folder `here` and this environment.
-    pub fn look(program: &Path, root: &Path, here: &Path, environment: impl Iterator<Item = (OsString, OsString)>) -> Self {
-        let begins = |name: &OsString, with: &[&str]| with.iter().any(|with| name.to_string_lossy().starts_with(with));
+    /// What the program `program` of the checkout `root` would be made with in the folder `here`
+    /// and this environment.
+    pub fn look(
+        program: &Path,
+        root: &Path,
+        here: &Path,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        let begins = |name: &OsString, with: &[&str]| {
+            with.iter().any(|with| name.to_string_lossy().starts_with(with))
+        };
         let wanted = |name: &OsString| begins(name, &VARIABLES) && !begins(name, &CARGOS_OWN);
         let environment: BTreeSet<_> = environment.collect();
-        let variable = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, path)| PathBuf::from(path));
+        let variable = |wanted: &str| {
+            environment.iter().find(|(name, _)| name == wanted).map(|(_, path)| PathBuf::from(path))
+        };
         let home = variable("CARGO_HOME").or_else(|| Some(variable("HOME")?.join(".cargo")));
         let folders = here.ancestors().flat_map(|folder| SETTINGS.map(|name| folder.join(name)));
-        let user = home.iter().flat_map(|home| ["config.toml", "config"].map(|name| home.join(name)));
+        let user =
+            home.iter().flat_map(|home| ["config.toml", "config"].map(|name| home.join(name)));
         let files: Vec<PathBuf> = folders.chain(user).filter(|file| file.is_file()).collect();
         let variables = environment.iter().filter(|(name, _)| wanted(name));
         let settings =
-            variables.map(|(name, value)| format!("{name:?}={value:?}\n")).collect::<String>() + &format!("{files:?}\n");
-        Fresh { program: program.to_owned(), root: root.to_owned(), stamp: program.with_extension("fresh"), settings, files }
+            variables.map(|(name, value)| format!("{name:?}={value:?}\n")).collect::<String>()
+                + &format!("{files:?}\n");
+        Fresh {
+            program: program.to_owned(),
+            root: root.to_owned(),
+            stamp: program.with_extension("fresh"),
+            settings,
+            files,
+        }
     }
 
     /// Whether cargo would leave the program as it is.
     pub fn is_so(&self) -> bool {
-        let Ok(time) = self.stamp.metadata().and_then(|stamp| stamp.modified()) else { return false };
-        let same = self.seen().is_some_and(|seen| fs::read_to_string(&self.stamp).is_ok_and(|stamp| stamp == seen));
-        same && self.sources().is_some_and(|sources| sources.iter().all(|source| is_older(source, time)))
+        let Ok(time) = self.stamp.metadata().and_then(|stamp| stamp.modified()) else {
+            return false;
+        };
+        let same = self
+            .seen()
+            .is_some_and(|seen| fs::read_to_string(&self.stamp).is_ok_and(|stamp| stamp == seen));
+        same && self
+            .sources()
+            .is_some_and(|sources| sources.iter().all(|source| is_older(source, time)))
     }
 
     /// To be called before cargo is: a source that changes while cargo reads it is newer than this.
@@ -71,19 +109,32 @@ impl Fresh {
     /// The settings, and which program it is; nothing without one.
     fn seen(&self) -> Option<String> {
         let program = self.program.metadata().ok()?;
-        Some(format!("{}{} {:?} {}\n", self.settings, program.ino(), program.modified().ok()?, program.len()))
+        Some(format!(
+            "{}{} {:?} {}\n",
+            self.settings,
+            program.ino(),
+            program.modified().ok()?,
+            program.len()
+        ))
     }
 
-    /// Every file that has a say in the program: what the compiler has read, and the manifests and locks around it.
+    /// Every file that has a say in the program: what the compiler has read, and the manifests and
+    /// locks around it.
     fn sources(&self) -> Option<Vec<PathBuf>> {
         let listed = fs::read_to_string(self.program.with_extension("d")).ok()?;
         let mut sources = dependencies(&listed);
         if sources.is_empty() {
             return None;
         }
-        let folders: BTreeSet<PathBuf> =
-            sources.iter().flat_map(|source| source.ancestors().skip(1)).map(Path::to_owned).collect();
-        let manifests = folders.iter().filter(|folder| folder.starts_with(&self.root)).map(|folder| folder.join("Cargo.toml"));
+        let folders: BTreeSet<PathBuf> = sources
+            .iter()
+            .flat_map(|source| source.ancestors().skip(1))
+            .map(Path::to_owned)
+            .collect();
+        let manifests = folders
+            .iter()
+            .filter(|folder| folder.starts_with(&self.root))
+            .map(|folder| folder.join("Cargo.toml"));
         sources.extend(manifests.filter(|manifest| manifest.is_file()));
         sources.extend([self.root.join("Cargo.toml"), self.root.join("Cargo.lock")]);
         sources.extend(self.files.iter().cloned());
@@ -122,11 +173,18 @@ fn is_older(source: &Path, than: SystemTime) -> bool {
     source.metadata().and_then(|source: Metadata| source.modified()).is_ok_and(|time| time < than)
 }
 
-/// The files behind the colon of a makefile as cargo writes it: a space in a name has a backslash before it.
+/// The files behind the colon of a makefile as cargo writes it: a space in a name has a backslash
+/// before it.
 fn dependencies(text: &str) -> Vec<PathBuf> {
-    let Some((_, files)) = text.lines().next().and_then(|line| line.split_once(": ")) else { return Vec::new() };
+    let Some((_, files)) = text.lines().next().and_then(|line| line.split_once(": ")) else {
+        return Vec::new();
+    };
     let spaces = files.replace("\\ ", "\0");
-    spaces.split(' ').filter(|file| !file.is_empty()).map(|file| file.replace('\0', " ").into()).collect()
+    spaces
+        .split(' ')
+        .filter(|file| !file.is_empty())
+        .map(|file| file.replace('\0', " ").into())
+        .collect()
 }
 
 #[cfg(test)]
@@ -134,7 +192,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A folder with a source, a manifest, a lock and a program, all older than what is made of them later.
+    /// A folder with a source, a manifest, a lock and a program, all older than what is made of
+    /// them later.
     fn made() -> tempfile::TempDir {
         let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
@@ -143,7 +202,8 @@ mod tests {
             fs::write(at(file), "").unwrap();
         }
         let escaped = |path: PathBuf| path.display().to_string().replace(' ', "\\ ");
-        fs::write(at("it.d"), format!("{}: {}\n", escaped(at("it")), escaped(at("p/src/main.rs")))).unwrap();
+        fs::write(at("it.d"), format!("{}: {}\n", escaped(at("it")), escaped(at("p/src/main.rs"))))
+            .unwrap();
         fs::write(at("it"), "").unwrap();
         // Times of files are as coarse as the kernel's tick.
         std::thread::sleep(Duration::from_millis(30));
@@ -183,7 +243,10 @@ mod tests {
         let dir = made();
         fresh(dir.path(), "TERM").begin().unwrap().done().unwrap();
         assert!(fresh(dir.path(), "EDITOR").is_so() && fresh(dir.path(), "CARGO_PKG_NAME").is_so());
-        assert!(!fresh(dir.path(), "RUSTFLAGS").is_so() && !fresh(dir.path(), "CC_x86_64_unknown_linux_gnu").is_so());
+        assert!(
+            !fresh(dir.path(), "RUSTFLAGS").is_so()
+                && !fresh(dir.path(), "CC_x86_64_unknown_linux_gnu").is_so()
+        );
     }
 
     #[test]
@@ -202,6 +265,12 @@ mod tests {
         let dir = made();
         drop(fresh(dir.path(), "TERM").begin().unwrap());
         assert!(!fresh(dir.path(), "TERM").is_so());
-        assert!(dir.path().read_dir().unwrap().all(|entry| !entry.unwrap().file_name().to_string_lossy().contains("fresh")));
+        assert!(
+            dir.path().read_dir().unwrap().all(|entry| !entry
+                .unwrap()
+                .file_name()
+                .to_string_lossy()
+                .contains("fresh"))
+        );
     }
 }

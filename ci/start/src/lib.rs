@@ -1,10 +1,13 @@
-//! What `cargo osbuild` and `cargo ci` are started with: programs without dependencies, which compile the rest and say how far they are.
+//! What `cargo osbuild` and `cargo ci` are started with: programs without dependencies, which
+//! compile the rest and say how far they are.
 //!
-//! Here is the folder of what cargo compiles for the checks. All checkouts of a user share it, so that crates are compiled once.
+//! Here is the folder of what cargo compiles for the checks. All checkouts of a user share it, so
+//! that crates are compiled once.
 //!
-//! Cargo tells by a file's time whether it has to be compiled again, so what it made of one checkout can pass for what another one holds.
-//! The folder is therefore one checkout's at a time, and a new one's own packages are compiled anew. Programs go to the checkout's own
-//! folder, where no other one replaces them.
+//! Cargo tells by a file's time whether it has to be compiled again, so what it made of one
+//! checkout can pass for what another one holds. The folder is therefore one checkout's at a time,
+//! and a new one's own packages are compiled anew. Programs go to the checkout's own folder, where
+//! no other one replaces them.
 
 pub mod fresh;
 pub mod progress;
@@ -18,7 +21,8 @@ use std::process::Command;
 /// The folder, in `osbuild`'s of the user's caches.
 const FOLDER: &str = "osbuild/clients/ci-target";
 
-/// The file that names the checkout whose packages the folder holds; and the one that is locked while cargo works in it.
+/// The file that names the checkout whose packages the folder holds; and the one that is locked
+/// while cargo works in it.
 const WHOSE: &str = "checkout";
 const LOCK: &str = "lock";
 
@@ -30,7 +34,8 @@ pub struct Compiled {
     folder: PathBuf,
 }
 
-/// A call of cargo that works in the folder. Until it is dropped nobody else's does, in this process neither.
+/// A call of cargo that works in the folder. Until it is dropped nobody else's does, in this
+/// process neither.
 pub struct Cargo {
     command: Command,
     _lock: File,
@@ -42,9 +47,12 @@ impl Compiled {
     /// # Errors
     /// The environment names no folder for caches, or it cannot be made.
     pub fn usual() -> io::Result<Self> {
-        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let variable =
+            |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-        let folder = caches.ok_or_else(|| Error::other("neither `XDG_CACHE_HOME` nor `HOME` is set"))?.join(FOLDER);
+        let folder = caches
+            .ok_or_else(|| Error::other("neither `XDG_CACHE_HOME` nor `HOME` is set"))?
+            .join(FOLDER);
         fs::create_dir_all(&folder)?;
         Ok(Compiled { folder })
     }
@@ -54,12 +62,17 @@ impl Compiled {
         self.folder.join("tools")
     }
 
-    /// cargo at work on the checkout `root`. While it works on another one this waits, and says so by `waiting`.
+    /// cargo at work on the checkout `root`. While it works on another one this waits, and says so
+    /// by `waiting`.
     ///
     /// # Errors
     /// The folder cannot be read or written.
     pub fn cargo(&self, root: &Path, waiting: impl FnOnce(&str)) -> io::Result<Cargo> {
-        let lock = File::options().create(true).truncate(false).write(true).open(self.folder.join(LOCK))?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.folder.join(LOCK))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -70,8 +83,12 @@ impl Compiled {
         }
         take(&self.folder, root)?;
         let mut command = self::cargo();
-        // What is compiled in small pieces is compiled sooner the next time, but takes three times the space.
-        command.current_dir(root).env("CARGO_BUILD_BUILD_DIR", &self.folder).env("CARGO_INCREMENTAL", "0");
+        // What is compiled in small pieces is compiled sooner the next time, but takes three times
+        // the space.
+        command
+            .current_dir(root)
+            .env("CARGO_BUILD_BUILD_DIR", &self.folder)
+            .env("CARGO_INCREMENTAL", "0");
         Ok(Cargo { command, _lock: lock })
     }
 }
@@ -90,8 +107,9 @@ impl DerefMut for Cargo {
     }
 }
 
-/// cargo: the one that runs this program, or that of `PATH`. What it says of this package is not handed on: build scripts look at such
-/// variables, and would run again whenever the user calls cargo himself.
+/// cargo: the one that runs this program, or that of `PATH`. What it says of this package is not
+/// handed on: build scripts look at such variables, and would run again whenever the user calls
+/// cargo himself.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -104,16 +122,23 @@ pub fn cargo() -> Command {
 
 /// The checkout that this crate was compiled from.
 pub fn checkout() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in `ci/start`")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate stands in `ci/start`")
 }
 
-/// The folder in which cargo puts what this program's own folder stands in: a folder for each profile.
+/// The folder in which cargo puts what this program's own folder stands in: a folder for each
+/// profile.
 ///
 /// # Errors
 /// The system does not say where this program is.
 pub fn target() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
-    let target = program.ancestors().nth(2).ok_or_else(|| Error::other("cargo puts programs two folders deep"))?;
+    let target = program
+        .ancestors()
+        .nth(2)
+        .ok_or_else(|| Error::other("cargo puts programs two folders deep"))?;
     Ok(target.to_owned())
 }
 
@@ -129,16 +154,19 @@ fn take(folder: &Path, root: &Path) -> io::Result<()> {
 
 /// The packages that `Cargo.lock` has from no other place than the checkout.
 fn own(lock: &str) -> Vec<&str> {
-    let packages = lock.split("[[package]]").skip(1).filter(|package| !package.contains("\nsource = "));
+    let packages =
+        lock.split("[[package]]").skip(1).filter(|package| !package.contains("\nsource = "));
     packages.filter_map(|package| package.split('"').nth(1)).collect()
 }
 
-/// Removes what cargo knows of `packages`: in the folder of each profile, and in those of each target.
+/// Removes what cargo knows of `packages`: in the folder of each profile, and in those of each
+/// target.
 fn forget(folder: &Path, packages: &[&str], depth: usize) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_ours = || name.rsplit_once('-').is_some_and(|(package, _)| packages.contains(&package));
+        let is_ours =
+            || name.rsplit_once('-').is_some_and(|(package, _)| packages.contains(&package));
         if folder.ends_with(KNOWN) {
             if is_ours() {
                 fs::remove_dir_all(&path)?;
@@ -183,7 +211,11 @@ mod tests {
         assert_eq!(left(true).len(), 6);
         assert_eq!(
             left(false),
-            ["debug/.fingerprint/osbuild-other-00d1", "debug/.fingerprint/serde-00d1", "debug/deps/osbuild-00d1"]
+            [
+                "debug/.fingerprint/osbuild-other-00d1",
+                "debug/.fingerprint/serde-00d1",
+                "debug/deps/osbuild-00d1"
+            ]
         );
     }
 
@@ -195,7 +227,9 @@ mod tests {
         let first = compiled.cargo(root.path(), |_| panic!("nobody else works")).unwrap();
         let (said, hears) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| compiled.cargo(root.path(), |waits| said.send(waits.to_owned()).unwrap()).is_ok());
+            let second = scope.spawn(|| {
+                compiled.cargo(root.path(), |waits| said.send(waits.to_owned()).unwrap()).is_ok()
+            });
             assert!(hears.recv().unwrap().contains("another `cargo ci`"));
             drop(first);
             assert!(second.join().unwrap());

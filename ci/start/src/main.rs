@@ -1,5 +1,6 @@
-//! `cargo ci …`: compiles the checks and `osbuild` itself where all checkouts of this user share what they compile, and becomes the checks.
-//! It needs no crate, so that a new checkout's first words come after a second.
+//! `cargo ci …`: compiles the checks and `osbuild` itself where all checkouts of this user share
+//! what they compile, and becomes the checks. It needs no crate, so that a new checkout's first
+//! words come after a second.
 
 use start::Compiled;
 use start::progress::{self, Work};
@@ -12,7 +13,8 @@ use std::process::{Command, ExitCode};
 /// The word after which everything is compiled as a user would have it, because it is measured.
 const MEASURES: &str = "bench";
 
-/// The profile of the checks, and that of what is measured, with the folders in which cargo puts them.
+/// The profile of the checks, and that of what is measured, with the folders in which cargo puts
+/// them.
 const CHECKED: (&str, &str) = ("dev", "debug");
 const MEASURED: (&str, &str) = ("release", "release");
 
@@ -25,9 +27,21 @@ fn main() -> ExitCode {
 
 /// Compiles, and becomes what was compiled.
 fn start(words: &[OsString]) -> io::Result<Infallible> {
-    let (profile, folder) = if words.first().is_some_and(|word| word == MEASURES) { MEASURED } else { CHECKED };
-    let mut cargo = Compiled::usual()?.cargo(start::checkout(), |waits| eprintln!("note: {waits}"))?;
-    cargo.args(["build", "--locked", "--profile", profile, "--package", "ci", "--package", "osbuild", "--bins"]);
+    let (profile, folder) =
+        if words.first().is_some_and(|word| word == MEASURES) { MEASURED } else { CHECKED };
+    let mut cargo =
+        Compiled::usual()?.cargo(start::checkout(), |waits| eprintln!("note: {waits}"))?;
+    cargo.args([
+        "build",
+        "--locked",
+        "--profile",
+        profile,
+        "--package",
+        "ci",
+        "--package",
+        "osbuild",
+        "--bins",
+    ]);
     if !progress::show(&mut cargo, &Work { name: "the checks", notice: None })?.success() {
         return Err(Error::other("the checks do not compile"));
     }

@@ -1,8 +1,10 @@
 //! How far cargo is, in one line of our own.
 //!
-//! cargo shows a bar on a terminal alone, and only together with a line for each crate and two more in front of each program that it runs.
-//! So it is asked for its bar in a pipe (`term.progress` of its configuration), and what it says of its own work becomes one line that is
-//! redrawn on a terminal and repeated now and then anywhere else. Errors, warnings and whatever else it prints are passed on as they are.
+//! cargo shows a bar on a terminal alone, and only together with a line for each crate and two more
+//! in front of each program that it runs. So it is asked for its bar in a pipe (`term.progress` of
+//! its configuration), and what it says of its own work becomes one line that is redrawn on a
+//! terminal and repeated now and then anywhere else. Errors, warnings and whatever else it prints
+//! are passed on as they are.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -25,7 +27,8 @@ pub struct Work<'a> {
     pub notice: Option<&'a str>,
 }
 
-/// Runs `cargo build …` and shows on stderr how far it is. When nothing has to be compiled, nothing is shown.
+/// Runs `cargo build …` and shows on stderr how far it is. When nothing has to be compiled, nothing
+/// is shown.
 ///
 /// # Errors
 /// cargo cannot be started or waited for, or stderr cannot be written.
@@ -42,7 +45,8 @@ pub fn show(cargo: &mut Command, work: &Work<'_>) -> io::Result<ExitStatus> {
     let mut child = cargo.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let mut line = Line::new(stderr.lock(), work, terminal);
     let followed = line.follow(child.stderr.take().expect("stderr is piped"));
-    // cargo ends by itself when its stderr is closed, so it is waited for whatever came of showing it.
+    // cargo ends by itself when its stderr is closed, so it is waited for whatever came of showing
+    // it.
     let status = child.wait()?;
     followed.and_then(|()| line.end(status.success()))?;
     Ok(status)
@@ -64,10 +68,19 @@ struct Line<'a, W: Write> {
 
 impl<'a, W: Write> Line<'a, W> {
     fn new(to: W, work: &'a Work<'a>, terminal: bool) -> Self {
-        Line { to, work, terminal, began: Instant::now(), written: None, drawn: false, count: String::new() }
+        Line {
+            to,
+            work,
+            terminal,
+            began: Instant::now(),
+            written: None,
+            drawn: false,
+            count: String::new(),
+        }
     }
 
-    /// Takes everything that cargo prints. A bar ends with a carriage return, all else with the end of its line.
+    /// Takes everything that cargo prints. A bar ends with a carriage return, all else with the end
+    /// of its line.
     fn follow(&mut self, mut from: impl Read) -> io::Result<()> {
         let (mut piece, mut chunk) = (Vec::new(), [0; 4096]);
         loop {
@@ -92,13 +105,16 @@ impl<'a, W: Write> Line<'a, W> {
         match status(&text) {
             Some(("Finished", _)) => Ok(()),
             Some(("Building", bar)) => {
-                let (count, crates) =
-                    bar.rsplit_once("] ").map_or(("", bar), |(_, rest)| rest.split_once(": ").unwrap_or((rest, "")));
+                let (count, crates) = bar
+                    .rsplit_once("] ")
+                    .map_or(("", bar), |(_, rest)| rest.split_once(": ").unwrap_or((rest, "")));
                 self.count = count.trim().to_owned();
                 self.draw(crates)
             }
             // Of these there are as many as crates, and the bar says the same.
-            Some(("Compiling" | "Downloaded", name)) => self.draw(name.split(' ').next().unwrap_or_default()),
+            Some(("Compiling" | "Downloaded", name)) => {
+                self.draw(name.split(' ').next().unwrap_or_default())
+            }
             Some((what, of)) => self.draw(&format!("{} {of}", what.to_lowercase())),
             None if text.trim().is_empty() && piece.ends_with(b"\r") => Ok(()),
             None => {
@@ -116,7 +132,12 @@ impl<'a, W: Write> Line<'a, W> {
         }
         self.written = Some(Instant::now());
         let count = if self.count.is_empty() { String::new() } else { format!(" {}", self.count) };
-        let line = format!("compiling {}{count}, {}: {}", self.work.name, time(self.began.elapsed()), doing.trim());
+        let line = format!(
+            "compiling {}{count}, {}: {}",
+            self.work.name,
+            time(self.began.elapsed()),
+            doing.trim()
+        );
         let line: String = line.chars().take(COLUMNS).collect();
         if self.terminal {
             write!(self.to, "\r\x1b[K{line}")?;
@@ -145,8 +166,8 @@ impl<'a, W: Write> Line<'a, W> {
 fn status(text: &str) -> Option<(&str, &str)> {
     let (word, rest) = text.trim_end().split_at_checked(STATUS)?;
     let word = word.trim_start();
-    let is_word =
-        word.starts_with(|first: char| first.is_ascii_uppercase()) && word.chars().all(|letter| letter.is_ascii_alphabetic());
+    let is_word = word.starts_with(|first: char| first.is_ascii_uppercase())
+        && word.chars().all(|letter| letter.is_ascii_alphabetic());
     (is_word && rest.starts_with(' ')).then(|| (word, rest.trim()))
 }
 
@@ -154,7 +175,9 @@ fn status(text: &str) -> Option<(&str, &str)> {
 fn plain(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |whole, part| whole + part.split_once(|end: char| end.is_ascii_alphabetic()).map_or("", |(_, rest)| rest))
+    parts.fold(first, |whole, part| {
+        whole + part.split_once(|end: char| end.is_ascii_alphabetic()).map_or("", |(_, rest)| rest)
+    })
 }
 
 /// `12 s`, `5m 58s`.
@@ -183,14 +206,23 @@ mod tests {
 
     #[test]
     fn a_build_without_work_shows_nothing() {
-        assert_eq!(shown("    Finished `release` profile [optimized] target(s) in 0.18s\n", false), "");
+        assert_eq!(
+            shown("    Finished `release` profile [optimized] target(s) in 0.18s\n", false),
+            ""
+        );
     }
 
     #[test]
     fn a_pipe_gets_a_line_now_and_then_and_a_terminal_a_line_that_moves() {
         let said = format!("   Compiling libc v0.2\n{BAR}{BAR}   Compiling ring v1.0\n");
-        assert_eq!(shown(&said, false), "note: once\ncompiling it, 0 s: libc\ncompiled it in 0 s\n");
-        assert!(shown(&said, true).contains("\r\x1b[Kcompiling it 12/289, 0 s: libc, ring(build)\r\x1b[K"));
+        assert_eq!(
+            shown(&said, false),
+            "note: once\ncompiling it, 0 s: libc\ncompiled it in 0 s\n"
+        );
+        assert!(
+            shown(&said, true)
+                .contains("\r\x1b[Kcompiling it 12/289, 0 s: libc, ring(build)\r\x1b[K")
+        );
         assert!(shown(&said, true).ends_with("\r\x1b[Kcompiled it in 0 s\n"));
     }
 
@@ -203,8 +235,14 @@ mod tests {
 
     #[test]
     fn colours_hide_no_status() {
-        assert_eq!(status(&plain("\x1b[1m\x1b[92m   Compiling\x1b[0m libc v0.2\n")), Some(("Compiling", "libc v0.2")));
-        assert_eq!(status("    Blocking waiting for file lock on build directory\n").unwrap().0, "Blocking");
+        assert_eq!(
+            status(&plain("\x1b[1m\x1b[92m   Compiling\x1b[0m libc v0.2\n")),
+            Some(("Compiling", "libc v0.2"))
+        );
+        assert_eq!(
+            status("    Blocking waiting for file lock on build directory\n").unwrap().0,
+            "Blocking"
+        );
         assert_eq!(status("warning: unused\n"), None);
     }
 }

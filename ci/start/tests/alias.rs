@@ -1,4 +1,5 @@
-//! `cargo osbuild`, by the alias that this checkout has, in a project whose `osbuild` compiles in a second.
+//! `cargo osbuild`, by the alias that this checkout has, in a project whose `osbuild` compiles in a
+//! second.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What stands in the place of `osbuild`: it prints its arguments, and ends with the first one as its code.
+/// What stands in the place of `osbuild`: it prints its arguments, and ends with the first one as
+/// its code.
 const PROGRAM: &str = r#"fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     println!("{words:?}");
@@ -23,13 +25,25 @@ impl Project {
     fn new() -> Self {
         let project = Project(tempfile::Builder::new().prefix("a b").tempdir().unwrap());
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        for file in ["src/lib.rs", "src/fresh.rs", "src/progress.rs", "src/main.rs", "src/bin/start-osbuild.rs"] {
-            project.write(&format!("ci/start/{file}"), &fs::read_to_string(here.join(file)).unwrap());
+        for file in [
+            "src/lib.rs",
+            "src/fresh.rs",
+            "src/progress.rs",
+            "src/main.rs",
+            "src/bin/start-osbuild.rs",
+        ] {
+            project
+                .write(&format!("ci/start/{file}"), &fs::read_to_string(here.join(file)).unwrap());
         }
         let alias = fs::read_to_string(here.join("../../.cargo/config.toml")).unwrap();
         project.write(".cargo/config.toml", &alias);
-        project.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"builder\", \"ci/start\"]\n");
-        let package = |name: &str| format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        project.write(
+            "Cargo.toml",
+            "[workspace]\nresolver = \"3\"\nmembers = [\"builder\", \"ci/start\"]\n",
+        );
+        let package = |name: &str| {
+            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n")
+        };
         project.write("ci/start/Cargo.toml", &(package("start") + "default-run = \"start\"\n"));
         project.write("builder/Cargo.toml", &package("osbuild"));
         project.write("builder/src/main.rs", PROGRAM);
@@ -48,7 +62,11 @@ impl Project {
 
     fn cargo_osbuild(&self, folder: &str) -> Command {
         let mut command = Command::new(env!("CARGO"));
-        command.arg("osbuild").current_dir(self.at(folder)).stdin(Stdio::null()).env("CARGO_NET_OFFLINE", "true");
+        command
+            .arg("osbuild")
+            .current_dir(self.at(folder))
+            .stdin(Stdio::null())
+            .env("CARGO_NET_OFFLINE", "true");
         for name in ["CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR", "CARGO_BUILD_BUILD_DIR"] {
             command.env_remove(name);
         }
@@ -56,7 +74,8 @@ impl Project {
     }
 
     fn says(&self, folder: &str, words: &[&str]) -> (Option<i32>, String, String) {
-        let Output { status, stdout, stderr } = self.cargo_osbuild(folder).args(words).output().unwrap();
+        let Output { status, stdout, stderr } =
+            self.cargo_osbuild(folder).args(words).output().unwrap();
         (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 }
@@ -65,10 +84,21 @@ impl Project {
 fn the_first_call_says_how_far_it_is_and_later_ones_say_nothing_of_cargo() {
     let project = Project::new();
     let (code, stdout, stderr) = project.says(".", &["7", "b c", "--version", "--", "*"]);
-    assert_eq!((code, stdout.as_str()), (Some(7), "[\"7\", \"b c\", \"--version\", \"--\", \"*\"]\n"), "{stderr}");
+    assert_eq!(
+        (code, stdout.as_str()),
+        (Some(7), "[\"7\", \"b c\", \"--version\", \"--\", \"*\"]\n"),
+        "{stderr}"
+    );
     let lines: Vec<&str> = stderr.lines().collect();
-    assert!(lines[0].starts_with("note: `osbuild` is compiled first") && lines[1].starts_with("compiling osbuild"), "{stderr}");
-    assert!(lines.last().unwrap().starts_with("compiled osbuild in ") && !stderr.contains("Compiling"), "{stderr}");
+    assert!(
+        lines[0].starts_with("note: `osbuild` is compiled first")
+            && lines[1].starts_with("compiling osbuild"),
+        "{stderr}"
+    );
+    assert!(
+        lines.last().unwrap().starts_with("compiled osbuild in ") && !stderr.contains("Compiling"),
+        "{stderr}"
+    );
     for folder in [".", "builder/src"] {
         assert_eq!(project.says(folder, &["3"]), (Some(3), "[\"3\"]\n".to_owned(), String::new()));
     }
@@ -85,7 +115,12 @@ fn a_changed_source_is_compiled_again_and_its_errors_are_shown_in_full() {
     project.write("builder/src/main.rs", "fn main() {\n    no_such_thing();\n}\n");
     let (code, stdout, stderr) = project.says(".", &[]);
     assert_eq!((code, stdout.as_str()), (Some(101), ""), "cargo's own code: {stderr}");
-    for part in ["error[E0425]", "--> builder/src/main.rs:2:5", "2 |     no_such_thing();", "could not compile `osbuild`"] {
+    for part in [
+        "error[E0425]",
+        "--> builder/src/main.rs:2:5",
+        "2 |     no_such_thing();",
+        "could not compile `osbuild`",
+    ] {
         assert!(stderr.contains(part), "{part} is missing in: {stderr}");
     }
     project.write("builder/src/main.rs", PROGRAM);
@@ -95,15 +130,22 @@ fn a_changed_source_is_compiled_again_and_its_errors_are_shown_in_full() {
 #[test]
 fn cargo_itself_finds_nothing_to_do_afterwards() {
     let project = Project::new();
-    project.write("builder/build.rs", "fn main() { println!(\"cargo::rerun-if-env-changed=CARGO_PKG_NAME\") }\n");
+    project.write(
+        "builder/build.rs",
+        "fn main() { println!(\"cargo::rerun-if-env-changed=CARGO_PKG_NAME\") }\n",
+    );
     assert_eq!(project.says(".", &[]).0, Some(0));
     let mut cargo = project.cargo_osbuild(".");
-    let output = cargo_as_a_user(&mut cargo).args(["build", "--release", "--package", "osbuild"]).output().unwrap();
+    let output = cargo_as_a_user(&mut cargo)
+        .args(["build", "--release", "--package", "osbuild"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && !said.contains("Compiling"), "{said}");
 }
 
-/// The same folder and environment for cargo itself, without what cargo has told this test of its own package.
+/// The same folder and environment for cargo itself, without what cargo has told this test of its
+/// own package.
 fn cargo_as_a_user(like: &mut Command) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(like.get_current_dir().unwrap()).stdin(Stdio::null());
@@ -113,7 +155,9 @@ fn cargo_as_a_user(like: &mut Command) -> Command {
             None => cargo.env_remove(name),
         };
     }
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+    for (name, _) in
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_"))
+    {
         cargo.env_remove(name);
     }
     cargo
@@ -122,11 +166,27 @@ fn cargo_as_a_user(like: &mut Command) -> Command {
 #[test]
 fn ctrl_c_ends_the_compilation_with_all_that_it_started() {
     let project = Project::new();
-    project.write("builder/build.rs", "fn main() { std::thread::sleep(std::time::Duration::from_secs(600)) }\n");
+    project.write(
+        "builder/build.rs",
+        "fn main() { std::thread::sleep(std::time::Duration::from_secs(600)) }\n",
+    );
     // A terminal sends the signal to the whole group.
-    let mut child = project.cargo_osbuild(".").process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = project
+        .cargo_osbuild(".")
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let group = format!("-{}", child.id());
-    let kill = |signal: &str| Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status().unwrap().success();
+    let kill = |signal: &str| {
+        Command::new("kill")
+            .args([signal, "--", &group])
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    };
     let soon = |what: &str, is_so: &mut dyn FnMut() -> bool| {
         let began = Instant::now();
         while !is_so() {
@@ -134,7 +194,14 @@ fn ctrl_c_ends_the_compilation_with_all_that_it_started() {
             std::thread::sleep(Duration::from_millis(50));
         }
     };
-    let runs = |name: &str| Command::new("pgrep").args(["-g", &group[1..], "-f", name]).output().unwrap().status.success();
+    let runs = |name: &str| {
+        Command::new("pgrep")
+            .args(["-g", &group[1..], "-f", name])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
     soon("the build script", &mut || runs("build-script-build"));
     assert!(kill("-INT"));
     assert_eq!(child.wait().unwrap().signal(), Some(2));

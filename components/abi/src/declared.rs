@@ -1,18 +1,23 @@
-//! Writable paths that a recipe declares besides those of [`crate::writable`]: the lines of [`crate::paths::WRITABLE_PATHS`], each
-//! `PATH MODE exec|noexec data FOLDER` or `PATH MODE exec|noexec memory MIB`, with the mode in octal.
+//! Writable paths that a recipe declares besides those of [`crate::writable`]: the lines of
+//! [`crate::paths::WRITABLE_PATHS`], each `PATH MODE exec|noexec data FOLDER` or `PATH MODE
+//! exec|noexec memory MIB`, with the mode in octal.
 //!
-//! No such path overlaps another one or one of the table: each place that `init` mounts on is a folder of the read-only root, and what a pod has
-//! written decides nothing about it.
+//! No such path overlaps another one or one of the table: each place that `init` mounts on is a
+//! folder of the read-only root, and what a pod has written decides nothing about it.
 
 use crate::writable::{WRITABLE, Writable};
 use core::fmt;
 
-/// The folder of DATA with the folder of each declared path, so that no name can be one of the table's.
+/// The folder of DATA with the folder of each declared path, so that no name can be one of the
+/// table's.
 pub const DATA_FOLDER: &str = "declared";
 
-/// First parts of paths that cannot be declared: of the node's own files and of what the kernel and `init` mount.
-const RESERVED: [&str; 16] =
-    ["bin", "boot", "data", "dev", "etc", "init", "layers", "lib", "lib32", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr"];
+/// First parts of paths that cannot be declared: of the node's own files and of what the kernel and
+/// `init` mount.
+const RESERVED: [&str; 16] = [
+    "bin", "boot", "data", "dev", "etc", "init", "layers", "lib", "lib32", "lib64", "proc", "run",
+    "sbin", "sys", "tmp", "usr",
+];
 
 /// The greatest permission bits: all, and the sticky one.
 const MAX_MODE: u32 = 0o1777;
@@ -26,7 +31,8 @@ pub struct Declared<'a> {
     pub backing: Backing<'a>,
     /// Permission bits of the folder when it is made.
     pub mode: u32,
-    /// Whether the host can execute a program on it; it never heeds set-user-id bits and device files. Containers have mounts of their own.
+    /// Whether the host can execute a program on it; it never heeds set-user-id bits and device
+    /// files. Containers have mounts of their own.
     pub exec: bool,
 }
 
@@ -59,7 +65,10 @@ pub fn overlap(one: &str, other: &str) -> bool {
 /// Why a recipe cannot declare `path`; none if it can.
 pub fn refusal(path: &str) -> Option<Refusal> {
     let Some(parts) = path.strip_prefix('/') else { return Some(Refusal::Malformed) };
-    let is_bad = |part: &str| matches!(part, "" | "." | "..") || part.contains(|c: char| c.is_whitespace() || c.is_control());
+    let is_bad = |part: &str| {
+        matches!(part, "" | "." | "..")
+            || part.contains(|c: char| c.is_whitespace() || c.is_control())
+    };
     if parts.split('/').any(is_bad) {
         return Some(Refusal::Malformed);
     }
@@ -87,18 +96,23 @@ impl<'a> Declared<'a> {
             _ => return None,
         };
         let mode = number(mode, 8).filter(|mode| *mode <= MAX_MODE)?;
-        (word().is_none() && refusal(path).is_none()).then_some(Declared { path, backing, mode, exec })
+        (word().is_none() && refusal(path).is_none()).then_some(Declared {
+            path,
+            backing,
+            mode,
+            exec,
+        })
     }
 }
 
-/// Reads the whole list; none if a line is not one that the builder writes, if two paths overlap or if two have one folder of DATA.
+/// Reads the whole list; none if a line is not one that the builder writes, if two paths overlap or
+/// if two have one folder of DATA.
 pub fn parse(list: &str) -> Option<impl Iterator<Item = Declared<'_>>> {
     let rows = || list.lines().map(Declared::parse);
     for (index, row) in rows().enumerate() {
         let row = row?;
         for earlier in rows().take(index).flatten() {
-            let same_folder =
-                matches!((earlier.backing, row.backing), (Backing::Data(one), Backing::Data(other)) if one == other);
+            let same_folder = matches!((earlier.backing, row.backing), (Backing::Data(one), Backing::Data(other)) if one == other);
             if same_folder || overlap(earlier.path, row.path) {
                 return None;
             }
@@ -109,13 +123,17 @@ pub fn parse(list: &str) -> Option<impl Iterator<Item = Declared<'_>>> {
 
 /// A number without a sign or a zero in front.
 fn number(text: &str, radix: u32) -> Option<u32> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let is_plain =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if is_plain { u32::from_str_radix(text, radix).ok() } else { None }
 }
 
 /// The name of a folder of DATA: small letters, digits and hyphens.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 impl fmt::Display for Declared<'_> {
@@ -194,7 +212,14 @@ mod tests {
         }
         assert_eq!(refusal("/usr/lib/x"), Some(Refusal::Reserved("usr")));
         assert!(matches!(refusal("/var/lib"), Some(Refusal::Overlaps(_))));
-        for path in ["/var/lib/rook", "/opt/local-path-provisioner", "/srv", "/mnt", "/storage", "/var/openebs/local"] {
+        for path in [
+            "/var/lib/rook",
+            "/opt/local-path-provisioner",
+            "/srv",
+            "/mnt",
+            "/storage",
+            "/var/openebs/local",
+        ] {
             assert_eq!(refusal(path), None, "{path}");
         }
     }

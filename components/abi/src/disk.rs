@@ -1,6 +1,7 @@
 //! The disk: partition types, names and the order in which they stand.
 //!
-//! GUIDs are in their usual text form, whose first three fields are little-endian on disk (UEFI 2.10, appendix A).
+//! GUIDs are in their usual text form, whose first three fields are little-endian on disk (UEFI
+//! 2.10, appendix A).
 
 /// Type of the EFI system partition (UEFI 2.10, 5.3.3).
 pub const ESP_TYPE: &str = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
@@ -15,10 +16,12 @@ pub const ESP: &str = "ESP";
 pub const SLOT_A: &str = "SLOT-A";
 /// Name of the other slot, the third partition.
 pub const SLOT_B: &str = "SLOT-B";
-/// Name of the partition that persists, the fourth and last, so that it can grow. Its file system has the same label.
+/// Name of the partition that persists, the fourth and last, so that it can grow. Its file system
+/// has the same label.
 pub const DATA: &str = "DATA";
 
-/// Where the system partition has the program that firmware starts from a disk (UEFI 2.10, 3.5.1.1), on an amd64 machine.
+/// Where the system partition has the program that firmware starts from a disk (UEFI 2.10,
+/// 3.5.1.1), on an amd64 machine.
 pub const BOOT_PROGRAM_AMD64: &str = "EFI/BOOT/BOOTX64.EFI";
 /// The same on an arm64 machine.
 pub const BOOT_PROGRAM_ARM64: &str = "EFI/BOOT/BOOTAA64.EFI";

@@ -1,4 +1,5 @@
-//! Each fact that the builder and the node share, in one place and without dependencies: what one side writes, the other reads.
+//! Each fact that the builder and the node share, in one place and without dependencies: what one
+//! side writes, the other reads.
 
 #![no_std]
 

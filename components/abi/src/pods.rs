@@ -3,9 +3,11 @@
 
 use core::fmt;
 
-/// The annotation of a manifest that says how often the pod runs. Without it, it runs as long as the node.
+/// The annotation of a manifest that says how often the pod runs. Without it, it runs as long as
+/// the node.
 pub const RUNS: &str = "osbuild/runs";
-/// Its only value: the pod runs once, and has done its work when its containers have ended with exit code 0.
+/// Its only value: the pod runs once, and has done its work when its containers have ended with
+/// exit code 0.
 pub const ONCE: &str = "once";
 /// What the annotations of this project begin with.
 pub const ANNOTATIONS: &str = "osbuild/";
@@ -18,7 +20,8 @@ const RUNS_ONCE: &str = "-once";
 pub struct DeclaredPod<'a> {
     /// `metadata.name` of the manifest, without the node's name.
     pub name: &'a str,
-    /// Whether it has done its work when its containers have ended with exit code 0. Otherwise they have to run.
+    /// Whether it has done its work when its containers have ended with exit code 0. Otherwise they
+    /// have to run.
     pub runs_once: bool,
     containers: &'a str,
 }
@@ -35,13 +38,24 @@ pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
     list.lines().filter_map(|line| {
         let line = line.trim_ascii();
         let (name, containers) = line.split_once(' ').unwrap_or((line, ""));
-        let once = containers.strip_prefix(RUNS_ONCE).filter(|rest| rest.is_empty() || rest.starts_with(' '));
-        (!name.is_empty()).then_some(DeclaredPod { name, runs_once: once.is_some(), containers: once.unwrap_or(containers) })
+        let once = containers
+            .strip_prefix(RUNS_ONCE)
+            .filter(|rest| rest.is_empty() || rest.starts_with(' '));
+        (!name.is_empty()).then_some(DeclaredPod {
+            name,
+            runs_once: once.is_some(),
+            containers: once.unwrap_or(containers),
+        })
     })
 }
 
 /// Writes the line of a pod, without its end.
-pub fn write(to: &mut impl fmt::Write, name: &str, runs_once: bool, containers: &[impl AsRef<str>]) -> fmt::Result {
+pub fn write(
+    to: &mut impl fmt::Write,
+    name: &str,
+    runs_once: bool,
+    containers: &[impl AsRef<str>],
+) -> fmt::Result {
     to.write_str(name)?;
     if runs_once {
         write!(to, " {RUNS_ONCE}")?;

@@ -1,4 +1,5 @@
-//! What a node that updates itself is told: the lines of [`crate::paths::UPDATE_SETTINGS`], each a key, a space and its value.
+//! What a node that updates itself is told: the lines of [`crate::paths::UPDATE_SETTINGS`], each a
+//! key, a space and its value.
 
 use core::fmt;
 
@@ -8,7 +9,8 @@ pub const COMPONENT: &str = "updater";
 /// Where updates come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings<'a> {
-    /// `http://…`, `https://…` or `file:///…`: the TUF repository, with `metadata/` and `targets/` below it.
+    /// `http://…`, `https://…` or `file:///…`: the TUF repository, with `metadata/` and `targets/`
+    /// below it.
     pub url: &'a str,
     /// The channel that the node follows.
     pub channel: &'a str,
@@ -23,7 +25,8 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// Reads them; nothing if a line is missing, unknown, there twice or not to be understood.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let (mut url, mut channel, mut recipe, mut interval, mut epoch) = (None, None, None, None, None);
+        let (mut url, mut channel, mut recipe, mut interval, mut epoch) =
+            (None, None, None, None, None);
         for line in text.lines() {
             let (key, value) = line.split_once(' ')?;
             let place = match key {
@@ -46,7 +49,10 @@ impl<'a> Settings<'a> {
 impl fmt::Display for Settings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Settings { url, channel, recipe, interval_s, security_epoch } = self;
-        write!(f, "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\nsecurity-epoch {security_epoch}\n")
+        write!(
+            f,
+            "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\nsecurity-epoch {security_epoch}\n"
+        )
     }
 }
 
@@ -56,13 +62,15 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    const TEXT: &str =
-        "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 2\n";
+    const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 2\n";
 
     #[test]
     fn settings_read_back() {
         let settings = Settings::parse(TEXT).unwrap();
-        assert_eq!((settings.url, settings.interval_s, settings.security_epoch), ("https://updates.example/nodes", 3600, 2));
+        assert_eq!(
+            (settings.url, settings.interval_s, settings.security_epoch),
+            ("https://updates.example/nodes", 3600, 2)
+        );
         assert_eq!(settings.to_string(), TEXT);
     }
 
@@ -70,7 +78,8 @@ mod tests {
     fn a_line_that_is_missing_unknown_or_twice_is_refused() {
         let lines = || TEXT.split_inclusive('\n');
         for left in 0..5 {
-            let some = lines().enumerate().filter(|(index, _)| *index != left).map(|(_, line)| line);
+            let some =
+                lines().enumerate().filter(|(index, _)| *index != left).map(|(_, line)| line);
             assert_eq!(Settings::parse(&some.collect::<std::string::String>()), None);
         }
         for more in ["more 1\n", "channel stable\n", "\n"] {

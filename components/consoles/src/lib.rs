@@ -1,5 +1,5 @@
-//! The machine's consoles: a screen with a keyboard, a serial port, or both. Nobody knows who looks at which, so every line goes to all of
-//! them, and an answer may come from any.
+//! The machine's consoles: a screen with a keyboard, a serial port, or both. Nobody knows who looks
+//! at which, so every line goes to all of them, and an answer may come from any.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -11,7 +11,8 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-/// How long a line waits for a console that takes nothing, for example a serial line with flow control. Then it is dropped.
+/// How long a line waits for a console that takes nothing, for example a serial line with flow
+/// control. Then it is dropped.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// The consoles that the kernel speaks on, in order: the last of them is what [`FIRST`] stands for.
@@ -46,23 +47,36 @@ impl Consoles {
     }
 }
 
-/// The lines that are typed on any console from now on. It ends at once if there is none that can be read.
+/// The lines that are typed on any console from now on. It ends at once if there is none that can
+/// be read.
 pub fn typed() -> Receiver<String> {
     let (sender, receiver) = channel();
     let active = active();
     let names: Vec<&str> = others(&active).into_iter().chain([FIRST]).collect();
-    for console in names.into_iter().filter_map(|name| options().read(true).open(device(name)).ok()) {
+    for console in names.into_iter().filter_map(|name| options().read(true).open(device(name)).ok())
+    {
         let sender = sender.clone();
         thread::spawn(move || {
-            BufReader::new(console).lines().map_while(Result::ok).try_for_each(|line| sender.send(line)).ok();
+            BufReader::new(console)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+                .ok();
         });
     }
     receiver
 }
 
-/// A line as a terminal can show it: what a daemon, a client or a disk's maker wrote must not move its cursor or end its line.
+/// A line as a terminal can show it: what a daemon, a client or a disk's maker wrote must not move
+/// its cursor or end its line.
 pub fn printable(line: &str) -> String {
-    line.chars().map(|character| if character.is_control() && character != '\t' { '\u{fffd}' } else { character }).collect()
+    line.chars()
+        .map(
+            |character| {
+                if character.is_control() && character != '\t' { '\u{fffd}' } else { character }
+            },
+        )
+        .collect()
 }
 
 fn active() -> String {
@@ -78,7 +92,11 @@ fn others(active: &str) -> Vec<&str> {
 
 /// Opens a terminal of this name, to write to it, if it is there.
 fn terminal(name: &str) -> Option<File> {
-    options().write(true).custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32).open(device(name)).ok()
+    options()
+        .write(true)
+        .custom_flags((OFlags::NOCTTY | OFlags::NONBLOCK).bits() as i32)
+        .open(device(name))
+        .ok()
 }
 
 /// A console must not become the terminal of this program, by which somebody could end it.

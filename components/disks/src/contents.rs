@@ -20,7 +20,12 @@ struct Mark {
     label: Option<(usize, usize)>,
 }
 
-const fn mark(at: usize, bytes: &'static [u8], name: &'static str, label: Option<(usize, usize)>) -> Mark {
+const fn mark(
+    at: usize,
+    bytes: &'static [u8],
+    name: &'static str,
+    label: Option<(usize, usize)>,
+) -> Mark {
     Mark { at, bytes, name, label }
 }
 
@@ -69,13 +74,16 @@ struct Partition {
 /// The partitions that the kernel has found, in the order of their numbers.
 fn partitions(folder: &Path) -> Vec<Partition> {
     let partition = |entry: fs::DirEntry| {
-        let number = |file: &str| fs::read_to_string(entry.path().join(file)).ok()?.trim().parse::<u64>().ok();
+        let number = |file: &str| {
+            fs::read_to_string(entry.path().join(file)).ok()?.trim().parse::<u64>().ok()
+        };
         let event = fs::read_to_string(entry.path().join("uevent")).ok()?;
         let name = event.lines().find_map(|line| line.strip_prefix("PARTNAME=")).map(str::to_owned);
         let (start, size) = (number("start")? * SYSFS_SECTOR, number("size")? * SYSFS_SECTOR);
         Some(Partition { number: u32::try_from(number("partition")?).ok()?, name, start, size })
     };
-    let mut partitions: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(partition).collect();
+    let mut partitions: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(partition).collect();
     partitions.sort_by_key(|partition| partition.number);
     partitions
 }
@@ -94,9 +102,13 @@ fn look(file: &File, start: u64) -> Option<String> {
 
 /// What begins with these bytes, with its label if it has one.
 fn recognize(head: &[u8]) -> Option<String> {
-    let found = MARKS.iter().find(|mark| head.get(mark.at..).is_some_and(|rest| rest.starts_with(mark.bytes)))?;
+    let found = MARKS
+        .iter()
+        .find(|mark| head.get(mark.at..).is_some_and(|rest| rest.starts_with(mark.bytes)))?;
     let label = found.label.and_then(|(at, most)| head.get(at..at + most));
-    let label = label.map(|label| String::from_utf8_lossy(label).chars().filter(|c| !c.is_control()).collect::<String>());
+    let label = label.map(|label| {
+        String::from_utf8_lossy(label).chars().filter(|c| !c.is_control()).collect::<String>()
+    });
     Some(match label.as_deref().map(str::trim) {
         None | Some("" | "NO NAME") => found.name.to_owned(),
         Some(label) => format!("{} `{label}`", found.name),
@@ -131,10 +143,18 @@ mod tests {
             let path = folder.path().join(program);
             let file = File::create(&path).unwrap();
             file.set_len(64 << 20).unwrap();
-            let made =
-                Command::new(program).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin").args(flags).arg(&path).output().unwrap();
+            let made = Command::new(program)
+                .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+                .args(flags)
+                .arg(&path)
+                .output()
+                .unwrap();
             assert!(made.status.success(), "{made:?}");
-            assert_eq!(look(&File::open(&path).unwrap(), 0).as_deref(), Some(expected), "{program}");
+            assert_eq!(
+                look(&File::open(&path).unwrap(), 0).as_deref(),
+                Some(expected),
+                "{program}"
+            );
         }
     }
 }

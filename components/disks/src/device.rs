@@ -1,4 +1,5 @@
-//! The device that is written: past the page cache, so that what is read back comes from the device and a bar shows what has arrived.
+//! The device that is written: past the page cache, so that what is read back comes from the device
+//! and a bar shows what has arrived.
 
 use crate::Result;
 use crate::error::{At, Error};
@@ -46,7 +47,8 @@ impl Device {
     /// Opens the disk with this device file; `alone` if nobody else may use it.
     ///
     /// # Errors
-    /// It is gone, may not be written by this user, or is to be alone and used by what has no mount: RAID, LVM, another program.
+    /// It is gone, may not be written by this user, or is to be alone and used by what has no
+    /// mount: RAID, LVM, another program.
     pub fn open(path: &Path, alone: bool) -> Result<Self> {
         let alone = if alone { OFlags::EXCL } else { OFlags::empty() };
         let flags = (OFlags::DIRECT | alone).bits() as i32;
@@ -65,14 +67,22 @@ impl Device {
         &self.file
     }
 
-    /// The number that [`Disk::diskseq`](crate::Disk::diskseq) is, of the disk that is open, whatever has its name by now.
+    /// The number that [`Disk::diskseq`](crate::Disk::diskseq) is, of the disk that is open,
+    /// whatever has its name by now.
     pub fn diskseq(&self) -> Option<u64> {
         // SAFETY: this call writes one u64, and `file` is open.
-        unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<DISK_SEQUENCE, u64>::new()) }.ok()
+        unsafe {
+            rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<DISK_SEQUENCE, u64>::new())
+        }
+        .ok()
     }
 
     /// Writes `range`, at most [`CHUNK`] bytes, with what `fill` puts into them.
-    pub fn write(&mut self, range: &Range<u64>, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<()> {
+    pub fn write(
+        &mut self,
+        range: &Range<u64>,
+        fill: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         let bytes = self.memory.bytes(range);
         fill(bytes)?;
         self.file.write_all_at(bytes, range.start).at("write", &self.path)
@@ -87,8 +97,9 @@ impl Device {
 
     /// Makes `range`, at most [`CHUNK`] bytes, read as zeros, and says who did it.
     ///
-    /// Most devices do so by themselves, which takes no time (`REQ_OP_WRITE_ZEROES`). Many sticks and cards do not, and reading is what they
-    /// are fast at: of those, only what is not zero yet is written.
+    /// Most devices do so by themselves, which takes no time (`REQ_OP_WRITE_ZEROES`). Many sticks
+    /// and cards do not, and reading is what they are fast at: of those, only what is not zero yet
+    /// is written.
     pub fn zero(&mut self, range: &Range<u64>) -> Result<Zeroed> {
         if self.can_zero {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -125,11 +136,13 @@ impl Device {
         self.file.sync_all().at("write", &self.path)
     }
 
-    /// Has the kernel show the partitions that are there now, and says whether it still shows old ones, because they are in use. Of some
-    /// devices it shows none.
+    /// Has the kernel show the partitions that are there now, and says whether it still shows old
+    /// ones, because they are in use. Of some devices it shows none.
     pub fn shows_old_partitions(&self) -> bool {
         // SAFETY: this call takes no argument, and `file` is open.
-        let shown = unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new()) };
+        let shown = unsafe {
+            rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new())
+        };
         shown == Err(Errno::BUSY)
     }
 }

@@ -10,7 +10,8 @@ const SYSFS_SECTOR: u64 = 512;
 /// Where the kernel shows disks and their partitions.
 const CLASS: &str = "/sys/class/block";
 
-/// What is no disk although the kernel lists it among them: memory, floppies, optical drives, and what is made of other disks.
+/// What is no disk although the kernel lists it among them: memory, floppies, optical drives, and
+/// what is made of other disks.
 pub const NO_DISKS: [&str; 6] = ["ram", "zram", "fd", "sr", "dm-", "md"];
 
 /// A disk.
@@ -24,8 +25,8 @@ pub struct Disk {
     pub model: Option<String>,
     /// Its maker's number of this very one.
     pub serial: Option<String>,
-    /// The number of this disk, or of the medium in it, since the machine was started: another one has another number, even if it gets the same name.
-    /// None before Linux 5.15.
+    /// The number of this disk, or of the medium in it, since the machine was started: another one
+    /// has another number, even if it gets the same name. None before Linux 5.15.
     pub diskseq: Option<u64>,
     /// What it is connected to.
     pub bus: String,
@@ -46,7 +47,8 @@ pub fn all() -> Vec<Disk> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names = names.filter(|name| !NO_DISKS.iter().any(|other| name.starts_with(other)));
-    let mut disks: Vec<Disk> = names.filter_map(|name| Disk::named(&name)).filter(|disk| disk.size > 0).collect();
+    let mut disks: Vec<Disk> =
+        names.filter_map(|name| Disk::named(&name)).filter(|disk| disk.size > 0).collect();
     disks.sort_by(|one, other| one.name.cmp(&other.name));
     disks
 }
@@ -55,18 +57,24 @@ impl Disk {
     /// The disk that the kernel calls so; nothing if there is none.
     pub fn named(name: &str) -> Option<Self> {
         let folder = Path::new(CLASS).join(name).canonicalize().ok()?;
-        let text =
-            |file: &str| Some(fs::read_to_string(folder.join(file)).ok()?.trim().to_owned()).filter(|text| !text.is_empty());
+        let text = |file: &str| {
+            Some(fs::read_to_string(folder.join(file)).ok()?.trim().to_owned())
+                .filter(|text| !text.is_empty())
+        };
         let number = |file: &str| text(file)?.parse::<u64>().ok();
         let kind = text("device/type").unwrap_or_default();
-        let model =
-            [text("device/vendor").filter(|vendor| !vendor.starts_with("0x")), text("device/model").or(text("device/name"))];
+        let model = [
+            text("device/vendor").filter(|vendor| !vendor.starts_with("0x")),
+            text("device/model").or(text("device/name")),
+        ];
         let model = model.into_iter().flatten().collect::<Vec<_>>().join(" ");
         let disk = Disk {
             device: device_file(name),
             name: name.to_owned(),
             model: Some(model).filter(|model| !model.is_empty()).or(text("loop/backing_file")),
-            serial: text("device/serial").or(text("serial")).or_else(|| vital_product_data(&folder)),
+            serial: text("device/serial")
+                .or(text("serial"))
+                .or_else(|| vital_product_data(&folder)),
             diskseq: number("diskseq"),
             bus: bus(&folder.to_string_lossy(), &kind).to_owned(),
             size: number("size")? * SYSFS_SECTOR,
@@ -85,14 +93,18 @@ pub fn device_file(name: &str) -> PathBuf {
     Path::new("/dev").join(name.replace('!', "/"))
 }
 
-/// The serial number of a SCSI or SATA disk: its page of vital product data with that number is four bytes and the text (SPC-5, 7.7.16).
+/// The serial number of a SCSI or SATA disk: its page of vital product data with that number is
+/// four bytes and the text (SPC-5, 7.7.16).
 fn vital_product_data(folder: &Path) -> Option<String> {
     let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
-    let text = String::from_utf8_lossy(page.get(4..)?).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+    let text = String::from_utf8_lossy(page.get(4..)?)
+        .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+        .to_owned();
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// What a disk is connected to, by its place in the tree of devices and by what a card says that it is.
+/// What a disk is connected to, by its place in the tree of devices and by what a card says that it
+/// is.
 fn bus(folder: &str, kind: &str) -> &'static str {
     let buses = [
         ("/usb", "usb"),

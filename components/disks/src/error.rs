@@ -55,12 +55,18 @@ impl Display for Error {
         match self {
             Error::Open(path, _) => write!(out, "cannot open `{}`", path.display()),
             Error::Io { doing, path, .. } => write!(out, "cannot {doing} `{}`", path.display()),
-            Error::Image(path, _) => write!(out, "the image `{}` has no good partition table", path.display()),
+            Error::Image(path, _) => {
+                write!(out, "the image `{}` has no good partition table", path.display())
+            }
             Error::InUse(path) => write!(out, "a partition of `{}` is in use", path.display()),
             Error::Table(_) => write!(out, "cannot make the partition table"),
             Error::TooSmall => write!(out, "the partitions end behind the disk"),
             Error::Differs { path, at } => {
-                write!(out, "`{}` does not keep what is written to it: it differs at byte {at}", path.display())
+                write!(
+                    out,
+                    "`{}` does not keep what is written to it: it differs at byte {at}",
+                    path.display()
+                )
             }
             Error::Random => write!(out, "the system has no random numbers"),
         }

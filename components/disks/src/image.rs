@@ -72,7 +72,11 @@ impl Image {
             self.read(&range, bytes)?;
             let is_zero = is_zero(bytes);
             match pieces.last_mut() {
-                Some(last) if last.is_zero == is_zero && last.range.end - last.range.start < CHUNK => last.range.end = range.end,
+                Some(last)
+                    if last.is_zero == is_zero && last.range.end - last.range.start < CHUNK =>
+                {
+                    last.range.end = range.end
+                }
                 _ => pieces.push(Piece { range, is_zero }),
             }
         }
@@ -84,8 +88,9 @@ impl Image {
         self.file.read_exact_at(bytes, range.start).at("read", &self.path)
     }
 
-    /// The image's table for a disk: the last partition, DATA, takes the rest of it, and all identifiers are new, so that two disks from one
-    /// image never get mixed up. Nothing looks for the old ones: slotboot and `init` take a disk's identifiers from its table.
+    /// The image's table for a disk: the last partition, DATA, takes the rest of it, and all
+    /// identifiers are new, so that two disks from one image never get mixed up. Nothing looks for
+    /// the old ones: slotboot and `init` take a disk's identifiers from its table.
     ///
     /// # Errors
     /// The image does not fit.
@@ -104,8 +109,9 @@ impl Image {
     }
 }
 
-/// The first and the last bytes of a disk, in which its partition table stands, as they have to be: no trace of an older table in them, nor
-/// of file systems and RAID arrays, which have their marks there too.
+/// The first and the last bytes of a disk, in which its partition table stands, as they have to be:
+/// no trace of an older table in them, nor of file systems and RAID arrays, which have their marks
+/// there too.
 pub struct Ends {
     /// The writes that put the table there, in their order.
     pub writes: Vec<Write>,
@@ -118,7 +124,8 @@ impl Ends {
     pub fn new(table: &Table, disk: Geometry) -> Result<Self> {
         let writes = create(table, disk).map_err(Error::Table)?;
         let size = disk.sectors() * disk.sector_size();
-        // The last partition ends on a multiple of the alignment, and the table needs some of what is behind it.
+        // The last partition ends on a multiple of the alignment, and the table needs some of what
+        // is behind it.
         let end = table.last().map_or(size, |partition| (partition.last + 1) * disk.sector_size());
         if end > size {
             return Err(Error::TooSmall);

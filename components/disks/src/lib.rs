@@ -1,8 +1,10 @@
-//! Whole disks, as the kernel shows them: which there are, what is on them in words, and how the image of a node gets onto one. What flashes
-//! a stick on the build machine and what installs a machine from a stick both do it by this.
+//! Whole disks, as the kernel shows them: which there are, what is on them in words, and how the
+//! image of a node gets onto one. What flashes a stick on the build machine and what installs a
+//! machine from a stick both do it by this.
 //!
-//! The order of [`write`](write::write), [`compare`](write::compare) and [`Device::write_in_order`] is what makes a power cut harmless: a disk
-//! has no partition table until all else is on it, and has been read back.
+//! The order of [`write`](write::write), [`compare`](write::compare) and [`Device::write_in_order`]
+//! is what makes a power cut harmless: a disk has no partition table until all else is on it, and
+//! has been read back.
 
 mod contents;
 mod device;

@@ -5,11 +5,12 @@ use crate::image::{Image, Piece};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// How many bytes are looked at where a place that the device has made zero begins and ends: a sector of the largest size.
+/// How many bytes are looked at where a place that the device has made zero begins and ends: a
+/// sector of the largest size.
 const SAMPLE: u64 = 4096;
 
-/// Writes all that stands between the two copies of the partition table, and gives what has to be compared. `advance` is told how many bytes more
-/// were written, and may stop it.
+/// Writes all that stands between the two copies of the partition table, and gives what has to be
+/// compared. `advance` is told how many bytes more were written, and may stop it.
 pub fn write<E: From<Error>>(
     image: &Image,
     pieces: &[Piece],
@@ -21,7 +22,10 @@ pub fn write<E: From<Error>>(
         let Range { start, end } = piece.range;
         match piece.is_zero.then(|| device.zero(&piece.range)).transpose()? {
             Some(Zeroed::ByDevice) => {
-                to_compare.extend([start..start + SAMPLE, end - SAMPLE..end].map(|range| Piece { range, is_zero: true }));
+                to_compare.extend(
+                    [start..start + SAMPLE, end - SAMPLE..end]
+                        .map(|range| Piece { range, is_zero: true }),
+                );
                 advance(0)?;
                 continue;
             }
@@ -37,7 +41,8 @@ pub fn write<E: From<Error>>(
     Ok(to_compare)
 }
 
-/// Reads pieces of the disk back, and compares them with the image. `advance` is told how many bytes more were compared, and may stop it.
+/// Reads pieces of the disk back, and compares them with the image. `advance` is told how many
+/// bytes more were compared, and may stop it.
 pub fn compare<E: From<Error>>(
     image: &Image,
     pieces: &[Piece],

@@ -27,7 +27,8 @@ impl Error for Failure {}
 
 /// Says what was being done when an error came.
 pub trait Explain<T> {
-    /// Turns the error, which may be a text, and its causes into a [`Failure`] that reads `WHAT: ERROR: CAUSE`.
+    /// Turns the error, which may be a text, and its causes into a [`Failure`] that reads `WHAT:
+    /// ERROR: CAUSE`.
     fn explain(self, what: impl Display) -> Outcome<T>;
 }
 
@@ -73,9 +74,15 @@ mod tests {
     #[test]
     fn a_failure_is_one_line_with_its_causes_each_told_once() {
         let failed: Result<(), _> = Err(Outer(io::Error::other("broken pipe")));
-        assert_eq!(failed.explain("ask containerd").unwrap_err().to_string(), "ask containerd: no answer: broken pipe");
+        assert_eq!(
+            failed.explain("ask containerd").unwrap_err().to_string(),
+            "ask containerd: no answer: broken pipe"
+        );
         let nested: Result<(), _> = Err(Failure::new("a: b"));
         assert_eq!(nested.explain("c").unwrap_err().to_string(), "c: a: b");
-        assert_eq!(Err::<(), _>("no program").explain("start").unwrap_err().to_string(), "start: no program");
+        assert_eq!(
+            Err::<(), _>("no program").explain("start").unwrap_err().to_string(),
+            "start: no program"
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdirat, unlinkat};
+use rustix::fs::{
+    AtFlags, IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags, mkdirat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::{magic_path, move_new, open, word};
@@ -41,19 +43,31 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Opens the folder `name` in the folder `parent`, which is at `path`. What is there and no folder is renamed.
+    /// Opens the folder `name` in the folder `parent`, which is at `path`. What is there and no
+    /// folder is renamed.
     pub fn open(parent: &OwnedFd, path: &Path, name: &str) -> io::Result<Aside> {
         let kept = open_or_make(parent, name)?;
         let discarded = open_or_make(&kept, DISCARDED)?;
         Ok(Aside { kept, discarded, path: path.join(name) })
     }
 
-    /// Moves an entry of a folder at `path` here. `unlock` takes off the attributes that forbid that.
-    pub fn keep(&self, folder: &OwnedFd, path: &Path, name: &OsStr, unlock: impl Fn()) -> io::Result<()> {
+    /// Moves an entry of a folder at `path` here. `unlock` takes off the attributes that forbid
+    /// that.
+    pub fn keep(
+        &self,
+        folder: &OwnedFd,
+        path: &Path,
+        name: &OsStr,
+        unlock: impl Fn(),
+    ) -> io::Result<()> {
         let kind = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode;
         let new = numbered(&self.kept, folder, name, unlock)?;
         let what = word(rustix::fs::FileType::from_raw_mode(kind));
-        let said = format!("{} is {what}, and is moved aside to {}", path.join(name).display(), self.path.join(new).display());
+        let said = format!(
+            "{} is {what}, and is moved aside to {}",
+            path.join(name).display(),
+            self.path.join(new).display()
+        );
         MOVED.lock().unwrap_or_else(PoisonError::into_inner).push(said);
         Ok(())
     }
@@ -69,10 +83,13 @@ impl Aside {
         entries(&self.discarded) > 0 || entries(&self.kept) > MAX_KEPT + 1
     }
 
-    /// Removes what is to be removed, and the oldest of what is kept. It goes on where one entry cannot be removed, and gives the first error.
+    /// Removes what is to be removed, and the oldest of what is kept. It goes on where one entry
+    /// cannot be removed, and gives the first error.
     pub fn tidy(&self) -> io::Result<()> {
-        let mut kept: Vec<(u64, String)> =
-            names(&self.kept)?.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+        let mut kept: Vec<(u64, String)> = names(&self.kept)?
+            .into_iter()
+            .filter_map(|name| Some((number(&name)?, name)))
+            .collect();
         kept.sort_unstable();
         let oldest = kept.len().saturating_sub(MAX_KEPT);
         let old = kept.drain(..oldest).map(|(_, name)| (&self.kept, name));
@@ -85,11 +102,17 @@ impl Aside {
     }
 }
 
-/// Moves an entry of `from` into the folder `to`, where its name has the next number before it, and gives that name.
+/// Moves an entry of `from` into the folder `to`, where its name has the next number before it, and
+/// gives that name.
 fn numbered(to: &OwnedFd, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
     let text = name.to_string_lossy();
-    let end = (0..=text.len().min(MAX_NAME)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-    let next = names(to)?.iter().filter_map(|name| number(name)).max().map_or(0, |last| last.saturating_add(1));
+    let end =
+        (0..=text.len().min(MAX_NAME)).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let next = names(to)?
+        .iter()
+        .filter_map(|name| number(name))
+        .max()
+        .map_or(0, |last| last.saturating_add(1));
     let mut outcome = Err(Errno::EXIST);
     for number in next..next.saturating_add(MAX_TRIES) {
         let new = format!("{number}-{}", &text[..end]);
@@ -118,7 +141,8 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
-/// Opens the folder `name`, which is made if it is not there. Something else of that name goes: nobody but this program has a use for it.
+/// Opens the folder `name`, which is made if it is not there. Something else of that name goes:
+/// nobody but this program has a use for it.
 fn open_or_make(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = || open::open_at(parent, name, flags, Mode::empty());
@@ -137,7 +161,8 @@ fn open_or_make(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Takes off the attributes that keep even root from changing an entry. A file system without attributes has none to take off.
+/// Takes off the attributes that keep even root from changing an entry. A file system without
+/// attributes has none to take off.
 pub fn unlock(entry: impl AsFd) {
     let locks = IFlags::IMMUTABLE | IFlags::APPEND;
     if let Ok(flags) = ioctl_getflags(entry.as_fd())

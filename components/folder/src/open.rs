@@ -8,10 +8,16 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 /// Below the folder's descriptor, and through no symbolic link, not even one of `/proc`.
-pub const NO_LINKS: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+pub const NO_LINKS: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
 /// Opens the entry `name` of a folder.
-pub fn open_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+pub fn open_at(
+    folder: impl AsFd,
+    name: impl AsRef<OsStr>,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
     let name = is_name(name.as_ref())?;
     Ok(openat2(folder, name, flags, mode, NO_LINKS)?)
 }
@@ -20,7 +26,9 @@ pub fn open_at(folder: impl AsFd, name: impl AsRef<OsStr>, flags: OFlags, mode: 
 pub fn is_name(name: &OsStr) -> io::Result<&OsStr> {
     match name.as_bytes() {
         b"" | b"." | b".." => Err(io::ErrorKind::InvalidInput.into()),
-        bytes if bytes.iter().any(|byte| matches!(byte, b'/' | 0)) => Err(io::ErrorKind::InvalidInput.into()),
+        bytes if bytes.iter().any(|byte| matches!(byte, b'/' | 0)) => {
+            Err(io::ErrorKind::InvalidInput.into())
+        }
         _ => Ok(name),
     }
 }

@@ -38,21 +38,33 @@ impl Place {
 
     fn kept(&self) -> Vec<String> {
         let names = fs::read_dir(self.path("data/aside")).unwrap();
-        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).filter(|name| name != "discarded").collect()
+        names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name != "discarded")
+            .collect()
     }
 }
 
-/// What may stand in the way: a name for it, what makes it, and whether it is moved aside where a file is wanted.
+/// What may stand in the way: a name for it, what makes it, and whether it is moved aside where a
+/// file is wanted.
 type Kind = (&'static str, fn(&Place, &Path) -> bool, bool);
 
 const KINDS: &[Kind] = &[
     ("a file", |_, path| fs::write(path, "before").is_ok(), false),
-    ("a file without permissions", |_, path| fs::write(path, "before").and_then(|()| mode(path, 0)).is_ok(), false),
+    (
+        "a file without permissions",
+        |_, path| fs::write(path, "before").and_then(|()| mode(path, 0)).is_ok(),
+        false,
+    ),
     ("an immutable file", |_, path| fs::write(path, "before").is_ok() && immutable(path), false),
     ("a hard link", |place, path| fs::hard_link(place.path("secret"), path).is_ok(), false),
     ("a folder", |_, path| fs::create_dir(path).is_ok(), true),
     ("a folder with something in it", |_, path| fs::create_dir_all(path.join("a/b")).is_ok(), true),
-    ("a folder without permissions", |_, path| fs::create_dir(path).and_then(|()| mode(path, 0)).is_ok(), true),
+    (
+        "a folder without permissions",
+        |_, path| fs::create_dir(path).and_then(|()| mode(path, 0)).is_ok(),
+        true,
+    ),
     ("an immutable folder", |_, path| fs::create_dir(path).is_ok() && immutable(path), true),
     ("a FIFO", |_, path| mkfifoat(CWD, path, Mode::from_raw_mode(0o666)).is_ok(), true),
     ("a socket", |_, path| UnixListener::bind(path).is_ok(), true),
@@ -61,8 +73,16 @@ const KINDS: &[Kind] = &[
     ("a dangling link", |_, path| symlink("nowhere", path).is_ok(), true),
     ("a link to itself", |_, path| symlink(path.file_name().unwrap(), path).is_ok(), true),
     ("a magic link", |_, path| symlink("/proc/self/fd/0", path).is_ok(), true),
-    ("a character device", |_, path| mknodat(CWD, path, FileType::CharacterDevice, 0o666.into(), 0x103).is_ok(), true),
-    ("a block device", |_, path| mknodat(CWD, path, FileType::BlockDevice, 0o666.into(), 0x700).is_ok(), true),
+    (
+        "a character device",
+        |_, path| mknodat(CWD, path, FileType::CharacterDevice, 0o666.into(), 0x103).is_ok(),
+        true,
+    ),
+    (
+        "a block device",
+        |_, path| mknodat(CWD, path, FileType::BlockDevice, 0o666.into(), 0x700).is_ok(),
+        true,
+    ),
 ];
 
 fn mode(path: &Path, bits: u32) -> std::io::Result<()> {
@@ -82,7 +102,8 @@ fn immutable(path: &Path) -> bool {
     }
 }
 
-/// Does something where each of the kinds stands in the way, as far as this machine can make them. Nothing of what a link leads to is touched.
+/// Does something where each of the kinds stands in the way, as far as this machine can make them.
+/// Nothing of what a link leads to is touched.
 fn each(what: impl Fn(&Place, &Folder, &str)) {
     let mut made = 0;
     for (name, make, is_moved) in KINDS {
@@ -116,7 +137,11 @@ fn a_file_is_replaced_whatever_stands_in_the_way() {
     each(|place, folder, name| {
         folder.replace("it", b"ours", 0o444).unwrap();
         assert_eq!(fs::read_to_string(place.path("data/it")).unwrap(), "ours", "{name}");
-        assert_eq!(folder.names().unwrap().len(), 2, "{name}: only it and the folder of what was in the way");
+        assert_eq!(
+            folder.names().unwrap().len(),
+            2,
+            "{name}: only it and the folder of what was in the way"
+        );
     });
     each(|place, folder, name| {
         fs::rename(place.path("data/it"), place.path("data/.other.new")).unwrap_or_default();
@@ -147,7 +172,10 @@ fn a_folder_is_made_whatever_stands_in_the_way() {
     each(|place, folder, name| {
         let made = folder.folder("it", 0o750).unwrap();
         made.create("in it", 0o600).unwrap();
-        assert!(place.path("data/it/in it").is_file() && !place.path("data/it").is_symlink(), "{name}");
+        assert!(
+            place.path("data/it/in it").is_file() && !place.path("data/it").is_symlink(),
+            "{name}"
+        );
         assert_eq!(fs::metadata(place.path("data/it")).unwrap().mode() & 0o777, 0o750, "{name}");
         assert!(made.magic_path().join("in it").is_file());
     });
@@ -158,7 +186,9 @@ fn only_a_regular_file_is_read_and_reading_never_waits() {
     each(|_, folder, name| {
         let read = folder.read_text("it", 100);
         match name {
-            "a file" | "a file without permissions" | "an immutable file" => assert_eq!(read.unwrap().as_deref(), Some("before")),
+            "a file" | "a file without permissions" | "an immutable file" => {
+                assert_eq!(read.unwrap().as_deref(), Some("before"))
+            }
             "a hard link" => assert_eq!(read.unwrap().as_deref(), Some(SECRET)),
             _ => assert!(read.is_err(), "{name}"),
         }
@@ -177,7 +207,8 @@ fn a_file_is_written_on_where_it_is_one() {
     folder.file("clock").unwrap().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "two");
     each(|place, folder, name| {
-        if !name.ends_with("file") && name != "a hard link" && name != "a file without permissions" {
+        if !name.ends_with("file") && name != "a hard link" && name != "a file without permissions"
+        {
             folder.open_or_create("it", 0o644).unwrap();
             assert!(place.path("data/it").symlink_metadata().unwrap().is_file(), "{name}");
         }
@@ -225,8 +256,16 @@ fn a_name_that_leads_elsewhere_is_none() {
     let place = Place::new();
     let folder = place.folder();
     for name in ["", ".", "..", "../secret", "/etc/passwd", "a/b", "a\0b"] {
-        assert!(folder.create(name, 0o600).is_err() && folder.read(name, 10).is_err() && folder.folder(name, 0o700).is_err());
-        assert!(folder.move_aside(name).is_err() && folder.remove(name).is_err() && folder.rename("x", name).is_err());
+        assert!(
+            folder.create(name, 0o600).is_err()
+                && folder.read(name, 10).is_err()
+                && folder.folder(name, 0o700).is_err()
+        );
+        assert!(
+            folder.move_aside(name).is_err()
+                && folder.remove(name).is_err()
+                && folder.rename("x", name).is_err()
+        );
     }
 }
 
@@ -244,7 +283,9 @@ fn a_link_anywhere_in_its_path_keeps_a_folder_from_being_opened() {
 fn a_file_that_is_too_long_is_not_read() {
     let place = Place::new();
     fs::File::create(place.path("data/long")).unwrap().set_len(1 << 40).unwrap();
-    assert!(place.folder().read("long", 4096).unwrap_err().to_string().contains("more than 4096 bytes"));
+    assert!(
+        place.folder().read("long", 4096).unwrap_err().to_string().contains("more than 4096 bytes")
+    );
     assert_eq!(place.folder().read("none", 4096).unwrap(), None);
 }
 
@@ -263,7 +304,8 @@ fn only_the_newest_stay_of_what_was_moved_aside_and_nothing_of_what_was_discarde
     folder.discard("not there").unwrap();
     assert!(!place.path("data/large").exists() && folder.is_untidy());
     folder.tidy().unwrap();
-    let mut kept: Vec<u32> = place.kept().iter().map(|name| name.split('-').next().unwrap().parse().unwrap()).collect();
+    let mut kept: Vec<u32> =
+        place.kept().iter().map(|name| name.split('-').next().unwrap().parse().unwrap()).collect();
     kept.sort_unstable();
     assert_eq!((kept.len(), kept[0]), (MAX_KEPT, 3));
     assert_eq!(fs::read_dir(place.path("data/aside/discarded")).unwrap().count(), 0);

@@ -1,5 +1,5 @@
-//! Which addresses the node has, as the pod that configures its links tells. Whatever it tells, no more than a few are remembered: PID 1 must
-//! not grow by what a pod says.
+//! Which addresses the node has, as the pod that configures its links tells. Whatever it tells, no
+//! more than a few are remembered: PID 1 must not grow by what a pod says.
 
 use osbuild_abi::console::ADDRESS;
 use osbuild_failure::{Failure, Outcome};
@@ -10,7 +10,8 @@ use crate::{link, node_name, reached};
 /// The most addresses that are remembered of all links together.
 const MAX_ADDRESSES: usize = 64;
 
-/// Remembers the addresses of a link in place of those told before, and prints those that are new. Links that are gone are forgotten.
+/// Remembers the addresses of a link in place of those told before, and prints those that are new.
+/// Links that are gone are forgotten.
 pub fn tell(node: &mut Node, addresses: &[String], link: &str) -> Outcome {
     let new = replace(&mut node.addresses, addresses, link, link::exists)?;
     for address in &new {
@@ -23,8 +24,14 @@ pub fn tell(node: &mut Node, addresses: &[String], link: &str) -> Outcome {
     Ok(())
 }
 
-/// Changes the list, whose entries are `ADDRESS/PREFIX-LENGTH on LINK`, and returns the entries that were not there before.
-fn replace(known: &mut Vec<String>, addresses: &[String], link: &str, exists: impl Fn(&str) -> bool) -> Outcome<Vec<String>> {
+/// Changes the list, whose entries are `ADDRESS/PREFIX-LENGTH on LINK`, and returns the entries
+/// that were not there before.
+fn replace(
+    known: &mut Vec<String>,
+    addresses: &[String],
+    link: &str,
+    exists: impl Fn(&str) -> bool,
+) -> Outcome<Vec<String>> {
     if !exists(link) {
         return Err(Failure::new(format!("there is no link `{link}`")));
     }
@@ -59,10 +66,19 @@ mod tests {
     #[test]
     fn what_is_told_of_a_link_replaces_what_was() {
         let mut known = Vec::new();
-        let mut tell = |addresses: &[&str], link: &str| replace(&mut known, &owned(addresses), link, |_| true).unwrap();
-        assert_eq!(tell(&["10.0.0.5/24", "fec0::5/64"], "eth0"), ["10.0.0.5/24 on eth0", "fec0::5/64 on eth0"]);
+        let mut tell = |addresses: &[&str], link: &str| {
+            replace(&mut known, &owned(addresses), link, |_| true).unwrap()
+        };
+        assert_eq!(
+            tell(&["10.0.0.5/24", "fec0::5/64"], "eth0"),
+            ["10.0.0.5/24 on eth0", "fec0::5/64 on eth0"]
+        );
         assert_eq!(tell(&["10.0.1.5/24"], "eth1"), ["10.0.1.5/24 on eth1"]);
-        assert_eq!(tell(&["10.0.0.5/24", "fec0::6/64"], "eth0"), ["fec0::6/64 on eth0"], "only what is new is printed");
+        assert_eq!(
+            tell(&["10.0.0.5/24", "fec0::6/64"], "eth0"),
+            ["fec0::6/64 on eth0"],
+            "only what is new is printed"
+        );
         assert_eq!(tell(&[], "eth0"), [""; 0]);
         assert_eq!(known, ["10.0.1.5/24 on eth1"]);
     }
@@ -70,7 +86,9 @@ mod tests {
     #[test]
     fn a_link_that_does_not_exist_is_refused_and_one_that_has_gone_is_forgotten() {
         let mut known = owned(&["10.0.0.5/24 on eth0"]);
-        assert!(replace(&mut known, &owned(&["10.0.0.6/24"]), "eth1", |link| link == "eth0").is_err());
+        assert!(
+            replace(&mut known, &owned(&["10.0.0.6/24"]), "eth1", |link| link == "eth0").is_err()
+        );
         assert_eq!(known, ["10.0.0.5/24 on eth0"]);
         replace(&mut known, &owned(&["10.0.0.6/24"]), "eth1", |link| link == "eth1").unwrap();
         assert_eq!(known, ["10.0.0.6/24 on eth1"]);
@@ -80,7 +98,9 @@ mod tests {
     fn no_client_makes_the_list_grow_without_end() {
         let mut known = Vec::new();
         let told = |number: usize| owned(&[&format!("10.0.0.{number}/24"), "fec0::5/64"]);
-        let refused = (0..1000).filter(|number| replace(&mut known, &told(*number), &format!("l{number}"), |_| true).is_err());
+        let refused = (0..1000).filter(|number| {
+            replace(&mut known, &told(*number), &format!("l{number}"), |_| true).is_err()
+        });
         assert_eq!(refused.count(), 1000 - MAX_ADDRESSES / 2);
         assert_eq!(known.len(), MAX_ADDRESSES);
     }

@@ -1,4 +1,5 @@
-//! The machine's power button, and whatever else has a key for that: a hypervisor's request to power off comes as a press of it.
+//! The machine's power button, and whatever else has a key for that: a hypervisor's request to
+//! power off comes as a press of it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -29,7 +30,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const EV_KEY: u16 = 1;
 const KEY_POWER: u16 = 116;
 
-/// The value of a key's event when it goes down. It is 0 when it comes up, and 2 again and again while it is held.
+/// The value of a key's event when it goes down. It is 0 when it comes up, and 2 again and again
+/// while it is held.
 const PRESSED: i32 = 1;
 
 /// Bytes of a `struct input_event` on 64-bit machines: the time, then type, code and value.
@@ -42,7 +44,8 @@ const MAX_EVENTS: usize = 256;
 #[derive(Default)]
 pub struct Buttons {
     devices: Vec<Button>,
-    /// Every device that was looked at, by its name and the number of its file: another device of that name has another one.
+    /// Every device that was looked at, by its name and the number of its file: another device of
+    /// that name has another one.
     seen: BTreeSet<(OsString, u64)>,
     /// When to look for devices next, since boot.
     due: Duration,
@@ -59,14 +62,17 @@ impl Buttons {
         self.devices.iter().map(|button| button.file.as_fd())
     }
 
-    /// Looks for devices, if it is time for that. Gives the names of those with a power key that are new.
+    /// Looks for devices, if it is time for that. Gives the names of those with a power key that
+    /// are new.
     fn look(&mut self, now: Duration) -> Vec<String> {
         if now < self.due {
             return Vec::new();
         }
         self.due = now + INTERVAL;
         let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
-        let events = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("event")));
+        let events = entries.filter(|entry| {
+            entry.file_name().to_str().is_some_and(|name| name.starts_with("event"))
+        });
         let there: BTreeSet<_> = events.map(|entry| (entry.file_name(), entry.ino())).collect();
         let new: Vec<_> = there.difference(&self.seen).cloned().collect();
         let new = new.into_iter().filter_map(|key| {
@@ -110,7 +116,11 @@ fn open(path: &Path) -> Option<File> {
 fn name(event: &OsString) -> String {
     let path = Path::new("/sys/class/input").join(event).join("device/name");
     let name = fs::read_to_string(path).unwrap_or_default();
-    if name.trim().is_empty() { event.to_string_lossy().into_owned() } else { name.trim().to_owned() }
+    if name.trim().is_empty() {
+        event.to_string_lossy().into_owned()
+    } else {
+        name.trim().to_owned()
+    }
 }
 
 /// How often the power key went down, by the events that wait in a device.
@@ -150,16 +160,25 @@ mod tests {
     #[test]
     fn only_the_power_key_that_goes_down_counts() {
         assert_eq!(presses(&mut event(EV_KEY, KEY_POWER, 1).as_slice()), 1);
-        for (kind, code, value) in
-            [(EV_KEY, KEY_POWER, 0), (EV_KEY, KEY_POWER, 2), (EV_KEY, SLEEP, 1), (EV_KEY, LETTER, 1), (SYN, KEY_POWER, 1)]
-        {
-            assert_eq!(presses(&mut event(kind, code, value).as_slice()), 0, "{kind} {code} {value}");
+        for (kind, code, value) in [
+            (EV_KEY, KEY_POWER, 0),
+            (EV_KEY, KEY_POWER, 2),
+            (EV_KEY, SLEEP, 1),
+            (EV_KEY, LETTER, 1),
+            (SYN, KEY_POWER, 1),
+        ] {
+            assert_eq!(
+                presses(&mut event(kind, code, value).as_slice()),
+                0,
+                "{kind} {code} {value}"
+            );
         }
     }
 
     #[test]
     fn a_key_that_is_held_is_pressed_once() {
-        let events: Vec<u8> = [1, 2, 2, 2, 0].into_iter().flat_map(|value| event(EV_KEY, KEY_POWER, value)).collect();
+        let events: Vec<u8> =
+            [1, 2, 2, 2, 0].into_iter().flat_map(|value| event(EV_KEY, KEY_POWER, value)).collect();
         assert_eq!(presses(&mut events.as_slice()), 1);
     }
 

@@ -1,4 +1,5 @@
-//! The time of day until a pod sets it: never before the image was made, nor before the node was last seen running.
+//! The time of day until a pod sets it: never before the image was made, nor before the node was
+//! last seen running.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -59,7 +60,9 @@ impl Clock {
         if let Some(data) = self.data.clone() {
             // A disk that is full or slow costs the clock some accuracy at the next boot, not more.
             let _ = writer.begin(move || {
-                let _ = data.open_or_create(FILE, 0o644).and_then(|file| file.set_modified(SystemTime::now()));
+                let _ = data
+                    .open_or_create(FILE, 0o644)
+                    .and_then(|file| file.set_modified(SystemTime::now()));
                 Ok(())
             });
         }
@@ -69,15 +72,19 @@ impl Clock {
 /// Sets the clock forward to the image's epoch, if it stands before it.
 pub fn not_before_the_image(node: &mut Node) -> Outcome {
     let text = value(&node.command_line, EPOCH);
-    let epoch =
-        text.and_then(|text| text.parse().ok()).ok_or_else(|| Failure::new(format!("no `{EPOCH}` on the command line")))?;
+    let epoch = text
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| Failure::new(format!("no `{EPOCH}` on the command line")))?;
     not_before(node, Duration::from_secs(epoch), "the image was made")
 }
 
-/// Sets the clock forward to when DATA last saw it, if it stands before that, and keeps it there from now on.
+/// Sets the clock forward to when DATA last saw it, if it stands before that, and keeps it there
+/// from now on.
 pub fn not_before_the_last_boot(node: &mut Node) -> Outcome {
     let data = data::folder()?;
-    if let Ok(Some(seen)) = data.file(FILE).and_then(|file| file.map(|file| file.metadata()?.modified()).transpose()) {
+    if let Ok(Some(seen)) =
+        data.file(FILE).and_then(|file| file.map(|file| file.metadata()?.modified()).transpose())
+    {
         node.clock.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
         not_before(node, node.clock.seen, "the node last ran")?;
     }
@@ -91,7 +98,8 @@ fn not_before(node: &mut Node, least: Duration, why: &str) -> Outcome {
     node.clock.was_behind = true;
     let time = Timespec { tv_sec: better.as_secs() as i64, tv_nsec: better.subsec_nanos().into() };
     clock_settime(ClockId::Realtime, time).explain("set the clock")?;
-    node.console.say("clock", format_args!("set forward by {} s, to when {why}", (better - now).as_secs()));
+    node.console
+        .say("clock", format_args!("set forward by {} s, to when {why}", (better - now).as_secs()));
     Ok(())
 }
 
@@ -128,7 +136,11 @@ fn moved(offset: i64) -> String {
 fn sources(report: &TimeReport) -> String {
     let TimeReport { agreeing, answered, .. } = report;
     let servers = if *answered == 1 { "server" } else { "servers" };
-    let doubt = if *answered < CONFIRMED { format!(", fewer than {CONFIRMED}: nobody confirms it") } else { String::new() };
+    let doubt = if *answered < CONFIRMED {
+        format!(", fewer than {CONFIRMED}: nobody confirms it")
+    } else {
+        String::new()
+    };
     format!("{agreeing} of {answered} {servers}{doubt}")
 }
 
@@ -143,7 +155,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_starts_in_1970_is_set_forward() {
-        assert_eq!(forward(Duration::from_secs(4), Duration::from_secs(1_790_000_000)), Some(Duration::from_secs(1_790_000_000)));
+        assert_eq!(
+            forward(Duration::from_secs(4), Duration::from_secs(1_790_000_000)),
+            Some(Duration::from_secs(1_790_000_000))
+        );
     }
 
     #[test]
@@ -173,7 +188,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         let path = folder.join("clock");
-        let mut clock = Clock { data: Some(Folder::open(&folder, "aside").unwrap()), ..Clock::default() };
+        let mut clock =
+            Clock { data: Some(Folder::open(&folder, "aside").unwrap()), ..Clock::default() };
         let writer = Writer::start().unwrap();
         let mut keeps = |now| {
             clock.keep(now, &writer);

@@ -10,13 +10,16 @@ use crate::process::{Life, Process};
 /// Its name.
 pub const NAME: &str = "containerd";
 
-/// Its `PATH`, which CNI plugins inherit: they look for `nft` or `iptables`, which only the pod that brings the plugins can bring. The host's own
-/// folder comes first, so that what is in the other one never takes the place of a program of the host.
+/// Its `PATH`, which CNI plugins inherit: they look for `nft` or `iptables`, which only the pod
+/// that brings the plugins can bring. The host's own folder comes first, so that what is in the
+/// other one never takes the place of a program of the host.
 const SEARCH_PATH: &str = "/bin:/opt/cni/bin";
 
 /// Starts it.
 pub fn start(node: &mut Node) -> Outcome {
-    let command = |_: &str| vec![format!("{BIN}/{NAME}"), "--config".to_owned(), CONTAINERD_CONFIG.to_owned()];
+    let command = |_: &str| {
+        vec![format!("{BIN}/{NAME}"), "--config".to_owned(), CONTAINERD_CONFIG.to_owned()]
+    };
     node.launch(Process::new(NAME, Life::Daemon, command)?.with_search_path(SEARCH_PATH))
 }
 
@@ -25,10 +28,16 @@ pub fn answers(_: &Node) -> bool {
     connects(CONTAINERD_SOCKET)
 }
 
-/// Whether somebody listens at a path. One who takes nobody of those that wait already is not waited for.
+/// Whether somebody listens at a path. One who takes nobody of those that wait already is not
+/// waited for.
 fn connects(path: &str) -> bool {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let connect = || connect(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?, &SocketAddrUnix::new(path)?);
+    let connect = || {
+        connect(
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?,
+            &SocketAddrUnix::new(path)?,
+        )
+    };
     connect().is_ok()
 }
 

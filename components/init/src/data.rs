@@ -1,4 +1,5 @@
-//! DATA, the one partition that persists: found on the disk that the node was booted from, grown to that disk, mounted.
+//! DATA, the one partition that persists: found on the disk that the node was booted from, grown to
+//! that disk, mounted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,13 +27,18 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How much of the memory DATA may take where it is in memory.
 const SHARE: &str = "mode=0755,size=50%";
 
-/// No program, device or set-user-id bit on DATA works, except where the table of writable paths says so.
-const FLAGS: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC).union(MountFlags::NOATIME);
+/// No program, device or set-user-id bit on DATA works, except where the table of writable paths
+/// says so.
+const FLAGS: MountFlags = MountFlags::NOSUID
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOEXEC)
+    .union(MountFlags::NOATIME);
 
 /// The folder on DATA of what was in the way of something else there.
 const ASIDE: &str = "aside";
 
-/// DATA itself. A pod may have been given it, and a disk may come from anywhere: nothing on it is opened by its path.
+/// DATA itself. A pod may have been given it, and a disk may come from anywhere: nothing on it is
+/// opened by its path.
 pub fn folder() -> Outcome<Folder> {
     Folder::open(Path::new(DATA), ASIDE).explain(format_args!("open {DATA}"))
 }
@@ -55,8 +61,8 @@ pub fn mount(node: &mut Node) -> Outcome {
     }
 }
 
-/// Nothing that this node does is to last, and no disk is its own. The one that it was booted from is known all the same, if it was a disk: its
-/// slot becomes a good one like any other.
+/// Nothing that this node does is to last, and no disk is its own. The one that it was booted from
+/// is known all the same, if it was a disk: its slot becomes a good one like any other.
 fn in_memory(node: &mut Node) -> Outcome {
     mount_one("tmpfs", DATA, FLAGS, SHARE)?;
     node.console.say("data", "in memory");
@@ -72,7 +78,8 @@ fn booted_disk(guid: Uuid) -> Outcome<Disk> {
 /// Waits for DATA and mounts it.
 fn on_disk(node: &mut Node) -> Outcome {
     let (disk, partition) = find()?;
-    node.console.say("data", format_args!("{} on disk {}", partition.device().display(), disk.name));
+    node.console
+        .say("data", format_args!("{} on disk {}", partition.device().display(), disk.name));
     // A disk that cannot be grown is smaller than it could be, which is no reason not to boot.
     if let Err(failure) = grow::partition(&disk, &partition) {
         node.console.say("data", failure);
@@ -82,8 +89,9 @@ fn on_disk(node: &mut Node) -> Outcome {
         Ok(false) => {}
         Err(failure) => node.console.say("data", failure),
     }
-    // After an error of the disk nothing more is written, and the node's pods and the kubelet show it. Blocks are found when a program writes
-    // and not half a minute later: otherwise a power cut leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
+    // After an error of the disk nothing more is written, and the node's pods and the kubelet show
+    // it. Blocks are found when a program writes and not half a minute later: otherwise a power cut
+    // leaves new files empty, and neither the kubelet nor containerd flushes all of theirs.
     mount_fs(partition.device(), DATA, "ext4", FLAGS, c"errors=remount-ro,nodelalloc")
         .explain(format_args!("mount {} on {DATA}", partition.device().display()))?;
     node.disk = Some(disk);
@@ -98,13 +106,16 @@ fn on_disk(node: &mut Node) -> Outcome {
     Ok(())
 }
 
-/// Mends what a power cut can do to a file system that Linux does not mount then. Gives whether there was something to mend.
+/// Mends what a power cut can do to a file system that Linux does not mount then. Gives whether
+/// there was something to mend.
 fn mend(partition: &Partition) -> Outcome<bool> {
     let device = partition.device();
     let cannot = format!("mend {}", device.display());
     let mut file = File::options().read(true).write(true).open(&device).explain(&cannot)?;
     let Some(write) = ext4::mend(&mut file).explain(&cannot)? else { return Ok(false) };
-    file.write_all_at(&write.bytes, write.offset).and_then(|()| file.sync_all()).explain(&cannot)?;
+    file.write_all_at(&write.bytes, write.offset)
+        .and_then(|()| file.sync_all())
+        .explain(&cannot)?;
     Ok(true)
 }
 

@@ -49,25 +49,39 @@ impl Disk {
         let sector_size = number(&self.name, "queue/logical_block_size")?;
         let geometry = Geometry::new(sector_size, size(&self.name)?);
         let geometry = geometry.explain(format_args!("look at disk {}", self.name))?;
-        let mut file = File::open(self.device()).explain(format_args!("open {}", self.device().display()))?;
-        let label = Label::read(&mut file, geometry).explain(format_args!("read the partition table of {}", self.name))?;
+        let mut file =
+            File::open(self.device()).explain(format_args!("open {}", self.device().display()))?;
+        let label = Label::read(&mut file, geometry)
+            .explain(format_args!("read the partition table of {}", self.name))?;
         Ok((label, geometry))
     }
 
-    /// Makes writes to its partition table in their order, each on the medium before the next begins: that order is what makes a
-    /// power cut harmless.
+    /// Makes writes to its partition table in their order, each on the medium before the next
+    /// begins: that order is what makes a power cut harmless.
     pub fn write(&self, writes: &[Write]) -> Outcome {
         let device = self.device();
-        let file = File::options().read(true).write(true).open(&device).explain(format_args!("open {}", device.display()))?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(&device)
+            .explain(format_args!("open {}", device.display()))?;
         for write in writes {
             file.write_all_at(&write.bytes, write.offset)
                 .and_then(|()| file.sync_all())
                 .explain(format_args!("write the partition table of {}", self.name))?;
         }
-        // A worn disk may say that it has written and keep what it had; the kernel would remember what was written until the next boot.
-        let kept = File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&device);
-        let kept = kept.and_then(|file| has_kept(&file, writes)).explain(format_args!("read {} again", device.display()))?;
-        if kept { Ok(()) } else { Err(Failure::new(format!("disk {} does not keep what is written to it", self.name))) }
+        // A worn disk may say that it has written and keep what it had; the kernel would remember
+        // what was written until the next boot.
+        let kept =
+            File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&device);
+        let kept = kept
+            .and_then(|file| has_kept(&file, writes))
+            .explain(format_args!("read {} again", device.display()))?;
+        if kept {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("disk {} does not keep what is written to it", self.name)))
+        }
     }
 
     /// Takes its GUID from its table: the kernel does not tell it.
@@ -96,7 +110,8 @@ fn has_kept(file: &File, writes: &[Write]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Reads past the kernel's memory of the disk, which wants a place in memory that fits the disk's sectors.
+/// Reads past the kernel's memory of the disk, which wants a place in memory that fits the disk's
+/// sectors.
 fn read_direct(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut room = vec![0; length + LARGEST_SECTOR];
     let start = room.as_ptr().align_offset(LARGEST_SECTOR);
@@ -126,25 +141,31 @@ pub fn all() -> Vec<Disk> {
 fn disk(folder: &Path) -> Option<Disk> {
     let name = folder.file_name()?.to_str()?.to_owned();
     let entries = fs::read_dir(folder).ok()?;
-    let partitions: Vec<Partition> = entries.flatten().filter_map(|entry| partition(&entry.path())).collect();
+    let partitions: Vec<Partition> =
+        entries.flatten().filter_map(|entry| partition(&entry.path())).collect();
     (!partitions.is_empty()).then(|| Disk { name, guid: None, partitions }.with_guid())
 }
 
 fn partition(folder: &Path) -> Option<Partition> {
     let uevent = fs::read_to_string(folder.join("uevent")).ok()?;
-    let property = |key: &str| uevent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let property =
+        |key: &str| uevent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
     let number = property("PARTN")?.parse().ok()?;
     let label = property("PARTNAME").unwrap_or_default().to_owned();
     Some(Partition { name: folder.file_name()?.to_str()?.to_owned(), number, label })
 }
 
-/// The disk with DATA: the one that the node was booted from, or when that was not told the only one there is.
+/// The disk with DATA: the one that the node was booted from, or when that was not told the only
+/// one there is.
 ///
-/// A disk on USB is seen seconds after those inside the machine, so one that was told and is not there yet has no stand-in.
+/// A disk on USB is seen seconds after those inside the machine, so one that was told and is not
+/// there yet has no stand-in.
 pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partition)> {
     let mut found = Vec::new();
     for disk in disks.into_iter().filter(|disk| booted.is_none() || disk.guid == booted) {
-        if let Some(partition) = disk.partitions.iter().find(|partition| partition.label == DATA).cloned() {
+        if let Some(partition) =
+            disk.partitions.iter().find(|partition| partition.label == DATA).cloned()
+        {
             found.push((disk, partition));
         }
     }
@@ -152,10 +173,14 @@ pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partitio
         (Some(one), None) => Ok(one),
         (Some((one, _)), Some((other, _))) => {
             let names = format!("{} and {}", other.name, one.name);
-            Err(Failure::new(format!("disks {names} both have a partition {DATA}, and nothing tells which was booted")))
+            Err(Failure::new(format!(
+                "disks {names} both have a partition {DATA}, and nothing tells which was booted"
+            )))
         }
         (None, _) => Err(Failure::new(match booted {
-            Some(guid) => format!("the disk {guid}, from which the node was booted, is not there or has no partition {DATA}"),
+            Some(guid) => format!(
+                "the disk {guid}, from which the node was booted, is not there or has no partition {DATA}"
+            ),
             None => format!("no disk has a partition {DATA}"),
         })),
     }
@@ -186,7 +211,8 @@ mod tests {
 
     #[test]
     fn the_disk_that_was_booted_wins_over_its_twin() {
-        let disks = vec![disk("sda", Some(1), &["ESP", "DATA"]), disk("sdb", Some(2), &["ESP", "DATA"])];
+        let disks =
+            vec![disk("sda", Some(1), &["ESP", "DATA"]), disk("sdb", Some(2), &["ESP", "DATA"])];
         assert_eq!(choose(disks, Some(Uuid::from_u128(2))).unwrap().1.name, "sdb2");
     }
 
@@ -207,7 +233,10 @@ mod tests {
     #[test]
     fn without_word_of_slotboot_only_a_single_one_will_do() {
         let one = disk("vda", None, &["ESP", "DATA"]);
-        assert_eq!(choose(vec![disk("vdb", None, &["x"]), one.clone()], None).unwrap().1.name, "vda2");
+        assert_eq!(
+            choose(vec![disk("vdb", None, &["x"]), one.clone()], None).unwrap().1.name,
+            "vda2"
+        );
         assert!(choose(vec![one, disk("vdb", None, &["DATA"])], None).is_err());
         assert_eq!(choose(vec![], None).unwrap_err().to_string(), "no disk has a partition DATA");
     }

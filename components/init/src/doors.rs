@@ -1,4 +1,5 @@
-//! The unix sockets into the host, one a role. `osbuild_abi::sockets` describes what is spoken on them.
+//! The unix sockets into the host, one a role. `osbuild_abi::sockets` describes what is spoken on
+//! them.
 
 use std::fs;
 use std::io;
@@ -15,9 +16,12 @@ use crate::lines::Lines;
 use crate::node::Node;
 use crate::shutdown::End;
 use crate::verbs::{Request, Role, parse};
-use crate::{addresses, clock, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status};
+use crate::{
+    addresses, clock, hostname, kubelet, link, node_name, passing, resolver, servers, slot, status,
+};
 
-/// How many clients may be connected to a socket at once. One more pushes out the one that came first.
+/// How many clients may be connected to a socket at once. One more pushes out the one that came
+/// first.
 const MOST_CLIENTS: usize = 8;
 
 /// How many pieces of lines a client may have read in a turn.
@@ -58,20 +62,28 @@ impl Doors {
     /// Everything that can become readable.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let listeners = self.doors.iter().map(|door| door.listener.as_fd());
-        let clients = self.doors.iter().flat_map(|door| &door.clients).filter(|client| !client.waits);
+        let clients =
+            self.doors.iter().flat_map(|door| &door.clients).filter(|client| !client.waits);
         listeners.chain(clients.map(|client| client.stream.as_fd()))
     }
 }
 
-/// Opens the sockets, each in a folder of its own, so that a pod can be given one and not see the others.
+/// Opens the sockets, each in a folder of its own, so that a pod can be given one and not see the
+/// others.
 pub fn open(node: &mut Node) -> Outcome {
-    let sockets =
-        [(Role::Net, NET_SOCKET), (Role::Admin, ADMIN_SOCKET), (Role::Update, UPDATE_SOCKET), (Role::Time, TIME_SOCKET)];
+    let sockets = [
+        (Role::Net, NET_SOCKET),
+        (Role::Admin, ADMIN_SOCKET),
+        (Role::Update, UPDATE_SOCKET),
+        (Role::Time, TIME_SOCKET),
+    ];
     for (role, path) in sockets {
         let parent = Path::new(path).parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
         let listener = UnixListener::bind(path).explain(format_args!("listen on {path}"))?;
-        listener.set_nonblocking(true).explain(format_args!("listen on {path} without blocking"))?;
+        listener
+            .set_nonblocking(true)
+            .explain(format_args!("listen on {path} without blocking"))?;
         node.doors.doors.push(Door { role, listener, clients: Vec::new() });
     }
     Ok(())
@@ -89,7 +101,12 @@ pub fn serve(node: &mut Node) {
                 if door.clients.len() == MOST_CLIENTS {
                     door.clients.remove(0);
                 }
-                door.clients.push(Client { stream, lines: Lines::default(), given: None, waits: false });
+                door.clients.push(Client {
+                    stream,
+                    lines: Lines::default(),
+                    given: None,
+                    waits: false,
+                });
             }
         }
         let role = door.role;
@@ -104,20 +121,23 @@ pub fn finish(node: &mut Node, outcome: Outcome) {
     let clients = node.doors.doors.iter_mut().flat_map(|door| &mut door.clients);
     for client in clients.filter(|client| client.waits) {
         client.waits = false;
-        // Whether it hears that does not matter: that it has closed is noticed when it is read next.
+        // Whether it hears that does not matter: that it has closed is noticed when it is read
+        // next.
         let _ = client.tell(outcome.as_ref().map(|()| &done));
     }
 }
 
 impl Client {
-    /// Answers the lines that have come, up to a number, and returns whether the client is still there.
+    /// Answers the lines that have come, up to a number, and returns whether the client is still
+    /// there.
     fn serve(&mut self, role: Role, node: &mut Node) -> bool {
         let mut buffer = [0u8; MAX_LINE];
         for _ in 0..MOST_PIECES {
             while !self.waits
                 && let Some(line) = self.lines.take(MAX_LINE)
             {
-                let answer = parse(role, &line).and_then(|request| obey(request, self.given.take(), node));
+                let answer =
+                    parse(role, &line).and_then(|request| obey(request, self.given.take(), node));
                 // An answer is short. A client that does not even take that is not waited for.
                 if self.tell(answer.as_ref()).is_err() {
                     return false;
@@ -143,7 +163,9 @@ impl Client {
     fn tell(&self, answer: Result<&Answer, &Failure>) -> io::Result<()> {
         match answer {
             Ok(Answer::Lines(data)) => passing::send(&self.stream, &format!("{data}{OK}\n"), None),
-            Ok(Answer::Descriptor(data, given)) => passing::send(&self.stream, &format!("{data}{OK}\n"), Some(given.as_fd())),
+            Ok(Answer::Descriptor(data, given)) => {
+                passing::send(&self.stream, &format!("{data}{OK}\n"), Some(given.as_fd()))
+            }
             Ok(Answer::Later) => Ok(()),
             Err(failure) => passing::send(&self.stream, &format!("{ERROR}{failure}\n"), None),
         }

@@ -1,5 +1,6 @@
-//! Work that a client of the `update` socket waits for: hashing a slot and writing the system partition take seconds, and read what others
-//! have written. A child of the same program does it, so PID 1 goes on meanwhile and is not harmed by what the child finds.
+//! Work that a client of the `update` socket waits for: hashing a slot and writing the system
+//! partition take seconds, and read what others have written. A child of the same program does it,
+//! so PID 1 goes on meanwhile and is not harmed by what the child finds.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -67,7 +68,8 @@ pub fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>)
         .spawn()
         .explain(format_args!("start `{}`", work.name()))?;
     // The handle is dropped: `init` reaps every child in one place, by its id.
-    node.errand = Some(Errand { work, pid: Pid::from_child(&child), output, deadline: uptime() + PATIENCE });
+    node.errand =
+        Some(Errand { work, pid: Pid::from_child(&child), output, deadline: uptime() + PATIENCE });
     Ok(())
 }
 
@@ -89,7 +91,8 @@ pub fn watch(node: &Node) {
     }
 }
 
-/// Takes note that a child has ended. If it was the errand's, what follows is done, and the client that waits is answered.
+/// Takes note that a child has ended. If it was the errand's, what follows is done, and the client
+/// that waits is answered.
 pub fn ended(node: &mut Node, pid: Pid, status: WaitStatus) {
     let Some(errand) = node.errand.take_if(|errand| errand.pid == pid) else { return };
     let _cover = node.watchdog.cover();

@@ -1,4 +1,5 @@
-//! How long a node that shuts down waits for its disk: as long as the disk makes progress, within a bound.
+//! How long a node that shuts down waits for its disk: as long as the disk makes progress, within a
+//! bound.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ pub enum Next {
 }
 
 impl Wait {
-    /// A wait that begins at `now`, with `left` bytes to write. It is given up when these have not become fewer for `stall`.
+    /// A wait that begins at `now`, with `left` bytes to write. It is given up when these have not
+    /// become fewer for `stall`.
     pub fn new(now: Duration, left: u64, stall: Duration) -> Wait {
         Wait { began: now, stall, least: left, since: now, said: now }
     }
@@ -43,14 +45,26 @@ impl Wait {
         }
         let waited = now.saturating_sub(self.began);
         if now.saturating_sub(self.since) > self.stall {
-            return Next::GiveUp(format!("has taken nothing for {} s: {} KiB are lost", self.stall.as_secs(), left >> 10));
+            return Next::GiveUp(format!(
+                "has taken nothing for {} s: {} KiB are lost",
+                self.stall.as_secs(),
+                left >> 10
+            ));
         }
         if waited > MAX {
-            return Next::GiveUp(format!("is not done after {} s: {} KiB are lost", MAX.as_secs(), left >> 10));
+            return Next::GiveUp(format!(
+                "is not done after {} s: {} KiB are lost",
+                MAX.as_secs(),
+                left >> 10
+            ));
         }
         if now.saturating_sub(self.said) >= SAID_EVERY {
             self.said = now;
-            return Next::Say(format!("since {} s, {} KiB are left to write", waited.as_secs(), left >> 10));
+            return Next::Say(format!(
+                "since {} s, {} KiB are left to write",
+                waited.as_secs(),
+                left >> 10
+            ));
         }
         Next::Wait
     }
@@ -58,8 +72,11 @@ impl Wait {
 
 /// The bytes that wait to be written to any disk, by `/proc/meminfo`.
 pub fn left(meminfo: &str) -> u64 {
-    let kibibytes =
-        |name| meminfo.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let kibibytes = |name| {
+        meminfo.lines().find_map(|line| {
+            line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        })
+    };
     ["Dirty:", "Writeback:"].into_iter().filter_map(kibibytes).sum::<u64>() << 10
 }
 
@@ -95,18 +112,27 @@ mod tests {
         assert_eq!(wait.next(at(121), 5 << 20), Next::GiveUp(why));
         // More to write is no progress.
         let mut wait = Wait::new(at(0), 5 << 20, STALL);
-        assert!((1..=121).any(|second| matches!(wait.next(at(second), (5 << 20) + second), Next::GiveUp(_))));
+        assert!(
+            (1..=121)
+                .any(|second| matches!(wait.next(at(second), (5 << 20) + second), Next::GiveUp(_)))
+        );
     }
 
     #[test]
     fn no_disk_holds_the_machine_for_ever() {
         let mut wait = Wait::new(at(0), u64::MAX, STALL);
-        assert!((1..2000).any(|second| matches!(wait.next(at(second), u64::MAX - second), Next::GiveUp(_))));
+        assert!(
+            (1..2000)
+                .any(|second| matches!(wait.next(at(second), u64::MAX - second), Next::GiveUp(_)))
+        );
     }
 
     #[test]
     fn what_is_dirty_and_what_is_under_way_are_left() {
-        assert_eq!(left("MemFree: 1 kB\nDirty:      20 kB\nWriteback:    3 kB\nWritebackTmp: 9 kB\n"), 23 << 10);
+        assert_eq!(
+            left("MemFree: 1 kB\nDirty:      20 kB\nWriteback:    3 kB\nWritebackTmp: 9 kB\n"),
+            23 << 10
+        );
         assert_eq!(left(""), 0);
     }
 }

@@ -1,8 +1,10 @@
-//! Grows DATA to the disk that it is on, in steps of which each can be cut short: the next boot goes on from there. On a disk that still has its
-//! image's identifiers it changes [those](identity) by the way.
+//! Grows DATA to the disk that it is on, in steps of which each can be cut short: the next boot
+//! goes on from there. On a disk that still has its image's identifiers it changes
+//! [those](identity) by the way.
 //!
-//! The backup of the partition table is written at the end of the disk and flushed, then the primary; then the kernel is told; then
-//! the file system grows while it is mounted. A step that has nothing to do does nothing.
+//! The backup of the partition table is written at the end of the disk and flushed, then the
+//! primary; then the kernel is told; then the file system grows while it is mounted. A step that
+//! has nothing to do does nothing.
 
 use std::fs::File;
 
@@ -27,13 +29,15 @@ pub fn partition(disk: &Disk, data: &Partition) -> Outcome {
     disk.write(&writes)?;
     let entry = table.partitions.iter().find(|entry| entry.number == data.number);
     let entry = entry.ok_or_else(|| Failure::new(format!("partition {} is gone", data.number)))?;
-    let (start, length) = (entry.first * geometry.sector_size(), entry.sectors() * geometry.sector_size());
+    let (start, length) =
+        (entry.first * geometry.sector_size(), entry.sectors() * geometry.sector_size());
     if length == disks::size(&data.name)? {
         return Ok(());
     }
     let device = disk.device();
     let file = File::open(&device).explain(format_args!("open {}", device.display()))?;
-    sys::resize_partition(&file, data.number, start, length).explain(format_args!("tell the kernel that {} has grown", data.name))
+    sys::resize_partition(&file, data.number, start, length)
+        .explain(format_args!("tell the kernel that {} has grown", data.name))
 }
 
 /// Refuses to grow what is not DATA.
@@ -51,7 +55,8 @@ pub fn file_system(data: &Partition) -> Outcome<Option<String>> {
     let root = File::open(DATA).explain(format_args!("open {DATA}"))?;
     sys::ext4_resize(&root, partition / before.block).explain("grow the file system")?;
     let after = size()?;
-    Ok((after.bytes > before.bytes).then(|| format!("grown from {} MiB to {} MiB", before.bytes >> 20, after.bytes >> 20)))
+    Ok((after.bytes > before.bytes)
+        .then(|| format!("grown from {} MiB to {} MiB", before.bytes >> 20, after.bytes >> 20)))
 }
 
 struct Size {
@@ -79,7 +84,10 @@ mod tests {
             attributes: 0,
             name: (*name).to_owned(),
         };
-        Table { disk_guid: guid_from_name("disk"), partitions: names.iter().enumerate().map(entry).collect() }
+        Table {
+            disk_guid: guid_from_name("disk"),
+            partitions: names.iter().enumerate().map(entry).collect(),
+        }
     }
 
     fn data(number: u32) -> Partition {

@@ -1,5 +1,6 @@
-//! Looks now and then whether the two daemons still answer, once the node is ready. One that has not answered three times in a row is ended and
-//! started anew. The questions are asked by a short-lived child, `init health`.
+//! Looks now and then whether the two daemons still answer, once the node is ready. One that has
+//! not answered three times in a row is ended and started anew. The questions are asked by a
+//! short-lived child, `init health`.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -89,7 +90,8 @@ pub fn timeout(node: &Node, now: Duration) -> Option<Duration> {
     })
 }
 
-/// Takes note that a child has ended. If it was the one that asks, a daemon that did not answer for too long is ended.
+/// Takes note that a child has ended. If it was the one that asks, a daemon that did not answer for
+/// too long is ended.
 pub fn ended(node: &mut Node, pid: Pid) {
     let Some(child) = node.health.child.take_if(|child| child.pid == pid) else { return };
     let mut report = [0; MAX_REPORT];
@@ -99,7 +101,8 @@ pub fn ended(node: &mut Node, pid: Pid) {
     for (index, name) in ASKED.into_iter().enumerate() {
         let silent = silence(&report, name);
         let Some(process) = node.process(name) else { continue };
-        let must_answer = matches!(process.state, State::Running { since, .. } if now > since + START_TIME);
+        let must_answer =
+            matches!(process.state, State::Running { since, .. } if now > since + START_TIME);
         let Some(why) = silent.filter(|_| must_answer) else {
             node.health.failures[index] = 0;
             continue;
@@ -109,7 +112,8 @@ pub fn ended(node: &mut Node, pid: Pid) {
             continue;
         }
         node.health.failures[index] = 0;
-        let said = format!("{name} has given no answer {MAX_FAILURES} times in a row and is ended: {why}");
+        let said =
+            format!("{name} has given no answer {MAX_FAILURES} times in a row and is ended: {why}");
         node.console.say(NAME, said);
         if let Some(process) = node.process(name) {
             process.end_hung(now);

@@ -1,4 +1,5 @@
-//! The name of the node: the one that a pod told last, in this boot or an earlier one, or one made of the machine id.
+//! The name of the node: the one that a pod told last, in this boot or an earlier one, or one made
+//! of the machine id.
 
 use osbuild_failure::{Explain, Outcome};
 use rustix::system::sethostname;
@@ -13,7 +14,9 @@ const FILE: &str = "hostname";
 
 /// Sets the name that the node starts with.
 pub fn set_first(node: &mut Node) -> Outcome {
-    let name = told().unwrap_or_else(|| machine_id::short().map_or("node".to_owned(), |short| format!("node-{short}")));
+    let name = told().unwrap_or_else(|| {
+        machine_id::short().map_or("node".to_owned(), |short| format!("node-{short}"))
+    });
     apply(node, name)
 }
 

@@ -1,5 +1,6 @@
-//! Identifiers that no other disk has. All disks that one image was copied to begin with those of the image, and two of them in one machine
-//! could not be told apart; `osbuild flash` and the installer give a disk its own, and for all others the first boot does.
+//! Identifiers that no other disk has. All disks that one image was copied to begin with those of
+//! the image, and two of them in one machine could not be told apart; `osbuild flash` and the
+//! installer give a disk its own, and for all others the first boot does.
 
 use std::fs::File;
 
@@ -62,7 +63,11 @@ mod tests {
         };
         let image = Table { disk_guid: guid_from_name("disk"), partitions: vec![partition] };
         let own = of_table(&image).unwrap().unwrap();
-        assert!(is_own(own.disk_guid) && is_own(own.partitions[0].guid) && own.disk_guid != own.partitions[0].guid);
+        assert!(
+            is_own(own.disk_guid)
+                && is_own(own.partitions[0].guid)
+                && own.disk_guid != own.partitions[0].guid
+        );
         let mut back = own.clone();
         back.disk_guid = image.disk_guid;
         back.partitions[0].guid = image.partitions[0].guid;

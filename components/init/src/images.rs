@@ -1,7 +1,9 @@
-//! Loads the pod images that came with the node into containerd. The work is done by a child, `init images`.
+//! Loads the pod images that came with the node into containerd. The work is done by a child, `init
+//! images`.
 //!
-//! containerd keeps images on DATA, which whoever holds the disk can change. So nothing that it has kept of the node's own images counts: it
-//! finds none of their blobs when it starts, and they are loaded and unpacked anew from the root, which is signed, before the kubelet starts.
+//! containerd keeps images on DATA, which whoever holds the disk can change. So nothing that it has
+//! kept of the node's own images counts: it finds none of their blobs when it starts, and they are
+//! loaded and unpacked anew from the root, which is signed, before the kubelet starts.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,8 +18,8 @@ use crate::process::Life;
 /// The name of the phase, the job and the subcommand.
 pub const NAME: &str = "images";
 
-/// Removes the blobs of the node's images from DATA. Once containerd runs it is too late: it reads them when it starts, believes the names
-/// that they have, and keeps what it has read.
+/// Removes the blobs of the node's images from DATA. Once containerd runs it is too late: it reads
+/// them when it starts, believes the names that they have, and keeps what it has read.
 pub fn forget(_: &mut Node) -> Outcome {
     remove(&Path::new(IMAGES).join("blobs/sha256"), Path::new(CONTAINERD_BLOBS))
 }
@@ -36,7 +38,8 @@ fn remove(own: &Path, kept: &Path) -> Outcome {
     Ok(())
 }
 
-/// Starts the job. The kubelet waits for it: else it could run what somebody has put on DATA under the name of one of our images.
+/// Starts the job. The kubelet waits for it: else it could run what somebody has put on DATA under
+/// the name of one of our images.
 pub fn start(node: &mut Node) -> Outcome {
     node.run(NAME, Life::Job, |_| [INIT, NAME].map(str::to_owned).to_vec())
 }

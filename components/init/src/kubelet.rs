@@ -18,8 +18,9 @@ pub const NAME: &str = "kubelet";
 enum Mode {
     /// Without a cluster: there is no kubeconfig.
     Alone,
-    /// Without a cluster until the name under which it joins is known. The drop-ins are for then: with webhooks and without a kubeconfig the kubelet
-    /// would not start, and with it `dhcp`, which is waited for.
+    /// Without a cluster until the name under which it joins is known. The drop-ins are for then:
+    /// with webhooks and without a kubeconfig the kubelet would not start, and with it `dhcp`,
+    /// which is waited for.
     Waits,
     /// With what is on DATA.
     Joins { has_bootstrap: bool },
@@ -28,9 +29,11 @@ enum Mode {
 /// Where the kubelet keeps the certificate that it makes for itself when it has none.
 const PAIR: [&str; 2] = ["/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet.key"];
 
-/// What the kubelet remembers of containers that ended with the boot before. Another release's kubelet, another policy or another number of
-/// processors finds fault with that, and then the kubelet never starts: a slot on trial would take the other one's kubelet with it.
-const OF_ENDED_CONTAINERS: [&str; 2] = ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
+/// What the kubelet remembers of containers that ended with the boot before. Another release's
+/// kubelet, another policy or another number of processors finds fault with that, and then the
+/// kubelet never starts: a slot on trial would take the other one's kubelet with it.
+const OF_ENDED_CONTAINERS: [&str; 2] =
+    ["/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/memory_manager_state"];
 
 /// Starts it: standalone, or joined when a kubeconfig is there and the node's name is known.
 pub fn start(node: &mut Node) -> Outcome {
@@ -38,7 +41,8 @@ pub fn start(node: &mut Node) -> Outcome {
     node_name::set(node);
     node.run(NAME, Life::Daemon, |node_name| {
         forget_cut_off(&PAIR.map(Path::new));
-        let [has_kubeconfig, has_bootstrap] = [KUBECONFIG, BOOTSTRAP_KUBECONFIG].map(|path| Path::new(path).exists());
+        let [has_kubeconfig, has_bootstrap] =
+            [KUBECONFIG, BOOTSTRAP_KUBECONFIG].map(|path| Path::new(path).exists());
         let mode = match has_kubeconfig || has_bootstrap {
             false => Mode::Alone,
             true if node_name::joins(node_name) => Mode::Joins { has_bootstrap },
@@ -48,7 +52,8 @@ pub fn start(node: &mut Node) -> Outcome {
     })
 }
 
-/// Removes the pair if a power cut has left one of the two empty or alone: the kubelet would never start with it, and makes a new one.
+/// Removes the pair if a power cut has left one of the two empty or alone: the kubelet would never
+/// start with it, and makes a new one.
 fn forget_cut_off(pair: &[&Path; 2]) {
     let is_whole = |file: &Path| file.metadata().is_ok_and(|about| about.len() > 0);
     if !pair.iter().all(|file| is_whole(file)) {
@@ -72,12 +77,14 @@ pub fn restart(node: &mut Node) {
     kubelet_config::renew(node);
 }
 
-/// Ends it and starts it anew, with the name and the files as they are now. At boot, before it has run, there is nothing to do.
+/// Ends it and starts it anew, with the name and the files as they are now. At boot, before it has
+/// run, there is nothing to do.
 pub fn start_anew(node: &mut Node) {
     if node.process(NAME).is_none() {
         return;
     }
-    // The names and identities of static pods have the node's name in them, so it changes only here.
+    // The names and identities of static pods have the node's name in them, so it changes only
+    // here.
     node_name::set(node);
     // The pods that the gate waits for have the node's name in theirs.
     for name in [gate::NAME, trial::NAME] {
@@ -93,14 +100,19 @@ pub fn start_anew(node: &mut Node) {
 
 /// The whole command line. All that is not about this node alone is in the configuration file.
 fn command(node_name: &str, mode: Mode) -> Vec<String> {
-    let config = if matches!(mode, Mode::Joins { .. }) { kubelet_config::JOINED } else { kubelet_config::STANDALONE };
+    let config = if matches!(mode, Mode::Joins { .. }) {
+        kubelet_config::JOINED
+    } else {
+        kubelet_config::STANDALONE
+    };
     let mut words = vec![format!("{BIN}/{NAME}"), format!("--config={config}")];
     if !matches!(mode, Mode::Waits) {
         words.push(format!("--config-dir={KUBELET_CONFIG_DIR}"));
     }
     words.push(format!("--hostname-override={node_name}"));
     if let Mode::Joins { has_bootstrap } = mode {
-        // With a bootstrap kubeconfig the kubelet itself writes the other one, and takes that from then on.
+        // With a bootstrap kubeconfig the kubelet itself writes the other one, and takes that from
+        // then on.
         if has_bootstrap {
             words.push(format!("--bootstrap-kubeconfig={BOOTSTRAP_KUBECONFIG}"));
         }
@@ -140,7 +152,10 @@ mod tests {
 
     #[test]
     fn settings_for_a_cluster_do_not_stop_a_kubelet_that_waits_for_its_name() {
-        assert_eq!(flags(Mode::Waits), "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json --hostname-override=node-1");
+        assert_eq!(
+            flags(Mode::Waits),
+            "/bin/kubelet --config=/run/osbuild/kubelet/standalone.json --hostname-override=node-1"
+        );
     }
 
     #[test]

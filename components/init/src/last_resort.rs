@@ -1,6 +1,8 @@
-//! The last resort of a node that fails again and again by what it keeps of containers: to begin without that.
+//! The last resort of a node that fails again and again by what it keeps of containers: to begin
+//! without that.
 //!
-//! Both slots share DATA. What containerd cannot read there, or does not let go of, would otherwise end the node in both, for ever.
+//! Both slots share DATA. What containerd cannot read there, or does not let go of, would otherwise
+//! end the node in both, for ever.
 
 use osbuild_abi::slot::UPDATE_TRIES;
 use osbuild_failure::{Explain, Outcome};
@@ -12,12 +14,13 @@ use crate::{data, tidy};
 /// The name of the phase.
 pub const NAME: &str = "last-resort";
 
-/// What is kept of containers, by the names that the table of writable paths has: containerd's folder, and that of CNI plugins. Those give an
-/// address back when containerd has them end a sandbox that it knows.
+/// What is kept of containers, by the names that the table of writable paths has: containerd's
+/// folder, and that of CNI plugins. Those give an address back when containerd has them end a
+/// sandbox that it knows.
 const FOLDERS: [&str; 2] = ["containerd", "cni"];
 
-/// How many boots have to fail, one more than an update has tries: a release whose containerd never starts must not cost a node the images of its
-/// users.
+/// How many boots have to fail, one more than an update has tries: a release whose containerd never
+/// starts must not cost a node the images of its users.
 const MOST: u8 = UPDATE_TRIES + 1;
 
 /// The file on DATA that has the number of failures, in decimal digits.
@@ -28,7 +31,9 @@ const MAX_LENGTH: u64 = 16;
 /// Counts a boot that has failed by containerd, or by what it keeps.
 pub fn count(node: &mut Node) -> Outcome {
     let failures = count_on(&data::folder()?)?;
-    let word = format_args!("{failures} of {MOST} failures after which a boot begins without containers and images of before");
+    let word = format_args!(
+        "{failures} of {MOST} failures after which a boot begins without containers and images of before"
+    );
     node.console.say(NAME, word);
     Ok(())
 }
@@ -36,8 +41,9 @@ pub fn count(node: &mut Node) -> Outcome {
 /// Begins without containers and images of before, if as many boots as that have failed.
 pub fn take(node: &mut Node) -> Outcome {
     if take_on(&data::folder()?)? {
-        let word =
-            format_args!("begins without containers and images of before, as {MOST} boots have failed; images are fetched again");
+        let word = format_args!(
+            "begins without containers and images of before, as {MOST} boots have failed; images are fetched again"
+        );
         node.console.say(NAME, word);
     }
     // Also what an earlier boot has left.
@@ -51,17 +57,22 @@ pub fn reset(node: &Node) -> Outcome {
 
 /// The failures since the node was ready. What is no number is none.
 fn failures(data: &Folder) -> u8 {
-    data.read_text(COUNT, MAX_LENGTH).ok().flatten().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
+    data.read_text(COUNT, MAX_LENGTH)
+        .ok()
+        .flatten()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 fn count_on(data: &Folder) -> Outcome<u8> {
     let failures = failures(data).saturating_add(1);
-    data.replace(COUNT, format!("{failures}\n").as_bytes(), 0o644).explain(format_args!("write {COUNT} on DATA"))?;
+    data.replace(COUNT, format!("{failures}\n").as_bytes(), 0o644)
+        .explain(format_args!("write {COUNT} on DATA"))?;
     Ok(failures)
 }
 
-/// The folders are only moved here, which takes no time: [`crate::tidy`] removes them while the boot goes on. A power cut before the end leaves
-/// the count, so that the next boot goes on.
+/// The folders are only moved here, which takes no time: [`crate::tidy`] removes them while the
+/// boot goes on. A power cut before the end leaves the count, so that the next boot goes on.
 fn take_on(data: &Folder) -> Outcome<bool> {
     if failures(data) < MOST {
         return Ok(false);
@@ -116,10 +127,20 @@ mod tests {
 
     #[test]
     fn the_folders_are_those_of_the_table_of_writable_paths() {
-        let path = |name| WRITABLE.iter().find(|row| matches!(row.from, From::Data(from) if from == name)).unwrap().path;
+        let path = |name| {
+            WRITABLE
+                .iter()
+                .find(|row| matches!(row.from, From::Data(from) if from == name))
+                .unwrap()
+                .path
+        };
         assert!(Path::new(CONTAINERD_BLOBS).starts_with(path(FOLDERS[0])));
         assert_eq!(path(FOLDERS[1]), "/var/lib/cni");
-        assert!(WRITABLE.iter().all(|row| !matches!(row.from, From::Data(COUNT) | From::DataFile(COUNT))));
+        assert!(
+            WRITABLE
+                .iter()
+                .all(|row| !matches!(row.from, From::Data(COUNT) | From::DataFile(COUNT)))
+        );
     }
 
     #[test]
@@ -168,7 +189,9 @@ mod tests {
     #[test]
     fn any_text_is_a_count() {
         let data = Data::new();
-        for (text, expected) in [("3\n", 4), ("", 1), ("many", 1), ("-1", 1), ("255", 255), ("256", 1)] {
+        for (text, expected) in
+            [("3\n", 4), ("", 1), ("many", 1), ("-1", 1), ("255", 255), ("256", 1)]
+        {
             fs::write(data.path().join(COUNT), text).unwrap();
             assert_eq!(count_on(&data.1).unwrap(), expected, "{text}");
         }

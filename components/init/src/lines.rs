@@ -12,8 +12,8 @@ impl Lines {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Takes the next whole line, without its end. One that is longer than `longest` is cut there, so that memory stays bounded.
-    /// Bytes that are not UTF-8 are shown as U+FFFD.
+    /// Takes the next whole line, without its end. One that is longer than `longest` is cut there,
+    /// so that memory stays bounded. Bytes that are not UTF-8 are shown as U+FFFD.
     pub fn take(&mut self, longest: usize) -> Option<String> {
         let (line, used) = match self.pending.iter().take(longest).position(|byte| *byte == b'\n') {
             Some(end) => (&self.pending[..end], end + 1),

@@ -1,5 +1,5 @@
-//! Network links, as far as the host has to do with them: the loopback, and the settings that a pod cannot write. All else about them belongs to
-//! a pod.
+//! Network links, as far as the host has to do with them: the loopback, and the settings that a pod
+//! cannot write. All else about them belongs to a pod.
 
 use std::path::Path;
 
@@ -25,7 +25,8 @@ pub fn exists(name: &str) -> bool {
     Path::new(LINKS).join(name).is_dir()
 }
 
-/// Makes the kernel hear router advertisements on a link, whose name is a plain one. A link that does not exist has no such setting.
+/// Makes the kernel hear router advertisements on a link, whose name is a plain one. A link that
+/// does not exist has no such setting.
 pub fn hear_router_advertisements(name: &str) -> Outcome {
     let path = Path::new(IPV6_SETTINGS).join(name).join("accept_ra");
     std::fs::write(&path, HEAR_AS_ROUTER).explain(format_args!("write {}", path.display()))

@@ -1,7 +1,8 @@
 //! The bounded logs of `init` and the daemons, below `/var/log`.
 //!
-//! `NAME.log` is this boot's. When it is full it becomes `NAME.log.old`, so at least one bound of the newest lines is there. The next
-//! boot makes `NAME.log.1` of it. So a log takes at most three times its bound.
+//! `NAME.log` is this boot's. When it is full it becomes `NAME.log.old`, so at least one bound of
+//! the newest lines is there. The next boot makes `NAME.log.1` of it. So a log takes at most three
+//! times its bound.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,8 +15,9 @@ pub const BOUND: u64 = 4 << 20;
 /// The permission bits of a log.
 const MODE: u32 = 0o644;
 
-/// A log that is being written. A line that cannot be written is lost: a full disk must not stop the node. Pods can write to the folder, too, so a
-/// log is always a new file, and what else has its name is moved aside.
+/// A log that is being written. A line that cannot be written is lost: a full disk must not stop
+/// the node. Pods can write to the folder, too, so a log is always a new file, and what else has
+/// its name is moved aside.
 pub struct Log {
     folder: Folder,
     name: String,
@@ -96,7 +98,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::start(open(&folder), "init", 4);
         log.line("longer than four bytes");
-        assert_eq!(read_to_string(folder.path().join("init.log")).unwrap(), "longer than four bytes\n");
+        assert_eq!(
+            read_to_string(folder.path().join("init.log")).unwrap(),
+            "longer than four bytes\n"
+        );
     }
 
     #[test]

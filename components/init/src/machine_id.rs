@@ -18,7 +18,9 @@ pub fn make(_: &mut Node) -> Outcome {
     }
     let mut bytes = [0u8; 16];
     getrandom(&mut bytes, GetRandomFlags::empty()).explain("ask for random bytes")?;
-    data::folder()?.replace(FILE, text(bytes).as_bytes(), 0o444).explain(format_args!("write {FILE} on DATA"))
+    data::folder()?
+        .replace(FILE, text(bytes).as_bytes(), 0o444)
+        .explain(format_args!("write {FILE} on DATA"))
 }
 
 /// The first eight digits, for a name that a person can read.

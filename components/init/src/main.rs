@@ -1,8 +1,9 @@
 //! `init`: PID 1 of the node.
 //!
-//! It lives twice. As `/init` of the initramfs it makes the root ([`early`]); as `/bin/init` in that root it runs the boot
-//! ([`phases`]), keeps the daemons running ([`node`]) until somebody asks for the end, and ends everything in order ([`shutdown`]).
-//! Work that needs gRPC is done by short-lived [`children`] of the same program.
+//! It lives twice. As `/init` of the initramfs it makes the root ([`early`]); as `/bin/init` in
+//! that root it runs the boot ([`phases`]), keeps the daemons running ([`node`]) until somebody
+//! asks for the end, and ends everything in order ([`shutdown`]). Work that needs gRPC is done by
+//! short-lived [`children`] of the same program.
 
 #![deny(unsafe_code)]
 
@@ -86,7 +87,8 @@ fn main() -> ExitCode {
     if Path::new(LAYERS).exists() {
         fail_early(&early::run());
     }
-    // Ctrl-Alt-Del is to be a signal and so an ordered reboot. Where it cannot be, it stays what the kernel makes of it.
+    // Ctrl-Alt-Del is to be a signal and so an ordered reboot. Where it cannot be, it stays what
+    // the kernel makes of it.
     let _ = rustix::system::reboot(rustix::system::RebootCommand::CadOff);
     match Node::new() {
         Ok(node) => live(node),

@@ -12,7 +12,8 @@ pub fn check(node: &mut Node) -> Outcome {
     let have_mib = total_mib();
     let wanted = value(&node.command_line, MIN_RAM_MIB).and_then(|text| text.parse().ok());
     if let Some(wanted_mib) = wanted.filter(|wanted_mib| too_little(have_mib, *wanted_mib)) {
-        node.console.line(&format!("{LOW_RAM}: {have_mib} MiB, the board asks for {wanted_mib} MiB"));
+        node.console
+            .line(&format!("{LOW_RAM}: {have_mib} MiB, the board asks for {wanted_mib} MiB"));
     }
     Ok(())
 }
@@ -23,7 +24,8 @@ pub fn total_mib() -> u64 {
     (info.totalram * u64::from(info.mem_unit)) >> 20
 }
 
-/// A kernel shows less than is built in: itself, its page table and the firmware take up to a sixteenth.
+/// A kernel shows less than is built in: itself, its page table and the firmware take up to a
+/// sixteenth.
 fn too_little(have_mib: u64, wanted_mib: u64) -> bool {
     have_mib < wanted_mib - wanted_mib / 16
 }

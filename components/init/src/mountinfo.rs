@@ -1,4 +1,5 @@
-//! The kernel's table of mounts, `/proc/self/mountinfo` (proc(5)). Pods mount too, at places that they name: any bytes but NUL.
+//! The kernel's table of mounts, `/proc/self/mountinfo` (proc(5)). Pods mount too, at places that
+//! they name: any bytes but NUL.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -6,9 +7,15 @@ use std::path::PathBuf;
 
 /// The mount points, the latest first, without those that `init` itself needs to the end.
 pub fn above_root(table: &[u8]) -> Vec<PathBuf> {
-    let points = table.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
-    let mut points: Vec<PathBuf> = points.map(|field| OsString::from_vec(unescaped(field)).into()).collect();
-    points.retain(|path| path.parent().is_some() && !["/proc", "/sys", "/dev"].iter().any(|kept| path.starts_with(kept)));
+    let points = table
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    let mut points: Vec<PathBuf> =
+        points.map(|field| OsString::from_vec(unescaped(field)).into()).collect();
+    points.retain(|path| {
+        path.parent().is_some()
+            && !["/proc", "/sys", "/dev"].iter().any(|kept| path.starts_with(kept))
+    });
     points.reverse();
     points
 }
@@ -42,12 +49,19 @@ mod tests {
                       4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
                       5 1 8:1 /kubelet /var/lib/kubelet rw - ext4 /dev/sda4 rw\n\
                       6 5 0:9 / /var/lib/kubelet/a\\040b\\134040 rw - tmpfs tmpfs rw\n";
-        assert_eq!(above_root(table), ["/var/lib/kubelet/a b\\040", "/var/lib/kubelet", "/data"].map(Path::new));
+        assert_eq!(
+            above_root(table),
+            ["/var/lib/kubelet/a b\\040", "/var/lib/kubelet", "/data"].map(Path::new)
+        );
     }
 
     #[test]
     fn a_mount_point_that_is_no_text_hides_no_other() {
-        let table = b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n5 4 0:9 / /data/\xff rw - tmpfs tmpfs rw\n";
-        assert_eq!(above_root(table), [PathBuf::from(OsString::from_vec(b"/data/\xff".to_vec())), "/data".into()]);
+        let table =
+            b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n5 4 0:9 / /data/\xff rw - tmpfs tmpfs rw\n";
+        assert_eq!(
+            above_root(table),
+            [PathBuf::from(OsString::from_vec(b"/data/\xff".to_vec())), "/data".into()]
+        );
     }
 }

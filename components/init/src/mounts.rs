@@ -39,11 +39,21 @@ const KERNEL_MOUNTS: &[KernelMount] = &[
 /// The controllers that the kubelet gives to pods.
 const CONTROLLERS: &str = "+cpu +memory +pids +cpuset +io";
 
-const fn needed(kind: &'static str, path: &'static str, flags: MountFlags, options: &'static str) -> KernelMount {
+const fn needed(
+    kind: &'static str,
+    path: &'static str,
+    flags: MountFlags,
+    options: &'static str,
+) -> KernelMount {
     KernelMount { kind, path, options, flags, needed: true }
 }
 
-const fn optional(kind: &'static str, path: &'static str, flags: MountFlags, options: &'static str) -> KernelMount {
+const fn optional(
+    kind: &'static str,
+    path: &'static str,
+    flags: MountFlags,
+    options: &'static str,
+) -> KernelMount {
     KernelMount { kind, path, options, flags, needed: false }
 }
 
@@ -69,7 +79,8 @@ pub fn start(node: &mut Node) -> Outcome {
         }
     }
     let control = "/sys/fs/cgroup/cgroup.subtree_control";
-    std::fs::write(control, CONTROLLERS).explain(format_args!("write `{CONTROLLERS}` to {control}"))?;
+    std::fs::write(control, CONTROLLERS)
+        .explain(format_args!("write `{CONTROLLERS}` to {control}"))?;
     node.command_line = std::fs::read_to_string("/proc/cmdline").explain("read /proc/cmdline")?;
     Ok(())
 }
@@ -77,5 +88,6 @@ pub fn start(node: &mut Node) -> Outcome {
 /// Mounts a file system that has no device behind it.
 pub fn mount_one(kind: &str, path: &str, flags: MountFlags, options: &str) -> Outcome {
     let options = CString::new(options).explain("mount options")?;
-    mount(kind, path, kind, flags, options.as_c_str()).explain(format_args!("mount {kind} on {path}"))
+    mount(kind, path, kind, flags, options.as_c_str())
+        .explain(format_args!("mount {kind} on {path}"))
 }

@@ -15,5 +15,7 @@ pub fn kept(file: &str) -> Option<String> {
 
 /// Keeps a name in a file on DATA.
 pub fn keep(file: &str, name: &str) -> Outcome {
-    data::folder()?.replace(file, format!("{name}\n").as_bytes(), 0o644).explain(format_args!("write {file} on DATA"))
+    data::folder()?
+        .replace(file, format!("{name}\n").as_bytes(), 0o644)
+        .explain(format_args!("write {file} on DATA"))
 }

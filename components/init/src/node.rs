@@ -37,7 +37,8 @@ pub struct Node {
     pub host_name: String,
     /// The name by which the kubelet that runs now knows the node.
     pub node_name: String,
-    /// Until when the kubelet that runs now waits for a name under which it joins, since boot, if it does.
+    /// Until when the kubelet that runs now waits for a name under which it joins, since boot, if
+    /// it does.
     pub name_due: Option<Duration>,
     /// The addresses that a pod has told, by link.
     pub addresses: Vec<String>,
@@ -55,9 +56,11 @@ pub struct Node {
     pub disk: Option<Disk>,
     /// The slot that runs, if slotboot has told.
     pub slot: Option<Running>,
-    /// Whether the slot that runs still has to become a good one, or may have to where nothing tells which one it is.
+    /// Whether the slot that runs still has to become a good one, or may have to where nothing
+    /// tells which one it is.
     pub on_trial: bool,
-    /// When the node goes back to the other slot, since boot, unless this one has become a good one before.
+    /// When the node goes back to the other slot, since boot, unless this one has become a good one
+    /// before.
     pub deadline: Option<Duration>,
     /// What the slot that runs has to reach besides its gate.
     pub reach: Reach,
@@ -109,7 +112,12 @@ impl Node {
     }
 
     /// Starts a daemon or a job, now and whenever it has to be started anew.
-    pub fn run(&mut self, name: &'static str, life: Life, command: fn(&str) -> Vec<String>) -> Outcome {
+    pub fn run(
+        &mut self,
+        name: &'static str,
+        life: Life,
+        command: fn(&str) -> Vec<String>,
+    ) -> Outcome {
         self.launch(Process::new(name, life, command)?)
     }
 
@@ -160,19 +168,32 @@ impl Node {
         });
         let deadlines = [self.deadline, self.name_due, reached::due(self)].into_iter().flatten();
         let deadlines = deadlines.map(|deadline| deadline.saturating_sub(now));
-        let late = self.processes.iter().filter_map(|process| Some(process.kill_at()?.saturating_sub(now)));
+        let late = self
+            .processes
+            .iter()
+            .filter_map(|process| Some(process.kill_at()?.saturating_sub(now)));
         let longest = due
             .chain(deadlines)
             .chain(late)
             .chain(health::timeout(self, now))
             .chain(self.watchdog.patience(now))
             .fold(at_most, Duration::min);
-        let timeout = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
+        let timeout =
+            Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
         let mut sources = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        sources.extend(self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)));
-        sources.extend(self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)));
-        sources.extend(self.buttons.descriptors().map(|button| PollFd::from_borrowed_fd(button, PollFlags::IN)));
-        // Whether it was an event, the time or an error: all sources are looked at without blocking.
+        sources.extend(
+            self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)),
+        );
+        sources.extend(
+            self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)),
+        );
+        sources.extend(
+            self.buttons
+                .descriptors()
+                .map(|button| PollFd::from_borrowed_fd(button, PollFlags::IN)),
+        );
+        // Whether it was an event, the time or an error: all sources are looked at without
+        // blocking.
         let _ = poll(&mut sources, Some(&timeout));
     }
 
@@ -189,7 +210,8 @@ impl Node {
                 }
                 if is_error(&line) {
                     if let Verdict::Show { held_back } = process.limit.judge(now) {
-                        self.console.say(process.name, with_held_back(&line, held_back, process.name));
+                        self.console
+                            .say(process.name, with_held_back(&line, held_back, process.name));
                     }
                     process.last_error = Some(line);
                 }
@@ -207,7 +229,8 @@ impl Node {
         }
     }
 
-    /// Takes the status of everything that ended: what `init` started, and the orphans that the kernel hands to PID 1.
+    /// Takes the status of everything that ended: what `init` started, and the orphans that the
+    /// kernel hands to PID 1.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             self.read_outputs();
@@ -218,9 +241,13 @@ impl Node {
     }
 
     fn bury(&mut self, pid: Pid, status: WaitStatus) {
-        let Some(process) = self.processes.iter_mut().find(|process| process.pid() == Some(pid)) else { return };
+        let Some(process) = self.processes.iter_mut().find(|process| process.pid() == Some(pid))
+        else {
+            return;
+        };
         let said = process.ended(status, uptime());
-        let (name, done) = (process.name, process.life == Life::Job && process.state == State::Ended);
+        let (name, done) =
+            (process.name, process.life == Life::Job && process.state == State::Ended);
         if let Some(said) = said {
             self.console.say(name, said);
         }

@@ -1,5 +1,6 @@
-//! The name of the node in its cluster. An API server lets a node act only under the name in its certificate (NodeRestriction), so the name is
-//! chosen once, before the kubelet registers, and kept on DATA as long as the credentials are there. A host name that DHCP gives later changes the
+//! The name of the node in its cluster. An API server lets a node act only under the name in its
+//! certificate (NodeRestriction), so the name is chosen once, before the kubelet registers, and
+//! kept on DATA as long as the credentials are there. A host name that DHCP gives later changes the
 //! host name alone.
 
 use std::path::Path;
@@ -14,10 +15,11 @@ use crate::{data, hostname, kubelet, kubelet_config, name_file};
 
 /// The file on DATA.
 const FILE: &str = "node-name";
-/// How long after the kubelet was started a pod may take to tell a host name, before the node joins under the name that it has: `dhcp` runs under
-/// that kubelet, so it cannot be asked before.
+/// How long after the kubelet was started a pod may take to tell a host name, before the node joins
+/// under the name that it has: `dhcp` runs under that kubelet, so it cannot be asked before.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The same after a pod has told an address: `dhcp` tells the host name right behind it, and another link may take longer.
+/// The same after a pod has told an address: `dhcp` tells the host name right behind it, and
+/// another link may take longer.
 const TIMEOUT_WITH_ADDRESS: Duration = Duration::from_secs(5);
 
 /// What is known when the kubelet is about to start.
@@ -88,7 +90,8 @@ pub fn set(node: &mut Node) {
     };
 }
 
-/// Whether a kubelet that is started under this name joins the cluster: there are credentials, and this is the name that is kept for them.
+/// Whether a kubelet that is started under this name joins the cluster: there are credentials, and
+/// this is the name that is kept for them.
 pub fn joins(node_name: &str) -> bool {
     has_credentials() && kept().as_deref() == Some(node_name)
 }
@@ -98,7 +101,10 @@ pub fn told(node: &mut Node) {
     if node.name_due.is_some() {
         kubelet::start_anew(node);
     } else if node.node_name != node.host_name && joins(&node.node_name) {
-        let word = format_args!("the host name is `{}`; in its cluster the node stays `{}`", node.host_name, node.node_name);
+        let word = format_args!(
+            "the host name is `{}`; in its cluster the node stays `{}`",
+            node.host_name, node.node_name
+        );
         node.console.say(kubelet::NAME, word);
     }
 }
@@ -119,8 +125,12 @@ fn wait(node: &mut Node, now: Duration) {
     let timeout = if node.addresses.is_empty() { TIMEOUT } else { TIMEOUT_WITH_ADDRESS };
     node.name_due = Some(now + timeout);
     let seconds = timeout.as_secs();
-    node.console
-        .say(kubelet::NAME, format_args!("waits up to {seconds} s for the network to name the node before it joins its cluster"));
+    node.console.say(
+        kubelet::NAME,
+        format_args!(
+            "waits up to {seconds} s for the network to name the node before it joins its cluster"
+        ),
+    );
 }
 
 fn keep(node: &mut Node, name: &str) {
@@ -132,7 +142,8 @@ fn keep(node: &mut Node, name: &str) {
 }
 
 fn forget(node: &mut Node) {
-    let removed = data::folder().and_then(|data| data.remove(FILE).explain(format_args!("remove {FILE} on DATA")));
+    let removed = data::folder()
+        .and_then(|data| data.remove(FILE).explain(format_args!("remove {FILE} on DATA")));
     if let Err(failure) = removed {
         node.console.say(kubelet::NAME, failure);
     }
@@ -161,30 +172,48 @@ mod tests {
 
     #[test]
     fn without_credentials_the_node_joins_nothing_whatever_it_was_called() {
-        let known = Known { has_credentials: false, certified: some("a"), kept: some("b"), told: some("c"), has_waited: true };
+        let known = Known {
+            has_credentials: false,
+            certified: some("a"),
+            kept: some("b"),
+            told: some("c"),
+            has_waited: true,
+        };
         assert_eq!(choose(known, "node-1"), Choice::Standalone);
     }
 
     #[test]
     fn a_name_from_dhcp_after_the_first_registration_does_not_rename_the_node() {
-        let known = Known { kept: some("node-d79c5e6d"), told: some("edge-7"), ..with_credentials() };
+        let known =
+            Known { kept: some("node-d79c5e6d"), told: some("edge-7"), ..with_credentials() };
         assert_eq!(choose(known, "edge-7"), Choice::Join("node-d79c5e6d".to_owned()));
     }
 
     #[test]
     fn the_name_in_the_client_certificate_counts_before_any_other() {
-        let known = Known { certified: some("edge-7"), kept: some("node-1"), told: some("other"), ..with_credentials() };
+        let known = Known {
+            certified: some("edge-7"),
+            kept: some("node-1"),
+            told: some("other"),
+            ..with_credentials()
+        };
         assert_eq!(choose(known, "other"), Choice::Join("edge-7".to_owned()));
     }
 
     #[test]
     fn the_first_join_takes_the_name_that_the_network_gave() {
-        assert_eq!(choose(Known { told: some("edge-7"), ..with_credentials() }, "edge-7"), Choice::Join("edge-7".to_owned()));
+        assert_eq!(
+            choose(Known { told: some("edge-7"), ..with_credentials() }, "edge-7"),
+            Choice::Join("edge-7".to_owned())
+        );
     }
 
     #[test]
     fn the_first_join_waits_for_a_name_and_not_for_ever() {
         assert_eq!(choose(with_credentials(), "node-1"), Choice::Wait);
-        assert_eq!(choose(Known { has_waited: true, ..with_credentials() }, "node-1"), Choice::Join("node-1".to_owned()));
+        assert_eq!(
+            choose(Known { has_waited: true, ..with_credentials() }, "node-1"),
+            Choice::Join("node-1".to_owned())
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! Moves aside what pods have left on DATA where `init`, the kubelet or containerd expects something else.
+//! Moves aside what pods have left on DATA where `init`, the kubelet or containerd expects
+//! something else.
 //!
-//! Each of them would wait for ever for a FIFO, or end at each boot by a folder where it reads a file. At boot no pod runs yet, so what is found
-//! here is what the daemons find.
+//! Each of them would wait for ever for a FIFO, or end at each boot by a folder where it reads a
+//! file. At boot no pod runs yet, so what is found here is what the daemons find.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -20,18 +21,29 @@ const KUBELET: &str = "/var/lib/kubelet";
 /// Where containerd reads how pods get a network.
 const CNI: &str = "/etc/cni/net.d";
 
-/// Folders that the kubelet makes below [`KUBELET`] unless they are there. It ends if something else is.
-const OF_THE_KUBELET: [&str; 7] =
-    ["checkpoints", "device-plugins", "pki", "plugins", "plugins_registry", "pod-resources", "pods"];
+/// Folders that the kubelet makes below [`KUBELET`] unless they are there. It ends if something
+/// else is.
+const OF_THE_KUBELET: [&str; 7] = [
+    "checkpoints",
+    "device-plugins",
+    "pki",
+    "plugins",
+    "plugins_registry",
+    "pod-resources",
+    "pods",
+];
 
 /// Those of them that have files which the kubelet reads at its start.
 const WITH_FILES: [&str; 3] = ["checkpoints", "device-plugins", "pki"];
 
 /// Files that `init` removes below [`KUBELET`], or of which it looks whether they are whole.
-const REMOVED: [(&str, &[&str]); 2] =
-    [("", &["cpu_manager_state", "memory_manager_state"]), ("pki", &["kubelet.crt", "kubelet.key"])];
+const REMOVED: [(&str, &[&str]); 2] = [
+    ("", &["cpu_manager_state", "memory_manager_state"]),
+    ("pki", &["kubelet.crt", "kubelet.key"]),
+];
 
-/// Clears all those places, and makes the folder of the kubelet's settings. Gives what could not be done.
+/// Clears all those places, and makes the folder of the kubelet's settings. Gives what could not be
+/// done.
 pub fn clear(data: &Folder) -> Vec<Failure> {
     let done = [clear_for_joining(data), clear_for_kubelet(data), clear_for_cni(data)];
     done.into_iter().filter_map(Outcome::err).collect()
@@ -41,9 +53,11 @@ pub fn clear(data: &Folder) -> Vec<Failure> {
 pub fn clear_for_joining(data: &Folder) -> Outcome {
     let kubernetes = data::behind(data, KUBERNETES)?;
     let settings = name(KUBELET_CONFIG_DIR);
-    let settings = kubernetes.folder(settings, 0o755).explain(format_args!("make {KUBELET_CONFIG_DIR}"))?;
+    let settings =
+        kubernetes.folder(settings, 0o755).explain(format_args!("make {KUBELET_CONFIG_DIR}"))?;
     for file in [KUBECONFIG, BOOTSTRAP_KUBECONFIG] {
-        leave(&kubernetes, name(file), &[FileType::RegularFile]).explain(format_args!("clear {file}"))?;
+        leave(&kubernetes, name(file), &[FileType::RegularFile])
+            .explain(format_args!("clear {file}"))?;
     }
     // The kubelet reads the folders in this one, too.
     each(&settings, |entry| leave(&settings, entry, &[FileType::RegularFile]))
@@ -88,18 +102,26 @@ fn leave(folder: &Folder, name: impl AsRef<OsStr>, kinds: &[FileType]) -> std::i
     }
 }
 
-/// Leaves of a folder what can be read without waiting, and what daemons make anew: files, folders, sockets, and links that lead to a file or folder.
+/// Leaves of a folder what can be read without waiting, and what daemons make anew: files, folders,
+/// sockets, and links that lead to a file or folder.
 fn readable(folder: &Folder) -> std::io::Result<()> {
     each(folder, |name| {
         if folder.kind(name)? == Some(FileType::Symlink) {
-            let leads_on = folder.magic_path().join(name).metadata().is_ok_and(|found| found.is_file() || found.is_dir());
+            let leads_on = folder
+                .magic_path()
+                .join(name)
+                .metadata()
+                .is_ok_and(|found| found.is_file() || found.is_dir());
             return if leads_on { Ok(()) } else { folder.move_aside(name) };
         }
         leave(folder, name, &[FileType::RegularFile, FileType::Directory, FileType::Socket])
     })
 }
 
-fn each(folder: &Folder, mut act: impl FnMut(&OsStr) -> std::io::Result<()>) -> std::io::Result<()> {
+fn each(
+    folder: &Folder,
+    mut act: impl FnMut(&OsStr) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     folder.names()?.iter().try_for_each(|name| act(name))
 }
 
@@ -165,7 +187,8 @@ mod tests {
         fifo(path.join("kubernetes/kubeconfig"));
         symlink("bootstrap-kubeconfig", path.join("kubernetes/bootstrap-kubeconfig")).unwrap();
         clears(&data);
-        let left: Vec<_> = fs::read_dir(settings).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> =
+            fs::read_dir(settings).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["40.conf"]);
         assert!(path.join("kubernetes/kubeconfig").symlink_metadata().is_err());
         assert!(path.join("kubernetes/bootstrap-kubeconfig").symlink_metadata().is_err());
@@ -200,7 +223,8 @@ mod tests {
         symlink("nowhere", cni.join("50-e.conf")).unwrap();
         clears(&data);
         // The FIFO may go before or after the link to it, which dangles then.
-        let mut left: Vec<_> = fs::read_dir(cni).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(cni).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["10-a.conf", "20-b.conf"]);
     }

@@ -8,8 +8,9 @@ use osbuild_failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, kubelet_config, last_resort, limits, link, log_files,
-    machine_id, memory, mounts, secure_boot, slot, sysctl, trial, watchdog, writable,
+    clock, containerd, data, doors, gate, hostname, images, kubelet, kubelet_config, last_resort,
+    limits, link, log_files, machine_id, memory, mounts, secure_boot, slot, sysctl, trial,
+    watchdog, writable,
 };
 
 use Ends::{AtOnce, Done, Later, When};
@@ -33,7 +34,8 @@ pub enum Ends {
     AtOnce,
     /// When this holds. The next phase waits for it.
     When(fn(&Node) -> bool),
-    /// When the job that it started, which has the phase's name, has done its work. The next phase waits for it.
+    /// When the job that it started, which has the phase's name, has done its work. The next phase
+    /// waits for it.
     Done,
     /// The same, and the next phase does not wait for it.
     Later,
@@ -78,10 +80,16 @@ pub const BOOT: &[Phase] = &[
     phase(gate::NAME, gate::start, Later, Noted),
 ];
 
-/// How long the boot waits for a phase that ends [`When`] something holds, or when its job is [`Done`].
+/// How long the boot waits for a phase that ends [`When`] something holds, or when its job is
+/// [`Done`].
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const fn phase(name: &'static str, start: fn(&mut Node) -> Outcome, ends: Ends, failing: Failing) -> Phase {
+const fn phase(
+    name: &'static str,
+    start: fn(&mut Node) -> Outcome,
+    ends: Ends,
+    failing: Failing,
+) -> Phase {
     Phase { name, start, ends, failing }
 }
 
@@ -174,21 +182,30 @@ mod tests {
 
     #[test]
     fn the_readme_shows_the_phases_in_their_order() {
-        let (_, table) =
-            include_str!("../README.md").split_once("| phase | does | ends | on failure |\n|---|---|---|---|\n").unwrap();
-        let rows = table.lines().take_while(|line| line.starts_with("| `")).map(|line| line.split('`').nth(1).unwrap());
+        let (_, table) = include_str!("../README.md")
+            .split_once("| phase | does | ends | on failure |\n|---|---|---|---|\n")
+            .unwrap();
+        let rows = table
+            .lines()
+            .take_while(|line| line.starts_with("| `"))
+            .map(|line| line.split('`').nth(1).unwrap());
         assert!(rows.eq(BOOT.iter().map(|phase| phase.name)));
     }
 
     #[test]
     fn the_kubelet_waits_for_containerd_and_for_the_images_of_this_boot() {
         let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
-        assert!(place("old-images") < place("containerd") && place("containerd") < place(images::NAME));
+        assert!(
+            place("old-images") < place("containerd") && place("containerd") < place(images::NAME)
+        );
         assert!(place(images::NAME) < place("kubelet"));
         assert!(matches!(BOOT[place("containerd")].ends, When(_)));
         // Without them the kubelet could run what somebody has put on the disk.
         for name in ["old-images", images::NAME] {
-            assert!(matches!(BOOT[place(name)].ends, AtOnce | Done) && BOOT[place(name)].failing != Noted);
+            assert!(
+                matches!(BOOT[place(name)].ends, AtOnce | Done)
+                    && BOOT[place(name)].failing != Noted
+            );
         }
     }
 
@@ -203,6 +220,9 @@ mod tests {
     #[test]
     fn the_last_resort_comes_between_data_and_what_is_bound_to_it() {
         let place = |name: &str| BOOT.iter().position(|phase| phase.name == name).unwrap();
-        assert!(place("data") < place(last_resort::NAME) && place(last_resort::NAME) < place("writable"));
+        assert!(
+            place("data") < place(last_resort::NAME)
+                && place(last_resort::NAME) < place("writable")
+        );
     }
 }

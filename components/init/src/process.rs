@@ -20,13 +20,15 @@ use crate::writer::LogLines;
 /// Where a process finds programs that it starts by name, unless it was given another path.
 const SEARCH_PATH: &str = BIN;
 
-/// The home folder of every process. Its environment is this and its search path: nothing is inherited.
+/// The home folder of every process. Its environment is this and its search path: nothing is
+/// inherited.
 const HOME: &str = "/tmp";
 
 /// The longest line of a daemon that stays whole, in bytes.
 const LONGEST_LINE: usize = 16 << 10;
 
-/// How often a process is read before others have their turn: more than a pipe holds, so it is only a bound on one that never pauses.
+/// How often a process is read before others have their turn: more than a pipe holds, so it is only
+/// a bound on one that never pauses.
 const READS_A_TURN: usize = 16;
 
 /// How long a process that was asked to end may take until it is killed.
@@ -35,9 +37,11 @@ pub const KILL_AFTER: Duration = Duration::from_secs(20);
 /// How long a process is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// As long as the node: it is started anew whenever it ends. What it writes goes to its log, errors to the console too.
+    /// As long as the node: it is started anew whenever it ends. What it writes goes to its log,
+    /// errors to the console too.
     Daemon,
-    /// Until it has done its work: it is started anew only when it failed. What it writes goes to the console.
+    /// Until it has done its work: it is started anew only when it failed. What it writes goes to
+    /// the console.
     Job,
 }
 
@@ -46,7 +50,8 @@ pub enum Life {
 pub enum State {
     /// It runs.
     Running {
-        /// Its process id, which nobody but `init` frees by reaping: so a signal to it never hits another process.
+        /// Its process id, which nobody but `init` frees by reaping: so a signal to it never hits
+        /// another process.
         pid: Pid,
         /// When it was started, since boot.
         since: Duration,
@@ -76,7 +81,8 @@ pub struct Process {
     pub log: Option<LogLines>,
     /// The last error that it wrote, which often says why it ended.
     pub last_error: Option<String>,
-    /// Its program and arguments, for this node name. A function, because the kubelet's depend on what is on DATA when it starts.
+    /// Its program and arguments, for this node name. A function, because the kubelet's depend on
+    /// what is on DATA when it starts.
     command: fn(node_name: &str) -> Vec<String>,
     search_path: &'static str,
     output: OwnedFd,
@@ -97,8 +103,13 @@ enum Told {
 
 impl Process {
     /// A process that is not started yet.
-    pub fn new(name: &'static str, life: Life, command: fn(&str) -> Vec<String>) -> Outcome<Process> {
-        // `init` keeps both ends: what a daemon left behind (a shim) can go on writing after the daemon ended, and so can its successor.
+    pub fn new(
+        name: &'static str,
+        life: Life,
+        command: fn(&str) -> Vec<String>,
+    ) -> Outcome<Process> {
+        // `init` keeps both ends: what a daemon left behind (a shim) can go on writing after the
+        // daemon ended, and so can its successor.
         let (output, input) = pipe_with(PipeFlags::CLOEXEC).explain("make a pipe")?;
         fcntl_setfl(&output, OFlags::NONBLOCK).explain("make a pipe that does not block")?;
         Ok(Process {
@@ -190,14 +201,15 @@ impl Process {
         }
     }
 
-    /// Asks it to end, if it runs, and starts it anew then. One that does not end is killed after [`KILL_AFTER`].
+    /// Asks it to end, if it runs, and starts it anew then. One that does not end is killed after
+    /// [`KILL_AFTER`].
     pub fn restart(&mut self, now: Duration) {
         self.told = Told::ToRestart;
         self.end_with(Signal::TERM, now);
     }
 
-    /// Ends it because it hangs. A Go program writes down what each of its threads does when it gets this signal; one that cannot is killed after
-    /// [`KILL_AFTER`].
+    /// Ends it because it hangs. A Go program writes down what each of its threads does when it
+    /// gets this signal; one that cannot is killed after [`KILL_AFTER`].
     pub fn end_hung(&mut self, now: Duration) {
         self.end_with(Signal::QUIT, now);
     }
@@ -287,7 +299,8 @@ mod tests {
     fn run(life: Life, command: fn(&str) -> Vec<String>) -> (Process, Option<String>) {
         let mut process = Process::new("test", life, command).unwrap();
         process.start(Duration::ZERO, "node").unwrap();
-        let (_, status) = rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap().unwrap();
+        let (_, status) =
+            rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap().unwrap();
         let said = process.ended(status, Duration::from_secs(1));
         (process, said)
     }
@@ -318,7 +331,8 @@ mod tests {
 
     #[test]
     fn both_outputs_are_read_and_the_environment_is_ours() {
-        let (mut process, _) = run(Life::Job, |name| shell(&format!("echo {name}; echo $PATH $HOME >&2")));
+        let (mut process, _) =
+            run(Life::Job, |name| shell(&format!("echo {name}; echo $PATH $HOME >&2")));
         assert_eq!(process.written(), ["node", "/bin /tmp"]);
     }
 
@@ -340,7 +354,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_started_is_tried_again() {
-        let mut process = Process::new("test", Life::Daemon, |_| vec!["/no/such/program".to_owned()]).unwrap();
+        let mut process =
+            Process::new("test", Life::Daemon, |_| vec!["/no/such/program".to_owned()]).unwrap();
         assert!(process.start(Duration::ZERO, "node").is_err());
         assert!(matches!(process.state, State::Waiting { .. }));
     }
@@ -359,16 +374,32 @@ mod tests {
             let now = Duration::from_secs(5);
             process.restart(now);
             assert!(!process.kill_if_late(now + KILL_AFTER - Duration::from_secs(1)), "{hangs}");
-            assert!(process.kill_if_late(now + KILL_AFTER) && !process.kill_if_late(now + KILL_AFTER), "{hangs}");
-            let (_, status) = rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap().unwrap();
+            assert!(
+                process.kill_if_late(now + KILL_AFTER) && !process.kill_if_late(now + KILL_AFTER),
+                "{hangs}"
+            );
+            let (_, status) =
+                rustix::process::waitpid(process.pid(), WaitOptions::empty()).unwrap().unwrap();
             assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()));
-            assert_eq!((process.ended(status, now), process.state), (None, State::Waiting { until: now }), "{hangs}");
+            assert_eq!(
+                (process.ended(status, now), process.state),
+                (None, State::Waiting { until: now }),
+                "{hangs}"
+            );
         }
     }
 
     #[test]
     fn a_crash_loop_is_told_with_its_reason() {
-        let said = obituary("was ended by signal 9", 4, Duration::from_secs(4), Some("no space left".to_owned()));
-        assert_eq!(said, "was ended by signal 9, 4 times in a row; starts again in 4.0 s; its last error: no space left");
+        let said = obituary(
+            "was ended by signal 9",
+            4,
+            Duration::from_secs(4),
+            Some("no space left".to_owned()),
+        );
+        assert_eq!(
+            said,
+            "was ended by signal 9, 4 times in a row; starts again in 4.0 s; its last error: no space left"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! What a slot on trial has to reach besides its gate: an address, if the slot before it had one in its last boot. A release that loses the network is
-//! no good node. But a network may fail by itself: when the older slot, back again, gets no address within the same time either, the release is not at
-//! fault, and may be tried again.
+//! What a slot on trial has to reach besides its gate: an address, if the slot before it had one in
+//! its last boot. A release that loses the network is no good node. But a network may fail by
+//! itself: when the older slot, back again, gets no address within the same time either, the
+//! release is not at fault, and may be tried again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,7 +26,8 @@ const FORMAT: &str = "format 1";
 struct Record {
     /// The slots that had an address in their last boot.
     addressed: BTreeSet<String>,
-    /// What was given up for want of an address, until the older slot has shown whose fault that was.
+    /// What was given up for want of an address, until the older slot has shown whose fault that
+    /// was.
     lost: Option<Held>,
     /// What was given up although the older slot got no address either.
     outage: Option<Held>,
@@ -48,7 +50,8 @@ pub struct Reach {
     needs_address: bool,
     /// Whether its gate has held, and an address alone is missing.
     waits: bool,
-    /// Until when the slot that runs may get an address which the other one did not get, since boot.
+    /// Until when the slot that runs may get an address which the other one did not get, since
+    /// boot.
     judged: Option<Duration>,
 }
 
@@ -72,15 +75,17 @@ impl Record {
 
     fn to_text(&self) -> String {
         let addressed = self.addressed.iter().map(|slot| format!("address {slot}\n"));
-        let held = [("lost", &self.lost), ("outage", &self.outage)].into_iter().filter_map(|(key, held)| {
-            let Held { slot, sha256 } = held.as_ref()?;
-            Some(format!("{key} {slot} {sha256}\n"))
-        });
+        let held = [("lost", &self.lost), ("outage", &self.outage)].into_iter().filter_map(
+            |(key, held)| {
+                let Held { slot, sha256 } = held.as_ref()?;
+                Some(format!("{key} {slot} {sha256}\n"))
+            },
+        );
         [format!("{FORMAT}\n")].into_iter().chain(addressed).chain(held).collect()
     }
 
-    /// A slot begins to run; `others` is what the other slot holds. Whether it needs an address, and whether it has to show whose fault it was
-    /// that the other one had none.
+    /// A slot begins to run; `others` is what the other slot holds. Whether it needs an address,
+    /// and whether it has to show whose fault it was that the other one had none.
     fn begin(&mut self, name: &str, on_trial: bool, others: Option<&Held>) -> (bool, bool) {
         self.addressed.remove(name);
         if on_trial {
@@ -119,7 +124,8 @@ pub fn begin(node: &mut Node) {
     let mut record = before.clone();
     let held = slot::held(node, other(name));
     let (needs_address, judges) = record.begin(name, node.on_trial, held.as_ref());
-    node.reach = Reach { needs_address, judged: deadline(node).filter(|_| judges), ..Reach::default() };
+    node.reach =
+        Reach { needs_address, judged: deadline(node).filter(|_| judges), ..Reach::default() };
     node.reach.record = before;
     change(node, |old| *old = record);
 }
@@ -186,7 +192,8 @@ pub fn due(node: &Node) -> Option<Duration> {
     node.reach.judged
 }
 
-/// Whether the release in the other slot was given up for want of an address that this one did not get either.
+/// Whether the release in the other slot was given up for want of an address that this one did not
+/// get either.
 pub fn is_outage(node: &Node, held: &Held) -> bool {
     node.reach.record.outage.as_ref() == Some(held)
 }
@@ -208,7 +215,11 @@ fn change(node: &mut Node, change: impl FnOnce(&mut Record)) {
         return;
     }
     let text = node.reach.record.to_text();
-    let write = move || data::folder()?.replace(FILE, text.as_bytes(), 0o644).explain(format_args!("write {FILE} on DATA"));
+    let write = move || {
+        data::folder()?
+            .replace(FILE, text.as_bytes(), 0o644)
+            .explain(format_args!("write {FILE} on DATA"))
+    };
     if let Err(failure) = node.writer.begin(write) {
         node.console.say(slot::NAME, failure);
     }

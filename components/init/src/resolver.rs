@@ -1,6 +1,8 @@
-//! The name servers of pods that run. containerd writes a resolv.conf for each pod's sandbox when it makes it, and pods that start beside `dhcp` would
-//! keep an empty one. A child, `init resolver`, brings those up to date that are a copy of one that the node had in this boot: containers see the
-//! change at once, as the file is mounted into them. What a pod has of its cluster or of its manifest stays.
+//! The name servers of pods that run. containerd writes a resolv.conf for each pod's sandbox when
+//! it makes it, and pods that start beside `dhcp` would keep an empty one. A child, `init
+//! resolver`, brings those up to date that are a copy of one that the node had in this boot:
+//! containers see the change at once, as the file is mounted into them. What a pod has of its
+//! cluster or of its manifest stays.
 
 use osbuild_abi::paths::{INIT, RESOLV_CONF};
 use osbuild_failure::Outcome;
@@ -15,7 +17,8 @@ pub const NAME: &str = "resolver";
 
 /// The resolvers that the node had before in this boot, one a line, oldest first.
 pub const HISTORY: &str = "/run/osbuild/resolvers";
-/// How many of them are kept: a lease that changes more often than that within the life of a pod is not followed any further.
+/// How many of them are kept: a lease that changes more often than that within the life of a pod is
+/// not followed any further.
 const MAX_HISTORY: usize = 64;
 
 /// Notes what the node has now as what it had before, as it is about to change.
@@ -38,7 +41,10 @@ pub fn renew(node: &mut Node) {
 /// The history with this line as the newest.
 fn with(history: &str, line: &str) -> String {
     let lines: Vec<&str> = history.lines().filter(|old| *old != line).chain([line]).collect();
-    lines[lines.len().saturating_sub(MAX_HISTORY)..].iter().map(|line| format!("{line}\n")).collect()
+    lines[lines.len().saturating_sub(MAX_HISTORY)..]
+        .iter()
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// What a resolv.conf says of the node's network.
@@ -68,11 +74,17 @@ impl Resolver {
 
     /// One line that no other resolver has.
     pub fn to_line(&self) -> String {
-        format!("{} | {} | {}", self.servers.join(" "), self.search.join(" "), self.others.join(" "))
+        format!(
+            "{} | {} | {}",
+            self.servers.join(" "),
+            self.search.join(" "),
+            self.others.join(" ")
+        )
     }
 }
 
-/// Whether a pod's resolv.conf is a copy of one that the node had: `history` has those of this boot, and all pods may have got an empty one.
+/// Whether a pod's resolv.conf is a copy of one that the node had: `history` has those of this
+/// boot, and all pods may have got an empty one.
 pub fn is_copy(pod: &str, history: &str) -> bool {
     let pod = Resolver::parse(pod);
     let line = pod.to_line();
@@ -96,8 +108,12 @@ mod tests {
     #[test]
     fn what_a_pod_has_of_its_cluster_or_its_manifest_is_no_copy() {
         let history = with("", &Resolver::parse(OLD).to_line());
-        for own in ["nameserver 10.96.0.10\n", "nameserver 10.0.2.3\n", &format!("{COPY}options ndots:5\n"), "options ndots:5\n"]
-        {
+        for own in [
+            "nameserver 10.96.0.10\n",
+            "nameserver 10.0.2.3\n",
+            &format!("{COPY}options ndots:5\n"),
+            "options ndots:5\n",
+        ] {
             assert!(!is_copy(own, &history), "{own}");
         }
     }

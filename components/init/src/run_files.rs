@@ -13,10 +13,15 @@ const ASIDE: &str = ".aside";
 /// Replaces the file at a path below [`MEMORY`], whose folders are made where they are missing.
 pub fn write(path: &str, text: &str) -> Outcome {
     let write = || -> std::io::Result<()> {
-        let mut parts: Vec<&str> = path.trim_start_matches(MEMORY).trim_start_matches('/').split('/').collect();
+        let mut parts: Vec<&str> =
+            path.trim_start_matches(MEMORY).trim_start_matches('/').split('/').collect();
         let name = parts.pop().unwrap_or_default();
         let memory = Folder::open(Path::new(MEMORY), ASIDE)?;
-        parts.iter().try_fold(memory, |folder, part| folder.folder(part, 0o755))?.replace(name, text.as_bytes(), 0o644)
+        parts.iter().try_fold(memory, |folder, part| folder.folder(part, 0o755))?.replace(
+            name,
+            text.as_bytes(),
+            0o644,
+        )
     };
     write().explain(format_args!("write {path}"))
 }

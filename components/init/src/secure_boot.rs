@@ -49,11 +49,15 @@ impl SecureBoot {
 
 /// Looks, and warns on the console where nothing is enforced.
 pub fn look(node: &mut Node) -> Outcome {
-    let variable = |name: &str| fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{name}-{GLOBAL}")));
+    let variable =
+        |name: &str| fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{name}-{GLOBAL}")));
     let says = |name: &str| variable(name).is_ok_and(|bytes| is_one(&bytes));
     node.secure_boot = SecureBoot::of(says("SecureBoot"), says("SetupMode"));
     if node.secure_boot != SecureBoot::On {
-        node.console.line(&format!("{INSECURE}{}: this machine starts whatever is on its disk", node.secure_boot.word()));
+        node.console.line(&format!(
+            "{INSECURE}{}: this machine starts whatever is on its disk",
+            node.secure_boot.word()
+        ));
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Errors that come at every healthy start. They are in the logs; on the console they would teach people to overlook errors.
+/// Errors that come at every healthy start. They are in the logs; on the console they would teach
+/// people to overlook errors.
 const EXPECTED: &[&str] = &[
     // containerd: a node has no CNI before its pod has come.
     "failed to load cni during init",
@@ -11,13 +12,16 @@ const EXPECTED: &[&str] = &[
     "Image garbage collection failed once",
     "checkpoint is not found",
     "failed to check if we have separate container filesystem",
-    // The kubelet, on a node that has not joined: there is no API server with a newer one of itself.
+    // The kubelet, on a node that has not joined: there is no API server with a newer one of
+    // itself.
     "failed to check if node is newer",
-    // The kubelet, before the pod that gives the node its network. Should that pod fail, the gate says so.
+    // The kubelet, before the pod that gives the node its network. Should that pod fail, the gate
+    // says so.
     "no default routes found",
 ];
 
-/// Whether a line says that something is wrong: containerd writes logrus text, the kubelet klog, and Go itself its panics.
+/// Whether a line says that something is wrong: containerd writes logrus text, the kubelet klog,
+/// and Go itself its panics.
 pub fn is_error(line: &str) -> bool {
     has_level_of_error(line) && !EXPECTED.iter().any(|expected| line.contains(expected))
 }
@@ -77,7 +81,9 @@ mod tests {
 
     #[test]
     fn errors_of_both_daemons_and_of_go_are_known() {
-        assert!(is_error(r#"E1121 11:19:05.123456       1 kubelet.go:1685] "Failed to start ContainerManager""#));
+        assert!(is_error(
+            r#"E1121 11:19:05.123456       1 kubelet.go:1685] "Failed to start ContainerManager""#
+        ));
         assert!(is_error(r#"time="2026-11-21T11:19:05Z" level=error msg="get state""#));
         assert!(is_error("panic: runtime error: index out of range"));
     }
@@ -87,7 +93,9 @@ mod tests {
         assert!(!is_error(
             r#"E1121 12:25:45.815177     139 kubelet.go:2530] "Skipping pod synchronization" err="[PLEG is not healthy]""#
         ));
-        assert!(!is_error(r#"time="2026-11-21T12:25:26Z" level=error msg="failed to load cni during init, please check""#));
+        assert!(!is_error(
+            r#"time="2026-11-21T12:25:26Z" level=error msg="failed to load cni during init, please check""#
+        ));
     }
 
     #[test]

@@ -124,7 +124,9 @@ fn stop_pods(node: &mut Node) {
     if node.process(containerd::NAME).is_none_or(|containerd| containerd.pid().is_none()) {
         return;
     }
-    if let Err(failure) = node.run(STOP_PODS, Life::Job, |_| [INIT, STOP_PODS].map(str::to_owned).to_vec()) {
+    if let Err(failure) =
+        node.run(STOP_PODS, Life::Job, |_| [INIT, STOP_PODS].map(str::to_owned).to_vec())
+    {
         node.console.say(STOP_PODS, failure);
     }
     if !has_ended(node, STOP_PODS, PODS_GRACE) {
@@ -135,7 +137,9 @@ fn stop_pods(node: &mut Node) {
 
 /// Ends what is left, the shims for example.
 fn kill_the_rest(node: &mut Node) {
-    for (signal, wait) in [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_millis(200))] {
+    for (signal, wait) in
+        [(Signal::TERM, Duration::from_secs(2)), (Signal::KILL, Duration::from_millis(200))]
+    {
         sys::signal_everybody(signal);
         let deadline = uptime() + wait;
         while uptime() < deadline && has_children() {
@@ -146,10 +150,12 @@ fn kill_the_rest(node: &mut Node) {
 
 /// Whether any process is left, looked at without taking its status.
 fn has_children() -> bool {
-    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT).is_ok()
+    waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)
+        .is_ok()
 }
 
-/// Writes all that is not on its disk yet, and unmounts DATA. The loop goes on meanwhile, and with it the watchdogs are held off.
+/// Writes all that is not on its disk yet, and unmounts DATA. The loop goes on meanwhile, and with
+/// it the watchdogs are held off.
 fn leave_disks(node: &mut Node) {
     // The logs end here: they are on DATA.
     node.console.end_log();
@@ -163,8 +169,8 @@ fn leave_disks(node: &mut Node) {
     }
 }
 
-/// Runs work that may block on a disk in a thread, while the loop turns. Gives nothing if the disk makes no progress: then the thread stays behind, as
-/// the kernel cannot end who waits for a disk.
+/// Runs work that may block on a disk in a thread, while the loop turns. Gives nothing if the disk
+/// makes no progress: then the thread stays behind, as the kernel cannot end who waits for a disk.
 fn meanwhile<T: Send + 'static>(
     node: &mut Node,
     stall: Duration,
@@ -178,7 +184,12 @@ fn meanwhile<T: Send + 'static>(
 }
 
 /// Turns the loop until `look` finds something, or nothing is written any more for `stall`.
-fn until<T>(node: &mut Node, stall: Duration, what: &str, mut look: impl FnMut(&mut Node) -> Option<T>) -> Option<T> {
+fn until<T>(
+    node: &mut Node,
+    stall: Duration,
+    what: &str,
+    mut look: impl FnMut(&mut Node) -> Option<T>,
+) -> Option<T> {
     let left = || flush::left(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let mut wait = flush::Wait::new(uptime(), left(), stall);
     loop {
@@ -187,7 +198,9 @@ fn until<T>(node: &mut Node, stall: Duration, what: &str, mut look: impl FnMut(&
         }
         match wait.next(uptime(), left()) {
             flush::Next::Wait => {}
-            flush::Next::Say(said) => node.console.say("shutdown", format_args!("waits for {what} {said}")),
+            flush::Next::Say(said) => {
+                node.console.say("shutdown", format_args!("waits for {what} {said}"))
+            }
             flush::Next::GiveUp(why) => {
                 node.console.say("shutdown", format_args!("{what} {why}"));
                 return None;
@@ -221,11 +234,17 @@ fn keep_data() -> Result<(), String> {
 }
 
 fn mounted() -> Result<Vec<PathBuf>, String> {
-    std::fs::read("/proc/self/mountinfo").map(|table| above_root(&table)).map_err(|error| error.to_string())
+    std::fs::read("/proc/self/mountinfo")
+        .map(|table| above_root(&table))
+        .map_err(|error| error.to_string())
 }
 
-/// What `work` gives, unless that takes longer: then it goes on by itself, if it ever does. The kernel ends nobody who waits for a disk.
-fn within<T: Send + 'static>(longest: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+/// What `work` gives, unless that takes longer: then it goes on by itself, if it ever does. The
+/// kernel ends nobody who waits for a disk.
+fn within<T: Send + 'static>(
+    longest: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
     let (tell, told) = mpsc::channel();
     // Nobody listens any more when it comes too late.
     let begun = thread::Builder::new().spawn(move || tell.send(work()));

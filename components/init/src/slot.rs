@@ -1,4 +1,5 @@
-//! The slot that the node runs from: which one, why, what the other one is, and when it is a good one.
+//! The slot that the node runs from: which one, why, what the other one is, and when it is a good
+//! one.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -37,7 +38,8 @@ type Holds = Result<Option<Header>, String>;
 
 /// What slotboot said, if it was what the firmware started.
 pub fn booted() -> Option<Booted> {
-    let variable = fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
+    let variable =
+        fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
     Booted::parse(volatile(&variable)?)
 }
 
@@ -52,7 +54,9 @@ pub fn find(node: &mut Node) -> Outcome {
         let (name, what) = (slot.name, contents(&holds));
         match name == running.booted.slot {
             true => node.console.line(&format!("{SLOT}{name}, {what}: {}", running.booted.why)),
-            false => node.console.say(NAME, format_args!("the other one is {name}, {what}: {}", state(&slot))),
+            false => node
+                .console
+                .say(NAME, format_args!("the other one is {name}, {what}: {}", state(&slot))),
         }
     }
     Ok(())
@@ -67,8 +71,11 @@ pub fn status(node: &Node) -> Outcome<String> {
     let _ = writeln!(text, "slot-why {}", running.booted.why);
     for (slot, holds) in running.slots()? {
         let which = if slot.name == running.booted.slot { "running" } else { "other" };
-        let _ = writeln!(text, "slot-{which} {}, {}: {}", slot.name, contents(&holds), state(&slot));
-        if digest(&holds).is_some_and(|digest| reached::is_outage(node, &Held::new(slot.name, &digest))) {
+        let _ =
+            writeln!(text, "slot-{which} {}, {}: {}", slot.name, contents(&holds), state(&slot));
+        if digest(&holds)
+            .is_some_and(|digest| reached::is_outage(node, &Held::new(slot.name, &digest)))
+        {
             let _ = writeln!(text, "{}{}", update::OUTAGE, slot.name);
         }
     }
@@ -87,18 +94,24 @@ pub fn mark_good(node: &mut Node) -> Outcome {
     Ok(())
 }
 
-/// Takes the other slot out of use, and opens it for whoever writes an update: its partition alone, and for one at a time. Also says
-/// how many bytes it has room for.
+/// Takes the other slot out of use, and opens it for whoever writes an update: its partition alone,
+/// and for one at a time. Also says how many bytes it has room for.
 pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
     let running = updatable(node)?;
     let (partition, name) = (running.other_partition()?, other(running.booted.slot));
     let device = partition.device();
-    let file = File::options().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(&device);
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(OFlags::EXCL.bits() as i32)
+        .open(&device);
     let file = file.explain(format_args!("open {} alone", device.display()))?;
     let length = disks::size(&partition.name)?;
     mark_on(&running.disk, name, Mark::Bad)?;
     // As long as there is no header, what is written behind it counts for nothing.
-    file.write_all_at(&[0; HEADER_SIZE as usize], 0).and_then(|()| file.sync_all()).explain(format_args!("erase {name}"))?;
+    file.write_all_at(&[0; HEADER_SIZE as usize], 0)
+        .and_then(|()| file.sync_all())
+        .explain(format_args!("erase {name}"))?;
     reached::forget(node);
     node.console.say(NAME, format_args!("{name} is opened for an update"));
     Ok((file.into(), length))
@@ -107,7 +120,10 @@ pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
 /// What a slot holds, as [`reached`] knows it.
 pub fn held(node: &Node, name: &str) -> Option<Held> {
     let slots = node.slot.as_ref()?.slots().ok()?;
-    slots.iter().find(|(slot, _)| slot.name == name).and_then(|(_, holds)| Some(Held::new(name, &digest(holds)?)))
+    slots
+        .iter()
+        .find(|(slot, _)| slot.name == name)
+        .and_then(|(_, holds)| Some(Held::new(name, &digest(holds)?)))
 }
 
 /// The device of the slot that does not run.
@@ -119,7 +135,9 @@ pub fn other_device(node: &Node) -> Outcome<PathBuf> {
 pub fn system_device(node: &Node) -> Outcome<PathBuf> {
     let partitions = &updatable(node)?.disk.partitions;
     let system = partitions.iter().find(|partition| partition.label == ESP);
-    system.map(Partition::device).ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))
+    system
+        .map(Partition::device)
+        .ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))
 }
 
 /// Has the other slot booted next.
@@ -132,7 +150,8 @@ pub fn mark_for_try(node: &mut Node) -> Outcome {
     Ok(())
 }
 
-/// The slot that runs, unless it is on trial itself: until it is a good one, the other slot is what the node falls back to.
+/// The slot that runs, unless it is on trial itself: until it is a good one, the other slot is what
+/// the node falls back to.
 fn updatable(node: &Node) -> Outcome<&Running> {
     errand::may_begin(node)?;
     let running = running(node)?;
@@ -150,20 +169,26 @@ fn untold() -> Failure {
     Failure::new("nothing tells which slot was started")
 }
 
-/// Whether the slot that runs still has to become a good one. Where nothing tells which one runs, it may be any that has to.
+/// Whether the slot that runs still has to become a good one. Where nothing tells which one runs,
+/// it may be any that has to.
 pub fn is_on_trial(node: &Node) -> Outcome<bool> {
     match (&node.slot, &node.disk) {
         (Some(running), _) => running.is_on_trial(),
-        (None, Some(disk)) => Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && !slot.state.successful)),
+        (None, Some(disk)) => {
+            Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && !slot.state.successful))
+        }
         (None, None) => Ok(false),
     }
 }
 
-/// Whether there is another slot to go back to. Where nothing tells which one runs, it is one that was a good node.
+/// Whether there is another slot to go back to. Where nothing tells which one runs, it is one that
+/// was a good node.
 pub fn has_other(node: &Node) -> Outcome<bool> {
     match (&node.slot, &node.disk) {
         (Some(running), _) => running.has_other(),
-        (None, Some(disk)) => Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && slot.state.successful)),
+        (None, Some(disk)) => {
+            Ok(states(disk)?.iter().any(|slot| slot.state.priority > 0 && slot.state.successful))
+        }
         (None, None) => Ok(false),
     }
 }
@@ -173,38 +198,52 @@ fn states(disk: &Disk) -> Outcome<Vec<Slot>> {
     Ok(slots(disk.label()?.0.table()))
 }
 
-/// The only slot of a disk that is ever booted: where nothing tells which one runs, it is taken to be that.
+/// The only slot of a disk that is ever booted: where nothing tells which one runs, it is taken to
+/// be that.
 fn only(disk: &Disk) -> Outcome<&'static str> {
-    let booted: Vec<_> = states(disk)?.into_iter().filter(|slot| slot.state.priority > 0).map(|slot| slot.name).collect();
+    let booted: Vec<_> = states(disk)?
+        .into_iter()
+        .filter(|slot| slot.state.priority > 0)
+        .map(|slot| slot.name)
+        .collect();
     if let [only] = booted[..] { Ok(only) } else { Err(untold()) }
 }
 
 fn mark_on(disk: &Disk, name: &str, as_what: Mark) -> Outcome {
     let (label, _) = disk.label()?;
-    let table = mark(label.table(), name, as_what).ok_or_else(|| Failure::new(format!("{name} is gone")))?;
+    let table = mark(label.table(), name, as_what)
+        .ok_or_else(|| Failure::new(format!("{name} is gone")))?;
     disk.write(&label.change_to(&table).explain("change the partition table")?)
 }
 
 impl Running {
     fn is_on_trial(&self) -> Outcome<bool> {
-        Ok(states(&self.disk)?.iter().any(|slot| slot.name == self.booted.slot && !slot.state.successful))
+        Ok(states(&self.disk)?
+            .iter()
+            .any(|slot| slot.name == self.booted.slot && !slot.state.successful))
     }
 
     fn has_other(&self) -> Outcome<bool> {
-        let (other, holds) = (other(self.booted.slot), |holds: &Holds| matches!(holds, Ok(Some(_))));
-        Ok(self.slots()?.iter().any(|(slot, found)| slot.name == other && slot.state.is_bootable() && holds(found)))
+        let (other, holds) =
+            (other(self.booted.slot), |holds: &Holds| matches!(holds, Ok(Some(_))));
+        Ok(self
+            .slots()?
+            .iter()
+            .any(|(slot, found)| slot.name == other && slot.state.is_bootable() && holds(found)))
     }
 
     /// The partition of the other slot, as the kernel knows it.
     fn other_partition(&self) -> Outcome<Partition> {
         let name = other(self.booted.slot);
         let slot = states(&self.disk)?.into_iter().find(|slot| slot.name == name);
-        self.partition(&slot.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?).cloned()
+        self.partition(&slot.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?)
+            .cloned()
     }
 
     /// The partition of a slot, as the kernel knows it.
     fn partition(&self, slot: &Slot) -> Outcome<&Partition> {
-        let partition = self.disk.partitions.iter().find(|partition| partition.number == slot.number);
+        let partition =
+            self.disk.partitions.iter().find(|partition| partition.number == slot.number);
         partition.ok_or_else(|| Failure::new(format!("the kernel shows no {}", slot.name)))
     }
 
@@ -217,7 +256,8 @@ impl Running {
         Ok(states(&self.disk)?.into_iter().map(look).collect())
     }
 
-    /// The bytes of a slot's header. An update is written through the partition, and what was read through the whole disk before would not show it.
+    /// The bytes of a slot's header. An update is written through the partition, and what was read
+    /// through the whole disk before would not show it.
     fn header(&self, slot: &Slot) -> Outcome<Vec<u8>> {
         let device = self.partition(slot)?.device();
         let mut bytes = vec![0; HEADER_SIZE as usize];
@@ -282,7 +322,14 @@ mod tests {
     fn a_slot_is_good_on_trial_or_not_to_be_booted() {
         let said = |priority, tries, successful| {
             let state = State { priority, tries, successful };
-            super::state(&Slot { name: "SLOT-A", guid: uuid::Uuid::nil(), number: 2, first: 1, sectors: 1, state })
+            super::state(&Slot {
+                name: "SLOT-A",
+                guid: uuid::Uuid::nil(),
+                number: 2,
+                first: 1,
+                sectors: 1,
+                state,
+            })
         };
         assert_eq!(said(1, 14, false), "on trial, tries left: 14");
         assert_eq!(said(2, 0, true), "good");

@@ -30,9 +30,20 @@ pub fn lines(node: &Node) -> String {
     for process in &node.processes {
         let _ = match process.state {
             State::Running { pid, since } => {
-                writeln!(text, "{} running pid {} since {:.3}", process.name, pid.as_raw_nonzero(), since.as_secs_f64())
+                writeln!(
+                    text,
+                    "{} running pid {} since {:.3}",
+                    process.name,
+                    pid.as_raw_nonzero(),
+                    since.as_secs_f64()
+                )
             }
-            State::Waiting { .. } => writeln!(text, "{} failed {} times in a row", process.name, process.backoff.failures()),
+            State::Waiting { .. } => writeln!(
+                text,
+                "{} failed {} times in a row",
+                process.name,
+                process.backoff.failures()
+            ),
             State::Ended => writeln!(text, "{} ended", process.name),
         };
     }

@@ -25,11 +25,12 @@ pub enum Signal {
     Interrupt,
 }
 
-/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. A child inherits that, unless it is
-/// started with [`unblock_signals`].
+/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. A child
+/// inherits that, unless it is started with [`unblock_signals`].
 pub fn signal_descriptor() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to live locals.
+    // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to
+    // live locals.
     let descriptor = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in SIGNALS {
@@ -42,8 +43,8 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Has a child get every signal, as programs expect. It would inherit what [`signal_descriptor`] has blocked, and pass it on to all that it starts: a
-/// pod could not be asked to end.
+/// Has a child get every signal, as programs expect. It would inherit what [`signal_descriptor`]
+/// has blocked, and pass it on to all that it starts: a pod could not be asked to end.
 pub fn unblock_signals(command: &mut Command) -> &mut Command {
     let unblock = || {
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
@@ -54,7 +55,8 @@ pub fn unblock_signals(command: &mut Command) -> &mut Command {
         })
         .map(drop)
     };
-    // SAFETY: between fork and exec the closure calls nothing but what may be called there (signal-safety(7)).
+    // SAFETY: between fork and exec the closure calls nothing but what may be called there
+    // (signal-safety(7)).
     unsafe { command.pre_exec(unblock) }
 }
 
@@ -74,7 +76,11 @@ pub fn next_signal(descriptor: &OwnedFd) -> Option<Signal> {
 
 /// Sets a network link up. `name` has at most 15 bytes.
 pub fn link_up(name: &str) -> io::Result<()> {
-    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::INET,
+        rustix::net::SocketType::DGRAM,
+        None,
+    )?;
     // SAFETY: an all-zero `ifreq` is a valid value of that plain C structure.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.len() >= request.ifr_name.len() {
@@ -83,7 +89,8 @@ pub fn link_up(name: &str) -> io::Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the request is a live `ifreq`, and both calls use its `ifru_flags` member, which the first one fills in.
+    // SAFETY: the request is a live `ifreq`, and both calls use its `ifru_flags` member, which the
+    // first one fills in.
     unsafe {
         checked(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &mut request))?;
         request.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
@@ -115,12 +122,14 @@ type Ext4UuidHead = [u32; 2];
 pub fn ext4_uuid(mounted: impl AsFd) -> io::Result<Uuid> {
     let mut about = Ext4Uuid { length: 16, flags: 0, uuid: [0; 16] };
     let request = libc::_IOR::<Ext4UuidHead>(u32::from(b'f'), 44);
-    // SAFETY: the kernel writes at most the 16 bytes that `length` announces, and the structure outlives the call.
+    // SAFETY: the kernel writes at most the 16 bytes that `length` announces, and the structure
+    // outlives the call.
     checked(unsafe { libc::ioctl(mounted.as_fd().as_raw_fd(), request as _, &raw mut about) })?;
     Ok(Uuid::from_bytes(about.uuid))
 }
 
-/// Changes it (`EXT4_IOC_SETFSUUID`). The file system needs the feature `metadata_csum_seed`: without it all checksums depend on the identifier.
+/// Changes it (`EXT4_IOC_SETFSUUID`). The file system needs the feature `metadata_csum_seed`:
+/// without it all checksums depend on the identifier.
 pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
     let about = Ext4Uuid { length: 16, flags: 0, uuid: uuid.into_bytes() };
     let request = libc::_IOW::<Ext4UuidHead>(u32::from(b'f'), 44);
@@ -129,9 +138,11 @@ pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the kernel that partition `number` of an open disk now has this start and length, both in bytes (`BLKPG_RESIZE_PARTITION`).
+/// Tells the kernel that partition `number` of an open disk now has this start and length, both in
+/// bytes (`BLKPG_RESIZE_PARTITION`).
 pub fn resize_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -> io::Result<()> {
-    let range = |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let range =
+        |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let mut partition = BlkpgPartition {
         start: range(start)?,
         length: range(length)?,
@@ -150,11 +161,14 @@ pub fn resize_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -
     Ok(())
 }
 
-/// Sets after how many seconds an open watchdog resets the machine (`WDIOC_SETTIMEOUT` of `linux/watchdog.h`).
+/// Sets after how many seconds an open watchdog resets the machine (`WDIOC_SETTIMEOUT` of
+/// `linux/watchdog.h`).
 pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<()> {
     let request = libc::_IOWR::<c_int>(u32::from(b'W'), 6);
-    let mut seconds = c_int::try_from(seconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    // SAFETY: the kernel reads and writes one `int` behind the pointer, which lives until the call returns.
+    let mut seconds =
+        c_int::try_from(seconds).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the kernel reads and writes one `int` behind the pointer, which lives until the call
+    // returns.
     checked(unsafe { libc::ioctl(timer.as_fd().as_raw_fd(), request as _, &raw mut seconds) })?;
     Ok(())
 }
@@ -164,7 +178,8 @@ pub fn has_key(device: impl AsFd, code: u16) -> io::Result<bool> {
     const EV_KEY: u32 = 1;
     let mut bits: KeyBits = [0; _];
     let request = libc::_IOR::<KeyBits>(u32::from(b'E'), 0x20 + EV_KEY);
-    // SAFETY: the request names the length of the array, of which the kernel writes no more, and which outlives the call.
+    // SAFETY: the request names the length of the array, of which the kernel writes no more, and
+    // which outlives the call.
     checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), request as _, bits.as_mut_ptr()) })?;
     Ok(bits.get(usize::from(code / 8)).is_some_and(|byte| byte >> (code % 8) & 1 == 1))
 }
@@ -196,7 +211,8 @@ struct BlkpgPartition {
     volname: [u8; 64],
 }
 
-/// Sends a signal to every process but `init`. Does nothing unless this is PID 1: on a build host it would end the whole session.
+/// Sends a signal to every process but `init`. Does nothing unless this is PID 1: on a build host
+/// it would end the whole session.
 pub fn signal_everybody(signal: rustix::process::Signal) {
     if std::process::id() == 1 {
         // SAFETY: the call takes two numbers. That nobody is left to signal is no failure.

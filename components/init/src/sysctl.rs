@@ -13,21 +13,27 @@ const SETTINGS: &str = "/proc/sys";
 /// Sets them all. One that this kernel does not have is said and passed over.
 pub fn apply(node: &mut Node) -> Outcome {
     let text = std::fs::read_to_string(SYSCTL).explain(format_args!("read {SYSCTL}"))?;
-    for setting in text.lines().enumerate().filter_map(|(index, line)| parse(line, index + 1).transpose()) {
-        if let Err(failure) = setting.and_then(|(key, value)| set(Path::new(SETTINGS), &key, &value)) {
+    for setting in
+        text.lines().enumerate().filter_map(|(index, line)| parse(line, index + 1).transpose())
+    {
+        if let Err(failure) =
+            setting.and_then(|(key, value)| set(Path::new(SETTINGS), &key, &value))
+        {
             node.console.say("sysctl", failure);
         }
     }
     Ok(())
 }
 
-/// Sets one, below a folder. What is set for links that are to come (`net.….conf.default`) is set for those that are there as well, which the kernel
-/// does not do: drivers that are part of it have found their links before this program runs.
+/// Sets one, below a folder. What is set for links that are to come (`net.….conf.default`) is set
+/// for those that are there as well, which the kernel does not do: drivers that are part of it have
+/// found their links before this program runs.
 fn set(folder: &Path, key: &str, value: &str) -> Outcome {
     let path = folder.join(key.replace('.', "/"));
     std::fs::write(&path, value).explain(format_args!("set `{key}` to `{value}`"))?;
     for path in of_links(&path) {
-        std::fs::write(&path, value).explain(format_args!("set `{}` to `{value}`", path.display()))?;
+        std::fs::write(&path, value)
+            .explain(format_args!("set `{}` to `{value}`", path.display()))?;
     }
     Ok(())
 }
@@ -35,9 +41,15 @@ fn set(folder: &Path, key: &str, value: &str) -> Outcome {
 /// The same setting of each link that is there, if this is that of links to come.
 fn of_links(path: &Path) -> Vec<PathBuf> {
     let default = path.parent().filter(|folder| folder.ends_with("conf/default"));
-    let (Some(name), Some(links)) = (path.file_name(), default.and_then(Path::parent)) else { return Vec::new() };
-    let folders = std::fs::read_dir(links).into_iter().flatten().flatten().map(|entry| entry.path());
-    folders.filter(|folder| !folder.ends_with("all") && !folder.ends_with("default")).map(|folder| folder.join(name)).collect()
+    let (Some(name), Some(links)) = (path.file_name(), default.and_then(Path::parent)) else {
+        return Vec::new();
+    };
+    let folders =
+        std::fs::read_dir(links).into_iter().flatten().flatten().map(|entry| entry.path());
+    folders
+        .filter(|folder| !folder.ends_with("all") && !folder.ends_with("default"))
+        .map(|folder| folder.join(name))
+        .collect()
 }
 
 /// Reads one line. Empty ones and comments are nothing.
@@ -50,7 +62,11 @@ fn parse(line: &str, number: usize) -> Outcome<Option<(String, String)>> {
     let (key, value) = line.split_once('=').ok_or_else(malformed)?;
     let (key, value) = (key.trim(), value.trim());
     let known = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
-    if key.is_empty() || value.is_empty() || !key.chars().all(known) || key.split('.').any(str::is_empty) {
+    if key.is_empty()
+        || value.is_empty()
+        || !key.chars().all(known)
+        || key.split('.').any(str::is_empty)
+    {
         return Err(malformed());
     }
     Ok(Some((key.to_owned(), value.to_owned())))
@@ -63,8 +79,12 @@ mod tests {
     #[test]
     fn the_file_that_we_ship_is_well_formed_and_sets_nothing_twice() {
         let text = include_str!("../sysctl.conf");
-        let keys: Vec<String> =
-            text.lines().enumerate().filter_map(|(index, line)| parse(line, index + 1).unwrap()).map(|(key, _)| key).collect();
+        let keys: Vec<String> = text
+            .lines()
+            .enumerate()
+            .filter_map(|(index, line)| parse(line, index + 1).unwrap())
+            .map(|(key, _)| key)
+            .collect();
         assert!(keys.len() > 10);
         for (index, key) in keys.iter().enumerate() {
             assert!(!keys[..index].contains(key), "{key}");
@@ -116,6 +136,9 @@ mod tests {
     fn comments_and_empty_lines_are_nothing() {
         assert_eq!(parse("  # why", 1), Ok(None));
         assert_eq!(parse("", 1), Ok(None));
-        assert_eq!(parse(" kernel.panic = 10 ", 1), Ok(Some(("kernel.panic".to_owned(), "10".to_owned()))));
+        assert_eq!(
+            parse(" kernel.panic = 10 ", 1),
+            Ok(Some(("kernel.panic".to_owned(), "10".to_owned())))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Removes from DATA what was given up or moved aside, in a child, `init tidy`: that may be millions of files, and the boot goes on meanwhile.
+//! Removes from DATA what was given up or moved aside, in a child, `init tidy`: that may be
+//! millions of files, and the boot goes on meanwhile.
 
 use osbuild_abi::paths::INIT;
 use osbuild_failure::{Explain, Outcome};

@@ -1,4 +1,5 @@
-//! The trial of a slot that has not been a good node before: the gate has to hold for a while, and before a deadline.
+//! The trial of a slot that has not been a good node before: the gate has to hold for a while, and
+//! before a deadline.
 
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ const HUNG_TASK_PANIC: &str = "/proc/sys/kernel/hung_task_panic";
 /// How long after a slot could not be marked as a good one that is tried again.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Sets the deadline, if the slot that runs is on trial and there is another one to go back to. Without one a reboot helps nobody: the
-/// node stays, and may still become a good one.
+/// Sets the deadline, if the slot that runs is on trial and there is another one to go back to.
+/// Without one a reboot helps nobody: the node stays, and may still become a good one.
 pub fn begin(node: &mut Node) -> Outcome {
     node.on_trial = slot::is_on_trial(node)?;
     reached::begin(node);
@@ -32,7 +33,8 @@ pub fn begin(node: &mut Node) -> Outcome {
         return bear_hung_tasks();
     }
     let seconds = value(&node.command_line, GATE_DEADLINE).and_then(|text| text.parse().ok());
-    node.deadline = seconds.filter(|_| slot::has_other(node).unwrap_or(false)).map(Duration::from_secs);
+    node.deadline =
+        seconds.filter(|_| slot::has_other(node).unwrap_or(false)).map(Duration::from_secs);
     Ok(())
 }
 
@@ -41,12 +43,15 @@ pub fn hold(node: &mut Node) {
     if !node.on_trial {
         return;
     }
-    if let Err(failure) = node.run(NAME, Life::Job, |node_name| [INIT, NAME, node_name].map(str::to_owned).to_vec()) {
+    if let Err(failure) =
+        node.run(NAME, Life::Job, |node_name| [INIT, NAME, node_name].map(str::to_owned).to_vec())
+    {
         node.console.say(NAME, failure);
     }
 }
 
-/// Notes that the gate has held: the slot is a good one, unless it lacks an address that the slot before had. A disk that does not take that may do so the next time.
+/// Notes that the gate has held: the slot is a good one, unless it lacks an address that the slot
+/// before had. A disk that does not take that may do so the next time.
 pub fn passed(node: &mut Node) {
     if reached::is_missing(node) {
         return;
@@ -65,8 +70,8 @@ pub fn passed(node: &mut Node) {
     }
 }
 
-/// From now on a task that waits for long is only reported. On trial it restarts the node, for the other slot; but a good node must not restart
-/// because a volume is slow.
+/// From now on a task that waits for long is only reported. On trial it restarts the node, for the
+/// other slot; but a good node must not restart because a volume is slow.
 pub fn bear_hung_tasks() -> Outcome {
     std::fs::write(HUNG_TASK_PANIC, "0").explain(format_args!("set {HUNG_TASK_PANIC}"))
 }
@@ -77,7 +82,8 @@ pub fn watch(node: &mut Node) {
         node.deadline = None;
         reached::goes_back(node);
         let name = node.slot.as_ref().map_or("the slot that runs", |running| running.booted.slot);
-        node.console.line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
+        node.console
+            .line(&format!("{SLOT_LATE}{name} in time: the node reboots for the other one"));
         node.end = Some(End::Reboot);
     }
 }

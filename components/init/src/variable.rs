@@ -1,9 +1,12 @@
-//! Firmware variables as efivarfs shows them: four bytes of attributes, then the value (UEFI 2.10, 8.2).
+//! Firmware variables as efivarfs shows them: four bytes of attributes, then the value (UEFI 2.10,
+//! 8.2).
 
-/// The attributes of a variable that lasts only until the machine is powered off: seen at boot and by the running system.
+/// The attributes of a variable that lasts only until the machine is powered off: seen at boot and
+/// by the running system.
 const VOLATILE: u32 = 6;
 
-/// The value of a volatile variable. One that persists is none, whoever wrote it: what is told of this boot was told in this boot.
+/// The value of a volatile variable. One that persists is none, whoever wrote it: what is told of
+/// this boot was told in this boot.
 pub fn volatile(bytes: &[u8]) -> Option<&[u8]> {
     let (attributes, value) = bytes.split_first_chunk()?;
     (u32::from_le_bytes(*attributes) == VOLATILE).then_some(value)

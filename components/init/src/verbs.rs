@@ -83,10 +83,17 @@ impl Request {
     /// Whether what it asks for reads or writes a disk, which may take its time.
     pub fn waits_for_a_disk(&self) -> bool {
         match self {
-            Self::Status | Self::SlotStatus | Self::OpenSlot | Self::TrySlot | Self::ReplaceBootProgram => true,
+            Self::Status
+            | Self::SlotStatus
+            | Self::OpenSlot
+            | Self::TrySlot
+            | Self::ReplaceBootProgram => true,
             // The host name is kept on DATA.
             Self::HostName(_) => true,
-            Self::Resolv { .. } | Self::TimeServers(_) | Self::Addresses { .. } | Self::RouterAdvertisements(_) => false,
+            Self::Resolv { .. }
+            | Self::TimeServers(_)
+            | Self::Addresses { .. }
+            | Self::RouterAdvertisements(_) => false,
             Self::LastClock | Self::ClockSet(_) | Self::ClockRefused(_) => false,
             Self::RestartKubelet | Self::Reboot | Self::PowerOff => false,
         }
@@ -141,7 +148,9 @@ fn parse_time(line: &str) -> Outcome<Request> {
     let words: Vec<&str> = line.split(' ').collect();
     match words.as_slice() {
         [time::LAST] => Ok(Request::LastClock),
-        [time::SET, offset, "by", agreeing, "of", answered] => Ok(Request::ClockSet(time_report(offset, agreeing, answered)?)),
+        [time::SET, offset, "by", agreeing, "of", answered] => {
+            Ok(Request::ClockSet(time_report(offset, agreeing, answered)?))
+        }
         [time::REFUSED, offset, "by", agreeing, "of", answered] => {
             Ok(Request::ClockRefused(time_report(offset, agreeing, answered)?))
         }
@@ -150,11 +159,16 @@ fn parse_time(line: &str) -> Outcome<Request> {
 }
 
 fn time_report(offset: &str, agreeing: &str, answered: &str) -> Outcome<TimeReport> {
-    Ok(TimeReport { offset: number(offset)?, agreeing: number(agreeing)?, answered: number(answered)? })
+    Ok(TimeReport {
+        offset: number(offset)?,
+        agreeing: number(agreeing)?,
+        answered: number(answered)?,
+    })
 }
 
 fn number<T: FromStr>(word: &str) -> Outcome<T> {
-    word.parse().map_err(|_| Failure::new(format!("`{word}` is not a number that is possible here")))
+    word.parse()
+        .map_err(|_| Failure::new(format!("`{word}` is not a number that is possible here")))
 }
 
 fn parse_net(line: &str) -> Outcome<Request> {
@@ -165,17 +179,22 @@ fn parse_net(line: &str) -> Outcome<Request> {
         [net::NTP, servers @ ..] if servers.len() > MOST_TIME_SERVERS => {
             Err(Failure::new(format!("at most {MOST_TIME_SERVERS} time servers")))
         }
-        [net::NTP, servers @ ..] => {
-            Ok(Request::TimeServers(servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?))
-        }
+        [net::NTP, servers @ ..] => Ok(Request::TimeServers(
+            servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?,
+        )),
         [net::ADDRESS, addresses @ .., "on", _] if addresses.len() > MAX_ADDRESSES => {
             Err(Failure::new(format!("at most {MAX_ADDRESSES} addresses of a link")))
         }
         [net::ADDRESS, addresses @ .., "on", link] => Ok(Request::Addresses {
-            addresses: addresses.iter().map(|word| interface_address(word)).collect::<Outcome<_>>()?,
+            addresses: addresses
+                .iter()
+                .map(|word| interface_address(word))
+                .collect::<Outcome<_>>()?,
             link: link_name(link)?,
         }),
-        [net::ROUTER_ADVERTISEMENTS, "on", link] => Ok(Request::RouterAdvertisements(link_name(link)?)),
+        [net::ROUTER_ADVERTISEMENTS, "on", link] => {
+            Ok(Request::RouterAdvertisements(link_name(link)?))
+        }
         _ => Err(unknown(line)),
     }
 }
@@ -191,7 +210,9 @@ fn resolv(words: &[&str]) -> Outcome<Request> {
         None => (words, [].as_slice()),
     };
     if servers.len() > MOST_SERVERS || search.len() > MOST_DOMAINS {
-        return Err(Failure::new(format!("at most {MOST_SERVERS} name servers and {MOST_DOMAINS} search domains")));
+        return Err(Failure::new(format!(
+            "at most {MOST_SERVERS} name servers and {MOST_DOMAINS} search domains"
+        )));
     }
     Ok(Request::Resolv {
         servers: servers.iter().map(|word| ip_address(word)).collect::<Outcome<_>>()?,
@@ -203,7 +224,8 @@ fn ip_address(word: &str) -> Outcome<IpAddr> {
     word.parse().map_err(|_| Failure::new(format!("`{word}` is not an IP address")))
 }
 
-/// A domain name: up to 253 bytes of labels of up to 63 (RFC 1035). Unlike a host name it may have an underscore.
+/// A domain name: up to 253 bytes of labels of up to 63 (RFC 1035). Unlike a host name it may have
+/// an underscore.
 fn domain(word: &str) -> Outcome<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(known);
@@ -222,11 +244,14 @@ fn interface_address(word: &str) -> Outcome<String> {
     if length > longest { Err(refuse()) } else { Ok(format!("{address}/{length}")) }
 }
 
-/// A link's name as the kernel takes it: up to 15 bytes. Ours are plainer than that. `all` and `default` stand for more than one link in the
-/// kernel's settings.
+/// A link's name as the kernel takes it: up to 15 bytes. Ours are plainer than that. `all` and
+/// `default` stand for more than one link in the kernel's settings.
 fn link_name(word: &str) -> Outcome<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if (1..=15).contains(&word.len()) && word.bytes().all(known) && !matches!(word, "." | ".." | "all" | "default") {
+    if (1..=15).contains(&word.len())
+        && word.bytes().all(known)
+        && !matches!(word, "." | ".." | "all" | "default")
+    {
         Ok(word.to_owned())
     } else {
         Err(Failure::new(format!("`{word}` is not the name of a link")))
@@ -240,7 +265,10 @@ mod tests {
 
     #[test]
     fn every_verb_is_read() {
-        let resolv = Request::Resolv { servers: vec!["10.0.2.3".parse().unwrap()], search: vec!["example.org".to_owned()] };
+        let resolv = Request::Resolv {
+            servers: vec!["10.0.2.3".parse().unwrap()],
+            search: vec!["example.org".to_owned()],
+        };
         let addresses = |addresses: &[&str]| Request::Addresses {
             addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
             link: "eth0".to_owned(),
@@ -251,12 +279,28 @@ mod tests {
             (Role::Net, "resolv", Request::Resolv { servers: vec![], search: vec![] }),
             (Role::Net, "ntp 10.0.2.4", Request::TimeServers(vec!["10.0.2.4".parse().unwrap()])),
             (Role::Net, "address 10.0.2.15/24 on eth0", addresses(&["10.0.2.15/24"])),
-            (Role::Net, "address 10.0.2.15/24 fec0::5/64 on eth0", addresses(&["10.0.2.15/24", "fec0::5/64"])),
+            (
+                Role::Net,
+                "address 10.0.2.15/24 fec0::5/64 on eth0",
+                addresses(&["10.0.2.15/24", "fec0::5/64"]),
+            ),
             (Role::Net, "address on eth0", addresses(&[])),
-            (Role::Net, "router-advertisements on eth0", Request::RouterAdvertisements("eth0".to_owned())),
+            (
+                Role::Net,
+                "router-advertisements on eth0",
+                Request::RouterAdvertisements("eth0".to_owned()),
+            ),
             (Role::Time, "last", Request::LastClock),
-            (Role::Time, "set -7 by 2 of 3", Request::ClockSet(TimeReport { offset: -7, agreeing: 2, answered: 3 })),
-            (Role::Time, "refused 7 by 1 of 1", Request::ClockRefused(TimeReport { offset: 7, agreeing: 1, answered: 1 })),
+            (
+                Role::Time,
+                "set -7 by 2 of 3",
+                Request::ClockSet(TimeReport { offset: -7, agreeing: 2, answered: 3 }),
+            ),
+            (
+                Role::Time,
+                "refused 7 by 1 of 1",
+                Request::ClockRefused(TimeReport { offset: 7, agreeing: 1, answered: 1 }),
+            ),
             (Role::Admin, "status", Request::Status),
             (Role::Admin, "restart kubelet", Request::RestartKubelet),
             (Role::Admin, "reboot", Request::Reboot),
@@ -293,9 +337,13 @@ mod tests {
 
     #[test]
     fn what_could_end_up_as_another_line_of_a_file_is_refused() {
-        for line in
-            ["hostname a\nb", "resolv 10.0.2.3\tx", "resolv 10.0.2.3 search a\u{2028}b", "resolv search a;b", "hostname  a"]
-        {
+        for line in [
+            "hostname a\nb",
+            "resolv 10.0.2.3\tx",
+            "resolv 10.0.2.3 search a\u{2028}b",
+            "resolv search a;b",
+            "hostname  a",
+        ] {
             assert!(parse(Role::Net, line).is_err(), "{line:?}");
         }
     }
@@ -321,9 +369,13 @@ mod tests {
 
     #[test]
     fn a_time_report_has_three_numbers() {
-        for line in
-            ["set 1 by 2", "set 1 by 2 of x", "set 1 by 2 of 256", "set 9223372036854775808 by 1 of 1", "set 1.5 by 1 of 1"]
-        {
+        for line in [
+            "set 1 by 2",
+            "set 1 by 2 of x",
+            "set 1 by 2 of 256",
+            "set 9223372036854775808 by 1 of 1",
+            "set 1.5 by 1 of 1",
+        ] {
             assert!(parse(Role::Time, line).is_err(), "{line}");
         }
     }
@@ -331,7 +383,10 @@ mod tests {
     #[test]
     fn a_link_is_one_link() {
         for name in ["all", "default", ".", "..", "../all", "a/b", "", "*"] {
-            assert!(parse(Role::Net, &format!("router-advertisements on {name}")).is_err(), "{name}");
+            assert!(
+                parse(Role::Net, &format!("router-advertisements on {name}")).is_err(),
+                "{name}"
+            );
         }
     }
 

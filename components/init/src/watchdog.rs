@@ -1,5 +1,5 @@
-//! The machine's hardware watchdogs: started at boot, and held off for as long as the loop of PID 1 goes round. Nothing else does that, so
-//! they end a node whose kernel or whose `init` hangs.
+//! The machine's hardware watchdogs: started at boot, and held off for as long as the loop of PID 1
+//! goes round. Nothing else does that, so they end a node whose kernel or whose `init` hangs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -20,7 +20,8 @@ pub const NAME: &str = "watchdog";
 /// Where the kernel shows them.
 const DEVICES: &str = "/dev";
 
-/// How long at most a thread holds the watchdogs off while PID 1 itself waits for a disk: at boot, or when it marks a slot.
+/// How long at most a thread holds the watchdogs off while PID 1 itself waits for a disk: at boot,
+/// or when it marks a slot.
 const MAX_COVER: Duration = Duration::from_secs(600);
 
 /// The watchdogs that were started.
@@ -33,9 +34,11 @@ pub struct Watchdog {
     due: Duration,
 }
 
-/// Starts every watchdog of the machine, if its board names one. Otherwise it says what stays uncovered.
+/// Starts every watchdog of the machine, if its board names one. Otherwise it says what stays
+/// uncovered.
 pub fn start(node: &mut Node) -> Outcome {
-    let seconds = value(&node.command_line, WATCHDOG).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+    let seconds =
+        value(&node.command_line, WATCHDOG).and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
     if seconds == 0 {
         let uncovered = "the board names none: a hang that the kernel does not notice lasts until somebody resets the machine";
         node.console.say(NAME, uncovered);
@@ -44,10 +47,18 @@ pub fn start(node: &mut Node) -> Outcome {
     for path in devices(Path::new(DEVICES)) {
         match open(&path, seconds) {
             Ok(timer) => {
-                node.console.say(NAME, format_args!("{} resets the machine after {seconds} s without `init`", path.display()));
+                node.console.say(
+                    NAME,
+                    format_args!(
+                        "{} resets the machine after {seconds} s without `init`",
+                        path.display()
+                    ),
+                );
                 node.watchdog.timers.push(timer);
             }
-            Err(error) => node.console.say(NAME, format_args!("{} cannot be used: {error}", path.display())),
+            Err(error) => {
+                node.console.say(NAME, format_args!("{} cannot be used: {error}", path.display()))
+            }
         }
     }
     if node.watchdog.timers.is_empty() {
@@ -77,19 +88,26 @@ impl Watchdog {
         }
     }
 
-    /// Has a thread hold them off while PID 1 waits for a disk, until what this gives is dropped, at most for [`MAX_COVER`].
+    /// Has a thread hold them off while PID 1 waits for a disk, until what this gives is dropped,
+    /// at most for [`MAX_COVER`].
     pub fn cover(&self) -> Option<Cover> {
-        let timers: Vec<File> = self.timers.iter().filter_map(|timer| timer.try_clone().ok()).collect();
+        let timers: Vec<File> =
+            self.timers.iter().filter_map(|timer| timer.try_clone().ok()).collect();
         let (end, ended) = channel();
         let every = self.every;
         let hold_off = move || {
             let until = Instant::now() + MAX_COVER;
-            while Instant::now() < until && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            while Instant::now() < until
+                && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout)
+            {
                 timers.iter().for_each(|mut timer| drop(timer.write(b"\0")));
             }
         };
         // Without a thread the work is done all the same, and the watchdogs decide.
-        (!self.timers.is_empty()).then(|| thread::Builder::new().spawn(hold_off).ok()).flatten().map(|_| Cover { _end: end })
+        (!self.timers.is_empty())
+            .then(|| thread::Builder::new().spawn(hold_off).ok())
+            .flatten()
+            .map(|_| Cover { _end: end })
     }
 
     /// How long the loop may wait.
@@ -103,13 +121,17 @@ impl Watchdog {
     }
 }
 
-/// `watchdog0` and so on. The one without a number is the first of them, and the only one where a driver knows no numbers, as that of IPMI.
+/// `watchdog0` and so on. The one without a number is the first of them, and the only one where a
+/// driver knows no numbers, as that of IPMI.
 fn devices(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let number = |name: &str| name.strip_prefix(NAME)?.parse::<u32>().ok();
-    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path()))).collect();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .collect();
     found.sort();
-    let unnumbered = [folder.join(NAME)].into_iter().filter(|path| found.is_empty() && path.exists());
+    let unnumbered =
+        [folder.join(NAME)].into_iter().filter(|path| found.is_empty() && path.exists());
     found.iter().map(|(_, path)| path.clone()).chain(unnumbered).collect()
 }
 
@@ -131,7 +153,10 @@ mod tests {
         for name in ["watchdog", "watchdog10", "watchdog2", "watchdogs", "watch0"] {
             File::create(folder.path().join(name)).unwrap();
         }
-        assert_eq!(devices(folder.path()), ["watchdog2", "watchdog10"].map(|name| folder.path().join(name)));
+        assert_eq!(
+            devices(folder.path()),
+            ["watchdog2", "watchdog10"].map(|name| folder.path().join(name))
+        );
         assert!(devices(&folder.path().join("none")).is_empty());
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("watchdog")).unwrap();
@@ -156,8 +181,11 @@ mod tests {
     fn it_is_held_off_while_a_disk_is_waited_for_and_no_longer() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("watchdog0");
-        let watchdog =
-            Watchdog { timers: vec![File::create(&path).unwrap()], every: Duration::from_millis(5), due: Duration::ZERO };
+        let watchdog = Watchdog {
+            timers: vec![File::create(&path).unwrap()],
+            every: Duration::from_millis(5),
+            due: Duration::ZERO,
+        };
         let length = || fs::read(&path).unwrap().len();
         let cover = watchdog.cover().unwrap();
         let since = Instant::now();

@@ -1,4 +1,5 @@
-//! Mounts the rows of the table of writable paths that DATA is behind, and the writable paths that the recipe declares.
+//! Mounts the rows of the table of writable paths that DATA is behind, and the writable paths that
+//! the recipe declares.
 
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -21,13 +22,19 @@ pub fn mount(node: &mut Node) -> Outcome {
     for row in WRITABLE {
         match row.from {
             From::Data(name) => {
-                let folder = data.folder(name, row.mode).explain(format_args!("make {name} on DATA"))?;
+                let folder =
+                    data.folder(name, row.mode).explain(format_args!("make {name} on DATA"))?;
                 bind(&folder.magic_path(), row.path, flags(row.exec))?;
             }
             From::DataFile(name) => {
                 let file = data.file(name).explain(format_args!("open {name} on DATA"))?;
-                let file = file.ok_or_else(|| Failure::new(format!("there is no {name} on DATA")))?;
-                bind(&Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()), row.path, flags(row.exec))?;
+                let file =
+                    file.ok_or_else(|| Failure::new(format!("there is no {name} on DATA")))?;
+                bind(
+                    &Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()),
+                    row.path,
+                    flags(row.exec),
+                )?;
             }
             From::Memory(_) => {}
         }
@@ -39,23 +46,30 @@ pub fn mount(node: &mut Node) -> Outcome {
     servers::write_first(node)
 }
 
-/// Mounts what the recipe declares. The list is in the signed root: one that cannot be read makes no node.
+/// Mounts what the recipe declares. The list is in the signed root: one that cannot be read makes
+/// no node.
 fn mount_declared(data: &Folder) -> Outcome {
     let list = match std::fs::read_to_string(WRITABLE_PATHS) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         read => read.explain(format_args!("read {WRITABLE_PATHS}"))?,
     };
-    let rows = declared::parse(&list).ok_or_else(|| Failure::new(format!("{WRITABLE_PATHS} is not what a builder writes")))?;
+    let rows = declared::parse(&list)
+        .ok_or_else(|| Failure::new(format!("{WRITABLE_PATHS} is not what a builder writes")))?;
     for Declared { path, backing, mode, exec } in rows {
         match backing {
-            Backing::Data(name) => bind(&declared_folder(data, name, mode)?.magic_path(), path, flags(exec))?,
-            Backing::Memory(mib) => mount_one("tmpfs", path, flags(exec), &format!("mode={mode:o},size={mib}m"))?,
+            Backing::Data(name) => {
+                bind(&declared_folder(data, name, mode)?.magic_path(), path, flags(exec))?
+            }
+            Backing::Memory(mib) => {
+                mount_one("tmpfs", path, flags(exec), &format!("mode={mode:o},size={mib}m"))?
+            }
         }
     }
     Ok(())
 }
 
-/// The folder of a declared path. It gets its mode when it is made: later it is what the pods have made of it.
+/// The folder of a declared path. It gets its mode when it is made: later it is what the pods have
+/// made of it.
 fn declared_folder(data: &Folder, name: &str, mode: u32) -> Outcome<Folder> {
     let make = || {
         let above = data.folder(DATA_FOLDER, 0o700)?;
@@ -73,7 +87,8 @@ fn bind(source: &Path, path: &str, flags: MountFlags) -> Outcome {
     mount_remount(path, MountFlags::BIND | flags, c"").explain(format_args!("restrict {path}"))
 }
 
-/// The flags of a writable path: nothing on it is a device or gets rights when executed, and only what says so can be executed at all.
+/// The flags of a writable path: nothing on it is a device or gets rights when executed, and only
+/// what says so can be executed at all.
 fn flags(exec: bool) -> MountFlags {
     let restricted = MountFlags::NOSUID | MountFlags::NODEV;
     if exec { restricted } else { restricted | MountFlags::NOEXEC }

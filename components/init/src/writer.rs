@@ -1,5 +1,5 @@
-//! The thread that writes to DATA for PID 1. A disk that takes nothing for a while holds up this thread, and not the loop that holds off the
-//! watchdogs and serves everybody else.
+//! The thread that writes to DATA for PID 1. A disk that takes nothing for a while holds up this
+//! thread, and not the loop that holds off the watchdogs and serves everybody else.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,14 +25,19 @@ impl Writer {
     pub fn start() -> Outcome<Writer> {
         let (work, waiting) = sync_channel::<Work>(MAX_WAITING);
         let (tell, failures) = channel();
-        thread::Builder::new().spawn(move || write(&waiting, &tell)).explain("start the thread that writes")?;
+        thread::Builder::new()
+            .spawn(move || write(&waiting, &tell))
+            .explain("start the thread that writes")?;
         Ok(Writer { work: Some(work), failures })
     }
 
     /// Has it write something after all that it was given before.
     pub fn begin(&self, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
-        let sender = self.work.as_ref().ok_or("nothing is written any more").explain("write to DATA")?;
-        sender.try_send(Box::new(work)).map_err(|_| Failure::new("DATA is too slow: too much waits to be written"))
+        let sender =
+            self.work.as_ref().ok_or("nothing is written any more").explain("write to DATA")?;
+        sender
+            .try_send(Box::new(work))
+            .map_err(|_| Failure::new("DATA is too slow: too much waits to be written"))
     }
 
     /// A log that it makes and writes. The log's own start is one of the writes.
@@ -74,7 +79,11 @@ impl LogLines {
     /// Appends one line, or loses it where too many wait for the disk.
     pub fn line(&mut self, line: &str) {
         let lost = std::mem::take(&mut self.lost);
-        let line = if lost > 0 { format!("({lost} lines were lost, as the disk is too slow)\n{line}") } else { line.to_owned() };
+        let line = if lost > 0 {
+            format!("({lost} lines were lost, as the disk is too slow)\n{line}")
+        } else {
+            line.to_owned()
+        };
         let log = Arc::clone(&self.log);
         let work: Work = Box::new(move || {
             if let Some(log) = &mut *log.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -119,7 +128,8 @@ mod tests {
         let (go_on, slow) = channel::<()>();
         writer.begin(move || slow.recv().explain("wait")).unwrap();
         let log = path.clone();
-        let start = move || Ok(Log::start(Folder::open(&log, "aside").unwrap(), "kubelet", 1 << 20));
+        let start =
+            move || Ok(Log::start(Folder::open(&log, "aside").unwrap(), "kubelet", 1 << 20));
         let mut lines = writer.log(start).unwrap();
         let since = Instant::now();
         for number in 0..MAX_WAITING + 10 {
@@ -137,7 +147,11 @@ mod tests {
         writer.close();
         ends(&writer);
         let text = std::fs::read_to_string(path.join("kubelet.log")).unwrap();
-        assert!(text.starts_with("line 0\nline 1\n") && text.ends_with("the last line\n"), "{}", &text[text.len() - 200..]);
+        assert!(
+            text.starts_with("line 0\nline 1\n") && text.ends_with("the last line\n"),
+            "{}",
+            &text[text.len() - 200..]
+        );
         assert!(text.contains(" lines were lost, as the disk is too slow)"));
     }
 

@@ -1,5 +1,5 @@
-//! `init images` against Debian's containerd, in a mount namespace of its own. `ctr` brings about what a node has met, and looks at what is left.
-//! Needs root.
+//! `init images` against Debian's containerd, in a mount namespace of its own. `ctr` brings about
+//! what a node has met, and looks at what is left. Needs root.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,8 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-/// Starts containerd where a node has it, with the image layout `$1`, a configuration `$2`, the layer's snapshot `$3` and `init` `$4`.
+/// Starts containerd where a node has it, with the image layout `$1`, a configuration `$2`, the
+/// layer's snapshot `$3` and `init` `$4`.
 const START: &str = r#"
 mount -t tmpfs none /run
 mount -t tmpfs none /usr/share
@@ -22,8 +23,8 @@ tries=0
 until ctr version > /dev/null; do tries=$((tries + 1)); test $tries -lt 100; sleep 0.1; done
 "#;
 
-/// A container is made on top of the image, its making is broken off, and containerd collects its snapshot: from then on it refuses to remove the
-/// image's, for a child that it does not list.
+/// A container is made on top of the image, its making is broken off, and containerd collects its
+/// snapshot: from then on it refuses to remove the image's, for a child that it does not list.
 const BROKEN_OFF: &str = r#"
 ctr snapshots prepare unpacking ""
 ctr snapshots commit "$3" unpacking
@@ -60,21 +61,29 @@ fn runs(parts: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let snapshot = layout(&folder.path().join("layout"));
-    let configuration = format!("version = 2\nroot = {:?}\nstate = \"/run/containerd/state\"\n", path("root"));
+    let configuration =
+        format!("version = 2\nroot = {:?}\nstate = \"/run/containerd/state\"\n", path("root"));
     fs::write(path("config.toml"), configuration).unwrap();
     let script = [&["set -eux", START], parts].concat().join("\n");
     let mut shell = Command::new("unshare");
     shell.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);
-    shell.args([path("layout"), path("config.toml"), snapshot, env!("CARGO_BIN_EXE_init").to_owned()]);
+    shell.args([
+        path("layout"),
+        path("config.toml"),
+        snapshot,
+        env!("CARGO_BIN_EXE_init").to_owned(),
+    ]);
     let ran = shell.output().expect("`unshare` of util-linux has to be installed");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Makes a layout with an image of one layer, and gives the name of the snapshot that the layer becomes.
+/// Makes a layout with an image of one layer, and gives the name of the snapshot that the layer
+/// becomes.
 fn layout(folder: &Path) -> String {
     fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
     let blob = |media_type: &str, bytes: &[u8]| {
-        let digits: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits: String =
+            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         fs::write(folder.join("blobs/sha256").join(&digits), bytes).unwrap();
         let media_type = format!("application/vnd.oci.image.{media_type}");
         serde_json::json!({ "mediaType": media_type, "digest": format!("sha256:{digits}"), "size": bytes.len() })

@@ -1,6 +1,6 @@
-//! What is said when the kernel refuses: the texts and exit codes of util-linux 2.38 (`context_mount.c`, `context_umount.c`),
-//! because the kubelet looks for some of them and users know the others from pod events. Its hint to dmesg(1) is left out: the
-//! node has no such program.
+//! What is said when the kernel refuses: the texts and exit codes of util-linux 2.38
+//! (`context_mount.c`, `context_umount.c`), because the kubelet looks for some of them and users
+//! know the others from pod events. Its hint to dmesg(1) is left out: the node has no such program.
 
 use crate::request::MountRequest;
 use rustix::io::Errno;
@@ -38,12 +38,13 @@ impl Failure {
         Failure { errno, moment }
     }
 
-    /// The sentence for it, without program, target and period. Looks at source and target to tell causes apart that share a
-    /// number.
+    /// The sentence for it, without program, target and period. Looks at source and target to tell
+    /// causes apart that share a number.
     pub fn explain(&self, request: &MountRequest) -> String {
         let source = request.source.display();
         if self.moment == Moment::Following {
-            let left = if request.options.remount { "the mount stays" } else { "nothing stays mounted" };
+            let left =
+                if request.options.remount { "the mount stays" } else { "nothing stays mounted" };
             return format!("could not apply flags, {left}: {}", text(self.errno));
         }
         match self.errno {
@@ -71,7 +72,8 @@ impl Failure {
     }
 }
 
-/// The sentence for an unmount that failed, without program, target and period. The kubelet looks for `not mounted`.
+/// The sentence for an unmount that failed, without program, target and period. The kubelet looks
+/// for `not mounted`.
 pub fn explain_umount(errno: Errno) -> String {
     match errno {
         Errno::NXIO => "invalid block device".into(),
@@ -109,7 +111,10 @@ fn not_a_directory(request: &MountRequest) -> String {
     if !Path::new(&request.target).is_dir() {
         "mount point is not a directory".into()
     } else if matches!(source, Err(code) if code == Some(Errno::NOTDIR.raw_os_error())) {
-        format!("special device {} does not exist (a path prefix is not a directory)", request.source.display())
+        format!(
+            "special device {} does not exist (a path prefix is not a directory)",
+            request.source.display()
+        )
     } else {
         failed(Errno::NOTDIR)
     }
@@ -132,7 +137,9 @@ fn not_a_device(request: &MountRequest) -> String {
     let source = request.source.display();
     match fs::metadata(&request.source) {
         Err(_) => format!("{source} is not a block device, and stat(2) fails?"),
-        Ok(found) if found.file_type().is_block_device() => format!("the kernel does not recognize {source} as a block device"),
+        Ok(found) if found.file_type().is_block_device() => {
+            format!("the kernel does not recognize {source} as a block device")
+        }
         // util-linux goes on with a hint to `-o loop`, which is not served.
         Ok(_) => format!("{source} is not a block device"),
     }
@@ -193,14 +200,21 @@ mod tests {
 
     #[test]
     fn one_number_has_several_causes() {
-        assert_eq!(explain("-o bind /nowhere /", Errno::NOENT), "special device /nowhere does not exist");
+        assert_eq!(
+            explain("-o bind /nowhere /", Errno::NOENT),
+            "special device /nowhere does not exist"
+        );
         assert_eq!(explain("-o bind / /nowhere", Errno::NOENT), "mount point does not exist");
-        assert_eq!(explain("-o bind / /", Errno::NOENT), "mount(2) system call failed: No such file or directory");
+        assert_eq!(
+            explain("-o bind / /", Errno::NOENT),
+            "mount(2) system call failed: No such file or directory"
+        );
     }
 
     #[test]
     fn a_failed_step_after_the_mount_says_that_it_was_undone() {
-        let request = MountRequest::parse(&["-o", "bind,ro", "/a", "/b"].map(OsString::from)).unwrap();
+        let request =
+            MountRequest::parse(&["-o", "bind,ro", "/a", "/b"].map(OsString::from)).unwrap();
         let said = Failure::new(Errno::PERM, Moment::Following).explain(&request);
         assert_eq!(said, "could not apply flags, nothing stays mounted: Operation not permitted");
     }

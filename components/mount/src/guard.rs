@@ -1,6 +1,7 @@
-//! The programs that mount refuse unless they are PID 1 or were told so. The kubelet passes no flag of ours, so here the rule
-//! is: either this system is a node, which is when PID 1 is the file [`paths::INIT`] and the builder's [`paths::POD_LIST`] is in
-//! the root; or the environment says [`KEY`]`=`[`VALUE`], as the tests do in namespaces of their own.
+//! The programs that mount refuse unless they are PID 1 or were told so. The kubelet passes no flag
+//! of ours, so here the rule is: either this system is a node, which is when PID 1 is the file
+//! [`paths::INIT`] and the builder's [`paths::POD_LIST`] is in the root; or the environment says
+//! [`KEY`]`=`[`VALUE`], as the tests do in namespaces of their own.
 
 use osbuild_abi::paths;
 use rustix::process::geteuid;
@@ -19,13 +20,19 @@ pub fn refusal() -> Option<String> {
     if !geteuid().is_root() {
         return Some("must be superuser".into());
     }
-    if std::env::var_os(KEY).as_deref() == Some(OsStr::new(VALUE)) || is_node(Path::new("/proc/1/exe"), Path::new("/")) {
+    if std::env::var_os(KEY).as_deref() == Some(OsStr::new(VALUE))
+        || is_node(Path::new("/proc/1/exe"), Path::new("/"))
+    {
         return None;
     }
-    Some(format!("this is no node of ours (PID 1 is not {}); {KEY}={VALUE} in the environment runs it anyway", paths::INIT))
+    Some(format!(
+        "this is no node of ours (PID 1 is not {}); {KEY}={VALUE} in the environment runs it anyway",
+        paths::INIT
+    ))
 }
 
-/// Compares files and not names: what `/proc/1/exe` reads as depends on how the root came to be mounted.
+/// Compares files and not names: what `/proc/1/exe` reads as depends on how the root came to be
+/// mounted.
 fn is_node(first_process: &Path, root: &Path) -> bool {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
@@ -37,7 +44,8 @@ fn is_node(first_process: &Path, root: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// A root with `bin/init` and the builder's list, and a link to that `init` as of `/proc/1/exe`.
+    /// A root with `bin/init` and the builder's list, and a link to that `init` as of
+    /// `/proc/1/exe`.
     fn node() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for path in [paths::INIT, paths::POD_LIST] {
@@ -45,7 +53,8 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        std::os::unix::fs::symlink(root.path().join(&paths::INIT[1..]), root.path().join("exe")).unwrap();
+        std::os::unix::fs::symlink(root.path().join(&paths::INIT[1..]), root.path().join("exe"))
+            .unwrap();
         root
     }
 

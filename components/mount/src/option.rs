@@ -1,5 +1,6 @@
-//! The words of `-o`: which are flags of mount(2), which are calls of their own, which mean nothing here, which are refused,
-//! and which go to the file system as they are (all the others). The table follows libmount 2.38's `optmap.c`.
+//! The words of `-o`: which are flags of mount(2), which are calls of their own, which mean nothing
+//! here, which are refused, and which go to the file system as they are (all the others). The table
+//! follows libmount 2.38's `optmap.c`.
 
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
@@ -23,7 +24,8 @@ enum Meaning {
 }
 use Meaning::{Bind, Clear, Nothing, Propagate, Refused, Remount, Set};
 
-/// Every word that does not belong to the file system. One that ends with `=`, `-` or `.` stands for all that start with it.
+/// Every word that does not belong to the file system. One that ends with `=`, `-` or `.` stands
+/// for all that start with it.
 const WORDS: &[(&str, Meaning)] = &[
     ("ro", Set(MountFlags::RDONLY)),
     ("rw", Clear(MountFlags::RDONLY)),
@@ -125,13 +127,20 @@ pub enum Refusal {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { flags: MountFlags::empty(), bind: None, remount: false, propagation: Vec::new(), data: String::new() }
+        Options {
+            flags: MountFlags::empty(),
+            bind: None,
+            remount: false,
+            propagation: Vec::new(),
+            data: String::new(),
+        }
     }
 }
 
 impl Options {
-    /// Reads a list of words between commas; a comma between double quotes belongs to its word. The last of two words that
-    /// contradict each other wins, and empty words count for nothing, as in util-linux.
+    /// Reads a list of words between commas; a comma between double quotes belongs to its word. The
+    /// last of two words that contradict each other wins, and empty words count for nothing, as in
+    /// util-linux.
     pub fn parse(list: &str) -> Result<Options, Refusal> {
         let mut options = Options::default();
         for word in words(list) {
@@ -147,7 +156,8 @@ impl Options {
         match meaning(word) {
             Some(Set(flag)) => self.flags |= flag,
             Some(Clear(flag)) => self.flags -= flag,
-            // As with the flags of mount(2), `rbind` is `bind` and more, in whichever order the two stand.
+            // As with the flags of mount(2), `rbind` is `bind` and more, in whichever order the two
+            // stand.
             Some(Bind { recursive: true }) => self.bind = Some(BindDepth::Tree),
             Some(Bind { recursive: false }) => self.bind = self.bind.or(Some(BindDepth::One)),
             Some(Remount) => self.remount = true,
@@ -167,7 +177,9 @@ impl Options {
 
 /// The first entry that fits wins, so an exception stands above its rule.
 fn meaning(word: &str) -> Option<Meaning> {
-    let fits = |entry: &str| word == entry || (entry.ends_with(['=', '-', '.']) && word.starts_with(entry));
+    let fits = |entry: &str| {
+        word == entry || (entry.ends_with(['=', '-', '.']) && word.starts_with(entry))
+    };
     WORDS.iter().find(|(entry, _)| fits(entry)).map(|(_, meaning)| *meaning)
 }
 
@@ -197,7 +209,10 @@ mod tests {
 
     #[test]
     fn what_is_not_a_flag_goes_to_the_file_system_in_order() {
-        assert_eq!(parse("size=1048576,noswap,ro,,mode=0700").data, "size=1048576,noswap,mode=0700");
+        assert_eq!(
+            parse("size=1048576,noswap,ro,,mode=0700").data,
+            "size=1048576,noswap,mode=0700"
+        );
     }
 
     #[test]
@@ -212,7 +227,10 @@ mod tests {
 
     #[test]
     fn notes_for_fstab_are_dropped() {
-        assert_eq!(parse("_netdev,defaults,nofail,x-systemd.automount,comment=x"), Options::default());
+        assert_eq!(
+            parse("_netdev,defaults,nofail,x-systemd.automount,comment=x"),
+            Options::default()
+        );
     }
 
     #[test]
@@ -224,7 +242,15 @@ mod tests {
 
     #[test]
     fn words_that_need_more_than_mount_2_are_refused_by_name() {
-        for word in ["loop", "loop=/dev/loop0", "offset=512", "X-mount.mkdir", "user", "verity.roothash=00", "helper=fuse"] {
+        for word in [
+            "loop",
+            "loop=/dev/loop0",
+            "offset=512",
+            "X-mount.mkdir",
+            "user",
+            "verity.roothash=00",
+            "helper=fuse",
+        ] {
             assert_eq!(Options::parse(&format!("ro,{word}")), Err(Refusal::Word(word.into())));
         }
     }

@@ -18,8 +18,8 @@ pub enum Outcome {
     MountedReadOnly,
 }
 
-/// Mounts. Where the first call succeeds and a later one fails, nothing stays mounted: a volume that was asked to be read-only
-/// is never left writable. (util-linux leaves it.)
+/// Mounts. Where the first call succeeds and a later one fails, nothing stays mounted: a volume
+/// that was asked to be read-only is never left writable. (util-linux leaves it.)
 pub fn mount(request: &MountRequest) -> Result<Outcome, Failure> {
     let plan = Plan::new(request);
     let source = resolved(request);
@@ -27,7 +27,8 @@ pub fn mount(request: &MountRequest) -> Result<Outcome, Failure> {
     for then in &plan.then {
         if let Err(errno) = follow(*then, &request.target) {
             if !request.options.remount {
-                // The failure that is reported is the first one; this one can only be that the mount is gone already.
+                // The failure that is reported is the first one; this one can only be that the
+                // mount is gone already.
                 let _ = sys::unmount(&request.target, UnmountFlags::DETACH);
             }
             return Err(Failure::new(errno, Moment::Following));
@@ -42,8 +43,9 @@ pub fn umount(request: &UmountRequest) -> Result<(), Errno> {
     sys::unmount(&request.target, flags)
 }
 
-/// `/proc/mounts` shows the source of a mount as it was given, and the kubelet compares devices by that name: so a symbolic
-/// link below `/dev` is followed first, as by util-linux. The kernel follows all other paths itself.
+/// `/proc/mounts` shows the source of a mount as it was given, and the kubelet compares devices by
+/// that name: so a symbolic link below `/dev` is followed first, as by util-linux. The kernel
+/// follows all other paths itself.
 fn resolved(request: &MountRequest) -> OsString {
     let is_device = request.source.as_bytes().starts_with(b"/dev/");
     match fs::canonicalize(&request.source) {
@@ -55,17 +57,28 @@ fn resolved(request: &MountRequest) -> OsString {
 fn first(call: &First, source: &OsStr, request: &MountRequest) -> Result<Outcome, Failure> {
     let (target, data) = (&request.target, &request.options.data);
     match call {
-        First::Bind(crate::option::BindDepth::One) => sys::mount_bind(source, target).map(|()| Outcome::Mounted),
-        First::Bind(crate::option::BindDepth::Tree) => sys::mount_bind_recursive(source, target).map(|()| Outcome::Mounted),
-        First::Remount(flags) => sys::mount_remount(target, *flags, data.as_str()).map(|()| Outcome::Mounted),
-        First::Mount(kind, flags) => writable_or_not(*flags, |flags| file_system(kind, source, target, flags, data)),
+        First::Bind(crate::option::BindDepth::One) => {
+            sys::mount_bind(source, target).map(|()| Outcome::Mounted)
+        }
+        First::Bind(crate::option::BindDepth::Tree) => {
+            sys::mount_bind_recursive(source, target).map(|()| Outcome::Mounted)
+        }
+        First::Remount(flags) => {
+            sys::mount_remount(target, *flags, data.as_str()).map(|()| Outcome::Mounted)
+        }
+        First::Mount(kind, flags) => {
+            writable_or_not(*flags, |flags| file_system(kind, source, target, flags, data))
+        }
         First::Probe(flags) => writable_or_not(*flags, |flags| probe(source, target, flags, data)),
     }
     .map_err(|errno| Failure::new(errno, Moment::Mounting))
 }
 
 /// A write-protected device is mounted read-only, and the caller is told.
-fn writable_or_not(flags: MountFlags, mount: impl Fn(MountFlags) -> Result<(), Errno>) -> Result<Outcome, Errno> {
+fn writable_or_not(
+    flags: MountFlags,
+    mount: impl Fn(MountFlags) -> Result<(), Errno>,
+) -> Result<Outcome, Errno> {
     match mount(flags) {
         Ok(()) => Ok(Outcome::Mounted),
         Err(Errno::ROFS | Errno::ACCESS) if !flags.contains(MountFlags::RDONLY) => {
@@ -75,13 +88,20 @@ fn writable_or_not(flags: MountFlags, mount: impl Fn(MountFlags) -> Result<(), E
     }
 }
 
-fn file_system(kind: &str, source: &OsStr, target: &OsStr, flags: MountFlags, data: &str) -> Result<(), Errno> {
+fn file_system(
+    kind: &str,
+    source: &OsStr,
+    target: &OsStr,
+    flags: MountFlags,
+    data: &str,
+) -> Result<(), Errno> {
     let data = CString::new(data).map_err(|_| Errno::INVAL)?;
     let data = (!data.is_empty()).then_some(data.as_c_str());
     sys::mount(source, target, kind, flags, data)
 }
 
-/// Tries each type that the kernel can read from a device, in its order, until one answers anything but "not mine".
+/// Tries each type that the kernel can read from a device, in its order, until one answers anything
+/// but "not mine".
 fn probe(source: &OsStr, target: &OsStr, flags: MountFlags, data: &str) -> Result<(), Errno> {
     let kinds = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let mut answer = Err(Errno::NODEV);

@@ -1,11 +1,12 @@
-//! From a command line to the system calls that serve it, in the order in which libmount makes them.
+//! From a command line to the system calls that serve it, in the order in which libmount makes
+//! them.
 
 use crate::option::BindDepth;
 use crate::request::MountRequest;
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
-/// The flags that a bind mount takes only from a second call, because mount(2) ignores them in the first (`mount(8)`, "Bind
-/// mount operation").
+/// The flags that a bind mount takes only from a second call, because mount(2) ignores them in the
+/// first (`mount(8)`, "Bind mount operation").
 const BIND_SETTABLE: MountFlags = MountFlags::NOSUID
     .union(MountFlags::NODEV)
     .union(MountFlags::NOEXEC)
@@ -29,7 +30,8 @@ pub struct Plan {
 pub enum First {
     /// Shows the source at the target as well.
     Bind(BindDepth),
-    /// Changes the mount at the target: its own flags where [`MountFlags::BIND`] is among them, else the file system.
+    /// Changes the mount at the target: its own flags where [`MountFlags::BIND`] is among them,
+    /// else the file system.
     Remount(MountFlags),
     /// Mounts a file system of this type.
     Mount(String, MountFlags),
@@ -58,7 +60,8 @@ impl Plan {
             (false, None, Some(kind)) => First::Mount(kind.clone(), flags),
             (false, None, None) => First::Probe(flags),
         };
-        let mut then: Vec<Then> = options.propagation.iter().copied().map(Then::Propagate).collect();
+        let mut then: Vec<Then> =
+            options.propagation.iter().copied().map(Then::Propagate).collect();
         if matches!(first, First::Bind(_)) && flags.intersects(BIND_SETTABLE) {
             then.push(Then::Restrict(flags | MountFlags::BIND));
         }
@@ -79,18 +82,27 @@ mod tests {
     #[test]
     fn a_read_only_bind_is_two_calls() {
         let restricted = Then::Restrict(MountFlags::BIND | MountFlags::RDONLY);
-        assert_eq!(plan("-o bind,ro /a /b"), Plan { first: First::Bind(BindDepth::One), then: vec![restricted] });
+        assert_eq!(
+            plan("-o bind,ro /a /b"),
+            Plan { first: First::Bind(BindDepth::One), then: vec![restricted] }
+        );
     }
 
     #[test]
     fn a_plain_bind_is_one_call() {
-        assert_eq!(plan("-o bind,_netdev /a /b"), Plan { first: First::Bind(BindDepth::One), then: vec![] });
+        assert_eq!(
+            plan("-o bind,_netdev /a /b"),
+            Plan { first: First::Bind(BindDepth::One), then: vec![] }
+        );
     }
 
     #[test]
     fn remounting_a_bind_touches_only_that_mount() {
         let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NODEV;
-        assert_eq!(plan("-o bind,remount,ro,nodev /a /b"), Plan { first: First::Remount(flags), then: vec![] });
+        assert_eq!(
+            plan("-o bind,remount,ro,nodev /a /b"),
+            Plan { first: First::Remount(flags), then: vec![] }
+        );
     }
 
     #[test]

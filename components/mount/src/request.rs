@@ -1,7 +1,8 @@
-//! Command lines, taken apart. The grammar is exactly what [`SERVED_MOUNT`] and [`SERVED_UMOUNT`] say.
+//! Command lines, taken apart. The grammar is exactly what [`SERVED_MOUNT`] and [`SERVED_UMOUNT`]
+//! say.
 //!
-//! Source and target are the last two words whatever they look like, so that no source that a user wrote into a volume
-//! (`-obind`, as the server of an NFS volume) is ever taken for a flag.
+//! Source and target are the last two words whatever they look like, so that no source that a user
+//! wrote into a volume (`-obind`, as the server of an NFS volume) is ever taken for a flag.
 
 use crate::option::{Options, Refusal};
 use std::ffi::{OsStr, OsString};
@@ -19,7 +20,8 @@ pub struct MountRequest {
     pub source: OsString,
     /// The mount point.
     pub target: OsString,
-    /// The word after `-t`: one type, where util-linux also takes lists. `auto` is the same as none.
+    /// The word after `-t`: one type, where util-linux also takes lists. `auto` is the same as
+    /// none.
     pub kind: Option<String>,
     /// The words after `-o`.
     pub options: Options,
@@ -61,7 +63,9 @@ impl fmt::Display for UsageError {
             UsageError::Twice(flag) => write!(f, "`{flag}` stands twice"),
             UsageError::NotText(flag) => write!(f, "the word after `{flag}` is not UTF-8"),
             UsageError::Option(word) => write!(f, "option `{word}` is not served"),
-            UsageError::LongOptions(length) => write!(f, "options of {length} bytes, the kernel reads 4095"),
+            UsageError::LongOptions(length) => {
+                write!(f, "options of {length} bytes, the kernel reads 4095")
+            }
         }
     }
 }
@@ -98,7 +102,9 @@ impl UmountRequest {
         match args {
             [] => Err(UsageError::Missing("TARGET")),
             [target] => Ok(UmountRequest { target: target.clone(), force: false }),
-            [flag, target] if flag == "-f" => Ok(UmountRequest { target: target.clone(), force: true }),
+            [flag, target] if flag == "-f" => {
+                Ok(UmountRequest { target: target.clone(), force: true })
+            }
             [other, ..] => Err(UsageError::Flag(other.display().to_string())),
         }
     }
@@ -113,7 +119,11 @@ impl From<Refusal> for UsageError {
     }
 }
 
-fn once<'a>(flag: &'static str, slot: &mut Option<&'a str>, value: Option<&'a OsString>) -> Result<(), UsageError> {
+fn once<'a>(
+    flag: &'static str,
+    slot: &mut Option<&'a str>,
+    value: Option<&'a OsString>,
+) -> Result<(), UsageError> {
     let value = value.ok_or(UsageError::Missing("SOURCE or TARGET"))?;
     let text = OsStr::to_str(value).ok_or(UsageError::NotText(flag))?;
     match slot.replace(text) {

@@ -29,7 +29,9 @@ impl Serialize for Sha256 {
 impl<'de> Deserialize<'de> for Sha256 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        read(text.as_bytes()).map(Sha256).ok_or_else(|| D::Error::custom("a SHA-256 has 64 hexadecimal digits in small letters"))
+        read(text.as_bytes())
+            .map(Sha256)
+            .ok_or_else(|| D::Error::custom("a SHA-256 has 64 hexadecimal digits in small letters"))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The names of targets in a TUF repository.
 //!
-//! None has a slash: where the digest stands in the path of a target of a consistent snapshot that lies in a folder, the clients do not
-//! agree. As no part of a name has an underscore, no two names are the same.
+//! None has a slash: where the digest stands in the path of a target of a consistent snapshot that
+//! lies in a folder, the clients do not agree. As no part of a name has an underscore, no two names
+//! are the same.
 
 use crate::Channel;
 

@@ -1,4 +1,5 @@
-//! How long things take, by the processor's own counter: the firmware has no clock that is fine enough.
+//! How long things take, by the processor's own counter: the firmware has no clock that is fine
+//! enough.
 
 use core::time::Duration;
 
@@ -17,7 +18,8 @@ impl Clock {
         Clock { started, frequency: frequency().max(1) }
     }
 
-    /// The time since it showed `before`. Some processors' counters step back now and then: nothing then.
+    /// The time since it showed `before`. Some processors' counters step back now and then: nothing
+    /// then.
     pub fn since(&self, before: Duration) -> Duration {
         self.elapsed().saturating_sub(before)
     }
@@ -36,8 +38,9 @@ fn counter() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Compared with the firmware's idea of a millisecond, as not every processor says how fast it counts. A virtual machine may be held up
-/// in between, so the shortest of some counts; one of nothing is of a counter that stepped back.
+/// Compared with the firmware's idea of a millisecond, as not every processor says how fast it
+/// counts. A virtual machine may be held up in between, so the shortest of some counts; one of
+/// nothing is of a counter that stepped back.
 #[cfg(target_arch = "x86_64")]
 fn frequency() -> u64 {
     let count = || {
@@ -52,7 +55,8 @@ fn frequency() -> u64 {
 #[cfg(target_arch = "aarch64")]
 fn counter() -> u64 {
     let count: u64;
-    // SAFETY: the generic timer's counter can be read at every level that runs UEFI programs, and reading it changes nothing.
+    // SAFETY: the generic timer's counter can be read at every level that runs UEFI programs, and
+    // reading it changes nothing.
     unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack)) };
     count
 }

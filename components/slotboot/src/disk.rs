@@ -34,13 +34,21 @@ impl Disk {
     /// A sentence: it was not loaded from a partition of a disk, or the disk has a strange shape.
     pub fn booted() -> Result<Disk, String> {
         let image = open::<LoadedImage>(boot::image_handle())?;
-        let partition = open::<DevicePath>(image.device().ok_or("it was not loaded from a device")?)?;
+        let partition =
+            open::<DevicePath>(image.device().ok_or("it was not loaded from a device")?)?;
         let path = disk_of(&partition).ok_or("it was not loaded from a partition")?;
-        let is_disk = |handle: &Handle| open::<DevicePath>(*handle).is_ok_and(|other| without_end(&other) == path);
+        let is_disk = |handle: &Handle| {
+            open::<DevicePath>(*handle).is_ok_and(|other| without_end(&other) == path)
+        };
         let handle = block_devices()?.into_iter().find(is_disk).ok_or("its disk cannot be read")?;
         let block = open::<BlockIO>(handle)?;
-        let size = block.media().last_block().saturating_add(1).saturating_mul(block.media().block_size().into());
-        let geometry = Geometry::new(block.media().block_size().into(), size).map_err(|error| error.to_string())?;
+        let size = block
+            .media()
+            .last_block()
+            .saturating_add(1)
+            .saturating_mul(block.media().block_size().into());
+        let geometry = Geometry::new(block.media().block_size().into(), size)
+            .map_err(|error| error.to_string())?;
         Ok(Disk { block, geometry, path: path.into() })
     }
 
@@ -49,11 +57,14 @@ impl Disk {
         self.geometry
     }
 
-    /// The device path of a slot's partition, which has no file system: what is loaded from there finds no other files.
+    /// The device path of a slot's partition, which has no file system: what is loaded from there
+    /// finds no other files.
     pub fn path_of(&self, slot: &Slot) -> Result<ScopedProtocol<DevicePath>, String> {
-        let paths = block_devices()?.into_iter().filter_map(|handle| open::<DevicePath>(handle).ok());
+        let paths =
+            block_devices()?.into_iter().filter_map(|handle| open::<DevicePath>(handle).ok());
         let mut own = paths.filter(|path| disk_of(path) == Some(&self.path));
-        own.find(|path| is_slot(path, slot)).ok_or_else(|| format!("the firmware does not show partition {}", slot.number))
+        own.find(|path| is_slot(path, slot))
+            .ok_or_else(|| format!("the firmware does not show partition {}", slot.number))
     }
 
     /// Writes, and comes back when the disk says that it is on the medium.
@@ -112,11 +123,12 @@ fn block_devices() -> Result<Vec<Handle>, String> {
     boot::find_handles::<BlockIO>().map_err(|error| format!("the firmware shows no disks: {error}"))
 }
 
-/// Opens a protocol beside the drivers that use it: to open it alone would take the partitions away from the firmware.
+/// Opens a protocol beside the drivers that use it: to open it alone would take the partitions away
+/// from the firmware.
 fn open<P: ProtocolPointer + ?Sized>(handle: Handle) -> Result<ScopedProtocol<P>, String> {
     let params = OpenProtocolParams { handle, agent: boot::image_handle(), controller: None };
-    // SAFETY: no device comes or goes while this program runs, which nothing interrupts but the firmware's timer, and of one protocol
-    // nothing is changed through two places at once.
+    // SAFETY: no device comes or goes while this program runs, which nothing interrupts but the
+    // firmware's timer, and of one protocol nothing is changed through two places at once.
     let opened = unsafe { boot::open_protocol(params, OpenProtocolAttributes::GetProtocol) };
     opened.map_err(|error| format!("the firmware lacks a protocol: {error}"))
 }
@@ -125,13 +137,18 @@ fn open<P: ProtocolPointer + ?Sized>(handle: Handle) -> Result<ScopedProtocol<P>
 fn disk_of(partition: &DevicePath) -> Option<&[u8]> {
     let last = partition.node_iter().last()?;
     <&HardDrive>::try_from(last).ok()?;
-    without_end(partition).len().checked_sub(last.length().into()).map(|length| &partition.as_bytes()[..length])
+    without_end(partition)
+        .len()
+        .checked_sub(last.length().into())
+        .map(|length| &partition.as_bytes()[..length])
 }
 
 fn is_slot(path: &DevicePath, slot: &Slot) -> bool {
     let guid = PartitionSignature::Guid(Guid::from_bytes(slot.guid.to_bytes_le()));
     let last = path.node_iter().last().and_then(|node| <&HardDrive>::try_from(node).ok());
-    last.is_some_and(|drive| drive.partition_number() == slot.number && drive.partition_signature() == guid)
+    last.is_some_and(|drive| {
+        drive.partition_number() == slot.number && drive.partition_signature() == guid
+    })
 }
 
 fn without_end(path: &DevicePath) -> &[u8] {

@@ -129,7 +129,12 @@ fn tell(booted: &Booted) -> Result<(), String> {
     // One that persists would stay as it is, and `init` would not believe it.
     let _ = runtime::delete_variable(&name, &VariableVendor(vendor));
     let attributes = VariableAttributes::BOOTSERVICE_ACCESS | VariableAttributes::RUNTIME_ACCESS;
-    let set = runtime::set_variable(&name, &VariableVendor(vendor), attributes, booted.to_string().as_bytes());
+    let set = runtime::set_variable(
+        &name,
+        &VariableVendor(vendor),
+        attributes,
+        booted.to_string().as_bytes(),
+    );
     set.map_err(|error| error.to_string())
 }
 

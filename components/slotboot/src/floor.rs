@@ -1,4 +1,5 @@
-//! The least security epoch that this machine starts, in a variable that persists and that the firmware keeps from the system that runs.
+//! The least security epoch that this machine starts, in a variable that persists and that the
+//! firmware keeps from the system that runs.
 
 use alloc::string::{String, ToString};
 
@@ -7,8 +8,10 @@ use osbuild_formats::epoch;
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
 use uefi::{CString16, Guid};
 
-/// What makes the variable slotboot's own. One with other attributes was made by somebody else: the system can make such that it sees.
-const OURS: VariableAttributes = VariableAttributes::NON_VOLATILE.union(VariableAttributes::BOOTSERVICE_ACCESS);
+/// What makes the variable slotboot's own. One with other attributes was made by somebody else: the
+/// system can make such that it sees.
+const OURS: VariableAttributes =
+    VariableAttributes::NON_VOLATILE.union(VariableAttributes::BOOTSERVICE_ACCESS);
 
 /// The floor; 0 where there is none that can be read.
 pub fn read() -> u32 {
@@ -28,7 +31,8 @@ pub fn write(floor: u32) -> Result<(), String> {
         // Most often there is nothing to be removed.
         let _ = runtime::delete_variable(&name, &vendor);
     }
-    runtime::set_variable(&name, &vendor, OURS, epoch::text(floor).as_bytes()).map_err(|error| error.to_string())
+    runtime::set_variable(&name, &vendor, OURS, epoch::text(floor).as_bytes())
+        .map_err(|error| error.to_string())
 }
 
 fn variable() -> Result<(CString16, VariableVendor), String> {

@@ -1,7 +1,9 @@
-//! What the firmware starts. It finds the disk that it was loaded from, and boots a slot of it by the rules of `osbuild_slots`.
+//! What the firmware starts. It finds the disk that it was loaded from, and boots a slot of it by
+//! the rules of `osbuild_slots`.
 //!
-//! It reads nothing but the partition table and slots, has no menu, no input and no settings, and where nothing can be started it
-//! says so and stands still: a machine that stopped is found, one that restarts for ever is not.
+//! It reads nothing but the partition table and slots, has no menu, no input and no settings, and
+//! where nothing can be started it says so and stands still: a machine that stopped is found, one
+//! that restarts for ever is not.
 
 #![no_std]
 
@@ -24,8 +26,9 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::firmware::Firmware;
 
-/// Seconds after which the firmware restarts a machine that hangs before the kernel has taken it over: as many as the firmware itself gives
-/// a program (UEFI 2.10, 7.5.1). They begin anew when the UKI starts.
+/// Seconds after which the firmware restarts a machine that hangs before the kernel has taken it
+/// over: as many as the firmware itself gives a program (UEFI 2.10, 7.5.1). They begin anew when
+/// the UKI starts.
 const WATCHDOG: usize = 300;
 /// The watchdog's code in the firmware's log: the first that is a program's own.
 const WATCHDOG_CODE: u64 = 0x1_0000;
@@ -59,7 +62,10 @@ pub fn stop(why: impl Display) -> ! {
     let timer = unsafe { boot::create_event(EventType::TIMER, Tpl::APPLICATION, None, None) };
     loop {
         match &timer {
-            Ok(timer) if boot::set_timer(timer, TimerTrigger::Relative(Duration::from_secs(3600))).is_ok() => {
+            Ok(timer)
+                if boot::set_timer(timer, TimerTrigger::Relative(Duration::from_secs(3600)))
+                    .is_ok() =>
+            {
                 // Sleeps: a machine that stopped need not be warm.
                 let _ = boot::wait_for_event(core::slice::from_ref(timer));
             }

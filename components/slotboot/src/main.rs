@@ -1,4 +1,5 @@
-//! `slotboot`: the program at the removable path of the EFI system partition. See the library for what it does.
+//! `slotboot`: the program at the removable path of the EFI system partition. See the library for
+//! what it does.
 
 #![cfg_attr(target_os = "uefi", no_main, no_std)]
 

@@ -14,14 +14,19 @@ pub struct Pages {
 impl Pages {
     /// Memory of at least this size; none if the firmware has not got that much.
     pub fn new(size: usize) -> Option<Pages> {
-        let start = boot::allocate_pages(AllocateType::AnyPages, MemoryType::LOADER_DATA, size.div_ceil(PAGE_SIZE));
+        let start = boot::allocate_pages(
+            AllocateType::AnyPages,
+            MemoryType::LOADER_DATA,
+            size.div_ceil(PAGE_SIZE),
+        );
         Some(Pages { start: start.ok()?, size })
     }
 }
 
 impl AsRef<[u8]> for Pages {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the firmware has given us these bytes, which all have some value, until they are given back.
+        // SAFETY: the firmware has given us these bytes, which all have some value, until they are
+        // given back.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.size) }
     }
 }
@@ -35,7 +40,8 @@ impl AsMut<[u8]> for Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: these pages were allocated as one, and nothing refers to them any more. If that fails they are only lost.
+        // SAFETY: these pages were allocated as one, and nothing refers to them any more. If that
+        // fails they are only lost.
         let _ = unsafe { boot::free_pages(self.start, self.size.div_ceil(PAGE_SIZE)) };
     }
 }

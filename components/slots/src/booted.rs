@@ -28,7 +28,9 @@ impl Booted {
         let disk = Uuid::try_parse(words.next()?).ok()?;
         let name = words.next()?;
         let slot = [SLOT_A, SLOT_B].into_iter().find(|slot| *slot == name)?;
-        let why = words.next().filter(|why| !why.is_empty() && why.bytes().all(|byte| matches!(byte, b' '..=b'~')))?;
+        let why = words
+            .next()
+            .filter(|why| !why.is_empty() && why.bytes().all(|byte| matches!(byte, b' '..=b'~')))?;
         Some(Booted { disk, slot, why: why.to_string() })
     }
 }

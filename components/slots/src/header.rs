@@ -1,4 +1,5 @@
-//! The header at the start of a slot. It is written last, and is erased before the UKI behind it is touched.
+//! The header at the start of a slot. It is written last, and is erased before the UKI behind it is
+//! touched.
 
 use alloc::string::String;
 use alloc::vec;
@@ -7,8 +8,8 @@ use core::fmt;
 
 use osbuild_abi::slot::{HEADER_SIZE, MAGIC, VERSION_SIZE};
 
-/// Version of this layout. Offsets: magic 0, layout 8, UKI's length 16, UKI's SHA-256 24, version 56, checksum at the end; zeros elsewhere.
-/// All numbers are little-endian.
+/// Version of this layout. Offsets: magic 0, layout 8, UKI's length 16, UKI's SHA-256 24, version
+/// 56, checksum at the end; zeros elsewhere. All numbers are little-endian.
 const LAYOUT: u64 = 1;
 const SIZE: usize = HEADER_SIZE as usize;
 /// Where the CRC-32 of all bytes before it stands.
@@ -51,7 +52,9 @@ impl Header {
             return Err(HeaderError::Version);
         }
         let mut bytes = vec![0; SIZE];
-        let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
+        let mut put = |offset: usize, field: &[u8]| {
+            bytes[offset..offset + field.len()].copy_from_slice(field)
+        };
         put(0, MAGIC);
         put(8, &LAYOUT.to_le_bytes());
         put(16, &self.length.to_le_bytes());
@@ -66,12 +69,17 @@ impl Header {
     pub fn parse(bytes: &[u8]) -> Result<Header, HeaderError> {
         let bytes: &[u8; SIZE] = bytes.first_chunk().ok_or(HeaderError::Magic)?;
         if !bytes.starts_with(MAGIC) {
-            return Err(if bytes.iter().all(|byte| *byte == bytes[0]) { HeaderError::Empty } else { HeaderError::Magic });
+            return Err(if bytes.iter().all(|byte| *byte == bytes[0]) {
+                HeaderError::Empty
+            } else {
+                HeaderError::Magic
+            });
         }
         if crc32fast::hash(&bytes[..CHECKSUM]).to_le_bytes() != bytes[CHECKSUM..] {
             return Err(HeaderError::Checksum);
         }
-        let number = |offset: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[offset + index]));
+        let number =
+            |offset: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[offset + index]));
         if number(8) != LAYOUT {
             return Err(HeaderError::Layout);
         }
@@ -81,7 +89,11 @@ impl Header {
             return Err(HeaderError::Version);
         }
         let version = String::from_utf8_lossy(version).into_owned();
-        Ok(Header { length: number(16), sha256: core::array::from_fn(|index| bytes[24 + index]), version })
+        Ok(Header {
+            length: number(16),
+            sha256: core::array::from_fn(|index| bytes[24 + index]),
+            version,
+        })
     }
 }
 
@@ -128,7 +140,10 @@ mod tests {
         assert_eq!(Header::parse(&[0; 4096]), Err(HeaderError::Empty));
         assert_eq!(Header::parse(&[0xFF; 4096]), Err(HeaderError::Empty));
         assert_eq!(Header::parse(&[0; 4095]), Err(HeaderError::Magic));
-        assert_eq!(Header::parse(&[b"MZ".as_slice(), &[0; 4094]].concat()), Err(HeaderError::Magic));
+        assert_eq!(
+            Header::parse(&[b"MZ".as_slice(), &[0; 4094]].concat()),
+            Err(HeaderError::Magic)
+        );
     }
 
     #[test]
@@ -144,7 +159,11 @@ mod tests {
     #[test]
     fn a_version_that_cannot_be_printed_is_refused_on_both_sides() {
         for version in ["", "a b", "a\nb", "ä", &"1".repeat(65)] {
-            assert_eq!(Header { version: version.to_owned(), ..header() }.encode(), Err(HeaderError::Version), "{version}");
+            assert_eq!(
+                Header { version: version.to_owned(), ..header() }.encode(),
+                Err(HeaderError::Version),
+                "{version}"
+            );
         }
         let mut bytes = header().encode().unwrap();
         bytes[56] = 0x1B;

@@ -1,4 +1,5 @@
-//! The changes of a slot's state, each a table made from a table. Who may make which is the caller's business.
+//! The changes of a slot's state, each a table made from a table. Who may make which is the
+//! caller's business.
 
 use osbuild_abi::slot::UPDATE_TRIES;
 use osbuild_formats::gpt::Table;
@@ -9,9 +10,11 @@ use crate::{State, other};
 /// What a slot is marked as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// slotboot, before it starts the slot: one try less. A successful slot has no use for tries and stays as it is.
+    /// slotboot, before it starts the slot: one try less. A successful slot has no use for tries
+    /// and stays as it is.
     Started,
-    /// The updater, once the slot is whole: it is booted next, a few times, and the other slot after it.
+    /// The updater, once the slot is whole: it is booted next, a few times, and the other slot
+    /// after it.
     ForTry,
     /// `init`, once the slot has been a good node for long enough.
     Good,
@@ -19,7 +22,8 @@ pub enum Mark {
     Bad,
 }
 
-/// The table with the slot of that name marked. None if the table has no such slot, or the slot cannot be started at all.
+/// The table with the slot of that name marked. None if the table has no such slot, or the slot
+/// cannot be started at all.
 pub fn mark(table: &Table, name: &str, mark: Mark) -> Option<Table> {
     let before = State::read(find(table, name)?.attributes);
     let after = match mark {
@@ -41,8 +45,11 @@ pub fn mark(table: &Table, name: &str, mark: Mark) -> Option<Table> {
 
 fn set(table: &mut Table, name: &str, change: impl Fn(State) -> State) {
     // The one that `find` finds.
-    if let Some(partition) = table.partitions.iter_mut().find(|partition| partition.name == name && is_slot(partition)) {
-        partition.attributes = change(State::read(partition.attributes)).write(partition.attributes);
+    if let Some(partition) =
+        table.partitions.iter_mut().find(|partition| partition.name == name && is_slot(partition))
+    {
+        partition.attributes =
+            change(State::read(partition.attributes)).write(partition.attributes);
     }
 }
 
@@ -66,10 +73,14 @@ mod tests {
             attributes,
             name: name.to_string(),
         };
-        let slot = |number, name, state: State| partition(number, name, SLOT_TYPE, state.write(1 << 60));
+        let slot =
+            |number, name, state: State| partition(number, name, SLOT_TYPE, state.write(1 << 60));
         // A partition that only has the name of a slot is none.
         let impostor = partition(1, SLOT_A, DATA_TYPE, 0);
-        Table { disk_guid: guid_from_name("disk"), partitions: [impostor, slot(2, SLOT_A, a), slot(3, SLOT_B, b)].into() }
+        Table {
+            disk_guid: guid_from_name("disk"),
+            partitions: [impostor, slot(2, SLOT_A, a), slot(3, SLOT_B, b)].into(),
+        }
     }
 
     fn state(priority: u8, tries: u8, successful: bool) -> State {
@@ -77,7 +88,11 @@ mod tests {
     }
 
     fn order(table: &Table) -> Vec<&'static str> {
-        slots(table).into_iter().filter(|slot| slot.state.is_bootable()).map(|slot| slot.name).collect()
+        slots(table)
+            .into_iter()
+            .filter(|slot| slot.state.is_bootable())
+            .map(|slot| slot.name)
+            .collect()
     }
 
     fn state_of(table: &Table, name: &str) -> State {
@@ -85,7 +100,8 @@ mod tests {
     }
 
     fn any_state() -> impl Strategy<Value = State> {
-        (0..=15u8, 0..=15u8, any::<bool>()).prop_map(|(priority, tries, successful)| state(priority, tries, successful))
+        (0..=15u8, 0..=15u8, any::<bool>())
+            .prop_map(|(priority, tries, successful)| state(priority, tries, successful))
     }
 
     #[test]

@@ -26,9 +26,11 @@ pub struct Slot {
     pub state: State,
 }
 
-/// The slots of a table, the one to be booted first at the front: by priority, and `SLOT-A` before `SLOT-B`.
+/// The slots of a table, the one to be booted first at the front: by priority, and `SLOT-A` before
+/// `SLOT-B`.
 pub fn slots(table: &Table) -> Vec<Slot> {
-    let mut slots: Vec<Slot> = [SLOT_A, SLOT_B].into_iter().filter_map(|name| slot(table, name)).collect();
+    let mut slots: Vec<Slot> =
+        [SLOT_A, SLOT_B].into_iter().filter_map(|name| slot(table, name)).collect();
     slots.sort_by_key(|slot| Reverse(slot.state.priority));
     slots
 }
@@ -41,7 +43,14 @@ pub fn other(name: &str) -> &'static str {
 fn slot(table: &Table, name: &'static str) -> Option<Slot> {
     let partition = find(table, name)?;
     let &Partition { guid, number, first, attributes, .. } = partition;
-    Some(Slot { name, guid, number, first, sectors: partition.sectors(), state: State::read(attributes) })
+    Some(Slot {
+        name,
+        guid,
+        number,
+        first,
+        sectors: partition.sectors(),
+        state: State::read(attributes),
+    })
 }
 
 /// The partition of a slot: the first of this name that has the type of a slot.

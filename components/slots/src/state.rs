@@ -29,7 +29,10 @@ impl State {
         let four = |value: u8, bit: u32| u64::from(value.min(MOST)) << bit;
         let mask = four(MOST, PRIORITY_BIT) | four(MOST, TRIES_BIT) | 1 << SUCCESSFUL_BIT;
         let successful = u64::from(self.successful) << SUCCESSFUL_BIT;
-        attributes & !mask | four(self.priority, PRIORITY_BIT) | four(self.tries, TRIES_BIT) | successful
+        attributes & !mask
+            | four(self.priority, PRIORITY_BIT)
+            | four(self.tries, TRIES_BIT)
+            | successful
     }
 
     /// Whether the slot may be started.

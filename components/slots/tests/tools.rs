@@ -12,8 +12,11 @@ const SIZE: u64 = 4 << 20;
 
 /// Runs a tool of a Debian package, which must be there and succeed, and gives what it says.
 fn tool(package: &str, command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: install the Debian package `{package}`"));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("{command:?}: {error}: install the Debian package `{package}`")
+    });
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     said
 }
@@ -24,7 +27,9 @@ fn geometry() -> Geometry {
 
 fn apply(path: &Path, writes: &[Write]) {
     let mut disk = fs::read(path).unwrap();
-    writes.iter().for_each(|write| disk[write.offset as usize..][..write.bytes.len()].copy_from_slice(&write.bytes));
+    writes.iter().for_each(|write| {
+        disk[write.offset as usize..][..write.bytes.len()].copy_from_slice(&write.bytes)
+    });
     fs::write(path, disk).unwrap();
 }
 
@@ -42,7 +47,10 @@ fn new_disk(path: &Path) {
         attributes: 0,
         name: name.to_owned(),
     };
-    let table = Table { disk_guid: guid_from_name("disk"), partitions: vec![slot(1, SLOT_A), slot(2, SLOT_B)] };
+    let table = Table {
+        disk_guid: guid_from_name("disk"),
+        partitions: vec![slot(1, SLOT_A), slot(2, SLOT_B)],
+    };
     fs::write(path, vec![0; SIZE as usize]).unwrap();
     apply(path, &gpt::create(&table, geometry()).unwrap());
 }
@@ -58,7 +66,8 @@ fn cgpt_reads_our_slot_bits_and_sgdisk_finds_no_fault() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     new_disk(&path);
-    let shown = |number: &str| tool("cgpt", Command::new("cgpt").args(["show", "-i", number]).arg(&path));
+    let shown =
+        |number: &str| tool("cgpt", Command::new("cgpt").args(["show", "-i", number]).arg(&path));
     for (as_what, bits) in [
         (Mark::ForTry, "priority=2 tries=3 successful=0"),
         (Mark::Started, "priority=2 tries=2 successful=0"),
@@ -80,10 +89,16 @@ fn we_read_the_slot_bits_of_cgpt() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     new_disk(&path);
-    for (priority, tries, successful) in [(0, 0, false), (1, 2, false), (15, 15, true), (7, 0, true)] {
+    for (priority, tries, successful) in
+        [(0, 0, false), (1, 2, false), (15, 15, true), (7, 0, true)]
+    {
         let [p, t, s] = [priority, tries, u8::from(successful)].map(|number| number.to_string());
-        tool("cgpt", Command::new("cgpt").args(["add", "-i", "2", "-P", &p, "-T", &t, "-S", &s]).arg(&path));
-        let found = slots(label(&path).table()).into_iter().find(|slot| slot.name == SLOT_B).unwrap();
+        tool(
+            "cgpt",
+            Command::new("cgpt").args(["add", "-i", "2", "-P", &p, "-T", &t, "-S", &s]).arg(&path),
+        );
+        let found =
+            slots(label(&path).table()).into_iter().find(|slot| slot.name == SLOT_B).unwrap();
         assert_eq!(found.state, State { priority, tries, successful });
     }
 }

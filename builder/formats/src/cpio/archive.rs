@@ -1,4 +1,5 @@
-//! One archive in the form that Linux calls `newc` (Documentation/driver-api/early-userspace/buffer-format.rst).
+//! One archive in the form that Linux calls `newc`
+//! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::borrow::Cow;
 use std::io::{self, Cursor, Write};
@@ -10,8 +11,9 @@ use super::{Entry, Error, Kind};
 
 const TYPE_MASK: u32 = 0o170000;
 
-/// Writes an archive. Directories come first, all else after them, both sorted by path, so that the order of `entries` does
-/// not matter and no entry comes before its folder. Each file's data start at a multiple of 4 bytes.
+/// Writes an archive. Directories come first, all else after them, both sorted by path, so that the
+/// order of `entries` does not matter and no entry comes before its folder. Each file's data start
+/// at a multiple of 4 bytes.
 ///
 /// # Errors
 /// An entry is none that an initramfs can hold, is [`Kind::Sized`], or `out` takes no more.
@@ -19,7 +21,8 @@ pub fn write<W: Write>(entries: &[Entry], out: W) -> Result<W, Error> {
     write_with(entries, out, |_, _| Ok(()))
 }
 
-/// The same, where `give` writes the bytes of each entry of [`Kind::Sized`] when they are due: it gets the entry's path, and where they go.
+/// The same, where `give` writes the bytes of each entry of [`Kind::Sized`] when they are due: it
+/// gets the entry's path, and where they go.
 ///
 /// # Errors
 /// As [`write`]'s, or what `give` wrote is not as long as the entry says.
@@ -61,7 +64,10 @@ struct Exact<'a, W> {
 impl<W: Write> Write for Exact<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.left {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a file has more bytes than its entry says"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a file has more bytes than its entry says",
+            ));
         }
         let written = self.inner.write(bytes)?;
         self.left -= written as u64;
@@ -77,7 +83,11 @@ impl<W: Write> Write for Exact<'_, W> {
 fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Result<Vec<&'b Entry<'a>>, Error> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
     sorted.sort_by_key(|entry| (entry.kind != Kind::Directory, &*entry.path));
-    let folders: Vec<&str> = sorted.iter().take_while(|entry| entry.kind == Kind::Directory).map(|entry| &*entry.path).collect();
+    let folders: Vec<&str> = sorted
+        .iter()
+        .take_while(|entry| entry.kind == Kind::Directory)
+        .map(|entry| &*entry.path)
+        .collect();
     let mut paths: Vec<&str> = entries.iter().map(|entry| &*entry.path).collect();
     paths.sort_unstable();
     if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -126,7 +136,9 @@ fn entry<'a>(header: &newc::Entry, data: &'a [u8]) -> Result<Option<Entry<'a>>, 
     let kind = match header.mode() & TYPE_MASK {
         0o040000 => Kind::Directory,
         0o100000 if header.nlink() < 2 => Kind::File(Cow::Borrowed(data)),
-        0o120000 => Kind::Symlink(String::from_utf8(data.to_vec()).map_err(|_| Error::Path(path.clone()))?),
+        0o120000 => {
+            Kind::Symlink(String::from_utf8(data.to_vec()).map_err(|_| Error::Path(path.clone()))?)
+        }
         0o020000 => Kind::CharDevice { major: header.rdev_major(), minor: header.rdev_minor() },
         _ => return Err(Error::Kind { path, mode: header.mode() }),
     };

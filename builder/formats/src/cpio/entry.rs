@@ -22,7 +22,8 @@ pub enum Kind<'a> {
     Directory,
     /// A regular file with these bytes.
     File(Cow<'a, [u8]>),
-    /// A regular file of so many bytes, which whoever calls [`super::write_with`] gives when they are due. No reader gives one.
+    /// A regular file of so many bytes, which whoever calls [`super::write_with`] gives when they
+    /// are due. No reader gives one.
     Sized(u64),
     /// A symbolic link to this path.
     Symlink(String),

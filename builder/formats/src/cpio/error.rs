@@ -38,9 +38,13 @@ impl fmt::Display for Error {
             Self::Twice(path) => write!(f, "`{path}` is in the initramfs twice"),
             Self::Mode(mode) => write!(f, "mode `{mode:o}` has bits besides permissions"),
             Self::TooLarge(path) => write!(f, "`{path}` is larger than 4 GiB"),
-            Self::Kind { path, mode } => write!(f, "`{path}` with mode `{mode:o}` is of a kind that is not supported"),
+            Self::Kind { path, mode } => {
+                write!(f, "`{path}` with mode `{mode:o}` is of a kind that is not supported")
+            }
             Self::Truncated(path) => write!(f, "the initramfs ends within `{path}`"),
-            Self::Behind(offset) => write!(f, "something follows the archive, at offset `{offset}` of the initramfs"),
+            Self::Behind(offset) => {
+                write!(f, "something follows the archive, at offset `{offset}` of the initramfs")
+            }
             Self::Io(_) => write!(f, "the initramfs could not be read or written"),
         }
     }

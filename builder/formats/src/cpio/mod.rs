@@ -1,4 +1,5 @@
-//! The initramfs: the archive of files that the kernel unpacks into its first root. It is not compressed, as its layers are.
+//! The initramfs: the archive of files that the kernel unpacks into its first root. It is not
+//! compressed, as its layers are.
 
 mod archive;
 mod entry;

@@ -1,4 +1,5 @@
-//! Where the data of a file lie that is stored in chunks, each at any place, or nowhere where it is all zeros.
+//! Where the data of a file lie that is stored in chunks, each at any place, or nowhere where it is
+//! all zeros.
 
 use super::{Image, Inode};
 use crate::le;
@@ -22,7 +23,11 @@ pub(super) struct Chunk {
 }
 
 /// The chunks of a file, in their order. One that is `None` is damaged, or on another device.
-pub(super) fn chunks<'a>(image: &'a Image, inode: &Inode, number: u64) -> Option<impl Iterator<Item = Option<Chunk>> + use<'a>> {
+pub(super) fn chunks<'a>(
+    image: &'a Image,
+    inode: &Inode,
+    number: u64,
+) -> Option<impl Iterator<Item = Option<Chunk>> + use<'a>> {
     let (format, size) = (inode.block & 0xFFFF, inode.size);
     let bits = u64::from(image.block_size.trailing_zeros()) + (format & SIZE);
     if format & !(SIZE | INDEXES) != 0 || bits > LARGEST {
@@ -30,7 +35,8 @@ pub(super) fn chunks<'a>(image: &'a Image, inode: &Inode, number: u64) -> Option
     }
     let (chunk, has_devices) = (1 << bits, format & INDEXES != 0);
     let unit = if has_devices { 8 } else { 4 };
-    let start = image.position(number)?.checked_add(inode.length)?.checked_next_multiple_of(unit)?;
+    let start =
+        image.position(number)?.checked_add(inode.length)?.checked_next_multiple_of(unit)?;
     let table = image.slice(start, size.div_ceil(chunk).checked_mul(unit)?)?;
     Some(table.chunks_exact(unit as usize).enumerate().map(move |(index, entry)| {
         let is_here = !has_devices || le::u16_at(entry, 2)? == 0;

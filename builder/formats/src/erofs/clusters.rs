@@ -1,12 +1,14 @@
 //! Where the data of a compressed file lie: its clusters, and the extents that they make.
 //!
-//! A file is cut into clusters of one block each. A cluster in which compressed data begin is a head and names their first block; the
-//! others lie inside what began before them. What `mkfs.erofs` writes by default is read here: compact indexes, one a cluster.
+//! A file is cut into clusters of one block each. A cluster in which compressed data begin is a
+//! head and names their first block; the others lie inside what began before them. What
+//! `mkfs.erofs` writes by default is read here: compact indexes, one a cluster.
 
 use super::{Image, Inode};
 use crate::le;
 
-/// The only size of a block whose compact indexes are read: it is the most that their 12 bits can count in.
+/// The only size of a block whose compact indexes are read: it is the most that their 12 bits can
+/// count in.
 const BLOCK_SIZE: u64 = 4096;
 /// `z_erofs_map_header`, which stands before the indexes.
 const HEADER: u64 = 8;
@@ -41,7 +43,8 @@ enum Cluster {
     Inside { blocks: Option<u64> },
 }
 
-/// The extents of a file, in their order. None if they are damaged, or made by options of `mkfs.erofs` that are not known here.
+/// The extents of a file, in their order. None if they are damaged, or made by options of
+/// `mkfs.erofs` that are not known here.
 pub(super) fn extents(image: &Image, inode: &Inode, number: u64) -> Option<Vec<Extent>> {
     let header = image.position(number)?.checked_add(inode.length)?.checked_next_multiple_of(8)?;
     let bytes = image.slice(header, HEADER)?;
@@ -53,8 +56,10 @@ pub(super) fn extents(image: &Image, inode: &Inode, number: u64) -> Option<Vec<E
     {
         return None;
     }
-    let indexes = Indexes { image, start: header + HEADER, count: inode.size.div_ceil(BLOCK_SIZE), advise };
-    // A file has an index for each cluster: one that is longer than its image has room for is damaged.
+    let indexes =
+        Indexes { image, start: header + HEADER, count: inode.size.div_ceil(BLOCK_SIZE), advise };
+    // A file has an index for each cluster: one that is longer than its image has room for is
+    // damaged.
     if indexes.count > image.bytes.len() as u64 {
         return None;
     }
@@ -74,7 +79,12 @@ fn join(clusters: &[Cluster], size: u64) -> Option<Vec<Extent>> {
         let length = end.checked_sub(begin)?;
         // A head may stand where the file ends, and nothing behind it.
         if length > 0 {
-            extents.push(Extent { length, start: block.checked_mul(BLOCK_SIZE)?, stored: blocks * BLOCK_SIZE, is_compressed });
+            extents.push(Extent {
+                length,
+                start: block.checked_mul(BLOCK_SIZE)?,
+                stored: blocks * BLOCK_SIZE,
+                is_compressed,
+            });
         }
         end = begin;
     }
@@ -91,8 +101,8 @@ struct Indexes<'a> {
 }
 
 impl Indexes<'_> {
-    /// In packs, each with the block of its first data at its end. Packs of two stand before the first that is aligned to 32 bytes, and
-    /// behind the last whole pack of 16.
+    /// In packs, each with the block of its first data at its end. Packs of two stand before the
+    /// first that is aligned to 32 bytes, and behind the last whole pack of 16.
     fn read(&self) -> Option<Vec<Cluster>> {
         let before = (32 - self.start % 32) / 4 % 8;
         let packed = match self.advise & PACKS_OF_16 {
@@ -101,7 +111,11 @@ impl Indexes<'_> {
         };
         let (mut clusters, mut position) = (Vec::new(), self.start);
         while (clusters.len() as u64) < self.count {
-            let (count, size) = if (before..before + packed).contains(&(clusters.len() as u64)) { (16, 32) } else { (2, 8) };
+            let (count, size) = if (before..before + packed).contains(&(clusters.len() as u64)) {
+                (16, 32)
+            } else {
+                (2, 8)
+            };
             self.pack(self.image.slice(position, size)?, count, &mut clusters)?;
             position += size;
         }
@@ -125,7 +139,9 @@ impl Indexes<'_> {
             let found = cluster(kind, low, own)?;
             match found {
                 Cluster::Head { .. } => (block, follows_head) = (own, true),
-                Cluster::Inside { blocks: Some(blocks) } => (block, follows_head) = (block + blocks, false),
+                Cluster::Inside { blocks: Some(blocks) } => {
+                    (block, follows_head) = (block + blocks, false)
+                }
                 Cluster::Inside { blocks: None } => {}
             }
             clusters.push(found);
@@ -134,11 +150,14 @@ impl Indexes<'_> {
     }
 }
 
-/// A cluster by the bits of its kind and of its index, of which each kind has another use. Data that begin in it stand at `block`.
+/// A cluster by the bits of its kind and of its index, of which each kind has another use. Data
+/// that begin in it stand at `block`.
 fn cluster(kind: u32, low: u32, block: u64) -> Option<Cluster> {
     match kind {
         0 | 1 => Some(Cluster::Head { is_compressed: kind == 1, offset: low.into(), block }),
-        2 => Some(Cluster::Inside { blocks: (low & COUNT != 0).then_some(u64::from(low & !COUNT)) }),
+        2 => {
+            Some(Cluster::Inside { blocks: (low & COUNT != 0).then_some(u64::from(low & !COUNT)) })
+        }
         _ => None,
     }
 }

@@ -7,7 +7,8 @@ use super::{Entry, Error, Image, Inode, Layout};
 /// LZ4 makes data at most so many times smaller.
 const RATIO: u64 = 255;
 
-/// Chunks are shared, and holes take no room: an honest image has at most so many bytes in them for each of its own.
+/// Chunks are shared, and holes take no room: an honest image has at most so many bytes in them for
+/// each of its own.
 const CHUNKED: u64 = 1024;
 
 /// A piece of a hole.
@@ -29,13 +30,19 @@ impl<'a> Files<'a> {
     /// It is no image, or one with features that are not known here.
     pub fn new(image: &'a [u8]) -> Result<Self, Error> {
         let length = image.len() as u64;
-        Ok(Files { image: Image::parse(image)?, left: length, left_in_chunks: length.saturating_mul(CHUNKED) })
+        Ok(Files {
+            image: Image::parse(image)?,
+            left: length,
+            left_in_chunks: length.saturating_mul(CHUNKED),
+        })
     }
 
-    /// Gives what a file holds, piece by piece. Of a file with several names, ask for one: all files together are read once.
+    /// Gives what a file holds, piece by piece. Of a file with several names, ask for one: all
+    /// files together are read once.
     ///
     /// # Errors
-    /// The file is damaged, or was compressed otherwise than by LZ4 with the default options of `mkfs.erofs`.
+    /// The file is damaged, or was compressed otherwise than by LZ4 with the default options of
+    /// `mkfs.erofs`.
     pub fn read(&mut self, entry: &Entry, mut piece: impl FnMut(&[u8])) -> Result<(), Error> {
         let inode = self.image.inode(entry.inode)?;
         let done = match inode.layout {
@@ -68,8 +75,14 @@ impl<'a> Files<'a> {
         Some(())
     }
 
-    fn decompress(&mut self, inode: &Inode, number: u64, piece: &mut impl FnMut(&[u8])) -> Option<()> {
-        for Extent { length, start, stored, is_compressed } in extents(&self.image, inode, number)? {
+    fn decompress(
+        &mut self,
+        inode: &Inode,
+        number: u64,
+        piece: &mut impl FnMut(&[u8]),
+    ) -> Option<()> {
+        for Extent { length, start, stored, is_compressed } in extents(&self.image, inode, number)?
+        {
             self.left = self.left.checked_sub(stored)?;
             let stored_bytes = self.image.slice(start, stored)?;
             if !is_compressed {

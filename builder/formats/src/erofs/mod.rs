@@ -1,5 +1,6 @@
-//! The entries of an EROFS image, and what its files hold (Linux: Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). For
-//! looking at an image: `mkfs.erofs` makes them.
+//! The entries of an EROFS image, and what its files hold (Linux:
+//! Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). For looking at an image:
+//! `mkfs.erofs` makes them.
 
 mod chunks;
 mod clusters;
@@ -14,7 +15,8 @@ use crate::le;
 
 const SUPER_BLOCK: usize = 1024;
 const MAGIC: u32 = 0xE0F5_E1E2;
-/// The features, up to common prefixes of attribute names, that leave the layout of inodes and folders as it is read here.
+/// The features, up to common prefixes of attribute names, that leave the layout of inodes and
+/// folders as it is read here.
 const KNOWN_FEATURES: u32 = 0x7F;
 /// Inodes are counted in units of this many bytes.
 const SLOT: u64 = 32;
@@ -22,7 +24,8 @@ const DIRENT: usize = 12;
 /// The longest path and the longest name that Linux takes.
 const PATH_MAX: usize = 4096;
 const NAME_MAX: usize = 255;
-/// Paths repeat the names of folders: those of all entries may take so many times what the image takes.
+/// Paths repeat the names of folders: those of all entries may take so many times what the image
+/// takes.
 const REPETITION: usize = 16;
 
 const TYPE_MASK: u32 = 0o170000;
@@ -76,9 +79,13 @@ pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
         let inode = image.inode(number)?;
         let mut target = None;
         if inode.mode & TYPE_MASK == FOLDER {
-            let found = image.folder(&inode, number).filter(|found| room.take_folder(&path, found).is_some());
+            let found = image
+                .folder(&inode, number)
+                .filter(|found| room.take_folder(&path, found).is_some());
             // A folder has one name only. One that is met again is a loop.
-            let Some(found) = found.filter(|_| seen.insert(number)) else { return Err(Error::Folder(path)) };
+            let Some(found) = found.filter(|_| seen.insert(number)) else {
+                return Err(Error::Folder(path));
+            };
             let others = found.into_iter().filter(|(name, _)| name != "." && name != "..");
             waiting.extend(others.map(|(name, number)| (format!("{path}/{name}"), number)));
         } else if inode.mode & TYPE_MASK == SYMLINK {
@@ -94,7 +101,8 @@ pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// How much may still be found. Each entry of an honest image takes its own bytes; one that has more is made to exhaust memory.
+/// How much may still be found. Each entry of an honest image takes its own bytes; one that has
+/// more is made to exhaust memory.
 struct Room {
     /// Names in folders.
     names: usize,
@@ -182,7 +190,9 @@ impl<'a> Image<'a> {
     }
 
     fn inode(&self, number: u64) -> Result<Inode, Error> {
-        let inode = self.position(number).and_then(|position| self.bytes.get(usize::try_from(position).ok()?..));
+        let inode = self
+            .position(number)
+            .and_then(|position| self.bytes.get(usize::try_from(position).ok()?..));
         inode.and_then(Inode::parse).ok_or(Error::Inode(number))
     }
 
@@ -229,11 +239,20 @@ impl Inode {
         } else {
             (u64::from(long(8)?), short(24)?, short(26)?, 32)
         };
-        Some(Self { mode: short(4)?, uid, gid, size, layout, block: u64::from(long(16)?), length: length + attributes })
+        Some(Self {
+            mode: short(4)?,
+            uid,
+            gid,
+            size,
+            layout,
+            block: u64::from(long(16)?),
+            length: length + attributes,
+        })
     }
 }
 
-/// The entries of one block of a folder: first their numbers and where their names start, then the names.
+/// The entries of one block of a folder: first their numbers and where their names start, then the
+/// names.
 fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
     // The first name begins where the heads end, and each block has at least one.
     let count = usize::from(le::u16_at(block, 8)?) / DIRENT;
@@ -248,7 +267,9 @@ fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
         let name = block.get(start(head)?..end)?;
         // The last name ends with the block or with NUL.
         let name = name.split(|byte| *byte == 0).next()?;
-        let name = std::str::from_utf8(name).ok().filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.contains('/'))?;
+        let name = std::str::from_utf8(name)
+            .ok()
+            .filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.contains('/'))?;
         entries.push((name.to_owned(), le::u64_at(head, 0)?));
     }
     Some(entries)
@@ -258,11 +279,16 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Magic => write!(f, "no EROFS image"),
-            Self::Features(bits) => write!(f, "the EROFS image has features `{bits:#x}`, which are not known"),
+            Self::Features(bits) => {
+                write!(f, "the EROFS image has features `{bits:#x}`, which are not known")
+            }
             Self::BlockSize => write!(f, "the block size of the EROFS image is impossible"),
             Self::Inode(number) => write!(f, "inode `{number}` of the EROFS image is damaged"),
             Self::Folder(path) => write!(f, "folder `{path}/` of the EROFS image is damaged"),
-            Self::File(path) => write!(f, "`{path}` of the EROFS image is damaged, or stored in a way that is not known"),
+            Self::File(path) => write!(
+                f,
+                "`{path}` of the EROFS image is damaged, or stored in a way that is not known"
+            ),
         }
     }
 }

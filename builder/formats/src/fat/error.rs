@@ -40,15 +40,27 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SectorSize(size) => write!(f, "a sector of `{size}` bytes is neither 512 nor 4096"),
-            Self::TooSmall { size, least } => write!(f, "FAT32 needs `{least}` bytes on such sectors, not `{size}`"),
+            Self::SectorSize(size) => {
+                write!(f, "a sector of `{size}` bytes is neither 512 nor 4096")
+            }
+            Self::TooSmall { size, least } => {
+                write!(f, "FAT32 needs `{least}` bytes on such sectors, not `{size}`")
+            }
             Self::TooLarge(size) => write!(f, "`{size}` bytes are more than FAT32 allows"),
-            Self::Full { needed, room } => write!(f, "the files need `{needed}` bytes, the FAT volume has `{room}`"),
+            Self::Full { needed, room } => {
+                write!(f, "the files need `{needed}` bytes, the FAT volume has `{room}`")
+            }
             Self::Label(label) => write!(f, "`{label}` is no label of a FAT volume"),
-            Self::Path(path) => write!(f, "`{path}` is no path that a FAT volume can hold, or it is there twice"),
+            Self::Path(path) => {
+                write!(f, "`{path}` is no path that a FAT volume can hold, or it is there twice")
+            }
             Self::Field(name) => write!(f, "no FAT32 volume: the field `{name}` is wrong"),
-            Self::Cluster(number) => write!(f, "cluster `{number}` of the FAT volume is used twice or missing"),
-            Self::Name(folder) => write!(f, "a name in folder `{folder}` of the FAT volume is damaged"),
+            Self::Cluster(number) => {
+                write!(f, "cluster `{number}` of the FAT volume is used twice or missing")
+            }
+            Self::Name(folder) => {
+                write!(f, "a name in folder `{folder}` of the FAT volume is damaged")
+            }
             Self::Io(_) => write!(f, "the FAT volume could not be written"),
         }
     }

@@ -1,4 +1,5 @@
-//! The long name of an entry. It stands in parts before that, the last one first (FAT specification 1.03, "Long Directory Entries").
+//! The long name of an entry. It stands in parts before that, the last one first (FAT specification
+//! 1.03, "Long Directory Entries").
 
 use super::tree::ENTRY;
 
@@ -6,7 +7,8 @@ use super::tree::ENTRY;
 const LAST: u8 = 0x40;
 /// The most parts of a name.
 const MOST: u8 = 20;
-/// Where a part has its kind, which is zero, and the checksum of the short name to which it belongs.
+/// Where a part has its kind, which is zero, and the checksum of the short name to which it
+/// belongs.
 const KIND: usize = 12;
 const CHECKSUM: usize = 13;
 /// Where a part has the number of a cluster, which is zero.
@@ -23,13 +25,15 @@ pub(super) struct LongName {
 }
 
 impl LongName {
-    /// Takes the next part; `None` if it is not the next one, which some readers pass over and others take.
+    /// Takes the next part; `None` if it is not the next one, which some readers pass over and
+    /// others take.
     pub fn take(&mut self, part: &[u8; ENTRY]) -> Option<()> {
         let (number, checksum) = (part[0] & !LAST, Some(part[CHECKSUM]));
         if part[0] & LAST != 0 {
             *self = LongName { units: Vec::new(), left: number, checksum };
         }
-        let is_next = (1..=MOST).contains(&number) && number == self.left && checksum == self.checksum;
+        let is_next =
+            (1..=MOST).contains(&number) && number == self.left && checksum == self.checksum;
         if !is_next || part[KIND] != 0 || part[CLUSTER..CLUSTER + 2] != [0; 2] {
             return None;
         }
@@ -38,10 +42,13 @@ impl LongName {
         Some(())
     }
 
-    /// The name of the entry behind the parts, empty if that has none; `None` if they are not its own. What comes next begins anew.
+    /// The name of the entry behind the parts, empty if that has none; `None` if they are not its
+    /// own. What comes next begins anew.
     pub fn of(&mut self, entry: &[u8; ENTRY]) -> Option<Vec<u16>> {
         let name = std::mem::take(self);
-        let is_own = name.checksum.is_none_or(|own| own == checksum(entry) && name.left == 0 && !name.units.is_empty());
+        let is_own = name
+            .checksum
+            .is_none_or(|own| own == checksum(entry) && name.left == 0 && !name.units.is_empty());
         is_own.then_some(name.units)
     }
 }

@@ -12,5 +12,6 @@ pub use replace::{find, replace};
 #[cfg(feature = "fat")]
 pub use volume::{File, Volume, least_size, read};
 
-/// A volume with fewer than 65525 clusters is not FAT32. A few more, as tools have been wrong about the limit.
+/// A volume with fewer than 65525 clusters is not FAT32. A few more, as tools have been wrong about
+/// the limit.
 const LEAST_CLUSTERS: u64 = 65_536;

@@ -1,4 +1,5 @@
-//! A file of a volume replaced by another one, so that a power cut leaves the old or the new one, and never none.
+//! A file of a volume replaced by another one, so that a power cut leaves the old or the new one,
+//! and never none.
 
 use super::Error;
 use super::tree::{BAD, Tree};
@@ -13,16 +14,18 @@ const HIGH: usize = 20;
 /// Where it has the lower half, and behind that the size.
 const LOW: usize = 26;
 
-/// Where the volume's first sector has the number of the one that counts free clusters, and where that has the count.
+/// Where the volume's first sector has the number of the one that counts free clusters, and where
+/// that has the count.
 const COUNTER: usize = 48;
 const COUNT: usize = 488;
 /// How that sector begins.
 const COUNTER_MAGIC: u32 = 0x4161_5252;
 
-/// The writes that make the file at the absolute `path` of `volume` hold `bytes`. They are to be made in this order, each on the medium
-/// before the next begins: the new bytes into clusters that nothing uses, their chain, then the one sector with the file's entry, and last the
-/// room of the old bytes and of whatever an earlier cut has left without an owner. A cut within a write does no harm, as long as the medium
-/// writes a sector whole or not at all.
+/// The writes that make the file at the absolute `path` of `volume` hold `bytes`. They are to be
+/// made in this order, each on the medium before the next begins: the new bytes into clusters that
+/// nothing uses, their chain, then the one sector with the file's entry, and last the room of the
+/// old bytes and of whatever an earlier cut has left without an owner. A cut within a write does no
+/// harm, as long as the medium writes a sector whole or not at all.
 ///
 /// # Errors
 /// The volume is damaged, has no such file, or no room for both.
@@ -39,14 +42,19 @@ pub fn replace(volume: &[u8], path: &str, bytes: &[u8]) -> Result<Vec<Write>, Er
         link(&mut linked, *number, chain.get(index + 1).copied().unwrap_or(LAST));
     }
     // After an earlier cut the copies may differ.
-    writes.extend(tree.copies().filter_map(|start| table(&tree, start, &volume[start..][..linked.len()], &linked)));
+    writes.extend(
+        tree.copies()
+            .filter_map(|start| table(&tree, start, &volume[start..][..linked.len()], &linked)),
+    );
     writes.push(entry(&tree, node.entry, chain.first().copied().unwrap_or(0), size));
 
     let mut kept = tree.used.clone();
     node.extents.iter().for_each(|extent| kept[tree.number(*extent)] = false);
     chain.iter().for_each(|number| kept[*number as usize] = true);
     let mut freed = linked.clone();
-    for number in (2..kept.len()).filter(|number| !kept[*number] && tree.next(*number as u32) != Some(BAD)) {
+    for number in
+        (2..kept.len()).filter(|number| !kept[*number] && tree.next(*number as u32) != Some(BAD))
+    {
         link(&mut freed, number as u32, 0);
     }
     writes.extend(tree.copies().filter_map(|start| table(&tree, start, &linked, &freed)));
@@ -67,7 +75,8 @@ pub fn find(volume: &[u8], path: &str) -> Result<Option<Vec<u8>>, Error> {
 /// Clusters for so many bytes that no file has.
 fn free(tree: &Tree, size: usize) -> Result<Vec<u32>, Error> {
     let count = size.div_ceil(tree.cluster_size);
-    let unused = (2..tree.used.len() as u32).filter(|number| !tree.used[*number as usize] && tree.next(*number) != Some(BAD));
+    let unused = (2..tree.used.len() as u32)
+        .filter(|number| !tree.used[*number as usize] && tree.next(*number) != Some(BAD));
     let chain: Vec<u32> = unused.take(count).collect();
     let [needed, room] = [count, chain.len()].map(|clusters| (clusters * tree.cluster_size) as u64);
     if room < needed { Err(Error::Full { needed, room }) } else { Ok(chain) }
@@ -91,10 +100,12 @@ fn link(fat: &mut [u8], number: u32, next: u32) {
     le::put(fat, place, (upper | next).to_le_bytes());
 }
 
-/// The sectors from the first to the last in which a copy of the table, which starts at `start` and holds `before`, changes.
+/// The sectors from the first to the last in which a copy of the table, which starts at `start` and
+/// holds `before`, changes.
 fn table(tree: &Tree, start: usize, before: &[u8], after: &[u8]) -> Option<Write> {
     let size = tree.sector_size;
-    let mut changed = (0..after.len() / size).filter(|n| before[n * size..][..size] != after[n * size..][..size]);
+    let mut changed =
+        (0..after.len() / size).filter(|n| before[n * size..][..size] != after[n * size..][..size]);
     let first = changed.next()?;
     let part = first * size..(changed.next_back().unwrap_or(first) + 1) * size;
     Some(Write { offset: (start + part.start) as u64, bytes: after[part].to_vec() })
@@ -111,7 +122,8 @@ fn entry(tree: &Tree, at: usize, first: u32, size: u32) -> Write {
     Write { offset: start as u64, bytes: sector }
 }
 
-/// The sector that says how many clusters are free, where the volume has one. Nobody has to believe it.
+/// The sector that says how many clusters are free, where the volume has one. Nobody has to believe
+/// it.
 fn count(tree: &Tree, free: u32) -> Option<Write> {
     let start = usize::from(le::u16_at(tree.bytes, COUNTER)?) * tree.sector_size;
     let mut sector = tree.bytes.get(start..start + tree.sector_size)?.to_vec();

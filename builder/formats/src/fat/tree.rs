@@ -19,8 +19,12 @@ const DOTS: [&[u8]; 2] = [b".          ", b"..         "];
 /// Only one copy of the table counts, and it need not be the first.
 const NOT_MIRRORED: u16 = 1 << 7;
 /// Fields of two bytes that are zero in FAT32: who finds something there reads another file system.
-const ZERO: [(usize, &str); 4] =
-    [(17, "root entries"), (19, "sectors, short"), (22, "sectors per table, short"), (42, "version")];
+const ZERO: [(usize, &str); 4] = [
+    (17, "root entries"),
+    (19, "sectors, short"),
+    (22, "sectors per table, short"),
+    (42, "version"),
+];
 /// The longest path that Linux takes.
 const LONGEST_PATH: usize = 4096;
 /// A cluster number from here on ends a chain.
@@ -63,21 +67,27 @@ pub(super) struct Tree<'a> {
 impl<'a> Tree<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let byte = |offset: usize| bytes.get(offset).copied().map(usize::from);
-        let short = |offset, name| le::u16_at(bytes, offset).map(usize::from).ok_or(Error::Field(name));
+        let short =
+            |offset, name| le::u16_at(bytes, offset).map(usize::from).ok_or(Error::Field(name));
         let long = |offset, name| le::u32_at(bytes, offset).ok_or(Error::Field(name));
         let sector_size = short(11, "bytes per sector")?;
         if sector_size != 512 && sector_size != 4096 {
             return Err(Error::Field("bytes per sector"));
         }
-        let per_cluster = byte(13).filter(|count| count.is_power_of_two()).ok_or(Error::Field("sectors per cluster"))?;
+        let per_cluster = byte(13)
+            .filter(|count| count.is_power_of_two())
+            .ok_or(Error::Field("sectors per cluster"))?;
         let fats = byte(16).filter(|count| *count > 0).ok_or(Error::Field("number of tables"))?;
         if le::u16_at(bytes, 40).is_none_or(|flags| flags & NOT_MIRRORED != 0) {
             return Err(Error::Field("flags"));
         }
-        if let Some((_, name)) = ZERO.iter().find(|(offset, _)| le::u16_at(bytes, *offset) != Some(0)) {
+        if let Some((_, name)) =
+            ZERO.iter().find(|(offset, _)| le::u16_at(bytes, *offset) != Some(0))
+        {
             return Err(Error::Field(name));
         }
-        let (sectors, fat_sectors) = (long(32, "sectors")? as usize, long(36, "sectors per table")? as usize);
+        let (sectors, fat_sectors) =
+            (long(32, "sectors")? as usize, long(36, "sectors per table")? as usize);
         if sectors > bytes.len() / sector_size {
             return Err(Error::Field("sectors"));
         }
@@ -103,9 +113,11 @@ impl<'a> Tree<'a> {
         let mut names = HashSet::new();
         while let Some((path, extents)) = folders.pop() {
             for node in self.folder(&path, &extents)? {
-                // Paths repeat the names of folders. Those of an honest volume do not take more than the volume.
+                // Paths repeat the names of folders. Those of an honest volume do not take more
+                // than the volume.
                 named += node.path.len();
-                // Two names that differ in case are the same file, and readers differ in which of them it is.
+                // Two names that differ in case are the same file, and readers differ in which of
+                // them it is.
                 if named > self.bytes.len() || !names.insert(node.path.to_uppercase()) {
                     return Err(Error::Path(node.path));
                 }
@@ -121,7 +133,9 @@ impl<'a> Tree<'a> {
     /// The bytes of a file.
     pub fn content(&self, file: &Node) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(file.extents.len() * self.cluster_size);
-        file.extents.iter().for_each(|extent| bytes.extend_from_slice(&self.bytes[*extent..*extent + self.cluster_size]));
+        file.extents.iter().for_each(|extent| {
+            bytes.extend_from_slice(&self.bytes[*extent..*extent + self.cluster_size])
+        });
         bytes.truncate(file.size);
         bytes
     }
@@ -140,10 +154,15 @@ impl<'a> Tree<'a> {
                     (0, _) => return Ok(nodes),
                     (DELETED, _) => long_name = LongName::default(),
                     (_, LONG_NAME) => long_name.take(entry).ok_or_else(damaged)?,
-                    // Any other name that begins so is none, and some reader would show what we pass over.
-                    (b'.', _) if DOTS.iter().any(|name| entry.starts_with(name)) => long_name = LongName::default(),
+                    // Any other name that begins so is none, and some reader would show what we
+                    // pass over.
+                    (b'.', _) if DOTS.iter().any(|name| entry.starts_with(name)) => {
+                        long_name = LongName::default()
+                    }
                     (b'.', _) => return Err(damaged()),
-                    (_, attributes) if attributes & VOLUME_LABEL != 0 => long_name = LongName::default(),
+                    (_, attributes) if attributes & VOLUME_LABEL != 0 => {
+                        long_name = LongName::default()
+                    }
                     _ => {
                         let name = long_name.of(entry).ok_or_else(damaged)?;
                         nodes.push(Node { entry: place, ..self.node(path, entry, &name)? });
@@ -154,25 +173,40 @@ impl<'a> Tree<'a> {
         Ok(nodes)
     }
 
-    fn node(&mut self, folder: &str, entry: &[u8; ENTRY], long_name: &[u16]) -> Result<Node, Error> {
-        let half = |offset| u32::from(le::u16_at(entry, offset).expect("the field stands within the entry"));
+    fn node(
+        &mut self,
+        folder: &str,
+        entry: &[u8; ENTRY],
+        long_name: &[u16],
+    ) -> Result<Node, Error> {
+        let half = |offset| {
+            u32::from(le::u16_at(entry, offset).expect("the field stands within the entry"))
+        };
         let size = le::u32_at(entry, 28).expect("the field stands within the entry") as usize;
-        let name = if long_name.is_empty() { short_name(entry) } else { String::from_utf16(long_name).ok() };
-        let name = name.filter(|name| !name.contains(['/', '\0'])).ok_or_else(|| Error::Name(folder.to_owned()))?;
+        let name = if long_name.is_empty() {
+            short_name(entry)
+        } else {
+            String::from_utf16(long_name).ok()
+        };
+        let name = name
+            .filter(|name| !name.contains(['/', '\0']))
+            .ok_or_else(|| Error::Name(folder.to_owned()))?;
         let path = format!("{folder}/{name}");
         if path.len() > LONGEST_PATH {
             return Err(Error::Path(path));
         }
         let is_folder = entry[11] & FOLDER != 0;
         let first = half(20) << 16 | half(26);
-        let extents = if first == 0 && size == 0 && !is_folder { Vec::new() } else { self.chain(first)? };
+        let extents =
+            if first == 0 && size == 0 && !is_folder { Vec::new() } else { self.chain(first)? };
         if !is_folder && size.div_ceil(self.cluster_size) != extents.len() {
             return Err(Error::Cluster(first));
         }
         Ok(Node { path, is_folder, extents, size, entry: 0 })
     }
 
-    /// Where the clusters of a chain stand. Marks them as used; one that is used already is an error, so no loop is endless.
+    /// Where the clusters of a chain stand. Marks them as used; one that is used already is an
+    /// error, so no loop is endless.
     fn chain(&mut self, first: u32) -> Result<Vec<usize>, Error> {
         let mut extents = Vec::new();
         let mut number = first;

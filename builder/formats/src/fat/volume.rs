@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{Cursor, Write};
 
-use fatfs::{Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, Time, TimeProvider};
+use fatfs::{
+    Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, Time, TimeProvider,
+};
 
 use super::tree::{DELETED, ENTRY, Tree};
 use super::{Error, LEAST_CLUSTERS};
@@ -34,19 +36,21 @@ pub struct Volume<'a> {
 /// Clusters larger than this are not understood everywhere.
 const MOST_CLUSTER: u64 = 32 << 10;
 
-/// The least size in bytes of a FAT32 volume: 33 MiB on sectors of 512 bytes, 257 MiB on sectors of 4096.
+/// The least size in bytes of a FAT32 volume: 33 MiB on sectors of 512 bytes, 257 MiB on sectors of
+/// 4096.
 pub fn least_size(sector_size: u64) -> u64 {
     size_for(sector_size).next_multiple_of(1 << 20)
 }
 
-/// The least size in bytes of a volume with such clusters: enough clusters, two entries of 4 bytes for each, and the
-/// reserved sectors.
+/// The least size in bytes of a volume with such clusters: enough clusters, two entries of 4 bytes
+/// for each, and the reserved sectors.
 fn size_for(cluster_size: u64) -> u64 {
     LEAST_CLUSTERS * (cluster_size + 8) + (64 << 10)
 }
 
 impl Volume<'_> {
-    /// Makes the volume with these files and the folders that hold them. Folders and files get the time 1980-01-01.
+    /// Makes the volume with these files and the folders that hold them. Folders and files get the
+    /// time 1980-01-01.
     pub fn write<T: AsRef<[u8]>>(&self, files: &[File<T>]) -> Result<Vec<u8>, Error> {
         let cluster_size = self.cluster_size()?;
         let folders = folders(files)?;
@@ -65,7 +69,8 @@ impl Volume<'_> {
         Ok(bytes)
     }
 
-    /// The largest cluster with which the volume still has as many as FAT32 must have: few clusters are written fastest.
+    /// The largest cluster with which the volume still has as many as FAT32 must have: few clusters
+    /// are written fastest.
     fn cluster_size(&self) -> Result<u64, Error> {
         if self.sector_size != 512 && self.sector_size != 4096 {
             return Err(Error::SectorSize(self.sector_size));
@@ -76,15 +81,26 @@ impl Volume<'_> {
         let mut cluster_size = MOST_CLUSTER;
         while self.size < size_for(cluster_size) {
             if cluster_size == self.sector_size {
-                return Err(Error::TooSmall { size: self.size, least: least_size(self.sector_size) });
+                return Err(Error::TooSmall {
+                    size: self.size,
+                    least: least_size(self.sector_size),
+                });
             }
             cluster_size /= 2;
         }
         Ok(cluster_size)
     }
 
-    fn check_room<T: AsRef<[u8]>>(&self, files: &[File<T>], folders: usize, cluster_size: u64) -> Result<(), Error> {
-        let in_files: u64 = files.iter().map(|file| (file.bytes.as_ref().len() as u64).next_multiple_of(cluster_size)).sum();
+    fn check_room<T: AsRef<[u8]>>(
+        &self,
+        files: &[File<T>],
+        folders: usize,
+        cluster_size: u64,
+    ) -> Result<(), Error> {
+        let in_files: u64 = files
+            .iter()
+            .map(|file| (file.bytes.as_ref().len() as u64).next_multiple_of(cluster_size))
+            .sum();
         // The root is a folder too.
         let needed = in_files + (folders as u64 + 1) * cluster_size;
         let room = (self.size - (64 << 10)) / (cluster_size + 8) * cluster_size;
@@ -106,12 +122,14 @@ impl Volume<'_> {
 pub fn read(volume: &[u8]) -> Result<Vec<File<Vec<u8>>>, Error> {
     let mut tree = Tree::parse(volume)?;
     let nodes = tree.nodes()?.into_iter().filter(|node| !node.is_folder);
-    let mut files: Vec<_> = nodes.map(|node| File { bytes: tree.content(&node), path: node.path }).collect();
+    let mut files: Vec<_> =
+        nodes.map(|node| File { bytes: tree.content(&node), path: node.path }).collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(files)
 }
 
-/// The folders that hold the files, each before those within it. Refuses paths that no volume can hold.
+/// The folders that hold the files, each before those within it. Refuses paths that no volume can
+/// hold.
 fn folders<T>(files: &[File<T>]) -> Result<BTreeSet<&str>, Error> {
     let mut folders = BTreeSet::new();
     let mut names = BTreeSet::new();
@@ -122,13 +140,21 @@ fn folders<T>(files: &[File<T>]) -> Result<BTreeSet<&str>, Error> {
         if !path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(plain)) || !is_new {
             return Err(Error::Path(path.clone()));
         }
-        folders.extend(path.match_indices('/').map(|(end, _)| &path[..end]).filter(|folder| !folder.is_empty()));
+        folders.extend(
+            path.match_indices('/')
+                .map(|(end, _)| &path[..end])
+                .filter(|folder| !folder.is_empty()),
+        );
     }
     Ok(folders)
 }
 
 /// Writes folders and files into an empty volume, in the order of their paths.
-fn fill<T: AsRef<[u8]>>(disk: &mut Cursor<Vec<u8>>, folders: &BTreeSet<&str>, files: &[File<T>]) -> Result<(), Error> {
+fn fill<T: AsRef<[u8]>>(
+    disk: &mut Cursor<Vec<u8>>,
+    folders: &BTreeSet<&str>,
+    files: &[File<T>],
+) -> Result<(), Error> {
     disk.set_position(0);
     let volume = FileSystem::new(disk, FsOptions::new().time_provider(&Epoch))?;
     for folder in folders {
@@ -144,11 +170,13 @@ fn fill<T: AsRef<[u8]>>(disk: &mut Cursor<Vec<u8>>, folders: &BTreeSet<&str>, fi
     Ok(volume.unmount()?)
 }
 
-/// `fatfs` gives the entries `.` and `..` long names and lets `..` refer to the root by its number; both are errors to fsck.
-/// Puts the two entries where they belong and frees the places of their long names.
+/// `fatfs` gives the entries `.` and `..` long names and lets `..` refer to the root by its number;
+/// both are errors to fsck. Puts the two entries where they belong and frees the places of their
+/// long names.
 fn straighten_dots(bytes: &mut [u8]) -> Result<(), Error> {
     for node in Tree::parse(bytes)?.nodes()?.into_iter().filter(|node| node.is_folder) {
-        let start = *node.extents.first().expect("a folder has a cluster, as the reader has checked");
+        let start =
+            *node.extents.first().expect("a folder has a cluster, as the reader has checked");
         let entries = &mut bytes[start..start + 4 * ENTRY];
         entries.copy_within(ENTRY..2 * ENTRY, 0);
         entries.copy_within(3 * ENTRY..4 * ENTRY, ENTRY);
@@ -174,6 +202,9 @@ impl TimeProvider for Epoch {
     }
 
     fn get_current_date_time(&self) -> DateTime {
-        DateTime { date: self.get_current_date(), time: Time { hour: 0, min: 0, sec: 0, millis: 0 } }
+        DateTime {
+            date: self.get_current_date(),
+            time: Time { hour: 0, min: 0, sec: 0, millis: 0 },
+        }
     }
 }

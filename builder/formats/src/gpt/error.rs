@@ -36,7 +36,8 @@ pub enum Error {
     ArrayChecksum,
     /// A header refers to this sector, which the disk does not have.
     BeyondDisk(u64),
-    /// A partition with this number is unused, out of order, or has a number that is not within 1 and 128.
+    /// A partition with this number is unused, out of order, or has a number that is not within 1
+    /// and 128.
     Number(u32),
     /// The name of this partition is too long or not text.
     Name(u32),
@@ -51,25 +52,54 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::SectorSize(size) => write!(f, "a sector of `{size}` bytes is neither 512 nor 4096"),
-            Self::DiskTooSmall(size) => write!(f, "a disk of `{size}` bytes has no room for a partition table"),
-            Self::NoSignature => write!(f, "no partition table: the header does not begin with `EFI PART`"),
-            Self::Revision => write!(f, "the partition table's header is not of revision 1.0 with 92 bytes"),
-            Self::HeaderChecksum => write!(f, "the checksum of the partition table's header is wrong"),
+            Self::SectorSize(size) => {
+                write!(f, "a sector of `{size}` bytes is neither 512 nor 4096")
+            }
+            Self::DiskTooSmall(size) => {
+                write!(f, "a disk of `{size}` bytes has no room for a partition table")
+            }
+            Self::NoSignature => {
+                write!(f, "no partition table: the header does not begin with `EFI PART`")
+            }
+            Self::Revision => {
+                write!(f, "the partition table's header is not of revision 1.0 with 92 bytes")
+            }
+            Self::HeaderChecksum => {
+                write!(f, "the checksum of the partition table's header is wrong")
+            }
             Self::WrongSector { found, expected } => {
-                write!(f, "the partition table's header in sector `{expected}` says that it is in sector `{found}`")
+                write!(
+                    f,
+                    "the partition table's header in sector `{expected}` says that it is in sector `{found}`"
+                )
             }
             Self::Array { entries, size } => {
-                write!(f, "the partition table has `{entries}` entries of `{size}` bytes instead of 128 of 128")
+                write!(
+                    f,
+                    "the partition table has `{entries}` entries of `{size}` bytes instead of 128 of 128"
+                )
             }
             Self::ArrayPlace(sector) => {
-                write!(f, "the partition table has its entries in sector `{sector}`, outside of their place")
+                write!(
+                    f,
+                    "the partition table has its entries in sector `{sector}`, outside of their place"
+                )
             }
-            Self::ArrayChecksum => write!(f, "the checksum of the partition table's entries is wrong"),
-            Self::BeyondDisk(sector) => write!(f, "the partition table refers to sector `{sector}`, past the disk's end"),
-            Self::Number(number) => write!(f, "partition `{number}` is unused, out of order or not within 1 and 128"),
-            Self::Name(number) => write!(f, "the name of partition `{number}` is not text of at most 36 UTF-16 units"),
-            Self::OutOfRange(number) => write!(f, "partition `{number}` does not lie within the disk's usable sectors"),
+            Self::ArrayChecksum => {
+                write!(f, "the checksum of the partition table's entries is wrong")
+            }
+            Self::BeyondDisk(sector) => {
+                write!(f, "the partition table refers to sector `{sector}`, past the disk's end")
+            }
+            Self::Number(number) => {
+                write!(f, "partition `{number}` is unused, out of order or not within 1 and 128")
+            }
+            Self::Name(number) => {
+                write!(f, "the name of partition `{number}` is not text of at most 36 UTF-16 units")
+            }
+            Self::OutOfRange(number) => {
+                write!(f, "partition `{number}` does not lie within the disk's usable sectors")
+            }
             Self::Overlap(one, other) => write!(f, "partitions `{one}` and `{other}` overlap"),
             Self::Read(_) => write!(f, "the disk could not be read"),
         }

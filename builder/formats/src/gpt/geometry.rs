@@ -10,7 +10,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Takes the sector size (512 or 4096) and the disk's size, both in bytes. A last sector that is not whole is left out.
+    /// Takes the sector size (512 or 4096) and the disk's size, both in bytes. A last sector that
+    /// is not whole is left out.
     pub fn new(sector_size: u64, disk_size: u64) -> Result<Self, Error> {
         if sector_size != 512 && sector_size != 4096 {
             return Err(Error::SectorSize(sector_size));

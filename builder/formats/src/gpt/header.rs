@@ -35,8 +35,10 @@ impl Header {
         if !header.starts_with(SIGNATURE) {
             return Err(Error::NoSignature);
         }
-        let short = |offset| le::u32_at(header, offset).expect("each field stands within the 92 bytes");
-        let long = |offset| le::u64_at(header, offset).expect("each field stands within the 92 bytes");
+        let short =
+            |offset| le::u32_at(header, offset).expect("each field stands within the 92 bytes");
+        let long =
+            |offset| le::u64_at(header, offset).expect("each field stands within the 92 bytes");
         if short(8) != REVISION || short(12) as usize != SIZE {
             return Err(Error::Revision);
         }

@@ -14,8 +14,8 @@ const PROTECTIVE: u8 = 0xEE;
 /// Where the first record has its last CHS address. Tools differ in that, and nothing reads it.
 const LAST_CHS: Range<usize> = RECORDS + 5..RECORDS + 8;
 
-/// Gives the first sector as it should be, or `None` if `found` already protects the disk, or is somebody else's to keep:
-/// an MBR with further partitions. The boot code in `found` stays.
+/// Gives the first sector as it should be, or `None` if `found` already protects the disk, or is
+/// somebody else's to keep: an MBR with further partitions. The boot code in `found` stays.
 pub(super) fn protective(found: &[u8], geometry: Geometry) -> Option<Vec<u8>> {
     let signed = found[SIGNATURE..SIGNATURE + 2] == [0x55, 0xAA];
     let (records, _) = found[RECORDS..SIGNATURE].as_chunks::<RECORD_SIZE>();
@@ -23,7 +23,8 @@ pub(super) fn protective(found: &[u8], geometry: Geometry) -> Option<Vec<u8>> {
     if signed && records.iter().any(|record| record[4] != 0 && record[4] != PROTECTIVE) {
         return None;
     }
-    // From cylinder 0, head 0, sector 2 to the highest address that CHS can name; then the same as first sector and length.
+    // From cylinder 0, head 0, sector 2 to the highest address that CHS can name; then the same as
+    // first sector and length.
     let mut record = [0, 0x00, 0x02, 0x00, PROTECTIVE, 0xFF, 0xFF, 0xFF, 1, 0, 0, 0, 0, 0, 0, 0];
     le::put(&mut record, 12, u32::try_from(geometry.last()).unwrap_or(u32::MAX).to_le_bytes());
     let mut sector = found.to_vec();

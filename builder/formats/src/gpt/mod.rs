@@ -1,9 +1,11 @@
-//! The GUID partition table (UEFI 2.10, chapter 5) and its protective MBR, on sectors of 512 and 4096 bytes.
+//! The GUID partition table (UEFI 2.10, chapter 5) and its protective MBR, on sectors of 512 and
+//! 4096 bytes.
 //!
-//! The code is our own, not the crate `gpt`, for three reasons: that crate writes to a device in an order that cannot be
-//! seen or cut into flushed steps, while [`Label::change_to`] gives the writes as a list that a test can cut anywhere; it
-//! panics on an entry size of its disfavour and multiplies untrusted sizes unchecked; and it brings a random number
-//! generator into PID 1. It serves as an oracle in the tests. Tables have 128 entries of 128 bytes, as every common tool
+//! The code is our own, not the crate `gpt`, for three reasons: that crate writes to a device in an
+//! order that cannot be seen or cut into flushed steps, while [`Label::change_to`] gives the writes
+//! as a list that a test can cut anywhere; it panics on an entry size of its disfavour and
+//! multiplies untrusted sizes unchecked; and it brings a random number generator into PID 1. It
+//! serves as an oracle in the tests. Tables have 128 entries of 128 bytes, as every common tool
 //! writes them; others are refused.
 
 mod error;
@@ -42,7 +44,8 @@ pub struct Write {
     pub bytes: Vec<u8>,
 }
 
-/// The identifier that belongs to a name, always the same: a UUID of version 5 (RFC 9562) in a name space of our own.
+/// The identifier that belongs to a name, always the same: a UUID of version 5 (RFC 9562) in a name
+/// space of our own.
 pub fn guid_from_name(name: &str) -> Uuid {
     let namespace = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"osbuild");
     Uuid::new_v5(&namespace, name.as_bytes())

@@ -40,10 +40,12 @@ impl Partition {
     /// Reads one entry; `None` if it is unused.
     pub(super) fn decode(number: u32, entry: &[u8; ENTRY_SIZE]) -> Result<Option<Self>, Error> {
         let guid = |offset: usize| {
-            let bytes = entry[offset..].first_chunk().expect("both GUIDs stand in the first 32 bytes");
+            let bytes =
+                entry[offset..].first_chunk().expect("both GUIDs stand in the first 32 bytes");
             Uuid::from_bytes_le(*bytes)
         };
-        let field = |offset| le::u64_at(entry, offset).expect("the three fields stand before the name");
+        let field =
+            |offset| le::u64_at(entry, offset).expect("the three fields stand before the name");
         if guid(0).is_nil() {
             return Ok(None);
         }

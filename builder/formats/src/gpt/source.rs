@@ -7,7 +7,8 @@ pub trait Source {
     /// Why it was not read.
     type Error: Into<Box<dyn core::error::Error + Send + Sync>>;
 
-    /// Fills `bytes` from `offset`, in bytes from the start of the disk. Both offset and length are multiples of the sector size.
+    /// Fills `bytes` from `offset`, in bytes from the start of the disk. Both offset and length are
+    /// multiples of the sector size.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
 }
 

@@ -27,18 +27,25 @@ impl Table {
         self.partitions.iter().max_by_key(|partition| partition.last)
     }
 
-    /// Refuses what an array of entries cannot hold, and partitions that overlap or leave the usable sectors.
+    /// Refuses what an array of entries cannot hold, and partitions that overlap or leave the
+    /// usable sectors.
     pub(super) fn check(&self, first_usable: u64, last_usable: u64) -> Result<(), Error> {
         let mut previous = 0;
         for partition in &self.partitions {
-            if partition.number <= previous || partition.number > ENTRIES as u32 || partition.type_guid.is_nil() {
+            if partition.number <= previous
+                || partition.number > ENTRIES as u32
+                || partition.type_guid.is_nil()
+            {
                 return Err(Error::Number(partition.number));
             }
             previous = partition.number;
             if !partition.name_fits() {
                 return Err(Error::Name(partition.number));
             }
-            if partition.first > partition.last || partition.first < first_usable || partition.last > last_usable {
+            if partition.first > partition.last
+                || partition.first < first_usable
+                || partition.last > last_usable
+            {
                 return Err(Error::OutOfRange(partition.number));
             }
         }

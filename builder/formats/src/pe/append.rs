@@ -43,16 +43,19 @@ pub struct Addition<'a> {
 pub struct Extended {
     /// All that stands before the data of the first new section. The checksum in it is 0.
     pub head: Vec<u8>,
-    /// Where the data of each new section stand in the file. What is between them and behind the last one is zero.
+    /// Where the data of each new section stand in the file. What is between them and behind the
+    /// last one is zero.
     pub places: Vec<Range<u64>>,
     /// Bytes of the whole image.
     pub length: u64,
-    /// Where its checksum stands: four bytes, little-endian, of what [`super::Checksum`] gives for the whole image.
+    /// Where its checksum stands: four bytes, little-endian, of what [`super::Checksum`] gives for
+    /// the whole image.
     pub checksum: u64,
 }
 
-/// Gives `image` with these sections behind its own, loaded behind them as well, with its checksum. Symbols and whatever
-/// else stands behind the last section are not loaded by anything and are left out. The length is a multiple of 512.
+/// Gives `image` with these sections behind its own, loaded behind them as well, with its checksum.
+/// Symbols and whatever else stands behind the last section are not loaded by anything and are left
+/// out. The length is a multiple of 512.
 pub fn append(image: &[u8], additions: &[NewSection]) -> Result<Vec<u8>, Error> {
     let sizes = additions.iter().map(|one| Addition {
         name: one.name,
@@ -60,7 +63,8 @@ pub fn append(image: &[u8], additions: &[NewSection]) -> Result<Vec<u8>, Error> 
         virtual_size: one.virtual_size,
         characteristics: one.characteristics,
     });
-    let Extended { head: mut out, places, length, checksum } = extend(image, &sizes.collect::<Vec<_>>())?;
+    let Extended { head: mut out, places, length, checksum } =
+        extend(image, &sizes.collect::<Vec<_>>())?;
     out.reserve_exact(length as usize - out.len());
     for (addition, place) in additions.iter().zip(places) {
         out.resize(place.start as usize, 0);
@@ -80,12 +84,20 @@ pub fn extend(image: &[u8], additions: &[Addition]) -> Result<Extended, Error> {
     check(image, &parsed, additions)?;
     let mut head = image[..data_end(&parsed, image.len())].to_vec();
     head.resize(head.len().next_multiple_of(parsed.file_alignment as usize), 0);
-    let mut address = parsed.section_headers.iter().map(memory_end).max().unwrap_or(u64::from(parsed.size_of_headers));
+    let mut address = parsed
+        .section_headers
+        .iter()
+        .map(memory_end)
+        .max()
+        .unwrap_or(u64::from(parsed.size_of_headers));
     let (mut places, mut length) = (Vec::new(), head.len() as u64);
     for (index, addition) in additions.iter().enumerate() {
         address = address.next_multiple_of(u64::from(parsed.section_alignment.max(PAGE)));
         let place = length..length.checked_add(addition.size).ok_or(Error::TooLarge)?;
-        length = place.end.checked_next_multiple_of(u64::from(parsed.file_alignment)).ok_or(Error::TooLarge)?;
+        length = place
+            .end
+            .checked_next_multiple_of(u64::from(parsed.file_alignment))
+            .ok_or(Error::TooLarge)?;
         let header = header(addition, address, place.start, length - place.start)?;
         le::put(&mut head, parsed.table_end() + index * SECTION_HEADER, header);
         address += memory_size(addition);
@@ -100,12 +112,14 @@ fn check(image: &[u8], parsed: &Headers, additions: &[Addition]) -> Result<(), E
     if parsed.certificates.is_some() {
         return Err(Error::Signed);
     }
-    for (alignment, most) in [(parsed.file_alignment, 1 << 16), (parsed.section_alignment, 1 << 30)] {
+    for (alignment, most) in [(parsed.file_alignment, 1 << 16), (parsed.section_alignment, 1 << 30)]
+    {
         if !alignment.is_power_of_two() || !(512..=most).contains(&alignment) {
             return Err(Error::Alignment(alignment));
         }
     }
-    let mut names: Vec<&str> = parsed.section_headers.iter().map(|section| &*section.name).collect();
+    let mut names: Vec<&str> =
+        parsed.section_headers.iter().map(|section| &*section.name).collect();
     // A name that begins with a slash is an offset into the string table, which is left out.
     if let Some(name) = names.iter().find(|name| name.starts_with('/')) {
         return Err(Error::SectionName((*name).to_owned()));
@@ -120,16 +134,21 @@ fn check(image: &[u8], parsed: &Headers, additions: &[Addition]) -> Result<(), E
         names.push(name);
     }
     let with_data = parsed.section_headers.iter().filter(|section| section.raw_size > 0);
-    let room = with_data.map(|section| section.offset).chain([parsed.size_of_headers]).min().unwrap_or(0) as usize;
-    // What stands behind the table up to the data is padding: zeros on x86_64, instructions that do nothing on aarch64.
+    let room =
+        with_data.map(|section| section.offset).chain([parsed.size_of_headers]).min().unwrap_or(0)
+            as usize;
+    // What stands behind the table up to the data is padding: zeros on x86_64, instructions that do
+    // nothing on aarch64.
     let needed = parsed.table_end() + additions.len() * SECTION_HEADER;
-    if needed > room || needed > image.len() || parsed.section_headers.len() + additions.len() > 96 {
+    if needed > room || needed > image.len() || parsed.section_headers.len() + additions.len() > 96
+    {
         return Err(Error::NoRoom(additions.len()));
     }
     Ok(())
 }
 
-/// Where the headers and the data of the last section end in the file, which is `length` bytes long.
+/// Where the headers and the data of the last section end in the file, which is `length` bytes
+/// long.
 fn data_end(parsed: &Headers, length: usize) -> usize {
     let with_data = parsed.section_headers.iter().filter(|section| section.raw_size > 0);
     let ends = with_data.map(|section| section.offset as usize + section.raw_size as usize);
@@ -145,7 +164,12 @@ fn memory_size(addition: &Addition) -> u64 {
 }
 
 /// One entry of the section table.
-fn header(addition: &Addition, address: u64, offset: u64, raw_size: u64) -> Result<[u8; SECTION_HEADER], Error> {
+fn header(
+    addition: &Addition,
+    address: u64,
+    offset: u64,
+    raw_size: u64,
+) -> Result<[u8; SECTION_HEADER], Error> {
     let short = |value: u64| u32::try_from(value).map_err(|_| Error::TooLarge);
     let mut header = [0; SECTION_HEADER];
     header[..addition.name.len()].copy_from_slice(addition.name.as_bytes());

@@ -1,4 +1,5 @@
-//! The certificate table, in which the signatures of an image stand ("The Attribute Certificate Table" of Microsoft's PE format).
+//! The certificate table, in which the signatures of an image stand ("The Attribute Certificate
+//! Table" of Microsoft's PE format).
 
 use super::image::{CERTIFICATE_DIRECTORY, CHECKSUM, CHECKSUM_SIZE, DIRECTORY_SIZE, OPTIONAL};
 use super::{Error, Headers, checksum};
@@ -26,7 +27,9 @@ const MOST: usize = 64 << 10;
 /// # Errors
 /// The table does not end the file, holds something else, or is larger than 64 KiB.
 pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
-    let Some(mut table) = table(length(image), &parse(image)?)?.map(|table| &image[table]) else { return Ok(Vec::new()) };
+    let Some(mut table) = table(length(image), &parse(image)?)?.map(|table| &image[table]) else {
+        return Ok(Vec::new());
+    };
     if table.len() > MOST {
         return Err(Error::CertificateTable);
     }
@@ -34,8 +37,11 @@ pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
     while !table.is_empty() {
         let length = le::u32_at(table, 0).ok_or(Error::CertificateTable)? as usize;
         let kind = (le::u16_at(table, 4), le::u16_at(table, 6));
-        let padded = length.checked_next_multiple_of(ALIGNMENT).filter(|padded| *padded <= table.len());
-        let (Some(padded), HEADER.., (Some(REVISION), Some(PKCS_SIGNED_DATA))) = (padded, length, kind) else {
+        let padded =
+            length.checked_next_multiple_of(ALIGNMENT).filter(|padded| *padded <= table.len());
+        let (Some(padded), HEADER.., (Some(REVISION), Some(PKCS_SIGNED_DATA))) =
+            (padded, length, kind)
+        else {
             return Err(Error::CertificateTable);
         };
         found.push(&table[HEADER..length]);
@@ -44,8 +50,9 @@ pub fn certificates(image: &[u8]) -> Result<Vec<&[u8]>, Error> {
     Ok(found)
 }
 
-/// Adds a PKCS#7 `SignedData` behind the signatures that `image` has, and renews its checksum. An unsigned image is padded with zeros to a
-/// multiple of 8 bytes first, which its digest covers already.
+/// Adds a PKCS#7 `SignedData` behind the signatures that `image` has, and renews its checksum. An
+/// unsigned image is padded with zeros to a multiple of 8 bytes first, which its digest covers
+/// already.
 ///
 /// # Errors
 /// `image` is no image, its header has no room for a certificate table, or it grows beyond 4 GiB.
@@ -89,17 +96,24 @@ pub fn attachment(headers: &Headers, length: u64, signed_data: &[u8]) -> Result<
     bytes.extend(signed_data);
     bytes.resize(own.next_multiple_of(ALIGNMENT), 0);
     let place = pointer(short(start)?, short(at + bytes.len() as u64)? - short(start)?);
-    Ok(Attachment { at, bytes, directory: (directory as u64, place), checksum: headers.checksum_offset() as u64 })
+    Ok(Attachment {
+        at,
+        bytes,
+        directory: (directory as u64, place),
+        checksum: headers.checksum_offset() as u64,
+    })
 }
 
-/// Removes all signatures from `image`, and renews its checksum. What is left is what was signed, with its padding, which an image without
-/// signatures gets too: so an image and what was signed of it are the same, even if its linker wrote neither padding nor checksum.
+/// Removes all signatures from `image`, and renews its checksum. What is left is what was signed,
+/// with its padding, which an image without signatures gets too: so an image and what was signed of
+/// it are the same, even if its linker wrote neither padding nor checksum.
 ///
 /// # Errors
 /// `image` is no image, or its certificate table does not end it.
 pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
     let parsed = parse(image)?;
-    let (table, directory, checksum) = (table(length(image), &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
+    let (table, directory, checksum) =
+        (table(length(image), &parsed)?, parsed.certificate_directory, parsed.checksum_offset());
     let end = table.map_or(image.len().next_multiple_of(ALIGNMENT), |table| table.start);
     if let Some(directory) = directory {
         image.resize(end, 0);
@@ -109,10 +123,12 @@ pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a signature covers: all of `image` but its checksum, the place of its certificate table, and that table.
+/// What a signature covers: all of `image` but its checksum, the place of its certificate table,
+/// and that table.
 ///
 /// # Errors
-/// `image` is no image, or bytes of it stand in no section or in two, so that what is digested is not what is loaded.
+/// `image` is no image, or bytes of it stand in no section or in two, so that what is digested is
+/// not what is loaded.
 pub fn covered(image: &[u8]) -> Result<[Range<usize>; 3], Error> {
     covered_by(&parse(image)?, length(image))
 }
@@ -123,7 +139,8 @@ pub fn covered(image: &[u8]) -> Result<[Range<usize>; 3], Error> {
 /// As [`covered`]'s.
 pub fn covered_by(parsed: &Headers, length: u64) -> Result<[Range<usize>; 3], Error> {
     let end = table(length, parsed)?.map_or(length as usize, |table| table.start);
-    let mut sections: Vec<_> = parsed.section_headers.iter().filter(|section| section.raw_size > 0).collect();
+    let mut sections: Vec<_> =
+        parsed.section_headers.iter().filter(|section| section.raw_size > 0).collect();
     sections.sort_by_key(|section| section.offset);
     let mut covered = parsed.size_of_headers as usize;
     for section in sections {
@@ -133,14 +150,18 @@ pub fn covered_by(parsed: &Headers, length: u64) -> Result<[Range<usize>; 3], Er
         covered += section.raw_size as usize;
     }
     let directory = parsed.certificate_directory.ok_or(Error::NoCertificateDirectory)?;
-    if covered > end || directory + DIRECTORY_SIZE > parsed.table || parsed.table_end() > parsed.size_of_headers as usize {
+    if covered > end
+        || directory + DIRECTORY_SIZE > parsed.table
+        || parsed.table_end() > parsed.size_of_headers as usize
+    {
         return Err(Error::CertificateTable);
     }
     Ok(all_but(parsed.checksum_offset(), directory, end))
 }
 
-/// What a signature covers of an image that has signatures, by what it begins with, so that it can be digested while the rest is still to come.
-/// It is true if [`covered`] finds the same in the whole.
+/// What a signature covers of an image that has signatures, by what it begins with, so that it can
+/// be digested while the rest is still to come. It is true if [`covered`] finds the same in the
+/// whole.
 pub fn covered_ahead(beginning: &[u8]) -> Option<[Range<usize>; 3]> {
     let optional = le::u32_at(beginning, 0x3C)? as usize + OPTIONAL;
     let directory = optional + CERTIFICATE_DIRECTORY;
@@ -155,7 +176,9 @@ fn all_but(checksum: usize, directory: usize, end: usize) -> [Range<usize>; 3] {
 /// Where the table stands in a file of `length` bytes, whose end it has to be.
 fn table(length: u64, parsed: &Headers) -> Result<Option<Range<usize>>, Error> {
     match &parsed.certificates {
-        Some(table) if table.end as u64 != length || table.start % ALIGNMENT != 0 => Err(Error::CertificateTable),
+        Some(table) if table.end as u64 != length || table.start % ALIGNMENT != 0 => {
+            Err(Error::CertificateTable)
+        }
         table => Ok(table.clone()),
     }
 }

@@ -16,8 +16,8 @@ fn checksum(image: &[u8]) -> u32 {
     sum.finish()
 }
 
-/// The checksum of an image that comes in pieces, with zeros in the place of its checksum: the sum of its 16-bit words with the carry added in
-/// again, plus its length.
+/// The checksum of an image that comes in pieces, with zeros in the place of its checksum: the sum
+/// of its 16-bit words with the carry added in again, plus its length.
 #[derive(Clone, Debug, Default)]
 pub struct Checksum {
     sum: u64,
@@ -62,7 +62,8 @@ mod tests {
     #[test]
     fn the_checksum_of_systemds_stub_is_what_binutils_wrote() {
         let path = "/usr/lib/systemd/boot/efi/linuxx64.efi.stub";
-        let mut stub = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
+        let mut stub = std::fs::read(path)
+            .unwrap_or_else(|error| panic!("{path}: {error}: install `systemd-boot-efi`"));
         let field = Image::parse(&stub).unwrap().checksum_offset();
         let expected = le::u32_at(&stub, field);
         le::put(&mut stub, field, [0; 4]);

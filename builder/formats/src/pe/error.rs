@@ -26,10 +26,11 @@ pub enum Error {
     Signed,
     /// The header has no field for the place of a certificate table.
     NoCertificateDirectory,
-    /// The certificate table does not end the file, overlaps with the image, holds something else than signatures, or is
-    /// larger than they can be.
+    /// The certificate table does not end the file, overlaps with the image, holds something else
+    /// than signatures, or is larger than they can be.
     CertificateTable,
-    /// The data of this section do not follow those before it, so a signature would not cover every byte once.
+    /// The data of this section do not follow those before it, so a signature would not cover every
+    /// byte once.
     Layout(String),
     /// The image would be larger than the format allows (4 GiB).
     TooLarge,
@@ -40,16 +41,26 @@ impl fmt::Display for Error {
         match self {
             Self::Truncated(part) => write!(f, "the PE image ends before its {part}"),
             Self::NotPe => write!(f, "no PE image: `MZ` or `PE` is missing"),
-            Self::NotPe32Plus(magic) => write!(f, "the PE image is of kind `{magic:#x}`, not PE32+"),
-            Self::Alignment(value) => write!(f, "the PE image has an impossible alignment of `{value}` bytes"),
-            Self::SectionData(name) => write!(f, "the data of PE section `{name}` lie outside the file"),
+            Self::NotPe32Plus(magic) => {
+                write!(f, "the PE image is of kind `{magic:#x}`, not PE32+")
+            }
+            Self::Alignment(value) => {
+                write!(f, "the PE image has an impossible alignment of `{value}` bytes")
+            }
+            Self::SectionData(name) => {
+                write!(f, "the data of PE section `{name}` lie outside the file")
+            }
             Self::SectionName(name) => write!(f, "`{name}` is no name for a PE section"),
             Self::SectionExists(name) => write!(f, "the PE image has a section `{name}` already"),
-            Self::NoRoom(count) => write!(f, "the PE header has no room for `{count}` more sections"),
+            Self::NoRoom(count) => {
+                write!(f, "the PE header has no room for `{count}` more sections")
+            }
             Self::Signed => write!(f, "the PE image is signed already"),
             Self::NoCertificateDirectory => write!(f, "the PE header has no room for a signature"),
             Self::CertificateTable => write!(f, "the certificate table of the PE image is damaged"),
-            Self::Layout(name) => write!(f, "the data of PE section `{name}` do not follow those before it"),
+            Self::Layout(name) => {
+                write!(f, "the data of PE section `{name}` do not follow those before it")
+            }
             Self::TooLarge => write!(f, "the PE image would be larger than 4 GiB"),
         }
     }

@@ -6,7 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
-/// Where the optional header stands behind the offset that the DOS header names: there are a signature and the COFF header before it.
+/// Where the optional header stands behind the offset that the DOS header names: there are a
+/// signature and the COFF header before it.
 pub(super) const OPTIONAL: usize = 4 + 20;
 /// Offsets within the optional header.
 pub(super) const SECTION_ALIGNMENT: usize = 32;
@@ -65,11 +66,12 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Reads the headers of an image of `length` bytes from its beginning, and checks that every section lies within that length. Linkers put the
-    /// headers into the first 4 KiB.
+    /// Reads the headers of an image of `length` bytes from its beginning, and checks that every
+    /// section lies within that length. Linkers put the headers into the first 4 KiB.
     ///
     /// # Errors
-    /// It is no PE32+ image, its headers go on behind `beginning`, or they name what is not within the image.
+    /// It is no PE32+ image, its headers go on behind `beginning`, or they name what is not within
+    /// the image.
     pub fn parse(beginning: &[u8], length: u64) -> Result<Self, Error> {
         if !beginning.starts_with(b"MZ") {
             return Err(Error::NotPe);
@@ -83,14 +85,20 @@ impl Headers {
         let optional = signature + OPTIONAL;
         let table = optional + usize::from(short(coff + 16)?);
         let header = beginning.get(optional..table).ok_or(Error::Truncated("optional header"))?;
-        let field = |offset| le::u32_at(header, offset).ok_or(Error::Truncated("optional header's end"));
+        let field =
+            |offset| le::u32_at(header, offset).ok_or(Error::Truncated("optional header's end"));
         match le::u16_at(header, 0) {
             Some(0x20B) => {}
             magic => return Err(Error::NotPe32Plus(magic.unwrap_or(0))),
         }
-        let certificate_directory = (field(DIRECTORY_COUNT)? > 4).then_some(optional + CERTIFICATE_DIRECTORY);
+        let certificate_directory =
+            (field(DIRECTORY_COUNT)? > 4).then_some(optional + CERTIFICATE_DIRECTORY);
         let certificates = match certificate_directory {
-            Some(_) => certificates(length, field(CERTIFICATE_DIRECTORY)?, field(CERTIFICATE_DIRECTORY + 4)?)?,
+            Some(_) => certificates(
+                length,
+                field(CERTIFICATE_DIRECTORY)?,
+                field(CERTIFICATE_DIRECTORY + 4)?,
+            )?,
             None => None,
         };
         let sections = sections(beginning, length, table, usize::from(short(coff + 2)?))?;
@@ -110,9 +118,13 @@ impl Headers {
         })
     }
 
-    /// Where all that the headers speak of ends in the file: headers, data of sections, and certificate table.
+    /// Where all that the headers speak of ends in the file: headers, data of sections, and
+    /// certificate table.
     pub fn end(&self) -> u64 {
-        let sections = self.section_headers.iter().map(|section| u64::from(section.offset) + u64::from(section.raw_size));
+        let sections = self
+            .section_headers
+            .iter()
+            .map(|section| u64::from(section.offset) + u64::from(section.raw_size));
         let certificates = self.certificates.iter().map(|table| table.end as u64);
         sections.chain(certificates).fold(u64::from(self.size_of_headers), u64::max)
     }
@@ -167,9 +179,12 @@ impl<'a> Image<'a> {
             // A section without data, such as `.bss`, may name any offset.
             let raw = match header.raw_size {
                 0 => Some(&[][..]),
-                size => bytes.get(header.offset as usize..).and_then(|rest| rest.get(..size as usize)),
+                size => {
+                    bytes.get(header.offset as usize..).and_then(|rest| rest.get(..size as usize))
+                }
             };
-            raw.map(|raw| Section { header: header.clone(), raw }).ok_or_else(|| Error::SectionData(header.name.clone()))
+            raw.map(|raw| Section { header: header.clone(), raw })
+                .ok_or_else(|| Error::SectionData(header.name.clone()))
         };
         let sections = headers.section_headers.iter().map(section).collect::<Result<_, _>>()?;
         Ok(Self { headers, sections })
@@ -198,8 +213,15 @@ fn certificates(length: u64, offset: u32, size: u32) -> Result<Option<Range<usiz
     }
 }
 
-fn sections(beginning: &[u8], length: u64, table: usize, count: usize) -> Result<Vec<SectionHeader>, Error> {
-    let headers = beginning.get(table..table + count * SECTION_HEADER).ok_or(Error::Truncated("section table"))?;
+fn sections(
+    beginning: &[u8],
+    length: u64,
+    table: usize,
+    count: usize,
+) -> Result<Vec<SectionHeader>, Error> {
+    let headers = beginning
+        .get(table..table + count * SECTION_HEADER)
+        .ok_or(Error::Truncated("section table"))?;
     let (headers, _) = headers.as_chunks::<SECTION_HEADER>();
     headers.iter().map(|header| section(header, length)).collect()
 }
@@ -212,5 +234,12 @@ fn section(header: &[u8; SECTION_HEADER], length: u64) -> Result<SectionHeader, 
     if raw_size > 0 && u64::from(offset) + u64::from(raw_size) > length {
         return Err(Error::SectionData(name));
     }
-    Ok(SectionHeader { name, address: field(12), virtual_size: field(8), offset, raw_size, characteristics: field(36) })
+    Ok(SectionHeader {
+        name,
+        address: field(12),
+        virtual_size: field(8),
+        offset,
+        raw_size,
+        characteristics: field(36),
+    })
 }

@@ -16,8 +16,8 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Takes the next piece. The first one holds all headers, which are within the first 4 KiB of what linkers make; otherwise nothing is
-    /// gained by this.
+    /// Takes the next piece. The first one holds all headers, which are within the first 4 KiB of
+    /// what linkers make; otherwise nothing is gained by this.
     pub fn push(&mut self, piece: &[u8]) {
         if self.length == 0 {
             self.covered = pe::covered_ahead(piece);
@@ -32,7 +32,8 @@ impl Hasher {
         self.length = came.end;
     }
 
-    /// The digest of `image`, which is what has come. It is computed anew if the headers did not say the truth.
+    /// The digest of `image`, which is what has come. It is computed anew if the headers did not
+    /// say the truth.
     ///
     /// # Errors
     /// As [`digest`]'s.

@@ -1,7 +1,8 @@
-//! Authenticode signatures of PE images (Microsoft's "Windows Authenticode Portable Executable Signature Format"), as UEFI's Secure Boot
-//! verifies them: RSA PKCS#1 v1.5 with SHA-256.
+//! Authenticode signatures of PE images (Microsoft's "Windows Authenticode Portable Executable
+//! Signature Format"), as UEFI's Secure Boot verifies them: RSA PKCS#1 v1.5 with SHA-256.
 //!
-//! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into the image. Here are no private keys.
+//! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into
+//! the image. Here are no private keys.
 
 mod hasher;
 mod signature;
@@ -12,7 +13,9 @@ pub use signature::{Signature, Verified, signatures, verify, verify_hashed};
 
 use crate::certificate::Certificate;
 use crate::pkcs7;
-use ::authenticode::{DigestInfo, SPC_INDIRECT_DATA_OBJID, SpcAttributeTypeAndOptionalValue, SpcIndirectDataContent};
+use ::authenticode::{
+    DigestInfo, SPC_INDIRECT_DATA_OBJID, SpcAttributeTypeAndOptionalValue, SpcIndirectDataContent,
+};
 use const_oid::db::rfc5912::ID_SHA_256;
 use der::Any;
 use der::asn1::{ObjectIdentifier, OctetString};
@@ -29,8 +32,10 @@ const CHUNK: usize = 256 << 10;
 /// `SPC_PE_IMAGE_DATAOBJ`
 const PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
 
-/// `SpcPeImageData` as every signer writes it: no flags, and for the file the text `<<<Obsolete>>>` in UTF-16.
-const OBSOLETE: &[u8] = b"\x03\x01\x00\xA0\x20\xA2\x1E\x80\x1C\0<\0<\0<\0O\0b\0s\0o\0l\0e\0t\0e\0>\0>\0>";
+/// `SpcPeImageData` as every signer writes it: no flags, and for the file the text `<<<Obsolete>>>`
+/// in UTF-16.
+const OBSOLETE: &[u8] =
+    b"\x03\x01\x00\xA0\x20\xA2\x1E\x80\x1C\0<\0<\0<\0O\0b\0s\0o\0l\0e\0t\0e\0>\0>\0>";
 
 /// The digest of an image. It is the same before and after the image was signed.
 ///
@@ -48,7 +53,11 @@ pub fn digest(image: &[u8]) -> Result<Digest, Error> {
 ///
 /// # Errors
 /// As [`digest`]'s, or it cannot be read to its end ([`Error::Read`]).
-pub fn digest_of(headers: &pe::Headers, length: u64, mut image: impl Read) -> Result<Digest, Error> {
+pub fn digest_of(
+    headers: &pe::Headers,
+    length: u64,
+    mut image: impl Read,
+) -> Result<Digest, Error> {
     let covered = pe::covered_by(headers, length).map_err(Error::Image)?;
     let (mut hasher, mut at, end) = (Sha256::new(), 0, covered[2].end);
     let mut chunk = vec![0; CHUNK];
@@ -67,16 +76,18 @@ pub fn digest_of(headers: &pe::Headers, length: u64, mut image: impl Read) -> Re
     Ok(padded(hasher, end))
 }
 
-/// Ends the digest with what an unsigned image of `end` bytes is padded with before a signature follows.
+/// Ends the digest with what an unsigned image of `end` bytes is padded with before a signature
+/// follows.
 fn padded(mut hasher: Sha256, end: usize) -> Digest {
     hasher.update(&[0; 8][..end.next_multiple_of(8) - end]);
     hasher.finalize().into()
 }
 
-/// What has to be signed for an image of this digest: the DER of the signed attributes. The signature is one of RSASSA-PKCS1-v1_5 with
-/// SHA-256.
+/// What has to be signed for an image of this digest: the DER of the signed attributes. The
+/// signature is one of RSASSA-PKCS1-v1_5 with SHA-256.
 pub fn to_be_signed(digest: &Digest) -> Vec<u8> {
-    let attributes = content(digest).and_then(|content| pkcs7::attributes(SPC_INDIRECT_DATA_OBJID, &content));
+    let attributes =
+        content(digest).and_then(|content| pkcs7::attributes(SPC_INDIRECT_DATA_OBJID, &content));
     attributes.expect("a digest always has a DER form")
 }
 
@@ -89,24 +100,39 @@ pub fn sign(image: &mut Vec<u8>, certificate: &Certificate, signature: &[u8]) ->
     pe::attach(image, &signed).map_err(Error::Image)
 }
 
-/// The signature of what [`to_be_signed`] gives for this digest, as an image has it in its certificate table.
+/// The signature of what [`to_be_signed`] gives for this digest, as an image has it in its
+/// certificate table.
 ///
 /// # Errors
 /// The signature is none of this digest by this certificate.
-pub fn signed_data(digest: &Digest, certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn signed_data(
+    digest: &Digest,
+    certificate: &Certificate,
+    signature: &[u8],
+) -> Result<Vec<u8>, Error> {
     if !certificate.verifies(&to_be_signed(digest), signature) {
         return Err(Error::OtherKey(certificate.name()));
     }
     let content = content(digest).map_err(Error::SignedData)?;
-    let signed = pkcs7::signed_data(&pkcs7::Content::Inside(SPC_INDIRECT_DATA_OBJID, content), certificate, signature);
+    let signed = pkcs7::signed_data(
+        &pkcs7::Content::Inside(SPC_INDIRECT_DATA_OBJID, content),
+        certificate,
+        signature,
+    );
     signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)
 }
 
 /// `SpcIndirectDataContent`, which holds the digest.
 fn content(digest: &Digest) -> der::Result<Any> {
     let content = SpcIndirectDataContent {
-        data: SpcAttributeTypeAndOptionalValue { value_type: PE_IMAGE_DATA, value: Any::new(der::Tag::Sequence, OBSOLETE)? },
-        message_digest: DigestInfo { digest_algorithm: pkcs7::algorithm(ID_SHA_256), digest: OctetString::new(*digest)? },
+        data: SpcAttributeTypeAndOptionalValue {
+            value_type: PE_IMAGE_DATA,
+            value: Any::new(der::Tag::Sequence, OBSOLETE)?,
+        },
+        message_digest: DigestInfo {
+            digest_algorithm: pkcs7::algorithm(ID_SHA_256),
+            digest: OctetString::new(*digest)?,
+        },
     };
     Any::encode_from(&content)
 }

@@ -55,8 +55,8 @@ pub fn signatures(image: &[u8]) -> Result<Vec<Signature>, Error> {
     pe::certificates(image).map_err(Error::Image)?.into_iter().map(read).collect()
 }
 
-/// Whether `image` is what one of these certificates' keys signed, and which one that is. Like the firmware it takes one good signature among
-/// several, and it does not look at dates.
+/// Whether `image` is what one of these certificates' keys signed, and which one that is. Like the
+/// firmware it takes one good signature among several, and it does not look at dates.
 ///
 /// # Errors
 /// It is not, or it is not signed at all.
@@ -68,18 +68,27 @@ pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<Verified<'
 ///
 /// # Errors
 /// As [`verify`]'s.
-pub fn verify_hashed<'a>(image: &[u8], hasher: Hasher, trusted: &'a [Certificate]) -> Result<Verified<'a>, Error> {
+pub fn verify_hashed<'a>(
+    image: &[u8],
+    hasher: Hasher,
+    trusted: &'a [Certificate],
+) -> Result<Verified<'a>, Error> {
     let signatures = signatures(image)?;
     if signatures.is_empty() {
         return Err(Error::Unsigned);
     }
     let digest = hasher.finish(image)?;
-    let by = |signature: &Signature| trusted.iter().find(|certificate| signature.is_by(certificate));
-    let mut found = signatures.iter().filter_map(|signature| Some((signature, by(signature)?))).peekable();
+    let by =
+        |signature: &Signature| trusted.iter().find(|certificate| signature.is_by(certificate));
+    let mut found =
+        signatures.iter().filter_map(|signature| Some((signature, by(signature)?))).peekable();
     if found.peek().is_none() {
         return Err(Error::NotTrusted(signatures.iter().map(Signature::name).collect()));
     }
-    found.find(|(signature, _)| signature.digest == digest).map(|(_, by)| Verified { by, digest }).ok_or(Error::Digest)
+    found
+        .find(|(signature, _)| signature.digest == digest)
+        .map(|(_, by)| Verified { by, digest })
+        .ok_or(Error::Digest)
 }
 
 fn read(bytes: &[u8]) -> Result<Signature, Error> {
@@ -87,15 +96,22 @@ fn read(bytes: &[u8]) -> Result<Signature, Error> {
     Ok(Signature { digest: indirect_digest(&signed, &signer)?, signer })
 }
 
-/// The image's digest from the signature's content, once that is found to be what the signed attributes say.
+/// The image's digest from the signature's content, once that is found to be what the signed
+/// attributes say.
 fn indirect_digest(signed: &SignedData, signer: &Signer) -> Result<Digest, Error> {
     let inside = &signed.encap_content_info;
-    let content = inside.econtent.as_ref().filter(|_| inside.econtent_type == SPC_INDIRECT_DATA_OBJID);
+    let content =
+        inside.econtent.as_ref().filter(|_| inside.econtent_type == SPC_INDIRECT_DATA_OBJID);
     let content = content.ok_or(Error::Unsupported("no digest of an image in it"))?;
-    let kind = signer.attribute(ID_CONTENT_TYPE)?.decode_as::<ObjectIdentifier>().map_err(Error::SignedData)?;
+    let kind = signer
+        .attribute(ID_CONTENT_TYPE)?
+        .decode_as::<ObjectIdentifier>()
+        .map_err(Error::SignedData)?;
     let digest = signer.attribute(ID_MESSAGE_DIGEST)?;
     let digest = digest.decode_as::<OctetStringRef>().map_err(Error::SignedData)?;
-    if kind != SPC_INDIRECT_DATA_OBJID || digest.as_bytes() != Sha256::digest(content.value()).as_slice() {
+    if kind != SPC_INDIRECT_DATA_OBJID
+        || digest.as_bytes() != Sha256::digest(content.value()).as_slice()
+    {
         return Err(Error::Unsupported("attributes that do not belong to its content"));
     }
     let content: SpcIndirectDataContent = content.decode_as().map_err(Error::SignedData)?;

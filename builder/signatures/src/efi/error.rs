@@ -20,7 +20,8 @@ pub enum Error {
     Full,
     /// A signature could not be written.
     SignedData(der::Error),
-    /// The signature of the update was made by another key than that of the certificate of this name.
+    /// The signature of the update was made by another key than that of the certificate of this
+    /// name.
     OtherKey(String),
 }
 
@@ -28,8 +29,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::List => write!(f, "the EFI signature list is damaged"),
-            Self::OtherKind => write!(f, "the EFI signature list holds something else than certificates and digests of images"),
-            Self::Certificate(_) => write!(f, "the EFI signature list holds a certificate of another kind"),
+            Self::OtherKind => write!(
+                f,
+                "the EFI signature list holds something else than certificates and digests of images"
+            ),
+            Self::Certificate(_) => {
+                write!(f, "the EFI signature list holds a certificate of another kind")
+            }
             Self::NoStore => write!(f, "the file holds no store of UEFI variables"),
             Self::Variable => write!(f, "a variable in the store is damaged"),
             Self::Full => write!(f, "the store of UEFI variables has no room left"),

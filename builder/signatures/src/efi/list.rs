@@ -1,4 +1,5 @@
-//! `EFI_SIGNATURE_LIST` (UEFI 2.10, 32.4.1): what `PK`, `KEK`, `db` and `dbx` hold, and what files named `.esl` are.
+//! `EFI_SIGNATURE_LIST` (UEFI 2.10, 32.4.1): what `PK`, `KEK`, `db` and `dbx` hold, and what files
+//! named `.esl` are.
 
 use super::Error;
 use crate::authenticode::Digest;
@@ -52,14 +53,17 @@ impl Listed {
     }
 }
 
-/// Lists of these, each in one of its own, as all of a list have the same length. `owner` says who put them there.
+/// Lists of these, each in one of its own, as all of a list have the same length. `owner` says who
+/// put them there.
 pub fn write_list(listed: &[Listed], owner: Uuid) -> Vec<u8> {
     let mut out = Vec::new();
     for one in listed {
         let size = OWNER + one.bytes().len();
         out.extend(one.kind().to_bytes_le());
         for length in [HEADER + size, 0, size] {
-            out.extend(u32::try_from(length).expect("a certificate is far below 4 GiB").to_le_bytes());
+            out.extend(
+                u32::try_from(length).expect("a certificate is far below 4 GiB").to_le_bytes(),
+            );
         }
         out.extend(owner.to_bytes_le());
         out.extend(one.bytes());
@@ -70,17 +74,22 @@ pub fn write_list(listed: &[Listed], owner: Uuid) -> Vec<u8> {
 /// What is in lists.
 ///
 /// # Errors
-/// The lists are damaged, or hold something else than certificates with RSA keys and images' digests.
+/// The lists are damaged, or hold something else than certificates with RSA keys and images'
+/// digests.
 pub fn read_list(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
     entries(bytes)?.into_iter().map(|(kind, bytes)| Listed::read(kind, bytes)).collect()
 }
 
-/// What is in lists that a machine's maker has begun: whatever is no certificate with an RSA key and no image's digest is passed over.
+/// What is in lists that a machine's maker has begun: whatever is no certificate with an RSA key
+/// and no image's digest is passed over.
 ///
 /// # Errors
 /// The lists are damaged.
 pub fn read_known(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
-    Ok(entries(bytes)?.into_iter().filter_map(|(kind, bytes)| Listed::read(kind, bytes).ok()).collect())
+    Ok(entries(bytes)?
+        .into_iter()
+        .filter_map(|(kind, bytes)| Listed::read(kind, bytes).ok())
+        .collect())
 }
 
 /// Kind and bytes of an entry.
@@ -101,10 +110,14 @@ fn entries(mut bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     Ok(found)
 }
 
-/// The type of the list's signatures, and the sizes of the list, of a further header, and of each signature.
+/// The type of the list's signatures, and the sizes of the list, of a further header, and of each
+/// signature.
 fn header(bytes: &[u8]) -> Option<([u8; 16], [usize; 3])> {
     let (kind, rest) = bytes.split_first_chunk::<16>()?;
     let (sizes, _) = rest.split_first_chunk::<12>()?;
-    let size = |index: usize| u32::from_le_bytes([sizes[index], sizes[index + 1], sizes[index + 2], sizes[index + 3]]) as usize;
+    let size = |index: usize| {
+        u32::from_le_bytes([sizes[index], sizes[index + 1], sizes[index + 2], sizes[index + 3]])
+            as usize
+    };
     Some((*kind, [size(0), size(4), size(8)]))
 }

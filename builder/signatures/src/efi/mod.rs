@@ -1,5 +1,6 @@
-//! The variables by which UEFI firmware knows whom it trusts (UEFI 2.10, 32): lists of certificates, their signed updates, and the file in
-//! which a virtual machine's firmware keeps them.
+//! The variables by which UEFI firmware knows whom it trusts (UEFI 2.10, 32): lists of
+//! certificates, their signed updates, and the file in which a virtual machine's firmware keeps
+//! them.
 
 mod error;
 mod list;
@@ -18,7 +19,8 @@ use uuid::{Uuid, uuid};
 /// A variable of Secure Boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variable {
-    /// Who owns the machine: signs changes to `KEK`. As long as it is empty anybody may write all of them.
+    /// Who owns the machine: signs changes to `KEK`. As long as it is empty anybody may write all
+    /// of them.
     Pk,
     /// Who may change `db` and `dbx`.
     Kek,
@@ -28,11 +30,13 @@ pub enum Variable {
     Dbx,
 }
 
-/// The variable's attributes: kept, there before and after the system has started, and written by signed updates alone.
+/// The variable's attributes: kept, there before and after the system has started, and written by
+/// signed updates alone.
 const ATTRIBUTES: u32 = 0x27;
 
 impl Variable {
-    /// Those that hold our certificates, in the order in which a machine in setup mode has to be given them: the last one ends that mode.
+    /// Those that hold our certificates, in the order in which a machine in setup mode has to be
+    /// given them: the last one ends that mode.
     pub const ENROLLED: [Variable; 3] = [Variable::Db, Variable::Kek, Variable::Pk];
 
     /// Its name.
@@ -45,7 +49,8 @@ impl Variable {
         }
     }
 
-    /// The name space that it stands in: `EFI_GLOBAL_VARIABLE` or `EFI_IMAGE_SECURITY_DATABASE_GUID`.
+    /// The name space that it stands in: `EFI_GLOBAL_VARIABLE` or
+    /// `EFI_IMAGE_SECURITY_DATABASE_GUID`.
     pub fn vendor(self) -> Uuid {
         match self {
             Variable::Pk | Variable::Kek => uuid!("8be4df61-93ca-11d2-aa0d-00e098032b8c"),

@@ -1,5 +1,5 @@
-//! The variables of an EC2 instance's firmware as an AMI holds them: `UefiData` of `RegisterImage`, which AWS's `uefivars` and virt-firmware
-//! write and read.
+//! The variables of an EC2 instance's firmware as an AMI holds them: `UefiData` of `RegisterImage`,
+//! which AWS's `uefivars` and virt-firmware write and read.
 
 use super::{ATTRIBUTES, Update};
 use base64::Engine;
@@ -16,10 +16,12 @@ const VERSION: u32 = 0;
 /// EC2 takes no more in base64.
 const LONGEST: usize = 64 << 10;
 
-/// The text of `UefiData` in which the variables hold what these updates would give them. As `PK` is among them, Secure Boot is on from the
-/// instance's first start. Nothing, if it is longer than the 64 KiB that EC2 takes.
+/// The text of `UefiData` in which the variables hold what these updates would give them. As `PK`
+/// is among them, Secure Boot is on from the instance's first start. Nothing, if it is longer than
+/// the 64 KiB that EC2 takes.
 ///
-/// The variables are compressed without the dictionary that AWS's own tool begins with: a reader that has it does not need it then.
+/// The variables are compressed without the dictionary that AWS's own tool begins with: a reader
+/// that has it does not need it then.
 pub fn uefi_data(updates: &[Update]) -> Option<String> {
     let mut variables: Vec<&Update> = updates.iter().collect();
     variables.sort_by_key(|update| update.variable.name());
@@ -34,7 +36,10 @@ pub fn uefi_data(updates: &[Update]) -> Option<String> {
         plain.extend(blob(&[]));
     }
     let mut packed = ZlibEncoder::new(VERSION.to_le_bytes().to_vec(), Compression::best());
-    let packed = packed.write_all(&plain).and_then(|()| packed.finish()).expect("a vector takes all that is written");
+    let packed = packed
+        .write_all(&plain)
+        .and_then(|()| packed.finish())
+        .expect("a vector takes all that is written");
     let sum = Crc::<u32>::new(&CRC_32_ISCSI).checksum(&packed);
     let text = STANDARD.encode([&MAGIC[..], &sum.to_le_bytes(), &packed].concat());
     (text.len() <= LONGEST).then_some(text)

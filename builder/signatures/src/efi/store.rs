@@ -1,5 +1,5 @@
-//! The file in which EDK2 keeps a virtual machine's variables: a firmware volume (UEFI PI 1.8, 3-3) with one store of authenticated variables
-//! (EDK2, `MdeModulePkg/Include/Guid/VariableFormat.h`).
+//! The file in which EDK2 keeps a virtual machine's variables: a firmware volume (UEFI PI 1.8, 3-3)
+//! with one store of authenticated variables (EDK2, `MdeModulePkg/Include/Guid/VariableFormat.h`).
 
 use super::{ATTRIBUTES, Error, UpdateTime, Variable};
 use std::ops::Range;
@@ -9,8 +9,10 @@ use uuid::{Uuid, uuid};
 const VOLUME: Uuid = uuid!("fff12b8d-7696-4c8b-a985-2747075b4f50");
 const STORE: Uuid = uuid!("aaf32c78-947b-439a-a180-2e144ec37792");
 
-/// Where EDK2 notes whether Secure Boot is on once there is an owner, and that variable's attributes: kept, and not for the running system.
-const SECURE_BOOT_ENABLE: (&str, Uuid, u32) = ("SecureBootEnable", uuid!("f0a30bc7-af08-4556-99c4-001009c93a44"), 3);
+/// Where EDK2 notes whether Secure Boot is on once there is an owner, and that variable's
+/// attributes: kept, and not for the running system.
+const SECURE_BOOT_ENABLE: (&str, Uuid, u32) =
+    ("SecureBootEnable", uuid!("f0a30bc7-af08-4556-99c4-001009c93a44"), 3);
 
 /// Bytes of the store's header, of a variable's, and what each of them begins on.
 const STORE_HEADER: usize = 28;
@@ -41,7 +43,8 @@ impl Store {
         let mut variables = Vec::new();
         let mut rest = &file[room.clone()];
         while rest.starts_with(&START.to_le_bytes()) {
-            let length = length(rest).filter(|length| *length <= rest.len()).ok_or(Error::Variable)?;
+            let length =
+                length(rest).filter(|length| *length <= rest.len()).ok_or(Error::Variable)?;
             if rest[2] == ADDED {
                 variables.push(rest[..length].to_vec());
             }
@@ -52,7 +55,8 @@ impl Store {
 
     /// What a variable holds.
     pub fn get(&self, variable: Variable) -> Option<&[u8]> {
-        let found = self.variables.iter().find(|bytes| is(bytes, variable.name(), variable.vendor()))?;
+        let found =
+            self.variables.iter().find(|bytes| is(bytes, variable.name(), variable.vendor()))?;
         found.get(content(found)?)
     }
 
@@ -94,7 +98,9 @@ impl Store {
     fn put(&mut self, name: &str, vendor: Uuid, attributes: u32, time: [u8; 16], content: &[u8]) {
         self.variables.retain(|bytes| !is(bytes, name, vendor));
         let name = utf16(name);
-        let size = |length: usize| u32::try_from(length).expect("a variable is far below 4 GiB").to_le_bytes();
+        let size = |length: usize| {
+            u32::try_from(length).expect("a variable is far below 4 GiB").to_le_bytes()
+        };
         let mut bytes = START.to_le_bytes().to_vec();
         bytes.extend([ADDED, 0]);
         bytes.extend(attributes.to_le_bytes());

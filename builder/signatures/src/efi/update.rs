@@ -1,4 +1,5 @@
-//! A signed update of a variable (`EFI_VARIABLE_AUTHENTICATION_2`, UEFI 2.10, 8.2.2): what files named `.auth` are.
+//! A signed update of a variable (`EFI_VARIABLE_AUTHENTICATION_2`, UEFI 2.10, 8.2.2): what files
+//! named `.auth` are.
 
 use super::{ATTRIBUTES, Error, Variable};
 use crate::certificate::Certificate;
@@ -16,7 +17,8 @@ const HEADER: usize = 24;
 const REVISION: u16 = 0x0200;
 const EFI_GUID: u16 = 0x0EF1;
 
-/// The moment from which an update is. The firmware takes none that is not newer than the variable's last one.
+/// The moment from which an update is. The firmware takes none that is not newer than the
+/// variable's last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UpdateTime {
     /// The year.
@@ -45,14 +47,17 @@ impl UpdateTime {
     pub(super) fn bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..2].copy_from_slice(&self.year.to_le_bytes());
-        let [hour, minute, second] = [self.second / 3600 % 24, self.second / 60 % 60, self.second % 60].map(|part| part as u8);
+        let [hour, minute, second] =
+            [self.second / 3600 % 24, self.second / 60 % 60, self.second % 60]
+                .map(|part| part as u8);
         bytes[2..7].copy_from_slice(&[self.month, self.day, hour, minute, second]);
         bytes
     }
 }
 
 impl Update {
-    /// What has to be signed by the owner's key (`PK`), or for `db` and `dbx` by that of `KEK`: RSASSA-PKCS1-v1_5 with SHA-256.
+    /// What has to be signed by the owner's key (`PK`), or for `db` and `dbx` by that of `KEK`:
+    /// RSASSA-PKCS1-v1_5 with SHA-256.
     pub fn to_be_signed(&self) -> Vec<u8> {
         let name = self.variable.name().encode_utf16().flat_map(u16::to_le_bytes);
         let mut message: Vec<u8> = name.collect();
@@ -72,7 +77,8 @@ impl Update {
             return Err(Error::OtherKey(certificate.name()));
         }
         // The firmware wants the bare `SignedData` here, and no `ContentInfo` around it.
-        let signed = pkcs7::signed_data(&Content::Elsewhere, certificate, signature).and_then(|signed| signed.to_der());
+        let signed = pkcs7::signed_data(&Content::Elsewhere, certificate, signature)
+            .and_then(|signed| signed.to_der());
         let signed = signed.map_err(Error::SignedData)?;
         let mut out = self.time.bytes().to_vec();
         let length = u32::try_from(HEADER + signed.len()).expect("a signature is far below 4 GiB");

@@ -1,5 +1,5 @@
-//! PKCS#7 signatures (RFC 2315) with one signer, RSA PKCS#1 v1.5 and SHA-256, as UEFI firmware verifies them. No signing time: the same
-//! key and content give the same bytes.
+//! PKCS#7 signatures (RFC 2315) with one signer, RSA PKCS#1 v1.5 and SHA-256, as UEFI firmware
+//! verifies them. No signing time: the same key and content give the same bytes.
 
 mod signer;
 
@@ -8,7 +8,10 @@ pub(crate) use signer::Signer;
 use crate::certificate::Certificate;
 use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
 use cms::content_info::{CmsVersion, ContentInfo};
-use cms::signed_data::{EncapsulatedContentInfo, SignedAttributes, SignedData, SignerIdentifier, SignerInfo, SignerInfos};
+use cms::signed_data::{
+    EncapsulatedContentInfo, SignedAttributes, SignedData, SignerIdentifier, SignerInfo,
+    SignerInfos,
+};
 use const_oid::db::rfc5911::{ID_CONTENT_TYPE, ID_DATA, ID_MESSAGE_DIGEST, ID_SIGNED_DATA};
 use const_oid::db::rfc5912::{ID_SHA_256, RSA_ENCRYPTION};
 use der::asn1::{ObjectIdentifier, OctetString, SetOfVec};
@@ -26,7 +29,8 @@ pub enum Content {
     Elsewhere,
 }
 
-/// The DER of the attributes that stand for content of a type: what an RSA signature with SHA-256 has to be made of.
+/// The DER of the attributes that stand for content of a type: what an RSA signature with SHA-256
+/// has to be made of.
 ///
 /// The digest is over the octets of the content without its tag and length (RFC 2315, 9.3).
 pub fn attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<Vec<u8>> {
@@ -34,16 +38,25 @@ pub fn attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<Vec<u8>>
 }
 
 /// A `SignedData` with this content, the signer's certificate, and its signature.
-pub fn signed_data(content: &Content, certificate: &Certificate, signature: &[u8]) -> der::Result<SignedData> {
+pub fn signed_data(
+    content: &Content,
+    certificate: &Certificate,
+    signature: &[u8],
+) -> der::Result<SignedData> {
     let (encap_content_info, signed_attrs) = match content {
         Content::Inside(kind, content) => (
             EncapsulatedContentInfo { econtent_type: *kind, econtent: Some(content.clone()) },
             Some(signed_attributes(*kind, content)?),
         ),
-        Content::Elsewhere => (EncapsulatedContentInfo { econtent_type: ID_DATA, econtent: None }, None),
+        Content::Elsewhere => {
+            (EncapsulatedContentInfo { econtent_type: ID_DATA, econtent: None }, None)
+        }
     };
     let subject = &certificate.inner.tbs_certificate;
-    let issued = IssuerAndSerialNumber { issuer: subject.issuer.clone(), serial_number: subject.serial_number.clone() };
+    let issued = IssuerAndSerialNumber {
+        issuer: subject.issuer.clone(),
+        serial_number: subject.serial_number.clone(),
+    };
     let signer = SignerInfo {
         version: CmsVersion::V1,
         sid: SignerIdentifier::IssuerAndSerialNumber(issued),
@@ -57,7 +70,9 @@ pub fn signed_data(content: &Content, certificate: &Certificate, signature: &[u8
         version: CmsVersion::V1,
         digest_algorithms: SetOfVec::try_from(vec![algorithm(ID_SHA_256)])?,
         encap_content_info,
-        certificates: Some(vec![CertificateChoices::Certificate(certificate.inner.clone())].try_into()?),
+        certificates: Some(
+            vec![CertificateChoices::Certificate(certificate.inner.clone())].try_into()?,
+        ),
         crls: None,
         signer_infos: SignerInfos(SetOfVec::try_from(vec![signer])?),
     })
@@ -74,9 +89,12 @@ pub(crate) fn algorithm(oid: ObjectIdentifier) -> AlgorithmIdentifierOwned {
 }
 
 fn signed_attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<SignedAttributes> {
-    let attribute = |oid, value| der::Result::Ok(Attribute { oid, values: SetOfVec::try_from(vec![value])? });
+    let attribute =
+        |oid, value| der::Result::Ok(Attribute { oid, values: SetOfVec::try_from(vec![value])? });
     let digest = OctetString::new(Sha256::digest(content.value()).as_slice())?;
-    let attributes =
-        vec![attribute(ID_CONTENT_TYPE, Any::encode_from(&kind)?)?, attribute(ID_MESSAGE_DIGEST, Any::encode_from(&digest)?)?];
+    let attributes = vec![
+        attribute(ID_CONTENT_TYPE, Any::encode_from(&kind)?)?,
+        attribute(ID_MESSAGE_DIGEST, Any::encode_from(&digest)?)?,
+    ];
     SetOfVec::try_from(attributes)
 }

@@ -36,13 +36,18 @@ impl Signer {
 
     fn of(signed: &SignedData, signer: &SignerInfo) -> Result<Self, Error> {
         let algorithm = (signer.digest_alg.oid, signer.signature_algorithm.oid);
-        if ![(ID_SHA_256, RSA_ENCRYPTION), (ID_SHA_256, SHA_256_WITH_RSA_ENCRYPTION)].contains(&algorithm) {
+        if ![(ID_SHA_256, RSA_ENCRYPTION), (ID_SHA_256, SHA_256_WITH_RSA_ENCRYPTION)]
+            .contains(&algorithm)
+        {
             return Err(Error::Unsupported("another algorithm than RSA with SHA-256"));
         }
         let SignerIdentifier::IssuerAndSerialNumber(identity) = &signer.sid else {
-            return Err(Error::Unsupported("a signer that is not named by issuer and serial number"));
+            return Err(Error::Unsupported(
+                "a signer that is not named by issuer and serial number",
+            ));
         };
-        let certificates = signed.certificates.iter().flat_map(|certificates| certificates.0.iter());
+        let certificates =
+            signed.certificates.iter().flat_map(|certificates| certificates.0.iter());
         let certificate = certificates.into_iter().find_map(|certificate| match certificate {
             CertificateChoices::Certificate(one) => {
                 is_of(one, identity).then(|| Certificate::checked(one.clone()).ok()).flatten()
@@ -59,7 +64,9 @@ impl Signer {
 
     /// His name.
     pub fn name(&self) -> String {
-        self.certificate.as_ref().map_or_else(|| self.identity.issuer.to_string(), Certificate::name)
+        self.certificate
+            .as_ref()
+            .map_or_else(|| self.identity.issuer.to_string(), Certificate::name)
     }
 
     /// Whether he says that he is the one of `certificate`.
@@ -71,7 +78,8 @@ impl Signer {
     pub fn is(&self, certificate: &Certificate, content: &[u8]) -> bool {
         let attributes = self.attributes.as_ref().map(Encode::to_der).transpose();
         let Ok(attributes) = attributes else { return false };
-        self.names(certificate) && certificate.verifies(attributes.as_deref().unwrap_or(content), &self.signature)
+        self.names(certificate)
+            && certificate.verifies(attributes.as_deref().unwrap_or(content), &self.signature)
     }
 
     /// Whether he signed the content itself.

@@ -17,16 +17,23 @@ impl Signer {
     pub fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let subject = format!("/O=Test/CN={name}");
-        let request = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "key.pem", "-out", "cert.pem"];
+        let request = [
+            "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", "key.pem",
+            "-out", "cert.pem",
+        ];
         openssl(folder.path(), &[&request[..], &["-subj", &subject]].concat());
-        let certificate = Certificate::from_pem(&std::fs::read(folder.path().join("cert.pem")).unwrap()).unwrap();
+        let certificate =
+            Certificate::from_pem(&std::fs::read(folder.path().join("cert.pem")).unwrap()).unwrap();
         Signer { folder, certificate }
     }
 
     /// Signs `message`: RSASSA-PKCS1-v1_5 with SHA-256.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         std::fs::write(self.path("message"), message).unwrap();
-        openssl(self.folder.path(), &["dgst", "-sha256", "-sign", "key.pem", "-out", "signature", "message"]);
+        openssl(
+            self.folder.path(),
+            &["dgst", "-sha256", "-sign", "key.pem", "-out", "signature", "message"],
+        );
         std::fs::read(self.path("signature")).unwrap()
     }
 
@@ -41,7 +48,8 @@ pub fn openssl(folder: &Path, arguments: &[&str]) -> String {
     tool("openssl", Command::new("openssl").current_dir(folder).args(arguments))
 }
 
-/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which package has it) or if it does not succeed.
+/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which
+/// package has it) or if it does not succeed.
 pub fn tool(package: &str, command: &mut Command) -> String {
     let output = match command.output() {
         Ok(output) => output,

@@ -9,10 +9,13 @@ use crate::plan::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput, Version};
 impl Resolver<'_> {
     pub(super) fn binaries(&mut self, recipe: &Node) -> Option<[Binary; 7]> {
         let section = recipe.get("binaries")?.clone();
-        let all: Vec<Option<Binary>> = BinaryName::ALL.into_iter().map(|name| self.binary(&section, name)).collect();
+        let all: Vec<Option<Binary>> =
+            BinaryName::ALL.into_iter().map(|name| self.binary(&section, name)).collect();
         let all: Vec<Binary> = all.into_iter().collect::<Option<_>>()?;
-        let versions: Vec<_> =
-            all.iter().map(|binary| (binary.name.file_name(), &*binary.component, binary.version.as_deref())).collect();
+        let versions: Vec<_> = all
+            .iter()
+            .map(|binary| (binary.name.file_name(), &*binary.component, binary.version.as_deref()))
+            .collect();
         self.one_version_a_component(&section, &versions);
         all.try_into().ok()
     }
@@ -25,28 +28,47 @@ impl Resolver<'_> {
         Some(Binary { name, component, version, build })
     }
 
-    /// The component that makes the program `key` of the recipe's section `part`, and how it is compiled. Programs for the machine that
-    /// builds come from Go modules alone.
-    pub(super) fn compiled(&mut self, part: &str, place: Place, key: &str, asked: &Node) -> Option<(String, Compile)> {
+    /// The component that makes the program `key` of the recipe's section `part`, and how it is
+    /// compiled. Programs for the machine that builds come from Go modules alone.
+    pub(super) fn compiled(
+        &mut self,
+        part: &str,
+        place: Place,
+        key: &str,
+        asked: &Node,
+    ) -> Option<(String, Compile)> {
         let named = asked.get("component")?;
         let component_name = named.text()?;
         let version = asked.get("version");
         self.note(format!("{part}.{key}.component"), &named.spot);
         let component = self.components.find(place, component_name, &mut self.problems);
-        let is_ours = place == Place::Host && component.as_ref().is_some_and(|component| component.get("cargo").is_some());
+        let is_ours = place == Place::Host
+            && component.as_ref().is_some_and(|component| component.get("cargo").is_some());
         let kind = if is_ours { "cargo" } else { "go" };
-        let component = self.components.get(place, component_name, kind, &named.spot, &mut self.problems)?;
+        let component =
+            self.components.get(place, component_name, kind, &named.spot, &mut self.problems)?;
         let section = component.get(kind)?;
-        let build = if is_ours { self.cargo(section, key, named) } else { self.go(section, key, named, version) };
+        let build = if is_ours {
+            self.cargo(section, key, named)
+        } else {
+            self.go(section, key, named, version)
+        };
         match (is_ours, version) {
             (true, Some(version)) => {
-                let problem = Problem::new(format!("`{key}` has no upstream version")).at(version.spot.place());
-                self.problems.push(problem.cause(format!("component `{component_name}` is a program of this workspace")));
+                let problem = Problem::new(format!("`{key}` has no upstream version"))
+                    .at(version.spot.place());
+                self.problems.push(
+                    problem.cause(format!(
+                        "component `{component_name}` is a program of this workspace"
+                    )),
+                );
             }
             (false, None) => {
-                let problem = Problem::new(format!("`{key}` has no `version`")).at(asked.spot.place());
-                self.problems
-                    .push(problem.cause(format!("component `{component_name}` is built from a pinned upstream version")));
+                let problem =
+                    Problem::new(format!("`{key}` has no `version`")).at(asked.spot.place());
+                self.problems.push(problem.cause(format!(
+                    "component `{component_name}` is built from a pinned upstream version"
+                )));
             }
             (false, Some(version)) => self.note(format!("{part}.{key}.version"), &version.spot),
             (true, None) => {}
@@ -56,13 +78,21 @@ impl Resolver<'_> {
 
     fn cargo(&mut self, section: &Node, file: &str, named: &Node) -> Option<Compile> {
         let package = section.text_of("package")?.to_owned();
-        let programs: Vec<&str> = section.get("programs")?.list().iter().filter_map(Node::text).collect();
+        let programs: Vec<&str> =
+            section.get("programs")?.list().iter().filter_map(Node::text).collect();
         self.makes(file, &programs, named)?;
         Some(Compile::Cargo { package, bin: file.to_owned() })
     }
 
-    fn go(&mut self, section: &Node, file: &str, named: &Node, version: Option<&Node>) -> Option<Compile> {
-        let programs: Vec<&str> = section.entries_of("programs").map(|(name, _)| name.as_str()).collect();
+    fn go(
+        &mut self,
+        section: &Node,
+        file: &str,
+        named: &Node,
+        version: Option<&Node>,
+    ) -> Option<Compile> {
+        let programs: Vec<&str> =
+            section.entries_of("programs").map(|(name, _)| name.as_str()).collect();
         self.makes(file, &programs, named)?;
         go_build(section, version?.text()?).map(Compile::Go)
     }
@@ -73,20 +103,29 @@ impl Resolver<'_> {
             return Some(());
         }
         let component = named.text()?;
-        let problem = Problem::new(format!("component `{component}` does not make `{file}`")).at(named.spot.place());
-        self.problems.push(problem.cause(format!("it makes {}", in_words(programs.iter().copied()))));
+        let problem = Problem::new(format!("component `{component}` does not make `{file}`"))
+            .at(named.spot.place());
+        self.problems
+            .push(problem.cause(format!("it makes {}", in_words(programs.iter().copied()))));
         None
     }
 
-    /// The programs of one component are compiled together, so their versions are equal. `all` has each program's file name, component
-    /// and version.
-    pub(super) fn one_version_a_component(&mut self, section: &Node, all: &[(&str, &str, Option<&str>)]) {
+    /// The programs of one component are compiled together, so their versions are equal. `all` has
+    /// each program's file name, component and version.
+    pub(super) fn one_version_a_component(
+        &mut self,
+        section: &Node,
+        all: &[(&str, &str, Option<&str>)],
+    ) {
         for (index, (name, component, version)) in all.iter().enumerate() {
-            let earlier = all[..index].iter().find(|(_, other, theirs)| other == component && theirs != version);
+            let earlier = all[..index]
+                .iter()
+                .find(|(_, other, theirs)| other == component && theirs != version);
             let (Some((earlier, ..)), Some(asked)) = (earlier, section.get(name)) else { continue };
             let problem = Problem::new(format!("`{earlier}` and `{name}` must have one version"));
             let problem = problem.at(asked.spot.place());
-            self.problems.push(problem.cause(format!("both are built from component `{component}`")));
+            self.problems
+                .push(problem.cause(format!("both are built from component `{component}`")));
         }
     }
 }
@@ -98,7 +137,8 @@ pub(super) fn go_build(section: &Node, version: &str) -> Option<GoBuild> {
         Some(GoOutput { file: file.clone(), package: entry.node.text()?.to_owned() })
     };
     let fill = |flag: String| {
-        let flag = flag.replace("{version}", version).replace("{major}", &number.minor.major.to_string());
+        let flag =
+            flag.replace("{version}", version).replace("{major}", &number.minor.major.to_string());
         flag.replace("{minor}", &number.minor.minor.to_string())
     };
     Some(GoBuild {

@@ -22,11 +22,13 @@ const TAKEN: [(&str, &str); 9] = [
     (paths::INSTALL, "the builder writes it from `[installs]`"),
 ];
 
-/// Folders of the root that are mounted on, besides the writable ones. They stand empty in the root.
+/// Folders of the root that are mounted on, besides the writable ones. They stand empty in the
+/// root.
 const MOUNT_POINTS: [&str; 4] = ["/dev", "/proc", "/sys", paths::DATA];
 
 impl Resolver<'_> {
-    /// What the recipe lists, the builder's `own` files, and what is mounted on, the declared paths among that.
+    /// What the recipe lists, the builder's `own` files, and what is mounted on, the declared paths
+    /// among that.
     pub(super) fn files(
         &mut self,
         recipe: &Node,
@@ -34,7 +36,8 @@ impl Resolver<'_> {
         own: impl IntoIterator<Item = RootFile>,
     ) -> Vec<RootFile> {
         let own = mount_points().chain(declared.iter().map(WritablePath::mount_point)).chain(own);
-        let mut files: BTreeMap<String, RootFile> = own.map(|file| (file.path.clone(), file)).collect();
+        let mut files: BTreeMap<String, RootFile> =
+            own.map(|file| (file.path.clone(), file)).collect();
         let asked = recipe.get("files").and_then(Node::table);
         for (path, entry) in asked.into_iter().flatten() {
             self.note(format!("files.{path}"), &entry.key);
@@ -55,14 +58,16 @@ impl Resolver<'_> {
     fn place_in_root(&mut self, path: &str, entry: &Entry, declared: &[WritablePath]) {
         let taken = TAKEN.iter().find(|(taken, _)| is_at_or_below(path, taken));
         if let Some((taken, why)) = taken {
-            let problem = Problem::new(format!("`{path}` cannot be listed in `[files]`")).at(entry.key.place());
+            let problem = Problem::new(format!("`{path}` cannot be listed in `[files]`"))
+                .at(entry.key.place());
             self.problems.push(problem.cause(format!("`{taken}` is the builder's: {why}")));
         }
         let mounted = WRITABLE.iter().map(|one| one.path).chain(MOUNT_POINTS);
         let mut mounted = mounted.chain(declared.iter().map(|one| one.path.as_str()));
         let hidden = mounted.find(|mounted| is_at_or_below(path, mounted));
         if let Some(mounted) = hidden {
-            let problem = Problem::new(format!("`{path}` would never be seen on the node")).at(entry.key.place());
+            let problem = Problem::new(format!("`{path}` would never be seen on the node"))
+                .at(entry.key.place());
             self.problems.push(problem.cause(format!("`init` mounts over `{mounted}` at boot")));
         }
     }
@@ -77,9 +82,12 @@ impl Resolver<'_> {
         };
         let is_plain = !matches!(content, Content::Directory | Content::Symlink(_));
         if is_plain && mode & 0o1111 != 0 {
-            let problem = Problem::new(format!("`{path}` must not be executable or sticky, and its mode is `{mode:#o}`"));
+            let problem = Problem::new(format!(
+                "`{path}` must not be executable or sticky, and its mode is `{mode:#o}`"
+            ));
             let problem = problem.at(node.get("mode").unwrap_or(node).spot.place());
-            self.problems.push(problem.cause("the only programs of the host are the seven in `/bin`"));
+            self.problems
+                .push(problem.cause("the only programs of the host are the seven in `/bin`"));
         }
         Some(RootFile { path: path.to_owned(), mode, content })
     }
@@ -88,8 +96,10 @@ impl Resolver<'_> {
         if let Some(source) = node.get("source") {
             let path = source.text()?;
             if !self.project.has(path) {
-                let near = nearest(path, self.project.paths()).map(|near| format!("did you mean `{near}`?"));
-                let problem = Problem::new(format!("no file `{path}` in the project")).at(source.spot.place());
+                let near = nearest(path, self.project.paths())
+                    .map(|near| format!("did you mean `{near}`?"));
+                let problem = Problem::new(format!("no file `{path}` in the project"))
+                    .at(source.spot.place());
                 self.problems.push(Problem { hint: near, ..problem });
             }
             return Some(Content::File(path.to_owned()));
@@ -106,10 +116,19 @@ impl Resolver<'_> {
         matches!(node.get("directory")?.value, Value::Flag(true)).then_some(Content::Directory)
     }
 
-    fn parents_are_folders(&mut self, path: &str, entry: &Entry, files: &BTreeMap<String, RootFile>) {
-        let above = files.values().find(|file| file.path != path && is_at_or_below(path, &file.path));
+    fn parents_are_folders(
+        &mut self,
+        path: &str,
+        entry: &Entry,
+        files: &BTreeMap<String, RootFile>,
+    ) {
+        let above =
+            files.values().find(|file| file.path != path && is_at_or_below(path, &file.path));
         if let Some(above) = above.filter(|above| above.content != Content::Directory) {
-            self.problem(&entry.key, format!("`{path}` cannot lie below `{}`, which is no folder", above.path));
+            self.problem(
+                &entry.key,
+                format!("`{path}` cannot lie below `{}`, which is no folder", above.path),
+            );
         }
     }
 }
@@ -118,13 +137,27 @@ fn is_at_or_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// An empty folder or file for each place that is mounted on and does not lie on another such place.
+/// An empty folder or file for each place that is mounted on and does not lie on another such
+/// place.
 fn mount_points() -> impl Iterator<Item = RootFile> {
-    let fixed = MOUNT_POINTS.into_iter().map(|path| RootFile { path: path.to_owned(), mode: 0o755, content: Content::Directory });
-    let covered = |path: &str| WRITABLE.iter().any(|other| other.path != path && is_at_or_below(path, other.path));
-    let writable = WRITABLE.iter().filter(move |one| !covered(one.path)).map(|one| match one.from {
-        From::DataFile(_) => RootFile { path: one.path.to_owned(), mode: one.mode, content: Content::Text(String::new()) },
-        From::Data(_) | From::Memory(_) => RootFile { path: one.path.to_owned(), mode: one.mode, content: Content::Directory },
+    let fixed = MOUNT_POINTS.into_iter().map(|path| RootFile {
+        path: path.to_owned(),
+        mode: 0o755,
+        content: Content::Directory,
     });
+    let covered = |path: &str| {
+        WRITABLE.iter().any(|other| other.path != path && is_at_or_below(path, other.path))
+    };
+    let writable =
+        WRITABLE.iter().filter(move |one| !covered(one.path)).map(|one| match one.from {
+            From::DataFile(_) => RootFile {
+                path: one.path.to_owned(),
+                mode: one.mode,
+                content: Content::Text(String::new()),
+            },
+            From::Data(_) | From::Memory(_) => {
+                RootFile { path: one.path.to_owned(), mode: one.mode, content: Content::Directory }
+            }
+        });
     fixed.chain(writable)
 }

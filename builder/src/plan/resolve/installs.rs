@@ -10,19 +10,32 @@ use osbuild_abi::install::COMPONENT;
 
 impl Resolver<'_> {
     /// The section `[installs]` of a recipe, whose own machine is of this architecture.
-    pub(super) fn installs(&mut self, recipe: &Node, architecture: Option<Architecture>) -> Option<Installs> {
-        let is_installer = |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
+    pub(super) fn installs(
+        &mut self,
+        recipe: &Node,
+        architecture: Option<Architecture>,
+    ) -> Option<Installs> {
+        let is_installer =
+            |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
         let pod = recipe.entries_of("pods").find(is_installer).map(|(_, entry)| entry.key.place());
         let section = match (recipe.get("installs"), pod) {
             (None, None) => return None,
             (None, Some(place)) => {
-                let problem = Problem::new(format!("the pod `{COMPONENT}` has nothing to do without `[installs]`")).at(place);
-                self.problems.push(problem.hint("add `[installs]` with a `recipe` and its `settings`, or take the pod away"));
+                let problem = Problem::new(format!(
+                    "the pod `{COMPONENT}` has nothing to do without `[installs]`"
+                ))
+                .at(place);
+                self.problems.push(problem.hint(
+                    "add `[installs]` with a `recipe` and its `settings`, or take the pod away",
+                ));
                 return None;
             }
             (Some(section), None) => {
-                let problem = Problem::new(format!("`[installs]` has no effect without the pod `{COMPONENT}`"));
-                let hint = format!("add `{COMPONENT} = {{ component = \"{COMPONENT}\" }}` to `[pods]`");
+                let problem = Problem::new(format!(
+                    "`[installs]` has no effect without the pod `{COMPONENT}`"
+                ));
+                let hint =
+                    format!("add `{COMPONENT} = {{ component = \"{COMPONENT}\" }}` to `[pods]`");
                 self.problems.push(problem.at(section.spot.place()).hint(hint));
                 section
             }
@@ -52,7 +65,9 @@ impl Resolver<'_> {
         }
         let board = target.text_of("board").and_then(|board| self.board(board));
         match (board.map(|(its, ..)| its), architecture) {
-            (None, _) => self.problem(spot, format!("`{name}` names no board, and nothing is built of it")),
+            (None, _) => {
+                self.problem(spot, format!("`{name}` names no board, and nothing is built of it"))
+            }
             (Some(its), Some(ours)) if its != ours => {
                 self.problem(spot, format!("`{name}` is for {its}, and the stick for {ours}"));
             }

@@ -25,7 +25,11 @@ impl Resolver<'_> {
         let kubernetes = Kubernetes {
             kubelet: version(BinaryName::Kubelet)?,
             containerd: version(BinaryName::Containerd)?,
-            api_servers: section.into_iter().flat_map(api_servers).map(|(minor, _)| minor).collect(),
+            api_servers: section
+                .into_iter()
+                .flat_map(api_servers)
+                .map(|(minor, _)| minor)
+                .collect(),
             exception: section.and_then(|section| section.get("exception")).and_then(exception),
         };
         for (key, entry) in recipe.entries_of("kubernetes") {
@@ -54,13 +58,21 @@ impl Resolver<'_> {
 
     /// The table in the component of the container runtime.
     fn fits(&mut self, binaries: Option<&[Binary; 7]>) -> Fits {
-        let runtime = binaries.and_then(|all| all.iter().find(|binary| binary.name == BinaryName::Containerd));
-        let component = runtime.and_then(|binary| self.components.find(Place::Host, &binary.component, &mut self.problems));
+        let runtime = binaries
+            .and_then(|all| all.iter().find(|binary| binary.name == BinaryName::Containerd));
+        let component = runtime.and_then(|binary| {
+            self.components.find(Place::Host, &binary.component, &mut self.problems)
+        });
         let row = |(minor, entry): (&String, &crate::plan::document::Entry)| {
-            let firsts = entry.node.list().iter().filter_map(|node| node.text()?.parse().ok()).collect();
+            let firsts =
+                entry.node.list().iter().filter_map(|node| node.text()?.parse().ok()).collect();
             Some((minor.parse().ok()?, firsts))
         };
-        component.iter().flat_map(|component| component.entries_of("kubernetes")).filter_map(row).collect()
+        component
+            .iter()
+            .flat_map(|component| component.entries_of("kubernetes"))
+            .filter_map(row)
+            .collect()
     }
 }
 
@@ -70,7 +82,10 @@ fn api_servers(section: &Node) -> impl Iterator<Item = (Minor, &Node)> {
 }
 
 fn exception(node: &Node) -> Option<Exception> {
-    Some(Exception { reason: node.text_of("reason")?.to_owned(), until: node.get("until")?.date()? })
+    Some(Exception {
+        reason: node.text_of("reason")?.to_owned(),
+        until: node.get("until")?.date()?,
+    })
 }
 
 /// Where a finding is shown.
@@ -79,7 +94,9 @@ fn spot(recipe: &Node, about: About) -> Option<&Spot> {
     let node = match about {
         About::Kubelet => version(BinaryName::Kubelet)?,
         About::Containerd => version(BinaryName::Containerd)?,
-        About::ApiServer(minor) => api_servers(recipe.get("kubernetes")?).find(|(found, _)| *found == minor)?.1,
+        About::ApiServer(minor) => {
+            api_servers(recipe.get("kubernetes")?).find(|(found, _)| *found == minor)?.1
+        }
         About::Exception => recipe.get("kubernetes")?.get("exception")?,
     };
     Some(&node.spot)

@@ -23,15 +23,20 @@ use super::origin::Origins;
 use super::project::Project;
 use super::skew::Strictness;
 use super::writable::list;
-use super::{Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolution, Resolved, Unlocked, keys};
+use super::{
+    Architecture, Board, Bus, Date, Installs, Kubernetes, Plan, Qemu, Resolution, Resolved,
+    Unlocked, keys,
+};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result};
 use osbuild_formats::fat;
 use wanted::{Parts, cargo_packages};
 
 /// Recipes: `recipes/<name>.toml`.
-pub(super) static RECIPES: Kind = Kind { what: "recipe", prefix: "recipes/", suffix: ".toml", keys: keys::RECIPE };
+pub(super) static RECIPES: Kind =
+    Kind { what: "recipe", prefix: "recipes/", suffix: ".toml", keys: keys::RECIPE };
 /// Boards: `boards/<name>.toml`.
-pub(super) static BOARDS: Kind = Kind { what: "board", prefix: "boards/", suffix: ".toml", keys: keys::BOARD };
+pub(super) static BOARDS: Kind =
+    Kind { what: "board", prefix: "boards/", suffix: ".toml", keys: keys::BOARD };
 
 /// What is gathered while a recipe is resolved.
 pub(super) struct Resolver<'p> {
@@ -60,19 +65,32 @@ impl Resolver<'_> {
 }
 
 /// Resolves a recipe, whatever it makes. See [`resolve`].
-pub fn resolve_any(project: &Project, recipe: &str, today: Date, strictness: Strictness) -> Result<Box<dyn Resolution>> {
+pub fn resolve_any(
+    project: &Project,
+    recipe: &str,
+    today: Date,
+    strictness: Strictness,
+) -> Result<Box<dyn Resolution>> {
     match makes_programs(project, recipe) {
         true => Ok(Box::new(resolve_programs(project, recipe)?.resolved)),
         false => Ok(Box::new(resolve(project, recipe, today, strictness)?.resolved)),
     }
 }
 
-/// Resolves the recipe of a node. All problems of all its files come back in one error, whose exit code is that of a wrong recipe.
+/// Resolves the recipe of a node. All problems of all its files come back in one error, whose exit
+/// code is that of a wrong recipe.
 ///
-/// `today` only decides about warnings, and with [`Strictness::Lock`] about errors: it never changes what is built.
-pub fn resolve(project: &Project, recipe: &str, today: Date, strictness: Strictness) -> Result<Plan> {
+/// `today` only decides about warnings, and with [`Strictness::Lock`] about errors: it never
+/// changes what is built.
+pub fn resolve(
+    project: &Project,
+    recipe: &str,
+    today: Date,
+    strictness: Strictness,
+) -> Result<Plan> {
     if makes_programs(project, recipe) {
-        let error = Error::usage(format!("recipe `{recipe}` makes programs for this machine, and no node"));
+        let error =
+            Error::usage(format!("recipe `{recipe}` makes programs for this machine, and no node"));
         return Err(error.hint(format!("cargo osbuild build {recipe}")));
     }
     let mut resolver = Resolver::new(project);
@@ -104,11 +122,15 @@ pub fn check(project: &Project, today: Date) -> Vec<Problem> {
     unique(resolver.problems)
 }
 
-/// The recipes of the project that can be built: those that name a board, themselves or by inheritance.
+/// The recipes of the project that can be built: those that name a board, themselves or by
+/// inheritance.
 pub fn buildable(project: &Project) -> Vec<String> {
     let read = |name: &str| RECIPES.read_part(project, name, &mut Vec::new());
-    let names_board =
-        |name: &&str| read(name).is_some_and(|(recipe, _)| recipe.get("board").is_some() && recipe.get("programs").is_none());
+    let names_board = |name: &&str| {
+        read(name).is_some_and(|(recipe, _)| {
+            recipe.get("board").is_some() && recipe.get("programs").is_none()
+        })
+    };
     RECIPES.names(project).filter(names_board).map(str::to_owned).collect()
 }
 
@@ -145,12 +167,14 @@ impl<'p> Resolver<'p> {
         };
         let board = self.named_board(&recipe);
         let architecture = board.as_ref().map(|(architecture, ..)| *architecture);
-        // What does not hang on the architecture is looked at even without one, so that its problems are shown as well.
+        // What does not hang on the architecture is looked at even without one, so that its
+        // problems are shown as well.
         let assumed = architecture.unwrap_or(Architecture::Amd64);
         let kernel = self.kernel(&recipe, board.as_ref().map(|(_, _, node)| node), assumed);
         let boot = self.boot(&recipe);
         let binaries = self.binaries(&recipe);
-        let time_servers = self.time_servers([Some(&recipe), board.as_ref().map(|(_, _, node)| node)]);
+        let time_servers =
+            self.time_servers([Some(&recipe), board.as_ref().map(|(_, _, node)| node)]);
         let security_epoch = self.security_epoch(&recipe);
         let updates = self.updates(&recipe);
         let installs = self.installs(&recipe, architecture);
@@ -167,7 +191,14 @@ impl<'p> Resolver<'p> {
         let (architecture, board, _) = board?;
         let (kernel, boot, binaries, pause) = (kernel?, boot?, binaries?, pause?);
         let packages = cargo_packages(&boot, &binaries, &pods, &pause);
-        let parts = Parts { architecture, kernel: &kernel, binaries: &binaries, files: &files, pods: &pods, packages: &packages };
+        let parts = Parts {
+            architecture,
+            kernel: &kernel,
+            binaries: &binaries,
+            files: &files,
+            pods: &pods,
+            packages: &packages,
+        };
         let wanted = self.wanted(&recipe, &parts)?;
         let resolved = Resolved {
             recipe: name.to_owned(),
@@ -216,7 +247,9 @@ impl<'p> Resolver<'p> {
 
     /// The list of the first of the two that has one, be it empty.
     fn time_servers(&mut self, sections: [Option<&Node>; 2]) -> Vec<String> {
-        let Some(list) = sections.into_iter().flatten().find_map(|section| section.get("time-servers")) else {
+        let Some(list) =
+            sections.into_iter().flatten().find_map(|section| section.get("time-servers"))
+        else {
             return Vec::new();
         };
         self.note("time-servers", &list.spot);
@@ -258,7 +291,9 @@ impl<'p> Resolver<'p> {
             match key.as_str() {
                 "architecture" => self.note(key, &entry.key),
                 "inherit" | "kernel" | "time-servers" => {}
-                "qemu" => node.entries_of("qemu").for_each(|(key, entry)| self.note(format!("board.qemu.{key}"), &entry.key)),
+                "qemu" => node
+                    .entries_of("qemu")
+                    .for_each(|(key, entry)| self.note(format!("board.qemu.{key}"), &entry.key)),
                 _ => self.note(format!("board.{key}"), &entry.key),
             }
         }
@@ -271,10 +306,14 @@ impl<'p> Resolver<'p> {
     fn check_gate(&mut self, board: &Board, hold: &Node) {
         let Board { gate_hold_s, gate_deadline_s, .. } = board;
         if gate_hold_s >= gate_deadline_s {
-            let problem =
-                Problem::new(format!("a node that has to hold for {gate_hold_s} s misses the deadline of {gate_deadline_s} s"));
-            self.problems
-                .push(problem.at(hold.spot.place()).hint("no update could become a good node: make `gate-deadline-s` larger"));
+            let problem = Problem::new(format!(
+                "a node that has to hold for {gate_hold_s} s misses the deadline of {gate_deadline_s} s"
+            ));
+            self.problems.push(
+                problem
+                    .at(hold.spot.place())
+                    .hint("no update could become a good node: make `gate-deadline-s` larger"),
+            );
         }
     }
 
@@ -286,7 +325,9 @@ impl<'p> Resolver<'p> {
                 "an EFI system partition of {} MiB is too small for sectors of {} bytes",
                 board.esp_size_mib, board.sector_size
             ));
-            self.problems.push(problem.at(size.spot.place()).hint(format!("`esp-size-mib = {least}` or more")));
+            self.problems.push(
+                problem.at(size.spot.place()).hint(format!("`esp-size-mib = {least}` or more")),
+            );
         }
     }
 }

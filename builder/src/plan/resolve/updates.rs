@@ -12,19 +12,26 @@ const INTERVAL_S: u64 = 3600;
 
 impl Resolver<'_> {
     pub(super) fn updates(&mut self, recipe: &Node) -> Option<Updates> {
-        let is_updater = |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
+        let is_updater =
+            |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
         let pod = recipe.entries_of("pods").find(is_updater).map(|(_, entry)| entry.key.place());
         let section = match (recipe.get("updates"), pod) {
             (None, None) => return None,
             (None, Some(place)) => {
-                let problem = Problem::new(format!("the pod `{COMPONENT}` has nothing to do without `[updates]`")).at(place);
+                let problem = Problem::new(format!(
+                    "the pod `{COMPONENT}` has nothing to do without `[updates]`"
+                ))
+                .at(place);
                 let hint = "add `[updates]` with the `url` of releases and their `root`, or take the pod away";
                 self.problems.push(problem.hint(hint));
                 return None;
             }
             (Some(section), None) => {
-                let problem = Problem::new(format!("`[updates]` has no effect without the pod `{COMPONENT}`"));
-                let hint = format!("add `{COMPONENT} = {{ component = \"{COMPONENT}\" }}` to `[pods]`");
+                let problem = Problem::new(format!(
+                    "`[updates]` has no effect without the pod `{COMPONENT}`"
+                ));
+                let hint =
+                    format!("add `{COMPONENT} = {{ component = \"{COMPONENT}\" }}` to `[pods]`");
                 self.problems.push(problem.at(section.spot.place()).hint(hint));
                 section
             }
@@ -33,10 +40,15 @@ impl Resolver<'_> {
         for (key, entry) in recipe.entries_of("updates") {
             self.note(format!("updates.{key}"), &entry.key);
         }
-        let interval = section.get("interval-s").and_then(Node::integer).and_then(|seconds| u64::try_from(seconds).ok());
+        let interval = section
+            .get("interval-s")
+            .and_then(Node::integer)
+            .and_then(|seconds| u64::try_from(seconds).ok());
         Some(Updates {
             url: section.text_of("url")?.to_owned(),
-            channel: section.text_of("channel").map_or(Some(Channel::Stable), |name| name.parse().ok())?,
+            channel: section
+                .text_of("channel")
+                .map_or(Some(Channel::Stable), |name| name.parse().ok())?,
             root: section.text_of("root")?.to_owned(),
             interval_s: interval.unwrap_or(INTERVAL_S),
         })

@@ -5,12 +5,14 @@ use super::binaries::texts;
 use crate::error::Problem;
 use crate::plan::document::Node;
 use crate::plan::{
-    Architecture, Binary, BootProgram, Compile, Content, DebianProgram, DebianWish, GoBuild, GoWish, HostProgram, ImageFrom,
-    Kernel, Payload, Pod, PodImage, RootFile, RustWish, Wanted, crates,
+    Architecture, Binary, BootProgram, Compile, Content, DebianProgram, DebianWish, GoBuild,
+    GoWish, HostProgram, ImageFrom, Kernel, Payload, Pod, PodImage, RootFile, RustWish, Wanted,
+    crates,
 };
 use std::collections::BTreeSet;
 
-/// The architecture of the machine that builds. The sandbox's root and the toolchains are made for it.
+/// The architecture of the machine that builds. The sandbox's root and the toolchains are made for
+/// it.
 pub const BUILD_MACHINE: Architecture = Architecture::Amd64;
 
 /// What a node consists of, as far as it comes from outside.
@@ -33,7 +35,10 @@ impl Resolver<'_> {
         self.note("uki.stub", &stub.spot);
         let of_binaries = || binaries.iter().filter_map(go_of_binary);
         let of_payloads = || payloads(pods).map(|payload| (&*payload.component, &payload.build));
-        let from_payloads = payloads(pods).flat_map(|payload| &payload.debian).flat_map(DebianProgram::packages).cloned();
+        let from_payloads = payloads(pods)
+            .flat_map(|payload| &payload.debian)
+            .flat_map(DebianProgram::packages)
+            .cloned();
         let from_packages = files.iter().filter_map(|file| match &file.content {
             Content::Debian { package, .. } => Some(package.clone()),
             _ => None,
@@ -48,14 +53,20 @@ impl Resolver<'_> {
             go_toolchain: self.go_version(recipe)?,
             rust_toolchain: Some(RustWish {
                 version: self.rust_version()?,
-                targets: [architecture.rust_musl(), architecture.rust_uefi()].map(str::to_owned).to_vec(),
+                targets: [architecture.rust_musl(), architecture.rust_uefi()]
+                    .map(str::to_owned)
+                    .to_vec(),
             }),
             crates: self.crates(packages)?,
         })
     }
 
     /// What programs for the machine that builds need from outside.
-    pub(super) fn wanted_by_programs(&mut self, recipe: &Node, programs: &[HostProgram]) -> Option<Wanted> {
+    pub(super) fn wanted_by_programs(
+        &mut self,
+        recipe: &Node,
+        programs: &[HostProgram],
+    ) -> Option<Wanted> {
         let debian = Debian::of(recipe);
         let compiled = || programs.iter().map(|program| (&*program.component, &program.build));
         Some(Wanted {
@@ -79,16 +90,22 @@ impl Resolver<'_> {
 
     fn sandbox(&self, recipe: &Node, architecture: Architecture) -> BTreeSet<String> {
         let own = format!("packages-{}", architecture.name());
-        let sections = self.components.used().chain([recipe]).filter_map(|node| node.get("sandbox"));
-        sections.flat_map(|section| [section.get("packages"), section.get(&own)]).flat_map(texts).collect()
+        let sections =
+            self.components.used().chain([recipe]).filter_map(|node| node.get("sandbox"));
+        sections
+            .flat_map(|section| [section.get("packages"), section.get(&own)])
+            .flat_map(texts)
+            .collect()
     }
 
-    /// Rust's version stands where `rustup` looks for it, so that the builder and the node are compiled by the same.
+    /// Rust's version stands where `rustup` looks for it, so that the builder and the node are
+    /// compiled by the same.
     fn rust_version(&mut self) -> Option<String> {
         const PATH: &str = "rust-toolchain.toml";
         let text = self.project.text(PATH, &mut self.problems).unwrap_or_default();
         let table: Option<toml::Table> = text.parse().ok();
-        let channel = table.as_ref().and_then(|table| table.get("toolchain")?.get("channel")?.as_str());
+        let channel =
+            table.as_ref().and_then(|table| table.get("toolchain")?.get("channel")?.as_str());
         if channel.is_none() {
             self.problems.push(Problem::new(format!("`{PATH}` names no `channel`")));
         }
@@ -97,7 +114,8 @@ impl Resolver<'_> {
 
     fn crates(&mut self, packages: &BTreeSet<&str>) -> Option<Vec<crate::plan::Crate>> {
         let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
-        let closure = crates::closure(text, packages).map_err(|error| self.problems.extend(error.problems));
+        let closure =
+            crates::closure(text, packages).map_err(|error| self.problems.extend(error.problems));
         closure.ok().map(|closure| closure.crates)
     }
 }
@@ -109,7 +127,12 @@ struct Debian {
 
 impl Debian {
     fn of(recipe: &Node) -> Self {
-        Debian { suite: recipe.get("sandbox").and_then(|sandbox| sandbox.text_of("suite")).map(str::to_owned) }
+        Debian {
+            suite: recipe
+                .get("sandbox")
+                .and_then(|sandbox| sandbox.text_of("suite"))
+                .map(str::to_owned),
+        }
     }
 
     fn wish(&self, package: &str, architecture: Architecture) -> DebianWish {
@@ -156,11 +179,18 @@ fn go_of_binary(binary: &Binary) -> Option<(&str, &GoBuild)> {
 
 /// The Debian packages with libraries that cgo links.
 fn libraries<'p>(compiled: impl Iterator<Item = (&'p str, &'p GoBuild)>) -> BTreeSet<String> {
-    compiled.filter_map(|(_, build)| build.cgo.as_ref()).flat_map(|cgo| cgo.debian.clone()).collect()
+    compiled
+        .filter_map(|(_, build)| build.cgo.as_ref())
+        .flat_map(|cgo| cgo.debian.clone())
+        .collect()
 }
 
-/// One entry for each compilation: programs that come from the same one share it. Each comes with its component.
-fn go_wishes<'p>(compiled: impl Iterator<Item = (&'p str, &'p GoBuild)>, architecture: Architecture) -> Vec<GoWish> {
+/// One entry for each compilation: programs that come from the same one share it. Each comes with
+/// its component.
+fn go_wishes<'p>(
+    compiled: impl Iterator<Item = (&'p str, &'p GoBuild)>,
+    architecture: Architecture,
+) -> Vec<GoWish> {
     let wish = |(component, build): (&str, &GoBuild)| GoWish {
         component: component.to_owned(),
         module: build.module.clone(),

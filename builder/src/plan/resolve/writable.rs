@@ -14,16 +14,24 @@ impl Resolver<'_> {
             self.note(format!("writable.{path}"), &entry.key);
             self.may_be_declared(path, entry);
             let Some(read) = writable_path(path, &entry.node) else { continue };
-            if let Some((other, _)) = declared.iter().find(|(other, _)| overlap(&other.path, path)) {
-                let problem = Problem::new(format!("`{path}` overlaps `{}`, which is declared too", other.path));
-                let hint =
-                    "declare the one above, or folders beside each other: each is mounted on a folder of the read-only root";
+            if let Some((other, _)) = declared.iter().find(|(other, _)| overlap(&other.path, path))
+            {
+                let problem = Problem::new(format!(
+                    "`{path}` overlaps `{}`, which is declared too",
+                    other.path
+                ));
+                let hint = "declare the one above, or folders beside each other: each is mounted on a folder of the read-only root";
                 self.problems.push(problem.at(entry.key.place()).hint(hint));
             }
             let shares = |(other, _): &&(WritablePath, &Entry)| matches!((&other.backing, &read.backing), (Backing::Data(one), Backing::Data(other)) if one == other);
             if let Some((other, _)) = declared.iter().find(shares) {
-                let problem = Problem::new(format!("`{path}` and `{}` have one folder of DATA", other.path));
-                self.problems.push(problem.at(entry.node.spot.place()).hint("give one of them another name under `data`"));
+                let problem =
+                    Problem::new(format!("`{path}` and `{}` have one folder of DATA", other.path));
+                self.problems.push(
+                    problem
+                        .at(entry.node.spot.place())
+                        .hint("give one of them another name under `data`"),
+                );
             }
             declared.push((read, entry));
         }
@@ -31,14 +39,17 @@ impl Resolver<'_> {
     }
 
     fn may_be_declared(&mut self, path: &str, entry: &Entry) {
-        let problem = Problem::new(format!("`{path}` cannot be declared as writable")).at(entry.key.place());
+        let problem =
+            Problem::new(format!("`{path}` cannot be declared as writable")).at(entry.key.place());
         let problem = match refusal(path) {
             // The reader has said so already.
             None | Some(Refusal::Malformed) => return,
-            Some(Refusal::Reserved(folder)) => problem.cause(format!("`/{folder}` is the node's own")),
-            Some(Refusal::Overlaps(row)) if path.starts_with(row.path) => {
-                problem.cause(format!("`{}` is writable on every node", row.path)).hint("take the entry out: nothing is needed")
+            Some(Refusal::Reserved(folder)) => {
+                problem.cause(format!("`/{folder}` is the node's own"))
             }
+            Some(Refusal::Overlaps(row)) if path.starts_with(row.path) => problem
+                .cause(format!("`{}` is writable on every node", row.path))
+                .hint("take the entry out: nothing is needed"),
             Some(Refusal::Overlaps(row)) => problem
                 .cause(format!("`{}`, which is writable on every node, lies below it", row.path))
                 .hint("declare the folders below it that pods ask for"),

@@ -1,4 +1,5 @@
-//! The files that an action finds: a tree of digests, which the Remote Execution API calls its input root.
+//! The files that an action finds: a tree of digests, which the Remote Execution API calls its
+//! input root.
 
 use crate::error::{Error, Result};
 use crate::produce::digest::Digest;
@@ -13,8 +14,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// The time of modification of each input, in seconds: an arbitrary one that no archive format refuses. All have the same, so that none
-/// is newer than another.
+/// The time of modification of each input, in seconds: an arbitrary one that no archive format
+/// refuses. All have the same, so that none is newer than another.
 const INPUT_TIME: u64 = 500_000_000;
 
 /// Files by path, as digests: what an action finds in `/build`.
@@ -57,8 +58,12 @@ impl InputTree {
         self.add(path, Node::Directory(tree))
     }
 
-    /// The tree of a directory on disk. `file` says what to do with each file: [`Digest::of_file`], or put it into a store.
-    pub fn scan(directory: &Path, file: &mut dyn FnMut(&Path) -> Result<Digest>) -> Result<InputTree> {
+    /// The tree of a directory on disk. `file` says what to do with each file: [`Digest::of_file`],
+    /// or put it into a store.
+    pub fn scan(
+        directory: &Path,
+        file: &mut dyn FnMut(&Path) -> Result<Digest>,
+    ) -> Result<InputTree> {
         let mut tree = InputTree::new();
         for entry in fs::read_dir(directory).at("read", directory)? {
             let path = entry.at("read", directory)?.path();
@@ -68,9 +73,15 @@ impl InputTree {
             } else if metadata.is_symlink() {
                 Node::Symlink(text(fs::read_link(&path).at("read", &path)?.into_os_string())?)
             } else if metadata.is_file() {
-                Node::File { digest: file(&path)?, executable: metadata.permissions().mode() & 0o100 != 0 }
+                Node::File {
+                    digest: file(&path)?,
+                    executable: metadata.permissions().mode() & 0o100 != 0,
+                }
             } else {
-                return Err(Error::build(format!("`{}` is neither a file nor a directory nor a link", path.display())));
+                return Err(Error::build(format!(
+                    "`{}` is neither a file nor a directory nor a link",
+                    path.display()
+                )));
             };
             tree.entries.insert(text(path.file_name().unwrap_or_default().to_owned())?, node);
         }
@@ -95,9 +106,13 @@ impl InputTree {
                 Node::File { digest, executable } => {
                     store.copy_to(digest, &path, if *executable { 0o755 } else { 0o644 })?;
                     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(INPUT_TIME);
-                    fs::File::open(&path).and_then(|file| file.set_modified(time)).at("write", &path)?;
+                    fs::File::open(&path)
+                        .and_then(|file| file.set_modified(time))
+                        .at("write", &path)?;
                 }
-                Node::Symlink(target) => std::os::unix::fs::symlink(target, &path).at("write", &path)?,
+                Node::Symlink(target) => {
+                    std::os::unix::fs::symlink(target, &path).at("write", &path)?
+                }
                 Node::Directory(tree) => {
                     disk::make_directory(&path)?;
                     tree.write(store, &path)?;
@@ -114,12 +129,20 @@ impl InputTree {
             let name = name.clone();
             match node {
                 Node::File { digest, executable } => {
-                    directory.files.push(reapi::FileNode { name, digest: Some(digest.into()), is_executable: *executable });
+                    directory.files.push(reapi::FileNode {
+                        name,
+                        digest: Some(digest.into()),
+                        is_executable: *executable,
+                    });
                 }
-                Node::Symlink(target) => directory.symlinks.push(reapi::SymlinkNode { name, target: target.clone() }),
+                Node::Symlink(target) => {
+                    directory.symlinks.push(reapi::SymlinkNode { name, target: target.clone() })
+                }
                 Node::Directory(tree) => {
                     let digest = tree.encode(emit)?;
-                    directory.directories.push(reapi::DirectoryNode { name, digest: Some((&digest).into()) });
+                    directory
+                        .directories
+                        .push(reapi::DirectoryNode { name, digest: Some((&digest).into()) });
                 }
             }
         }
@@ -137,14 +160,22 @@ impl InputTree {
                 free.insert(node);
                 Ok(())
             }
-            Entry::Occupied(_) => Err(Error::build(format!("`{path}` is twice among the inputs of one step"))),
+            Entry::Occupied(_) => {
+                Err(Error::build(format!("`{path}` is twice among the inputs of one step")))
+            }
         }
     }
 
     fn directory(&mut self, name: &str, path: &str) -> Result<&mut InputTree> {
-        match self.entries.entry(name.to_owned()).or_insert_with(|| Node::Directory(InputTree::new())) {
+        match self
+            .entries
+            .entry(name.to_owned())
+            .or_insert_with(|| Node::Directory(InputTree::new()))
+        {
             Node::Directory(tree) => Ok(tree),
-            _ => Err(Error::build(format!("`{path}` is among the inputs of one step, and `{name}` in it is not a directory"))),
+            _ => Err(Error::build(format!(
+                "`{path}` is among the inputs of one step, and `{name}` in it is not a directory"
+            ))),
         }
     }
 }
@@ -152,10 +183,16 @@ impl InputTree {
 /// The names in a relative path.
 fn names(path: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = path.split('/').collect();
-    let wrong = |name: &&str| name.is_empty() || *name == "." || *name == ".." || name.contains('\0');
-    if names.iter().any(wrong) { Err(Error::build(format!("`{path}` is not a plain relative path"))) } else { Ok(names) }
+    let wrong =
+        |name: &&str| name.is_empty() || *name == "." || *name == ".." || name.contains('\0');
+    if names.iter().any(wrong) {
+        Err(Error::build(format!("`{path}` is not a plain relative path")))
+    } else {
+        Ok(names)
+    }
 }
 
 fn text(name: std::ffi::OsString) -> Result<String> {
-    name.into_string().map_err(|name| Error::build(format!("the name `{}` is not UTF-8", name.display())))
+    name.into_string()
+        .map_err(|name| Error::build(format!("the name `{}` is not UTF-8", name.display())))
 }

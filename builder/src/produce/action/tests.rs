@@ -10,7 +10,11 @@ fn action() -> Action {
         input: InputTree::new(),
         outputs: vec!["z".to_owned(), "a".to_owned()],
         root: SandboxRoot { key: Digest::of(b"root"), path: PathBuf::from("/one") },
-        toolchains: vec![Toolchain { name: "go".to_owned(), key: Digest::of(b"go"), path: PathBuf::from("/two") }],
+        toolchains: vec![Toolchain {
+            name: "go".to_owned(),
+            key: Digest::of(b"go"),
+            path: PathBuf::from("/two"),
+        }],
     }
 }
 
@@ -28,7 +32,8 @@ fn a_directory_has_the_bytes_that_the_specification_gives_it() {
     tree.add_file("a", digest, false).unwrap();
     tree.add_directory("d").unwrap();
     let reference = |digest: &Digest| {
-        let size: Vec<u8> = if digest.size() == 0 { Vec::new() } else { vec![0x10, digest.size() as u8] };
+        let size: Vec<u8> =
+            if digest.size() == 0 { Vec::new() } else { vec![0x10, digest.size() as u8] };
         let message = [&[0x0a, 64], digest.hex().as_bytes(), &size].concat();
         [vec![0x12, message.len() as u8], message].concat()
     };
@@ -50,7 +55,10 @@ fn the_digest_is_that_of_everything_but_the_name_and_the_places_on_this_machine(
     let same = Action {
         name: "another".to_owned(),
         root: SandboxRoot { path: PathBuf::from("/elsewhere"), ..action().root },
-        toolchains: vec![Toolchain { path: PathBuf::from("/elsewhere"), ..action().toolchains.remove(0) }],
+        toolchains: vec![Toolchain {
+            path: PathBuf::from("/elsewhere"),
+            ..action().toolchains.remove(0)
+        }],
         outputs: vec!["a".to_owned(), "z".to_owned()],
         ..action()
     };

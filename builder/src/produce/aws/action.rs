@@ -77,7 +77,9 @@ impl Action {
     /// Who answers it.
     pub fn service(self) -> Service {
         match self {
-            Action::StartSnapshot | Action::PutSnapshotBlock | Action::CompleteSnapshot => Service::Ebs,
+            Action::StartSnapshot | Action::PutSnapshotBlock | Action::CompleteSnapshot => {
+                Service::Ebs
+            }
             Action::GetPublicKey | Action::Sign => Service::Kms,
             _ => Service::Ec2,
         }

@@ -26,12 +26,14 @@ pub struct Element {
 impl Answer {
     /// The body as JSON.
     pub fn json(&self) -> Result<Value, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| Failure::Unclear(format!("the answer is no JSON: {error}")))
+        serde_json::from_slice(&self.body)
+            .map_err(|error| Failure::Unclear(format!("the answer is no JSON: {error}")))
     }
 
     /// The root of the body as XML.
     pub fn xml(&self) -> Result<Element, Failure> {
-        Element::parse(&self.body).ok_or_else(|| Failure::Unclear("the answer is no XML".to_owned()))
+        Element::parse(&self.body)
+            .ok_or_else(|| Failure::Unclear("the answer is no XML".to_owned()))
     }
 
     /// A text of a JSON object, which must be there.
@@ -57,7 +59,9 @@ impl Element {
         loop {
             match reader.read_event_into(&mut buffer).ok()? {
                 Event::Start(start) => open.push(Element::named(start.local_name().as_ref())),
-                Event::Empty(start) => open.last_mut()?.children.push(Element::named(start.local_name().as_ref())),
+                Event::Empty(start) => {
+                    open.last_mut()?.children.push(Element::named(start.local_name().as_ref()))
+                }
                 Event::End(_) => {
                     let done = open.pop()?;
                     open.last_mut()?.children.push(done);
@@ -124,8 +128,14 @@ mod tests {
                     <empty/></item><item><imageId>ami-2</imageId></item></imagesSet></R>";
         let root = Element::parse(text.as_bytes()).unwrap();
         let items = root.items("imagesSet");
-        assert_eq!(items.iter().filter_map(|item| item.get("imageId")).collect::<Vec<_>>(), ["ami-1", "ami-2"]);
-        assert_eq!((items[0].get("name"), items[0].get("empty"), items[1].get("name")), (Some("a <&> b"), Some(""), None));
+        assert_eq!(
+            items.iter().filter_map(|item| item.get("imageId")).collect::<Vec<_>>(),
+            ["ami-1", "ami-2"]
+        );
+        assert_eq!(
+            (items[0].get("name"), items[0].get("empty"), items[1].get("name")),
+            (Some("a <&> b"), Some(""), None)
+        );
         assert_eq!(root.find("name").map(|name| name.text.as_str()), Some("a <&> b"));
     }
 

@@ -2,7 +2,9 @@
 
 use super::credentials::wait;
 use super::patience::sleep;
-use super::{Answer, Body, Cloud, Credentials, Failure, Method, Patience, Region, Request, Service, Source};
+use super::{
+    Answer, Body, Cloud, Credentials, Failure, Method, Patience, Region, Request, Service, Source,
+};
 use crate::error::Error;
 use crate::produce::digest::Digest;
 use reqsign_aws_v4::{Credential, RequestSigner};
@@ -24,7 +26,8 @@ pub struct Live {
     agent: Agent,
     credentials: Credentials,
     patience: Patience,
-    /// Other addresses than AWS's own, by service: `AWS_ENDPOINT_URL_EBS` and so on, or `AWS_ENDPOINT_URL` for all.
+    /// Other addresses than AWS's own, by service: `AWS_ENDPOINT_URL_EBS` and so on, or
+    /// `AWS_ENDPOINT_URL` for all.
     addresses: Vec<(Service, String)>,
 }
 
@@ -33,16 +36,23 @@ impl Live {
     pub fn usual() -> Self {
         let named = |service: Service| {
             let own = format!("AWS_ENDPOINT_URL_{}", service.name().to_uppercase());
-            let found = [own.as_str(), "AWS_ENDPOINT_URL"].into_iter().find_map(|name| std::env::var(name).ok());
+            let found = [own.as_str(), "AWS_ENDPOINT_URL"]
+                .into_iter()
+                .find_map(|name| std::env::var(name).ok());
             Some((service, found.filter(|address| !address.is_empty())?))
         };
-        let addresses = [Service::Ebs, Service::Ec2, Service::Kms].into_iter().filter_map(named).collect();
+        let addresses =
+            [Service::Ebs, Service::Ec2, Service::Kms].into_iter().filter_map(named).collect();
         let patience = Patience::default();
         Live::new(Credentials::usual(&patience), patience, addresses)
     }
 
     /// AWS for these, with this patience, and some services at other addresses.
-    pub fn new(credentials: Credentials, patience: Patience, addresses: Vec<(Service, String)>) -> Self {
+    pub fn new(
+        credentials: Credentials,
+        patience: Patience,
+        addresses: Vec<(Service, String)>,
+    ) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -56,41 +66,68 @@ impl Live {
         Live { agent: config.build().new_agent(), credentials, patience, addresses }
     }
 
-    fn once(&self, region: &Region, request: &Request, credential: &Credential) -> Result<Answer, Failure> {
-        let unsent = |error: &dyn std::fmt::Display| Failure::Unclear(format!("the call cannot be written: {error}"));
-        let (mut parts, ()) = self.head(region, request).map_err(|error| unsent(&error))?.into_parts();
-        let signer = RequestSigner::new(request.action.service().name(), region.name()).with_standard_session_token();
-        wait(signer.sign_request(&Context::new(), &mut parts, Some(credential), None)).map_err(|error| unsent(&error.kind()))?;
+    fn once(
+        &self,
+        region: &Region,
+        request: &Request,
+        credential: &Credential,
+    ) -> Result<Answer, Failure> {
+        let unsent = |error: &dyn std::fmt::Display| {
+            Failure::Unclear(format!("the call cannot be written: {error}"))
+        };
+        let (mut parts, ()) =
+            self.head(region, request).map_err(|error| unsent(&error))?.into_parts();
+        let signer = RequestSigner::new(request.action.service().name(), region.name())
+            .with_standard_session_token();
+        wait(signer.sign_request(&Context::new(), &mut parts, Some(credential), None))
+            .map_err(|error| unsent(&error.kind()))?;
         let mut response = self.send(parts, &request.body)?;
         let body = response.body_mut().with_config().limit(LONGEST).read_to_vec();
         let body = body.map_err(|error| Failure::Unreachable(error.to_string()))?;
         match response.status() {
             status if status.is_success() => Ok(Answer { body }),
             status => {
-                let code = response.headers().get("x-amzn-errortype").and_then(|value| value.to_str().ok());
+                let code = response
+                    .headers()
+                    .get("x-amzn-errortype")
+                    .and_then(|value| value.to_str().ok());
                 Err(Failure::refused(status.as_u16(), code, body))
             }
         }
     }
 
-    /// Sends the call, and gives the answer without its body. A source's bytes go from where they are into the connection's buffer, and lie
-    /// nowhere in between.
-    fn send(&self, mut parts: http::request::Parts, body: &Body) -> Result<http::Response<ureq::Body>, Failure> {
+    /// Sends the call, and gives the answer without its body. A source's bytes go from where they
+    /// are into the connection's buffer, and lie nowhere in between.
+    fn send(
+        &self,
+        mut parts: http::request::Parts,
+        body: &Body,
+    ) -> Result<http::Response<ureq::Body>, Failure> {
         let unreachable = |error: ureq::Error| Failure::Unreachable(error.to_string());
         let source = match body {
-            Body::Bytes(bytes) => return self.agent.run(http::Request::from_parts(parts, &bytes[..])).map_err(unreachable),
+            Body::Bytes(bytes) => {
+                return self
+                    .agent
+                    .run(http::Request::from_parts(parts, &bytes[..]))
+                    .map_err(unreachable);
+            }
             Body::Source(source) => *source,
         };
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(source.length()));
         let mut reader = Reader { source, at: 0, failed: None };
-        let sent = self.agent.run(http::Request::from_parts(parts, SendBody::from_reader(&mut reader)));
+        let sent =
+            self.agent.run(http::Request::from_parts(parts, SendBody::from_reader(&mut reader)));
         reader.failed.map_or(sent.map_err(unreachable), |error| Err(Failure::Unsent(error)))
     }
 
     /// The call without its signature.
     fn head(&self, region: &Region, request: &Request) -> http::Result<http::Request<()>> {
         let service = request.action.service();
-        let other = self.addresses.iter().find(|(named, _)| *named == service).map(|(_, address)| address.clone());
+        let other = self
+            .addresses
+            .iter()
+            .find(|(named, _)| *named == service)
+            .map(|(_, address)| address.clone());
         let address = other.unwrap_or_else(|| region.address(service));
         let method = match request.method {
             Method::Post => http::Method::POST,
@@ -100,7 +137,11 @@ impl Live {
             Body::Bytes(bytes) => Digest::of(bytes),
             Body::Source(source) => Digest::new(source.sha256(), source.length()),
         };
-        let head = http::Request::builder().method(method).uri(format!("{}{}", address.trim_end_matches('/'), request.path));
+        let head = http::Request::builder().method(method).uri(format!(
+            "{}{}",
+            address.trim_end_matches('/'),
+            request.path
+        ));
         let head = head.header("x-amz-content-sha256", sha256.hex());
         request.headers.iter().fold(head, |head, (name, value)| head.header(*name, value)).body(())
     }

@@ -17,7 +17,10 @@ impl Cloud for Looking {
     fn call(&self, region: &Region, request: &Request) -> Result<Answer, Failure> {
         match request.action.only_looks() {
             true => self.0.call(region, request),
-            false => Err(Failure::Unsent(Error::build(format!("a dry run does not call {}", request.action.permission())))),
+            false => Err(Failure::Unsent(Error::build(format!(
+                "a dry run does not call {}",
+                request.action.permission()
+            )))),
         }
     }
 

@@ -1,5 +1,6 @@
-//! Calls to AWS: who makes them ([`Credentials`]), where ([`Region`]), what is asked ([`Request`]), how it is sent ([`Live`]), and what comes
-//! back ([`Answer`], [`Failure`]). Why no SDK does this: decision 14.
+//! Calls to AWS: who makes them ([`Credentials`]), where ([`Region`]), what is asked ([`Request`]),
+//! how it is sent ([`Live`]), and what comes back ([`Answer`], [`Failure`]). Why no SDK does this:
+//! decision 14.
 
 mod action;
 mod answer;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 pub struct Patience {
     /// For a connection.
     pub connect: Duration,
-    /// For the next sign of life of whoever is connected: an answer's beginning, or room for more bytes.
+    /// For the next sign of life of whoever is connected: an answer's beginning, or room for more
+    /// bytes.
     pub silence: Duration,
     /// How often a call is made before it counts as failed.
     pub tries: u32,
@@ -17,9 +18,11 @@ pub struct Patience {
     pub first_pause: Duration,
     /// No pause is longer.
     pub longest_pause: Duration,
-    /// Between two looks at something that takes minutes: the longest time, as the first looks come sooner.
+    /// Between two looks at something that takes minutes: the longest time, as the first looks come
+    /// sooner.
     pub look: Duration,
-    /// For something that ought to be known everywhere, or to have ended, if a call that nobody heard the answer of was done.
+    /// For something that ought to be known everywhere, or to have ended, if a call that nobody
+    /// heard the answer of was done.
     pub settle: Duration,
     /// For something that takes minutes.
     pub end: Duration,
@@ -41,9 +44,11 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// How long to wait after so many failed tries. `chance` is between 0 and 1: callers that failed together do not come back together.
+    /// How long to wait after so many failed tries. `chance` is between 0 and 1: callers that
+    /// failed together do not come back together.
     pub fn pause(&self, failed: u32, chance: f64) -> Duration {
-        let doubled = self.first_pause.saturating_mul(2_u32.saturating_pow(failed.saturating_sub(1)));
+        let doubled =
+            self.first_pause.saturating_mul(2_u32.saturating_pow(failed.saturating_sub(1)));
         doubled.min(self.longest_pause).mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0)
     }
 }
@@ -78,7 +83,11 @@ impl Patience {
         self.within(self.settle, ask)
     }
 
-    fn within<T>(&self, time: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+    fn within<T>(
+        &self,
+        time: Duration,
+        mut ask: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
         let end = Instant::now() + time;
         let mut pause = self.first_pause;
         loop {

@@ -26,11 +26,18 @@ impl FromStr for Region {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let part = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        let ends_in_a_number = text.rsplit('-').next().is_some_and(|end| end.bytes().all(|byte| byte.is_ascii_digit()));
+        let part = |part: &str| {
+            !part.is_empty()
+                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        let ends_in_a_number = text
+            .rsplit('-')
+            .next()
+            .is_some_and(|end| end.bytes().all(|byte| byte.is_ascii_digit()));
         match text.split('-').all(part) && text.split('-').count() >= 3 && ends_in_a_number {
             true => Ok(Region(text.to_owned())),
-            false => Err(Error::usage(format!("`{text}` is no region of AWS")).hint("for example `--region eu-central-1`")),
+            false => Err(Error::usage(format!("`{text}` is no region of AWS"))
+                .hint("for example `--region eu-central-1`")),
         }
     }
 }
@@ -47,7 +54,16 @@ mod tests {
 
     #[test]
     fn a_name_that_would_lead_to_another_host_is_no_region() {
-        for wrong in ["", "eu", "eu-central", "eu-central-1.example.com/", "eu-central-1/x-1", "EU-CENTRAL-1", "eu--1", "a-b-c"] {
+        for wrong in [
+            "",
+            "eu",
+            "eu-central",
+            "eu-central-1.example.com/",
+            "eu-central-1/x-1",
+            "EU-CENTRAL-1",
+            "eu--1",
+            "a-b-c",
+        ] {
             assert!(wrong.parse::<Region>().is_err(), "{wrong}");
         }
         let address = |region: &str| region.parse::<Region>().unwrap().address(Service::Ebs);

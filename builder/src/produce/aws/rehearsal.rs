@@ -1,4 +1,5 @@
-//! What `--dry-run` asks: nobody. It keeps every call, and answers as AWS would if all went well and nothing was there before.
+//! What `--dry-run` asks: nobody. It keeps every call, and answers as AWS would if all went well
+//! and nothing was there before.
 
 use super::{Action, Answer, Cloud, Failure, Patience, Region, Request};
 use serde_json::Value;
@@ -30,7 +31,10 @@ impl Default for Rehearsal {
 
 impl Cloud for Rehearsal {
     fn call(&self, region: &Region, request: &Request) -> Result<Answer, Failure> {
-        self.calls.lock().expect("nobody panics while a call is kept").push(request.to_json(region.name()));
+        self.calls
+            .lock()
+            .expect("nobody panics while a call is kept")
+            .push(request.to_json(region.name()));
         Ok(Answer { body: answer(request).into_bytes() })
     }
 
@@ -43,7 +47,8 @@ impl Cloud for Rehearsal {
     }
 }
 
-/// What AWS would say. An image and a snapshot that are looked for by their identifier are ready, all others are not there.
+/// What AWS would say. An image and a snapshot that are looked for by their identifier are ready,
+/// all others are not there.
 fn answer(request: &Request) -> String {
     let asks_for = |name: &str| request.shown.iter().any(|(parameter, _)| parameter == name);
     let body = match request.action {

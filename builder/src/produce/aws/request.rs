@@ -27,7 +27,8 @@ pub trait Source {
     /// Their SHA-256.
     fn sha256(&self) -> [u8; 32];
 
-    /// Reads what fits into `buffer` of those from `start` on, and says how much it was: nothing at their end only.
+    /// Reads what fits into `buffer` of those from `start` on, and says how much it was: nothing at
+    /// their end only.
     fn read(&self, start: u64, buffer: &mut [u8]) -> Result<usize>;
 }
 
@@ -63,7 +64,10 @@ impl<'a> Request<'a> {
         form.extend_pairs(own.iter().map(|(name, value)| (*name, value.as_str())));
         form.extend_pairs(&parameters);
         Request {
-            headers: vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8".to_owned())],
+            headers: vec![(
+                "content-type",
+                "application/x-www-form-urlencoded; charset=utf-8".to_owned(),
+            )],
             body: Body::Bytes(form.finish().into_bytes()),
             shown: parameters,
             ..Request::new(action, Method::Post, "/".to_owned())
@@ -90,11 +94,18 @@ impl<'a> Request<'a> {
     }
 
     /// A call of EBS that says it in headers.
-    pub fn with_headers(action: Action, method: Method, path: String, headers: Vec<(&'static str, String)>) -> Self {
+    pub fn with_headers(
+        action: Action,
+        method: Method,
+        path: String,
+        headers: Vec<(&'static str, String)>,
+    ) -> Self {
         let named = |name: &str| name.trim_start_matches("x-amz-").to_owned();
         let shown = [("path".to_owned(), path.clone())].into_iter();
         Request {
-            shown: shown.chain(headers.iter().map(|(name, value)| (named(name), value.clone()))).collect(),
+            shown: shown
+                .chain(headers.iter().map(|(name, value)| (named(name), value.clone())))
+                .collect(),
             headers,
             ..Request::new(action, method, path)
         }
@@ -107,12 +118,22 @@ impl<'a> Request<'a> {
 
     /// What it says, for `--dry-run`.
     pub fn to_json(&self, region: &str) -> Value {
-        let parameters: serde_json::Map<_, _> =
-            self.shown.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+        let parameters: serde_json::Map<_, _> = self
+            .shown
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect();
         json!({ "call": self.action.permission(), "region": region, "parameters": parameters })
     }
 
     fn new(action: Action, method: Method, path: String) -> Self {
-        Request { action, method, path, headers: Vec::new(), body: Body::Bytes(Vec::new()), shown: Vec::new() }
+        Request {
+            action,
+            method,
+            path,
+            headers: Vec::new(),
+            body: Body::Bytes(Vec::new()),
+            shown: Vec::new(),
+        }
     }
 }

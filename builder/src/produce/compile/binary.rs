@@ -8,8 +8,8 @@ use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use osbuild_formats::pe;
 
-/// Folders that only the sandbox or a build machine has. They are named so closely because programs speak of a `/build/` and a `/home/`
-/// that are none of ours: `/lib/modules/…/build/` is one.
+/// Folders that only the sandbox or a build machine has. They are named so closely because programs
+/// speak of a `/build/` and a `/home/` that are none of ours: `/lib/modules/…/build/` is one.
 const FOREIGN_PATHS: [&str; 11] = [
     "/.cargo/registry/",
     "/build/around/",
@@ -27,17 +27,23 @@ const FOREIGN_PATHS: [&str; 11] = [
 /// The subsystem of a UEFI application in the header of a PE file.
 const UEFI_APPLICATION: u16 = 10;
 
-/// What stands for these rules: whoever remembers that a program passed has to remember by which. All of them are in this file.
+/// What stands for these rules: whoever remembers that a program passed has to remember by which.
+/// All of them are in this file.
 pub fn rules() -> Digest {
     Digest::of(include_bytes!("binary.rs"))
 }
 
-/// Checks that `bytes` is a static program for `architecture` that holds no path of where it was built and no varying identifier.
+/// Checks that `bytes` is a static program for `architecture` that holds no path of where it was
+/// built and no varying identifier.
 ///
 /// # Errors
 /// All that is wrong with it, as causes of one error.
 pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
-    let faults = if bytes.starts_with(b"#!") { vec!["it is a script".to_owned()] } else { faults(bytes, architecture) };
+    let faults = if bytes.starts_with(b"#!") {
+        vec!["it is a script".to_owned()]
+    } else {
+        faults(bytes, architecture)
+    };
     if faults.is_empty() {
         return Ok(());
     }
@@ -48,15 +54,20 @@ pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()>
         .hint("host binaries are static ELF programs of the board's architecture"))
 }
 
-/// Checks that `bytes` is a UEFI application for `architecture` that holds no path of where it was built.
+/// Checks that `bytes` is a UEFI application for `architecture` that holds no path of where it was
+/// built.
 ///
 /// # Errors
 /// All that is wrong with it, as causes of one error.
 pub fn check_uefi(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
-    let image = pe::Image::parse(bytes).or_build(|| format!("`{name}` cannot be started by the firmware"))?;
+    let image = pe::Image::parse(bytes)
+        .or_build(|| format!("`{name}` cannot be started by the firmware"))?;
     let mut faults = Vec::new();
     if image.machine != pe_machine(architecture) {
-        faults.push(format!("it is for machine {:#x} of the PE specification, not for {architecture}", image.machine));
+        faults.push(format!(
+            "it is for machine {:#x} of the PE specification, not for {architecture}",
+            image.machine
+        ));
     }
     if image.subsystem != UEFI_APPLICATION {
         faults.push(format!("it is for subsystem {}, and no UEFI application", image.subsystem));
@@ -78,10 +89,15 @@ fn faults(bytes: &[u8], architecture: Architecture) -> Vec<String> {
     };
     let mut faults = Vec::new();
     if header.e_machine(endian) != wanted {
-        faults.push(format!("it is for machine {} of the ELF specification, not for {architecture}", header.e_machine(endian).0));
+        faults.push(format!(
+            "it is for machine {} of the ELF specification, not for {architecture}",
+            header.e_machine(endian).0
+        ));
     }
     match header.program_headers(endian, bytes) {
-        Ok(segments) => faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes))),
+        Ok(segments) => {
+            faults.extend(segments.iter().filter_map(|segment| fault(segment, endian, bytes)))
+        }
         Err(_) => faults.push("its program headers are damaged".into()),
     }
     faults.extend(foreign_paths(bytes));
@@ -109,7 +125,11 @@ pub fn machine(architecture: Architecture) -> elf::Machine {
     }
 }
 
-fn fault(segment: &elf::ProgramHeader64<Endianness>, endian: Endianness, bytes: &[u8]) -> Option<String> {
+fn fault(
+    segment: &elf::ProgramHeader64<Endianness>,
+    endian: Endianness,
+    bytes: &[u8],
+) -> Option<String> {
     match segment.p_type(endian) {
         elf::PT_INTERP => Some("it names an interpreter, so it is dynamically linked".into()),
         elf::PT_DYNAMIC => {
@@ -147,7 +167,10 @@ mod tests {
     #[test]
     fn a_dynamic_program_is_refused() {
         let error = check("kubelet", &dynamic(), Architecture::Amd64).unwrap_err();
-        assert!(error.problems[0].causes.iter().any(|cause| cause.contains("dynamically linked")), "{error}");
+        assert!(
+            error.problems[0].causes.iter().any(|cause| cause.contains("dynamically linked")),
+            "{error}"
+        );
     }
 
     #[test]
@@ -166,28 +189,45 @@ mod tests {
     fn linked(flags: &[&str], text: &str) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("main.c"), folder.path().join("main"));
-        let code = format!("const char text[] = \"{text}\"; int main(void) {{ return text[0] == 0; }}\n");
+        let code =
+            format!("const char text[] = \"{text}\"; int main(void) {{ return text[0] == 0; }}\n");
         std::fs::write(&source, code).unwrap();
-        let status =
-            std::process::Command::new("cc").args(["-static", "-s"]).args(flags).arg("-o").arg(&program).arg(&source).status();
+        let status = std::process::Command::new("cc")
+            .args(["-static", "-s"])
+            .args(flags)
+            .arg("-o")
+            .arg(&program)
+            .arg(&source)
+            .status();
         assert!(status.unwrap().success());
         std::fs::read(program).unwrap()
     }
 
     #[test]
     fn a_build_id_is_refused_and_without_one_the_same_program_passes() {
-        let architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+        let architecture =
+            if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
         check("runc", &linked(&["-Wl,--build-id=none"], "nothing"), architecture).unwrap();
-        let error = check("runc", &linked(&["-Wl,--build-id"], "nothing"), architecture).unwrap_err();
+        let error =
+            check("runc", &linked(&["-Wl,--build-id"], "nothing"), architecture).unwrap_err();
         assert_eq!(error.problems[0].causes, ["it has a build id"]);
     }
 
     #[test]
     fn a_path_of_the_build_is_refused() {
-        let architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+        let architecture =
+            if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
         for path in FOREIGN_PATHS {
-            let error = check("runc", &linked(&["-Wl,--build-id=none"], &format!("{path}main.c")), architecture).unwrap_err();
-            assert!(error.problems[0].causes.contains(&format!("it holds a path below `{path}`")), "{error}");
+            let error = check(
+                "runc",
+                &linked(&["-Wl,--build-id=none"], &format!("{path}main.c")),
+                architecture,
+            )
+            .unwrap_err();
+            assert!(
+                error.problems[0].causes.contains(&format!("it holds a path below `{path}`")),
+                "{error}"
+            );
         }
     }
 
@@ -197,7 +237,8 @@ mod tests {
         assert_eq!(check_uefi("slotboot.efi", &kernel, Architecture::Amd64), Ok(()));
         assert!(check_uefi("slotboot.efi", &kernel, Architecture::Arm64).is_err());
         assert!(check_uefi("slotboot.efi", &dynamic(), Architecture::Amd64).is_err());
-        let subsystem = u32::from_le_bytes(kernel[0x3C..0x40].try_into().unwrap()) as usize + 24 + 68;
+        let subsystem =
+            u32::from_le_bytes(kernel[0x3C..0x40].try_into().unwrap()) as usize + 24 + 68;
         let mut driver = kernel;
         driver[subsystem] = 11;
         assert!(check_uefi("slotboot.efi", &driver, Architecture::Amd64).is_err());
@@ -207,7 +248,10 @@ mod tests {
     fn damaged_headers_are_refused_and_do_not_panic() {
         let whole = dynamic();
         for length in [0, 3, 16, 63, 64, 100] {
-            assert!(check("init", &whole[..length], Architecture::Amd64).is_err(), "{length} bytes");
+            assert!(
+                check("init", &whole[..length], Architecture::Amd64).is_err(),
+                "{length} bytes"
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Programs of this workspace: static ones with musl, and those for UEFI. What they depend on is compiled by an action of its own, so that a changed line of ours
-//! costs the compilation of ours.
+//! Programs of this workspace: static ones with musl, and those for UEFI. What they depend on is
+//! compiled by an action of its own, so that a changed line of ours costs the compilation of ours.
 
 use super::Sandbox;
 use crate::error::{Context, Error, Result};
@@ -38,14 +38,18 @@ impl<'a> Package<'a> {
     /// # Errors
     /// The workspace has no such member, or a file of it cannot be read.
     pub fn find(project: &'a Path, name: &'a str, target: &'a str) -> Result<Self> {
-        let text = std::fs::read_to_string(project.join("Cargo.lock")).or_build(|| "cannot read `Cargo.lock`".into())?;
+        let text = std::fs::read_to_string(project.join("Cargo.lock"))
+            .or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
         let workspace = table(&project.join("Cargo.toml"))?;
         let closure = closure(&text, &BTreeSet::from([name]))?;
         let mut folders = BTreeMap::new();
         for folder in strings(&workspace["workspace"]["members"]) {
             let manifest = table(&project.join(folder).join("Cargo.toml"))?;
-            if let Some(member) = manifest["package"]["name"].as_str().filter(|member| closure.members.contains(*member)) {
+            if let Some(member) = manifest["package"]["name"]
+                .as_str()
+                .filter(|member| closure.members.contains(*member))
+            {
                 folders.insert(member.to_owned(), folder.to_owned());
             }
         }
@@ -56,7 +60,12 @@ impl<'a> Package<'a> {
     }
 
     /// The action that compiles what the package depends on.
-    pub fn dependencies(&self, store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Result<Action> {
+    pub fn dependencies(
+        &self,
+        store: &Store,
+        sandbox: &Sandbox,
+        plan: &Plan<Locked>,
+    ) -> Result<Action> {
         let mut input = self.input(store)?;
         let empty = store.put_bytes(b"")?;
         let main = store.put_bytes(b"fn main() {}\n")?;
@@ -70,10 +79,19 @@ impl<'a> Package<'a> {
         }
         let name = format!("{} dependencies {}", self.name, plan.architecture);
         let script = include_str!("cargo-dependencies.sh");
-        sandbox.with_rust().script(store, name, script, &[], self.environment(), input, &[DEPENDENCIES])
+        sandbox.with_rust().script(
+            store,
+            name,
+            script,
+            &[],
+            self.environment(),
+            input,
+            &[DEPENDENCIES],
+        )
     }
 
-    /// The action that compiles `programs` of the package with `dependencies`, the output of [`Self::dependencies`].
+    /// The action that compiles `programs` of the package with `dependencies`, the output of
+    /// [`Self::dependencies`].
     pub fn compile(
         &self,
         store: &Store,
@@ -90,18 +108,32 @@ impl<'a> Package<'a> {
         let outputs = programs.iter().map(|program| output(program)).collect::<Vec<_>>();
         let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
         let name = format!("{} {}", self.name, plan.architecture);
-        sandbox.with_rust().script(store, name, include_str!("cargo.sh"), programs, self.environment(), input, &outputs)
+        sandbox.with_rust().script(
+            store,
+            name,
+            include_str!("cargo.sh"),
+            programs,
+            self.environment(),
+            input,
+            &outputs,
+        )
     }
 
-    /// What both actions have: crates, the workspace's and the members' `Cargo.toml`, and `Cargo.lock`, each without what is not needed here.
+    /// What both actions have: crates, the workspace's and the members' `Cargo.toml`, and
+    /// `Cargo.lock`, each without what is not needed here.
     fn input(&self, store: &Store) -> Result<InputTree> {
         let mut input = InputTree::new();
         input.add_file("source.sh", store.put_bytes(include_bytes!("cargo-source.sh"))?, false)?;
         for krate in &self.closure.crates {
-            input.add_file(&format!("crates/{}-{}.crate", krate.name, krate.version), store.locked(&krate.sha256)?, false)?;
+            input.add_file(
+                &format!("crates/{}-{}.crate", krate.name, krate.version),
+                store.locked(&krate.sha256)?,
+                false,
+            )?;
         }
-        let mut add =
-            |path: &str, text: String| input.add_file(&format!("workspace/{path}"), store.put_bytes(text.as_bytes())?, false);
+        let mut add = |path: &str, text: String| {
+            input.add_file(&format!("workspace/{path}"), store.put_bytes(text.as_bytes())?, false)
+        };
         add("Cargo.toml", self.reduced_workspace().to_string())?;
         add("Cargo.lock", self.reduced_lock().to_string())?;
         for folder in self.folders.values() {
@@ -115,13 +147,22 @@ impl<'a> Package<'a> {
     fn reduced_workspace(&self) -> Table {
         let mut root = self.workspace.clone();
         if let Some(Value::Table(workspace)) = root.get_mut("workspace") {
-            workspace.insert("members".into(), Value::Array(self.folders.values().cloned().map(Value::String).collect()));
+            workspace.insert(
+                "members".into(),
+                Value::Array(self.folders.values().cloned().map(Value::String).collect()),
+            );
             if let Some(Value::Table(dependencies)) = workspace.get_mut("dependencies") {
                 dependencies.retain(|name, _| self.closure.has(name));
             }
         }
-        let profiles = root.get_mut("profile").and_then(Value::as_table_mut).into_iter().flat_map(|profiles| profiles.iter_mut());
-        for packages in profiles.filter_map(|(_, profile)| profile.get_mut("package")?.as_table_mut()) {
+        let profiles = root
+            .get_mut("profile")
+            .and_then(Value::as_table_mut)
+            .into_iter()
+            .flat_map(|profiles| profiles.iter_mut());
+        for packages in
+            profiles.filter_map(|(_, profile)| profile.get_mut("package")?.as_table_mut())
+        {
             packages.retain(|name, _| self.closure.has(name));
         }
         root
@@ -142,10 +183,16 @@ impl<'a> Package<'a> {
     fn targets(&self, folder: &str) -> Vec<(String, bool)> {
         let at = self.project.join(folder);
         let programs = std::fs::read_dir(at.join("src/bin")).into_iter().flatten().flatten();
-        let programs = programs.map(|entry| format!("src/bin/{}", entry.file_name().to_string_lossy()));
+        let programs =
+            programs.map(|entry| format!("src/bin/{}", entry.file_name().to_string_lossy()));
         let fixed = ["build.rs", "src/lib.rs", "src/main.rs"].map(str::to_owned);
         let with = |source: String| (at.join(&source).is_file(), source);
-        fixed.into_iter().chain(programs).map(with).map(|(is_there, source)| (source, is_there)).collect()
+        fixed
+            .into_iter()
+            .chain(programs)
+            .map(with)
+            .map(|(is_there, source)| (source, is_there))
+            .collect()
     }
 
     /// Adds the files of a member, without its tests, which do not change what is compiled.
@@ -164,8 +211,13 @@ impl<'a> Package<'a> {
                     self.add_sources(store, input, &relative)?;
                 }
             } else if name != "Cargo.toml" && !name.ends_with(".md") {
-                let bytes = std::fs::read(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
-                input.add_file(&format!("workspace/{}", relative.display()), store.put_bytes(&bytes)?, false)?;
+                let bytes = std::fs::read(&path)
+                    .or_build(|| format!("cannot read `{}`", path.display()))?;
+                input.add_file(
+                    &format!("workspace/{}", relative.display()),
+                    store.put_bytes(&bytes)?,
+                    false,
+                )?;
             }
         }
         Ok(())
@@ -180,16 +232,19 @@ impl<'a> Package<'a> {
             ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
             (linker, "rust-lld".into()),
         ]);
-        // Crates with C in them look for a compiler that is named after musl, which Debian does not have. What they compile keeps to what musl
-        // and the C library of the sandbox's headers agree on.
+        // Crates with C in them look for a compiler that is named after musl, which Debian does not
+        // have. What they compile keeps to what musl and the C library of the sandbox's headers
+        // agree on.
         if self.closure.has("cc") {
-            environment.insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());
+            environment
+                .insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());
         }
         environment
     }
 }
 
-/// The compiler of the sandbox, which runs on amd64, for C that is linked into a program for `target`.
+/// The compiler of the sandbox, which runs on amd64, for C that is linked into a program for
+/// `target`.
 fn c_compiler(target: &str) -> &'static str {
     if target.starts_with("aarch64-") { "aarch64-linux-gnu-gcc" } else { "gcc" }
 }
@@ -199,6 +254,7 @@ fn strings(value: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn table(path: &Path) -> Result<Table> {
-    let text = std::fs::read_to_string(path).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).or_build(|| format!("cannot read `{}`", path.display()))?;
     text.parse().or_build(|| format!("`{}` is not TOML", path.display()))
 }

@@ -1,8 +1,11 @@
-//! Programs of Go modules, compiled offline from locked zip files, with every sum checked by `go` itself.
+//! Programs of Go modules, compiled offline from locked zip files, with every sum checked by `go`
+//! itself.
 
 use super::Sandbox;
 use crate::error::{Error, Result};
-use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution};
+use crate::plan::{
+    Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution,
+};
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
 use crate::produce::fetch::{escaped, wrapper_program};
@@ -25,10 +28,19 @@ pub fn compile<R: Resolution>(
 ) -> Result<Action> {
     let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
     let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
-    let find =
-        || Error::lock(format!("the lock has no Go modules of `{component}`")).hint(format!("cargo osbuild lock {recipe}"));
-    let lock = plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
-    let wish = plan.resolved.wanted().go_modules.iter().find(|wish| wish.component == component).ok_or_else(find)?;
+    let find = || {
+        Error::lock(format!("the lock has no Go modules of `{component}`"))
+            .hint(format!("cargo osbuild lock {recipe}"))
+    };
+    let lock =
+        plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
+    let wish = plan
+        .resolved
+        .wanted()
+        .go_modules
+        .iter()
+        .find(|wish| wish.component == component)
+        .ok_or_else(find)?;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
         around(store, &mut input, lock, go_mod, wish)?;
@@ -37,12 +49,17 @@ pub fn compile<R: Resolution>(
         sysroot(store, &mut input, plan.lock.get())?;
     }
     let mut env = environment(architecture, cgo.as_ref());
-    for (name, value) in [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))] {
+    for (name, value) in
+        [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))]
+    {
         env.insert(name.into(), value);
     }
     env.insert("TAGS".into(), tags.join(","));
     env.insert("LDFLAGS".into(), ldflags.join(" "));
-    let args = packages.iter().map(|GoOutput { file, package }| format!("{file}={package}")).collect::<Vec<_>>();
+    let args = packages
+        .iter()
+        .map(|GoOutput { file, package }| format!("{file}={package}"))
+        .collect::<Vec<_>>();
     let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
     let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
     let name = format!("{component} {architecture}");
@@ -58,23 +75,35 @@ fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
         input.add_file(&format!("{start}.info"), store.put_bytes(info.as_bytes())?, false)?;
         for (blob, extension) in [(&module.zip, "zip"), (&module.go_mod, "mod")] {
             if let Some(blob) = blob {
-                input.add_file(&format!("{start}.{extension}"), store.locked(&blob.sha256)?, false)?;
+                input.add_file(
+                    &format!("{start}.{extension}"),
+                    store.locked(&blob.sha256)?,
+                    false,
+                )?;
             }
         }
     }
     Ok(input)
 }
 
-fn around(store: &Store, input: &mut InputTree, lock: &GoLock, go_mod: &str, wish: &GoWish) -> Result<()> {
+fn around(
+    store: &Store,
+    input: &mut InputTree,
+    lock: &GoLock,
+    go_mod: &str,
+    wish: &GoWish,
+) -> Result<()> {
     let sums = lock.modules.iter().fold(String::new(), |mut text, module| {
         for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
             if let Some(sum) = sum {
-                writeln!(text, "{} {}{what} {sum}", module.path, module.version).expect("a string takes every write");
+                writeln!(text, "{} {}{what} {sum}", module.path, module.version)
+                    .expect("a string takes every write");
             }
         }
         text
     });
-    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))] {
+    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))]
+    {
         input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
     }
     Ok(())

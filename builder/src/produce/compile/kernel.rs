@@ -35,19 +35,36 @@ pub fn configure(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Resul
     )
 }
 
-/// The action that compiles the kernel with `config`, a whole `.config`. Plans that agree in it share the result.
-pub fn compile(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>, config: Digest) -> Result<Action> {
+/// The action that compiles the kernel with `config`, a whole `.config`. Plans that agree in it
+/// share the result.
+pub fn compile(
+    store: &Store,
+    sandbox: &Sandbox,
+    plan: &Plan<Locked>,
+    config: Digest,
+) -> Result<Action> {
     let mut input = InputTree::new();
     input.add_file("source.deb", source(store, plan)?, false)?;
     input.add_file("kernel.config", config, false)?;
     let mut env = environment(plan);
-    env.insert("TARGET".into(), if plan.architecture == Architecture::Amd64 { "bzImage" } else { "Image" }.into());
+    env.insert(
+        "TARGET".into(),
+        if plan.architecture == Architecture::Amd64 { "bzImage" } else { "Image" }.into(),
+    );
     // The kernel writes who built it, where and when into itself.
     for (name, value) in [("USER", "osbuild"), ("HOST", "osbuild"), ("VERSION", "1")] {
         env.insert(format!("KBUILD_BUILD_{name}"), value.into());
     }
     env.insert("KBUILD_BUILD_TIMESTAMP".into(), Date::from_unix(STEP_TIME).to_string());
-    sandbox.script(store, format!("kernel {}", plan.architecture), include_str!("kernel.sh"), &[], env, input, &[KERNEL, RELEASE])
+    sandbox.script(
+        store,
+        format!("kernel {}", plan.architecture),
+        include_str!("kernel.sh"),
+        &[],
+        env,
+        input,
+        &[KERNEL, RELEASE],
+    )
 }
 
 /// The fragment that `allnoconfig` is given.
@@ -63,26 +80,44 @@ fn source(store: &Store, plan: &Plan<Locked>) -> Result<Digest> {
 }
 
 fn environment(plan: &Plan<Locked>) -> BTreeMap<String, String> {
-    let cross = if plan.architecture == Architecture::Amd64 { String::new() } else { format!("{}-", plan.architecture.gnu()) };
-    BTreeMap::from([("ARCH".into(), plan.architecture.kernel().into()), ("CROSS_COMPILE".into(), cross)])
+    let cross = if plan.architecture == Architecture::Amd64 {
+        String::new()
+    } else {
+        format!("{}-", plan.architecture.gnu())
+    };
+    BTreeMap::from([
+        ("ARCH".into(), plan.architecture.kernel().into()),
+        ("CROSS_COMPILE".into(), cross),
+    ])
 }
 
 /// Compares `config` with what was asked for: kconfig drops in silence what it cannot fulfil.
 ///
 /// # Errors
-/// Every option that came out otherwise, each with the place that asks for it and, as far as the Kconfig files tell, what it depends on.
-pub fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<String>) -> Result<()> {
+/// Every option that came out otherwise, each with the place that asks for it and, as far as the
+/// Kconfig files tell, what it depends on.
+pub fn compare(
+    kernel: &Kernel,
+    config: &str,
+    kconfig: impl FnOnce() -> Result<String>,
+) -> Result<()> {
     let got = values(config);
     let value = |name: &str| got.get(name).copied();
-    let dropped = kernel.options.iter().filter(|(name, option)| !fulfilled(&option.value, value(name))).collect::<Vec<_>>();
+    let dropped = kernel
+        .options
+        .iter()
+        .filter(|(name, option)| !fulfilled(&option.value, value(name)))
+        .collect::<Vec<_>>();
     if dropped.is_empty() {
         return Ok(());
     }
     let kconfig = kconfig()?;
     let problems = dropped.into_iter().map(|(name, option)| {
         let shown = value(name).unwrap_or("n");
-        let problem =
-            Problem::new(format!("{}: kernel option `{name}` came out as `{shown}`, not `{}`", option.origin, option.value));
+        let problem = Problem::new(format!(
+            "{}: kernel option `{name}` came out as `{shown}`, not `{}`",
+            option.origin, option.value
+        ));
         explain(problem, name, &kconfig, &got)
     });
     Err(Error::many(Kind::Usage, problems.collect()))
@@ -100,11 +135,13 @@ fn values(config: &str) -> BTreeMap<&str, &str> {
     config.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect()
 }
 
-/// Adds what Kconfig says of an option: that it does not exist, or which of its dependencies are off.
+/// Adds what Kconfig says of an option: that it does not exist, or which of its dependencies are
+/// off.
 fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &str>) -> Problem {
     let Some(dependencies) = dependencies(name, kconfig) else {
         let names = kconfig.lines().filter_map(declared);
-        let near = names.max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
+        let near = names
+            .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
         let problem = problem.cause("no Kconfig file of this kernel declares it");
         return match near.filter(|near| strsim::jaro_winkler(name, near) > 0.85) {
             Some(near) => problem.hint(format!("did you mean `{near}`?")),
@@ -114,12 +151,24 @@ fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &st
     let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '_';
     let off = dependencies.iter().flat_map(|line| line.split(word));
     let off = off.filter(|word| {
-        word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        word.len() > 1
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
     });
-    let mut off = off.filter(|word| !got.contains_key(word)).map(|word| format!("`{word}`")).collect::<Vec<_>>();
+    let mut off = off
+        .filter(|word| !got.contains_key(word))
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>();
     off.dedup();
-    let problem = dependencies.iter().fold(problem, |problem, line| problem.cause(format!("it depends on {line}")));
-    if off.is_empty() { problem } else { problem.hint(format!("ask for {} too, which is off", off.join(", "))) }
+    let problem = dependencies
+        .iter()
+        .fold(problem, |problem, line| problem.cause(format!("it depends on {line}")));
+    if off.is_empty() {
+        problem
+    } else {
+        problem.hint(format!("ask for {} too, which is off", off.join(", ")))
+    }
 }
 
 /// The option that a line of a Kconfig file declares. Some files have a tab there.
@@ -138,7 +187,10 @@ fn dependencies<'k>(name: &str, kconfig: &'k str) -> Option<Vec<&'k str>> {
             if inside {
                 found.get_or_insert_with(Vec::new);
             }
-        } else if inside && let (Some(lines), Some(rest)) = (found.as_mut(), line.trim().strip_prefix("depends on ")) {
+        } else if inside
+            && let (Some(lines), Some(rest)) =
+                (found.as_mut(), line.trim().strip_prefix("depends on "))
+        {
             lines.push(rest.trim());
         }
     }
@@ -150,8 +202,7 @@ mod tests {
     use super::*;
     use crate::plan::{KernelOption, Origin};
 
-    const DECLARED: &str =
-        "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
+    const DECLARED: &str = "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
 
     fn kconfig() -> Result<String> {
         Ok(DECLARED.into())
@@ -165,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_dropped_option_names_the_dependency_that_is_off() {
-        let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", kconfig).unwrap_err();
+        let error = compare(&kernel("EROFS_FS", OptionValue::Yes), "CONFIG_BLOCK=y\n", kconfig)
+            .unwrap_err();
         let problem = &error.problems[0];
         assert_eq!(
             problem.message,
@@ -182,7 +234,10 @@ mod tests {
 
     #[test]
     fn an_option_that_must_be_off_may_be_absent_but_not_on() {
-        assert!(compare(&kernel("BLOCK", OptionValue::No), "# CONFIG_BLOCK is not set\n", kconfig).is_ok());
+        assert!(
+            compare(&kernel("BLOCK", OptionValue::No), "# CONFIG_BLOCK is not set\n", kconfig)
+                .is_ok()
+        );
         assert!(compare(&kernel("BLOCK", OptionValue::No), "CONFIG_BLOCK=y\n", kconfig).is_err());
     }
 

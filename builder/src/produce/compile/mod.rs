@@ -25,8 +25,8 @@ pub struct Sandbox {
     pub rust: Option<Toolchain>,
 }
 
-/// The time that steps write where a format wants one: 2020-01-01, in seconds since 1970. It is not the epoch of the lock, so that a step
-/// whose inputs a new lock has too is found in the store.
+/// The time that steps write where a format wants one: 2020-01-01, in seconds since 1970. It is not
+/// the epoch of the lock, so that a step whose inputs a new lock has too is found in the store.
 pub const STEP_TIME: u64 = 1_577_836_800;
 
 /// A sandbox with the toolchains that an action asked for.
@@ -40,7 +40,12 @@ impl Sandbox {
     pub fn unpack(store: &Store, report: &Report, lock: &Lock) -> Result<Self> {
         let step = report.step("sandbox");
         step.doing("unpacking packages and toolchains");
-        let packages = lock.sandbox.packages.iter().map(|package| store.locked(&package.sha256)).collect::<Result<Vec<_>>>()?;
+        let packages = lock
+            .sandbox
+            .packages
+            .iter()
+            .map(|package| store.locked(&package.sha256))
+            .collect::<Result<Vec<_>>>()?;
         let rust = lock.toolchain.rust.as_ref().map(|rust| toolchain::rust(store, &rust.sha256));
         Ok(Sandbox {
             root: SandboxRoot::unpack(store, &packages)?,
@@ -60,7 +65,10 @@ impl Sandbox {
     }
 
     /// An action that needs no toolchain besides the root's. See [`Equipped::script`].
-    #[expect(clippy::too_many_arguments, reason = "an action is these seven things, and every caller names each of them")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an action is these seven things, and every caller names each of them"
+    )]
     pub fn script(
         &self,
         store: &Store,
@@ -71,13 +79,18 @@ impl Sandbox {
         input: InputTree,
         outputs: &[&str],
     ) -> Result<Action> {
-        Equipped { sandbox: self, toolchains: Vec::new() }.script(store, name, script, args, env, input, outputs)
+        Equipped { sandbox: self, toolchains: Vec::new() }
+            .script(store, name, script, args, env, input, outputs)
     }
 }
 
 impl Equipped<'_> {
-    /// An action that runs `script` with bash and `args` in `/build`, where `input` is. It stops at the first command that fails.
-    #[expect(clippy::too_many_arguments, reason = "an action is these seven things, and every caller names each of them")]
+    /// An action that runs `script` with bash and `args` in `/build`, where `input` is. It stops at
+    /// the first command that fails.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an action is these seven things, and every caller names each of them"
+    )]
     pub fn script(
         self,
         store: &Store,
@@ -90,8 +103,10 @@ impl Equipped<'_> {
     ) -> Result<Action> {
         input.add_file("script.sh", store.put_bytes(script.as_bytes())?, false)?;
         env.insert("SOURCE_DATE_EPOCH".into(), STEP_TIME.to_string());
-        let argv =
-            ["/bin/bash", "-euo", "pipefail", "/build/script.sh"].into_iter().map(str::to_owned).chain(args.iter().cloned());
+        let argv = ["/bin/bash", "-euo", "pipefail", "/build/script.sh"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(args.iter().cloned());
         Ok(Action {
             name,
             argv: argv.collect(),

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// How many lines an error shows.
 const SHOWN: usize = 20;
 
-/// How many lines are kept to look for the reason of a failure: a build that goes on after an error says it some way up.
+/// How many lines are kept to look for the reason of a failure: a build that goes on after an error
+/// says it some way up.
 const KEPT: usize = 400;
 
 /// A line longer than this is cut for the screen, and the rest of it is not looked at.
@@ -27,7 +28,9 @@ pub(super) struct Log<'a> {
 
 /// How the log of an action is called, without its ending.
 pub(super) fn name_of(action: &str) -> String {
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
+    let plain = |letter: char| {
+        if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' }
+    };
     action.chars().map(plain).collect()
 }
 
@@ -60,7 +63,8 @@ impl<'a> Log<'a> {
 
     /// Its last lines, for an error.
     pub(super) fn tail(&self) -> LogTail {
-        let lines = self.lines.iter().skip(self.lines.len().saturating_sub(SHOWN)).cloned().collect();
+        let lines =
+            self.lines.iter().skip(self.lines.len().saturating_sub(SHOWN)).cloned().collect();
         LogTail { lines, path: self.path.display().to_string() }
     }
 
@@ -71,7 +75,10 @@ impl<'a> Log<'a> {
 
     /// Ends the line that the action has not ended.
     pub(super) fn end_line(&mut self) {
-        let line: String = String::from_utf8_lossy(&self.line).chars().filter(|letter| !letter.is_control()).collect();
+        let line: String = String::from_utf8_lossy(&self.line)
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .collect();
         self.line.clear();
         if line.trim().is_empty() {
             return;

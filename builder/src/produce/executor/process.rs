@@ -26,31 +26,46 @@ pub(super) struct Ended {
 
 /// Runs a program until it ends or `stop` is wished. What it prints goes to the log.
 /// It sees these processors. Nothing of it runs afterwards.
-pub(super) fn run(command: Command, processors: CpuSet, stop: &Stop, log: &mut Log<'_>) -> Result<Ended> {
+pub(super) fn run(
+    command: Command,
+    processors: CpuSet,
+    stop: &Stop,
+    log: &mut Log<'_>,
+) -> Result<Ended> {
     let name = command.get_program().display().to_string();
-    // Bubblewrap leaves without waiting for the first process of its sandbox: that becomes our child, and its CPU time is known.
-    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).or_build(|| "cannot adopt processes".to_owned())?;
+    // Bubblewrap leaves without waiting for the first process of its sandbox: that becomes our
+    // child, and its CPU time is known.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
+        .or_build(|| "cannot adopt processes".to_owned())?;
     let (printed, pipe) = io::pipe().or_build(|| "cannot make a pipe".to_owned())?;
     let group = Group(spawn(command, &name, pipe, processors)?);
     follow(&group, printed, stop, log)?;
     group.reap().or_build(|| format!("cannot wait for `{name}`"))
 }
 
-fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, processors: CpuSet) -> Result<Pid> {
+fn spawn(
+    mut command: Command,
+    name: &str,
+    pipe: io::PipeWriter,
+    processors: CpuSet,
+) -> Result<Pid> {
     let both = pipe.try_clone().or_build(|| "cannot make a pipe".to_owned())?;
     command.stdin(Stdio::null()).stdout(both).stderr(pipe);
     let prepare = move || {
-        // A session of its own has no terminal that something in it could type into, and is a group to be killed.
+        // A session of its own has no terminal that something in it could type into, and is a group
+        // to be killed.
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
         rustix::thread::sched_setaffinity(None, &processors)?;
         Ok(())
     };
-    // SAFETY: between fork and exec `prepare` makes four system calls and nothing else: it takes no lock and no memory.
+    // SAFETY: between fork and exec `prepare` makes four system calls and nothing else: it takes no
+    // lock and no memory.
     unsafe { command.pre_exec(prepare) };
     let child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Error::build(format!("the program `{name}` is missing")).hint("cargo osbuild doctor --fix"),
+        io::ErrorKind::NotFound => Error::build(format!("the program `{name}` is missing"))
+            .hint("cargo osbuild doctor --fix"),
         _ => Error::build(format!("cannot start `{name}`")).cause(error),
     })?;
     Ok(Pid::from_child(&child))
@@ -58,7 +73,8 @@ fn spawn(mut command: Command, name: &str, pipe: io::PipeWriter, processors: Cpu
 
 /// Hands on what the program prints until it ends, or until a stop is wished.
 fn follow(group: &Group, mut output: PipeReader, stop: &Stop, log: &mut Log<'_>) -> Result<()> {
-    let process = pidfd_open(group.0, PidfdFlags::empty()).or_build(|| "cannot watch a process".to_owned())?;
+    let process = pidfd_open(group.0, PidfdFlags::empty())
+        .or_build(|| "cannot watch a process".to_owned())?;
     let mut chunk = vec![0; 64 * 1024];
     let mut open = true;
     while !stop.is_set() {
@@ -70,7 +86,8 @@ fn follow(group: &Group, mut output: PipeReader, stop: &Stop, log: &mut Log<'_>)
             Err(rustix::io::Errno::INTR) => continue,
             other => other.or_build(|| "cannot watch a process".to_owned())?,
         };
-        let has_news = |event: Option<&PollFd<'_>>| event.is_some_and(|event| !event.revents().is_empty());
+        let has_news =
+            |event: Option<&PollFd<'_>>| event.is_some_and(|event| !event.revents().is_empty());
         let (ended, printed) = (has_news(events.first()), has_news(events.get(1)));
         if ended {
             group.kill();
@@ -103,7 +120,8 @@ struct Group(Pid);
 
 impl Group {
     fn kill(&self) {
-        // The group may be gone already. The first process of a sandbox is in it, and all others there die with that one.
+        // The group may be gone already. The first process of a sandbox is in it, and all others
+        // there die with that one.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 
@@ -129,7 +147,8 @@ impl Drop for Group {
     }
 }
 
-/// Waits for one child of a group: its process, its status as wait(2) gives it, and its CPU time; `None` when there is no child left.
+/// Waits for one child of a group: its process, its status as wait(2) gives it, and its CPU time;
+/// `None` when there is no child left.
 fn wait(group: Pid) -> io::Result<Option<(Pid, i32, Duration)>> {
     loop {
         let mut status = 0;
@@ -138,7 +157,9 @@ fn wait(group: Pid) -> io::Result<Option<(Pid, i32, Duration)>> {
         // SAFETY: both pointers are to live variables of the types that wait4(2) writes.
         let pid = unsafe { libc::wait4(-group.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
         match Pid::from_raw(pid.max(0)) {
-            Some(pid) => return Ok(Some((pid, status, time(usage.ru_utime) + time(usage.ru_stime)))),
+            Some(pid) => {
+                return Ok(Some((pid, status, time(usage.ru_utime) + time(usage.ru_stime))));
+            }
             None => match io::Error::last_os_error() {
                 error if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
                 error if error.kind() == io::ErrorKind::Interrupted => {}

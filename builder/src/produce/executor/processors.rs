@@ -1,8 +1,10 @@
-//! The processors that the steps of one build may use, so that what a step calls the number of processors is the number of jobs. No action
-//! is told the number in words: those would enter its digest.
+//! The processors that the steps of one build may use, so that what a step calls the number of
+//! processors is the number of jobs. No action is told the number in words: those would enter its
+//! digest.
 //!
-//! Builds beside each other keep out of each other's way: each processor has a lock in the store, and a build takes those that no other one
-//! holds, from a place of its own on: builds of other users, whose locks are in other stores, begin elsewhere.
+//! Builds beside each other keep out of each other's way: each processor has a lock in the store,
+//! and a build takes those that no other one holds, from a place of its own on: builds of other
+//! users, whose locks are in other stores, begin elsewhere.
 
 use crate::error::{Context, Result};
 use crate::produce::store::{Lock, Store};
@@ -16,15 +18,19 @@ pub(super) struct Processors {
 }
 
 impl Processors {
-    /// Chooses as many as there are jobs among those that this process may use, or all if there are not more.
+    /// Chooses as many as there are jobs among those that this process may use, or all if there are
+    /// not more.
     ///
     /// # Errors
     /// The system does not say which there are, or the store cannot be written.
     pub(super) fn choose(store: &Store, jobs: usize) -> Result<Self> {
-        let ours = rustix::thread::sched_getaffinity(None).or_build(|| "cannot count the processors".to_owned())?;
-        let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
+        let ours = rustix::thread::sched_getaffinity(None)
+            .or_build(|| "cannot count the processors".to_owned())?;
+        let allowed: Vec<usize> =
+            (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
         let anywhere = RandomState::new().hash_one(std::process::id()) as usize;
-        let (chosen, locks) = choose_from(allowed, jobs.max(1), anywhere, |name| store.try_lock(name))?;
+        let (chosen, locks) =
+            choose_from(allowed, jobs.max(1), anywhere, |name| store.try_lock(name))?;
         let mut set = CpuSet::new();
         chosen.into_iter().for_each(|processor| set.set(processor));
         Ok(Processors { set, _locks: locks })
@@ -36,7 +42,8 @@ impl Processors {
     }
 }
 
-/// Chooses `count` of `allowed`, those first whose lock is free, beginning at a multiple of `count`: neighbours share caches and memory.
+/// Chooses `count` of `allowed`, those first whose lock is free, beginning at a multiple of
+/// `count`: neighbours share caches and memory.
 fn choose_from<L>(
     mut allowed: Vec<usize>,
     count: usize,
@@ -93,15 +100,18 @@ mod tests {
 
     #[test]
     fn builds_that_know_nothing_of_each_other_begin_in_different_places() {
-        let alone = |anywhere| choose_from((0..64).collect(), 8, anywhere, |_| Ok(Some(()))).unwrap().0;
+        let alone =
+            |anywhere| choose_from((0..64).collect(), 8, anywhere, |_| Ok(Some(()))).unwrap().0;
         assert_eq!((alone(0)[0], alone(1)[0], alone(7)[0], alone(8)[0]), (0, 8, 56, 0));
         assert_eq!(choose_from((0..3).collect(), 2, 1, |_| Ok(Some(()))).unwrap().0, [2, 0]);
     }
 
     #[test]
     fn a_build_without_a_limit_takes_all_and_locks_none() {
-        let (chosen, locks) =
-            choose_from(vec![1, 3], 2, 5, |_| -> Result<Option<()>> { panic!("nothing is to be locked") }).unwrap();
+        let (chosen, locks) = choose_from(vec![1, 3], 2, 5, |_| -> Result<Option<()>> {
+            panic!("nothing is to be locked")
+        })
+        .unwrap();
         assert_eq!((chosen, locks.len()), (vec![1, 3], 0));
     }
 

@@ -13,7 +13,8 @@ pub enum Rebuild {
     Nothing,
     /// All of them.
     Everything,
-    /// Those whose names begin with one of these words, as they are shown or as their logs are called.
+    /// Those whose names begin with one of these words, as they are shown or as their logs are
+    /// called.
     Steps(Vec<String>),
 }
 
@@ -37,7 +38,8 @@ impl Rebuild {
             None => Ok(()),
             Some(word) => {
                 let names = in_words(names.iter().map(String::as_str));
-                Err(Error::usage(format!("no step begins with `{word}`")).hint(format!("there are {names}")))
+                Err(Error::usage(format!("no step begins with `{word}`"))
+                    .hint(format!("there are {names}")))
             }
         }
     }
@@ -52,14 +54,21 @@ fn fits(name: &str, word: &str) -> bool {
 /// # Errors
 /// An output has other bytes.
 pub(super) fn compare(action: &Action, before: &ActionResult, now: &ActionResult) -> Result<()> {
-    let differs = |(name, output): &(&String, &OutputFile)| before.outputs.get(*name) != Some(output);
+    let differs =
+        |(name, output): &(&String, &OutputFile)| before.outputs.get(*name) != Some(output);
     let mut others = now.outputs.iter().filter(differs).peekable();
     if others.peek().is_none() {
         return Ok(());
     }
     let error = Error::digest(format!("`{}` gave other bytes than the last time", action.name));
-    let said = |name: &String, result: &ActionResult| result.outputs.get(name).map_or("missing".into(), |it| it.digest.hex());
+    let said = |name: &String, result: &ActionResult| {
+        result.outputs.get(name).map_or("missing".into(), |it| it.digest.hex())
+    };
     Err(others.fold(error, |error, (name, _)| {
-        error.cause(format!("`{name}` was sha256:{}, and is sha256:{}", said(name, before), said(name, now)))
+        error.cause(format!(
+            "`{name}` was sha256:{}, and is sha256:{}",
+            said(name, before),
+            said(name, now)
+        ))
     }))
 }

@@ -24,9 +24,12 @@ impl Steps {
         &self.ran | &self.stored
     }
 
-    /// These steps and those of another recipe's build, whose names are told apart by the name of that recipe.
+    /// These steps and those of another recipe's build, whose names are told apart by the name of
+    /// that recipe.
     pub fn with(mut self, recipe: &str, other: Steps) -> Self {
-        let named = |names: BTreeSet<String>| names.into_iter().map(|name| format!("{recipe}: {name}")).collect::<Vec<_>>();
+        let named = |names: BTreeSet<String>| {
+            names.into_iter().map(|name| format!("{recipe}: {name}")).collect::<Vec<_>>()
+        };
         self.ran.extend(named(other.ran));
         self.stored.extend(named(other.stored));
         self

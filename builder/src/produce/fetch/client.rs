@@ -1,4 +1,5 @@
-//! Runs an ecosystem's own client (`apt-get`, `go`, `cargo`, `rustup`), so that users' mirrors, proxies and credentials keep working.
+//! Runs an ecosystem's own client (`apt-get`, `go`, `cargo`, `rustup`), so that users' mirrors,
+//! proxies and credentials keep working.
 
 use crate::error::{Context, Error, Kind, Result};
 use crate::produce::stop;
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 /// How many of the last lines an error shows.
 const SHOWN: usize = 12;
 
-/// How many lines are kept to look for the reason of a failure: some clients print a backtrace behind it.
+/// How many lines are kept to look for the reason of a failure: some clients print a backtrace
+/// behind it.
 const KEPT: usize = 200;
 
 /// How soon a wish to stop is seen.
@@ -75,7 +77,8 @@ impl<'a> Client<'a> {
     /// Runs it to its end and returns what it wrote to stdout.
     ///
     /// # Errors
-    /// The program is missing, it failed, or the user wants to stop. The end of what it wrote to stderr is in the error.
+    /// The program is missing, it failed, or the user wants to stop. The end of what it wrote to
+    /// stderr is in the error.
     pub fn run(self) -> Result<String> {
         let Ended { text, failure } = self.finish()?;
         failure.map_or(Ok(text), Err)
@@ -94,7 +97,11 @@ impl<'a> Client<'a> {
             let text = scope.spawn(|| read(out));
             let lines = scope.spawn(|| self.follow(complaints));
             let status = wait(child).or_build(|| format!("cannot wait for `{}`", self.program));
-            (text.join().expect("a reader does not panic"), lines.join().expect("a reader does not panic"), status)
+            (
+                text.join().expect("a reader does not panic"),
+                lines.join().expect("a reader does not panic"),
+                status,
+            )
         });
         let status = status?;
         stop::check()?;
@@ -104,16 +111,22 @@ impl<'a> Client<'a> {
 
     fn spawn(&mut self) -> Result<Child> {
         let prepare = || {
-            // A session of its own is a group that a stop can end as a whole, and has no terminal on which it could wait for an answer.
+            // A session of its own is a group that a stop can end as a whole, and has no terminal
+            // on which it could wait for an answer.
             rustix::process::setsid()?;
             rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
             Ok(())
         };
-        // SAFETY: between fork and exec `prepare` makes two system calls and nothing else: it takes no lock and no memory.
+        // SAFETY: between fork and exec `prepare` makes two system calls and nothing else: it takes
+        // no lock and no memory.
         unsafe { self.command.pre_exec(prepare) };
         self.command.spawn().map_err(|error| {
             let ours = Error::build(format!("cannot run `{}`", self.program)).cause(&error);
-            if error.kind() == std::io::ErrorKind::NotFound { ours.hint("cargo osbuild doctor --fix") } else { ours }
+            if error.kind() == std::io::ErrorKind::NotFound {
+                ours.hint("cargo osbuild doctor --fix")
+            } else {
+                ours
+            }
         })
     }
 
@@ -145,9 +158,10 @@ impl<'a> Client<'a> {
             lines.iter().any(|line| has(line)) || has(text)
         };
         let reason = REASONS.iter().find(|reason| said(reason.signs));
-        let error = reason
-            .into_iter()
-            .fold(error, |error, reason| Error { kind: reason.kind, ..error.cause(reason.cause).hint(reason.hint) });
+        let error = reason.into_iter().fold(error, |error, reason| Error {
+            kind: reason.kind,
+            ..error.cause(reason.cause).hint(reason.hint)
+        });
         let last = lines.iter().skip(lines.len().saturating_sub(SHOWN));
         last.filter(|line| !line.is_empty()).fold(error, |error, line| error.cause(line))
     }
@@ -193,7 +207,12 @@ const REASONS: [Reason; 3] = [
         hint: "run the same command again: what is whole is kept, and a cut file is never taken",
     },
     Reason {
-        signs: &["Hash Sum mismatch", "checksum mismatch", "Verification of checksum", "failed to verify the checksum"],
+        signs: &[
+            "Hash Sum mismatch",
+            "checksum mismatch",
+            "Verification of checksum",
+            "failed to verify the checksum",
+        ],
         kind: Kind::Digest,
         cause: "what was downloaded is not what the registry's own digest says",
         hint: "a mirror or a proxy may serve other bytes: see which one your settings name, and run the same command again",

@@ -17,7 +17,8 @@ pub fn fetch(store: &Store, project: &Path, crates: &[Crate], step: &Step) -> Re
     for krate in crates {
         let name = format!("{}-{}.crate", krate.name, krate.version);
         let file = folders.iter().map(|folder| folder.join(&name)).find(|file| file.is_file());
-        let file = file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
+        let file =
+            file.ok_or_else(|| Error::build(format!("`cargo fetch` did not download `{name}`")))?;
         super::expect(store.put_file(&file)?, &krate.sha256, &name)?;
     }
     Ok(())
@@ -33,8 +34,11 @@ fn caches() -> Result<Vec<PathBuf>> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
         .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let home = home.ok_or_else(|| Error::build("neither `CARGO_HOME` nor `HOME` is set, so cargo's cache cannot be found"))?;
+    let home = home.ok_or_else(|| {
+        Error::build("neither `CARGO_HOME` nor `HOME` is set, so cargo's cache cannot be found")
+    })?;
     let cache = home.join("registry/cache");
-    let entries = std::fs::read_dir(&cache).or_build(|| format!("cannot read cargo's cache `{}`", cache.display()))?;
+    let entries = std::fs::read_dir(&cache)
+        .or_build(|| format!("cannot read cargo's cache `{}`", cache.display()))?;
     Ok(entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect())
 }

@@ -1,5 +1,5 @@
-//! Debian packages by way of `apt-get`, with lists and a cache of our own: the host's installed packages and settings have no say,
-//! but its mirrors and keyrings are used.
+//! Debian packages by way of `apt-get`, with lists and a cache of our own: the host's installed
+//! packages and settings have no say, but its mirrors and keyrings are used.
 
 use super::client::{Client, Ended};
 use super::mirrors;
@@ -21,36 +21,49 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The archive as the lists say that lie in the store, which may be those of an earlier call. Until it is dropped, other builds wait here: apt itself
-    /// does not wait for somebody who reads or writes the same lists, it fails.
+    /// The archive as the lists say that lie in the store, which may be those of an earlier call.
+    /// Until it is dropped, other builds wait here: apt itself does not wait for somebody who reads
+    /// or writes the same lists, it fails.
     pub fn open(store: &Store, architecture: Architecture, step: &Step) -> Result<Self> {
         let lock = store.lock(&format!("apt-{}", architecture.debian()), || {
             step.doing("waiting for another build that asks the archive");
             Ok(())
         })?;
-        Ok(Archive { folder: store.state("apt")?.join(architecture.debian()), architecture, _lock: lock })
+        Ok(Archive {
+            folder: store.state("apt")?.join(architecture.debian()),
+            architecture,
+            _lock: lock,
+        })
     }
 
     /// Fetches the lists of what the archive has now.
     pub fn update(&self, step: &Step) -> Result<()> {
         for part in ["lists/partial", "cache/archives/partial"] {
-            std::fs::create_dir_all(self.folder.join(part)).or_build(|| "cannot make a folder for apt's lists".into())?;
+            std::fs::create_dir_all(self.folder.join(part))
+                .or_build(|| "cannot make a folder for apt's lists".into())?;
         }
-        std::fs::write(self.folder.join("status"), "").or_build(|| "cannot write apt's empty status".into())?;
-        std::fs::write(self.folder.join(LIST), mirrors::of_host()?).or_build(|| "cannot write apt's list of sources".into())?;
+        std::fs::write(self.folder.join("status"), "")
+            .or_build(|| "cannot write apt's empty status".into())?;
+        std::fs::write(self.folder.join(LIST), mirrors::of_host()?)
+            .or_build(|| "cannot write apt's list of sources".into())?;
         self.apt("apt-get").args(["--error-on=any", "update"]).shown(step).run().map(drop)
     }
 
-    /// Returns the newest version of each of `names` (`NAME`, `NAME=VERSION` or `NAME/SUITE`) alone, without what it depends on.
+    /// Returns the newest version of each of `names` (`NAME`, `NAME=VERSION` or `NAME/SUITE`)
+    /// alone, without what it depends on.
     ///
     /// # Errors
     /// The archive does not know a name.
     pub fn newest(&self, names: &[String]) -> Result<Vec<DebianPackage>> {
-        in_order(names, self.show(["--no-all-versions"].into_iter().chain(names.iter().map(String::as_str)))?)
+        in_order(
+            names,
+            self.show(["--no-all-versions"].into_iter().chain(names.iter().map(String::as_str)))?,
+        )
     }
 
-    /// Returns `names` and everything that they depend on, as for an empty system: the newest versions, but those of `preferred` where
-    /// the archive still has them and they fit the others. `folder` is empty and ours.
+    /// Returns `names` and everything that they depend on, as for an empty system: the newest
+    /// versions, but those of `preferred` where the archive still has them and they fit the others.
+    /// `folder` is empty and ours.
     pub fn closure<'p>(
         &self,
         names: &[String],
@@ -59,14 +72,25 @@ impl Archive {
     ) -> Result<Vec<DebianPackage>> {
         let preferences = folder.join("preferences");
         let pin = |package: &DebianPackage| {
-            format!("Package: {}\nPin: version {}\nPin-Priority: 1001\n\n", package.package, package.version)
+            format!(
+                "Package: {}\nPin: version {}\nPin-Priority: 1001\n\n",
+                package.package, package.version
+            )
         };
         std::fs::write(&preferences, preferred.map(pin).collect::<String>())
             .or_build(|| "cannot write apt's preferences".into())?;
-        let install =
-            |client: Client| client.args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"]).args(names).run();
-        let preferring = || self.apt("apt-get").args(["-o", &format!("Dir::Etc::preferences={}", preferences.display())]);
-        // Old versions of some packages may not fit new ones of others: then all of them are the newest.
+        let install = |client: Client| {
+            client
+                .args(["install", "--no-install-recommends", "--print-uris", "-qq", "-y"])
+                .args(names)
+                .run()
+        };
+        let preferring = || {
+            self.apt("apt-get")
+                .args(["-o", &format!("Dir::Etc::preferences={}", preferences.display())])
+        };
+        // Old versions of some packages may not fit new ones of others: then all of them are the
+        // newest.
         let uris = install(preferring()).or_else(|_| install(self.apt("apt-get")))?;
         let wanted = uris.lines().filter_map(name_and_version).collect::<Vec<_>>();
         let mut packages = self.show(wanted.iter().map(String::as_str))?;
@@ -79,9 +103,15 @@ impl Archive {
     ///
     /// # Errors
     /// The archive no longer has one: the error names the newest, and what to run.
-    pub fn download(&self, packages: &[&DebianPackage], folder: &Path, step: &Step) -> Result<Vec<PathBuf>> {
+    pub fn download(
+        &self,
+        packages: &[&DebianPackage],
+        folder: &Path,
+        step: &Step,
+    ) -> Result<Vec<PathBuf>> {
         self.still_there(packages)?;
-        let wanted = packages.iter().map(|package| format!("{}={}", package.package, package.version));
+        let wanted =
+            packages.iter().map(|package| format!("{}={}", package.package, package.version));
         self.apt("apt-get").args(["download"]).args(wanted).within(folder).shown(step).run()?;
         let say = || "cannot read the download folder".to_owned();
         let entries = std::fs::read_dir(folder).or_build(say)?;
@@ -91,22 +121,28 @@ impl Archive {
     /// Refuses versions that the archive no longer has.
     fn still_there(&self, packages: &[&DebianPackage]) -> Result<()> {
         let versions = self.show(packages.iter().map(|package| package.package.as_str()))?;
-        let is =
-            |there: &DebianPackage, package: &DebianPackage| there.package == package.package && there.version == package.version;
-        let gone = packages.iter().filter(|package| !versions.iter().any(|there| is(there, package)));
+        let is = |there: &DebianPackage, package: &DebianPackage| {
+            there.package == package.package && there.version == package.version
+        };
+        let gone =
+            packages.iter().filter(|package| !versions.iter().any(|there| is(there, package)));
         let problems = gone.map(|package| {
             let newest = versions.iter().find(|there| there.package == package.package);
-            let problem = Problem::new(format!("the archive no longer has `{}` {}", package.package, package.version));
-            let problem = newest
-                .into_iter()
-                .fold(problem, |problem, newest| problem.cause(format!("its newest version is {}", newest.version)));
+            let problem = Problem::new(format!(
+                "the archive no longer has `{}` {}",
+                package.package, package.version
+            ));
+            let problem = newest.into_iter().fold(problem, |problem, newest| {
+                problem.cause(format!("its newest version is {}", newest.version))
+            });
             problem.hint(format!("cargo osbuild update {}", package.package))
         });
         let problems = problems.collect::<Vec<_>>();
         if problems.is_empty() { Ok(()) } else { Err(Error::many(Kind::Lock, problems)) }
     }
 
-    /// What the archive has of packages, the newest version first. What it does not know is left out.
+    /// What the archive has of packages, the newest version first. What it does not know is left
+    /// out.
     fn show<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<DebianPackage>> {
         let Ended { text, failure } = self.apt("apt-cache").args(["show"]).args(names).finish()?;
         match failure {
@@ -131,7 +167,9 @@ impl Archive {
             "APT::Sandbox::User=root".into(),
             "Acquire::Languages=none".into(),
         ];
-        Client::new(program).env("LC_ALL", "C").args(settings.iter().flat_map(|setting| ["-o", setting]))
+        Client::new(program)
+            .env("LC_ALL", "C")
+            .args(settings.iter().flat_map(|setting| ["-o", setting]))
     }
 }
 
@@ -145,7 +183,8 @@ fn name_and_version(line: &str) -> Option<String> {
 fn records(text: &str) -> Vec<DebianPackage> {
     text.split("\n\n")
         .filter_map(|record| {
-            let fields: BTreeMap<&str, &str> = record.lines().filter_map(|line| line.split_once(": ")).collect();
+            let fields: BTreeMap<&str, &str> =
+                record.lines().filter_map(|line| line.split_once(": ")).collect();
             Some(DebianPackage {
                 package: fields.get("Package")?.to_string(),
                 version: fields.get("Version")?.to_string(),
@@ -164,7 +203,8 @@ fn in_order(names: &[String], records: Vec<DebianPackage>) -> Result<Vec<DebianP
             let bare = name.split(['=', '/']).next().unwrap_or(name);
             let found = records.iter().find(|record| record.package == bare);
             found.cloned().ok_or_else(|| {
-                Error::usage(format!("the archive has no package `{name}`")).hint("search it with `apt-cache search`")
+                Error::usage(format!("the archive has no package `{name}`"))
+                    .hint("search it with `apt-cache search`")
             })
         })
         .collect()

@@ -1,4 +1,5 @@
-//! Go modules by way of `go`, into a module cache made for the call: what is in it afterwards is exactly what the build reads.
+//! Go modules by way of `go`, into a module cache made for the call: what is in it afterwards is
+//! exactly what the build reads.
 
 use super::client::{Client, Ended};
 use crate::error::{Context, Error, Result};
@@ -23,10 +24,12 @@ pub struct Modules {
 
 /// Fetches everything that the build of `wish` reads and puts it into the store.
 ///
-/// `go_mod` is the locked go.mod of a module around it; without one it is made anew. `folder` is empty and ours.
+/// `go_mod` is the locked go.mod of a module around it; without one it is made anew. `folder` is
+/// empty and ours.
 ///
 /// # Errors
-/// The proxy does not have a module, or its bytes are not what go.sum or the checksum database says.
+/// The proxy does not have a module, or its bytes are not what go.sum or the checksum database
+/// says.
 pub fn modules(
     store: &Store,
     folder: &Path,
@@ -49,7 +52,8 @@ pub fn modules(
     Ok(Modules { go_mod, modules })
 }
 
-/// Fetches a Go toolchain, which is a module without a go.sum line, and puts its zip file into the store.
+/// Fetches a Go toolchain, which is a module without a go.sum line, and puts its zip file into the
+/// store.
 pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Result<GoModule> {
     let go = Go::local(folder.join("cache"));
     let wanted = format!("v0.0.1-go{version}.linux-amd64");
@@ -60,7 +64,8 @@ pub fn toolchain(store: &Store, folder: &Path, version: &str, step: &Step) -> Re
     module.ok_or_else(|| Error::build(format!("the Go module proxy gave no toolchain {version}")))
 }
 
-/// The path of a module as the proxy protocol writes it: a capital letter becomes `!` and its small letter.
+/// The path of a module as the proxy protocol writes it: a capital letter becomes `!` and its small
+/// letter.
 pub fn escaped(path: &str) -> String {
     let mut escaped = String::with_capacity(path.len());
     for letter in path.chars() {
@@ -96,28 +101,42 @@ impl Go {
     }
 
     pub(super) fn client(&self) -> Client<'static> {
-        let toolchain = if self.toolchain == "local" { "local".into() } else { format!("go{}+auto", self.toolchain) };
-        Client::new("go").env("GOMODCACHE", &self.cache).env("GOTOOLCHAIN", toolchain).env("GOFLAGS", "").env("GOWORK", "off")
+        let toolchain = if self.toolchain == "local" {
+            "local".into()
+        } else {
+            format!("go{}+auto", self.toolchain)
+        };
+        Client::new("go")
+            .env("GOMODCACHE", &self.cache)
+            .env("GOTOOLCHAIN", toolchain)
+            .env("GOFLAGS", "")
+            .env("GOWORK", "off")
     }
 
     /// Returns the folder of the unpacked module.
     pub(super) fn download(&self, module: &str, step: &Step) -> Result<PathBuf> {
-        let Ended { text, failure } = self.client().args(["mod", "download", "-json", module]).shown(step).finish()?;
+        let Ended { text, failure } =
+            self.client().args(["mod", "download", "-json", module]).shown(step).finish()?;
         let answer = serde_json::from_str::<serde_json::Value>(&text);
         if let Some(error) = failure {
             // It says in JSON why it failed, unless it did not get so far.
             let reason = answer.ok().and_then(|answer| answer["Error"].as_str().map(str::to_owned));
-            return Err(reason.iter().flat_map(|reason| reason.lines()).fold(error, |error, line| error.cause(line.trim())));
+            return Err(reason
+                .iter()
+                .flat_map(|reason| reason.lines())
+                .fold(error, |error, line| error.cause(line.trim())));
         }
         let answer = answer.or_build(|| "`go mod download` did not answer in JSON".into())?;
-        let folder =
-            answer["Dir"].as_str().ok_or_else(|| Error::build(format!("`go mod download` unpacked nothing for `{module}`")))?;
+        let folder = answer["Dir"].as_str().ok_or_else(|| {
+            Error::build(format!("`go mod download` unpacked nothing for `{module}`"))
+        })?;
         Ok(folder.into())
     }
 
     /// Loads the packages of `wish`, so that the module cache gets all that they read.
     fn list(&self, folder: &Path, wish: &GoWish, mode: &str, step: &Step) -> Result<()> {
-        let client = self.client().within(folder).env("GOOS", "linux").env("GOARCH", &wish.architecture);
+        let client =
+            self.client().within(folder).env("GOOS", "linux").env("GOARCH", &wish.architecture);
         let client = client.env("CGO_ENABLED", if wish.cgo { "1" } else { "0" });
         let packages = wish.packages.iter().map(|output| output.package.as_str());
         let tags = format!("-tags={}", wish.tags.join(","));
@@ -130,9 +149,17 @@ impl Go {
     }
 
     /// Does the same from inside a module around `main`, and returns that module's go.mod.
-    fn list_wrapped(&self, folder: &Path, main: &Path, wish: &GoWish, go_mod: Option<&str>, step: &Step) -> Result<String> {
+    fn list_wrapped(
+        &self,
+        folder: &Path,
+        main: &Path,
+        wish: &GoWish,
+        go_mod: Option<&str>,
+        step: &Step,
+    ) -> Result<String> {
         let around = folder.join("around");
-        std::fs::create_dir_all(&around).or_build(|| "cannot make a folder for a Go module".into())?;
+        std::fs::create_dir_all(&around)
+            .or_build(|| "cannot make a folder for a Go module".into())?;
         let text = match go_mod {
             Some(text) => text.to_owned(),
             None => {
@@ -142,7 +169,8 @@ impl Go {
             }
         };
         std::fs::write(around.join("go.mod"), text).or_build(|| "cannot write a go.mod".into())?;
-        std::fs::write(around.join("main.go"), wrapper_program(wish)).or_build(|| "cannot write a Go file".into())?;
+        std::fs::write(around.join("main.go"), wrapper_program(wish))
+            .or_build(|| "cannot write a Go file".into())?;
         self.list(&around, wish, "mod", step)?;
         std::fs::read_to_string(around.join("go.mod")).or_build(|| "cannot read a go.mod".into())
     }
@@ -155,20 +183,30 @@ impl Go {
 
 /// The program of a module around `wish`: it imports what is built, so that the module requires it.
 pub fn wrapper_program(wish: &GoWish) -> String {
-    let imports = wish.packages.iter().map(|output| format!("import _ \"{}\"\n", output.package)).collect::<String>();
+    let imports = wish
+        .packages
+        .iter()
+        .map(|output| format!("import _ \"{}\"\n", output.package))
+        .collect::<String>();
     format!("package main\n\n{imports}\nfunc main() {{}}\n")
 }
 
-/// The go.mod of a module around Kubernetes: its staging modules are replaced by the versions that were published with it.
+/// The go.mod of a module around Kubernetes: its staging modules are replaced by the versions that
+/// were published with it.
 fn wrapper(theirs: &str, wish: &GoWish) -> String {
     let go = theirs.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.24");
     let staged = wish.version.strip_prefix("v1.").unwrap_or(&wish.version);
-    let replaces = theirs.lines().filter_map(|line| line.trim().split_once(" => ./staging/")).map(|(module, _)| {
-        let module = module.trim_start_matches("replace ").trim();
-        format!("replace {module} => {module} v0.{staged}\n")
-    });
+    let replaces = theirs.lines().filter_map(|line| line.trim().split_once(" => ./staging/")).map(
+        |(module, _)| {
+            let module = module.trim_start_matches("replace ").trim();
+            format!("replace {module} => {module} v0.{staged}\n")
+        },
+    );
     let replaces = replaces.collect::<String>();
-    format!("module osbuild/{}\n\n{go}\n\nrequire {} {}\n\n{replaces}", wish.component, wish.module, wish.version)
+    format!(
+        "module osbuild/{}\n\n{go}\n\nrequire {} {}\n\n{replaces}",
+        wish.component, wish.module, wish.version
+    )
 }
 
 /// Puts every zip and go.mod of a download cache into the store.
@@ -176,7 +214,9 @@ fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
     let mut found = BTreeMap::<(String, String), GoModule>::new();
     let mut folders = vec![downloads.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))? {
+        for entry in
+            std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))?
+        {
             let path = entry.or_build(|| format!("cannot read `{}`", folder.display()))?.path();
             if path.is_dir() {
                 folders.push(path);
@@ -196,7 +236,8 @@ fn collect(store: &Store, downloads: &Path) -> Result<Vec<GoModule>> {
     Ok(found.into_values().collect())
 }
 
-/// A toolchain is among the modules only where the user's own `go` is another version, and the lock has it already.
+/// A toolchain is among the modules only where the user's own `go` is another version, and the lock
+/// has it already.
 fn without_toolchain(mut modules: Vec<GoModule>) -> Vec<GoModule> {
     modules.retain(|module| module.path != TOOLCHAIN);
     modules
@@ -204,7 +245,8 @@ fn without_toolchain(mut modules: Vec<GoModule>) -> Vec<GoModule> {
 
 /// Reads path, version and extension out of `PATH/@v/VERSION.EXTENSION`.
 fn module_of<'p>(downloads: &Path, file: &'p Path) -> Option<((String, String), &'p str)> {
-    let extension = file.extension()?.to_str().filter(|extension| ["zip", "mod"].contains(extension))?;
+    let extension =
+        file.extension()?.to_str().filter(|extension| ["zip", "mod"].contains(extension))?;
     let (path, version) = file.strip_prefix(downloads).ok()?.to_str()?.split_once("/@v/")?;
     let version = unescaped(version.strip_suffix(extension)?.strip_suffix('.')?);
     Some(((unescaped(path), version), extension))
@@ -214,8 +256,12 @@ fn add(store: &Store, module: &mut GoModule, file: &Path, extension: &str) -> Re
     let blob = super::blob(&store.put_file(file)?);
     if extension == "zip" {
         let sum = file.with_extension("ziphash");
-        module.sum =
-            Some(std::fs::read_to_string(&sum).or_build(|| format!("cannot read `{}`", sum.display()))?.trim().to_owned());
+        module.sum = Some(
+            std::fs::read_to_string(&sum)
+                .or_build(|| format!("cannot read `{}`", sum.display()))?
+                .trim()
+                .to_owned(),
+        );
         module.zip = Some(blob);
     } else {
         let text = std::fs::read(file).or_build(|| format!("cannot read `{}`", file.display()))?;
@@ -225,7 +271,8 @@ fn add(store: &Store, module: &mut GoModule, file: &Path, extension: &str) -> Re
     Ok(())
 }
 
-/// The `h1:` of a go.mod: the hash of a list of files that has only this one (golang.org/x/mod/sumdb/dirhash).
+/// The `h1:` of a go.mod: the hash of a list of files that has only this one
+/// (golang.org/x/mod/sumdb/dirhash).
 fn mod_sum(text: &[u8]) -> String {
     let list = format!("{:x}  go.mod\n", Sha256::digest(text));
     format!("h1:{}", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(list)))
@@ -252,12 +299,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("store")).unwrap();
         let downloads = folder.path().join("download");
-        for path in ["example.org/!m/@v/v1.0.0.mod", "golang.org/toolchain/@v/v0.0.1-go1.26.8.linux-amd64.mod"] {
+        for path in [
+            "example.org/!m/@v/v1.0.0.mod",
+            "golang.org/toolchain/@v/v0.0.1-go1.26.8.linux-amd64.mod",
+        ] {
             std::fs::create_dir_all(downloads.join(path).parent().unwrap()).unwrap();
             std::fs::write(downloads.join(path), "module m\n").unwrap();
         }
         let modules = without_toolchain(collect(&store, &downloads).unwrap());
-        assert_eq!(modules.iter().map(|module| module.path.as_str()).collect::<Vec<_>>(), ["example.org/M"]);
+        assert_eq!(
+            modules.iter().map(|module| module.path.as_str()).collect::<Vec<_>>(),
+            ["example.org/M"]
+        );
     }
 
     #[test]
@@ -272,8 +325,10 @@ mod tests {
             cgo: false,
             architecture: "amd64".into(),
         };
-        let text =
-            wrapper("module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n", &wish);
+        let text = wrapper(
+            "module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n",
+            &wish,
+        );
         assert_eq!(
             text,
             "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace k8s.io/api => k8s.io/api v0.35.8\n"

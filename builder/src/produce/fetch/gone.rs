@@ -8,15 +8,19 @@ use crate::plan::{GoWish, Version};
 use crate::report::Step;
 
 impl Fetcher<'_> {
-    /// The error that a component's modules could not be had, in words of the lock where the reason is that one of them is gone.
+    /// The error that a component's modules could not be had, in words of the lock where the reason
+    /// is that one of them is gone.
     pub(super) fn module_gone(&self, error: Error, wish: &GoWish, step: &Step) -> Error {
         let Some((module, version)) = absent(&error) else { return error };
         if module == TOOLCHAIN {
             return self.toolchain_gone(error, &version, step);
         }
-        let gone = Error::lock(format!("the Go module proxy no longer serves `{module}` {version}"));
+        let gone =
+            Error::lock(format!("the Go module proxy no longer serves `{module}` {version}"));
         let gone = match module == wish.module {
-            true => self.with_newest(gone, &Line::of(&module), version.trim_start_matches('v'), step),
+            true => {
+                self.with_newest(gone, &Line::of(&module), version.trim_start_matches('v'), step)
+            }
             false => gone.cause(format!("`{}` {} needs it", wish.component, wish.version)),
         };
         gone.hint(format!("cargo osbuild update {}", wish.component))
@@ -28,17 +32,23 @@ impl Fetcher<'_> {
             return error;
         }
         let version = version.trim_start_matches("v0.0.1-go").trim_end_matches(".linux-amd64");
-        let gone = Error::lock(format!("the Go module proxy no longer serves the Go toolchain {version}"));
-        self.with_newest(gone, &Line::toolchain(), version, step).hint("cargo osbuild update toolchain")
+        let gone =
+            Error::lock(format!("the Go module proxy no longer serves the Go toolchain {version}"));
+        self.with_newest(gone, &Line::toolchain(), version, step)
+            .hint("cargo osbuild update toolchain")
     }
 
-    /// Adds the newest release of the same minor, where that can be found out: it is a help and not the point.
+    /// Adds the newest release of the same minor, where that can be found out: it is a help and not
+    /// the point.
     fn with_newest(&self, gone: Error, line: &Line, version: &str, step: &Step) -> Error {
         let newest = || -> Result<Option<Version>> {
             let Ok(version) = version.parse::<Version>() else { return Ok(None) };
             let proxy = Proxy::open(self.store, step)?;
             let others = proxy.listed(line)?.into_iter().filter(|other| *other != version);
-            Ok(proxy.releases(line, version.minor, others)?.into_iter().rfind(|other| *other != version))
+            Ok(proxy
+                .releases(line, version.minor, others)?
+                .into_iter()
+                .rfind(|other| *other != version))
         };
         match newest() {
             Ok(Some(newest)) => gone.cause(format!("the newest of its minor is {newest}")),

@@ -1,7 +1,9 @@
-//! The Debian mirrors that the host's apt uses, with everything that it says of each: whose key signs it, or that it is trusted as it is.
+//! The Debian mirrors that the host's apt uses, with everything that it says of each: whose key
+//! signs it, or that it is trusted as it is.
 //!
-//! Both forms of sources.list(5) are read, lines in `*.list` and stanzas in `*.sources`, and stanzas are written, which apt reads since
-//! Debian 8. A host of another release of Debian has the right mirrors and keys too: only the suites' names are replaced then.
+//! Both forms of sources.list(5) are read, lines in `*.list` and stanzas in `*.sources`, and
+//! stanzas are written, which apt reads since Debian 8. A host of another release of Debian has the
+//! right mirrors and keys too: only the suites' names are replaced then.
 
 use super::client::Client;
 use crate::error::{Context, Error, Result};
@@ -13,17 +15,37 @@ use std::path::{Path, PathBuf};
 pub(super) const RELEASE: &str = "bookworm";
 
 /// Names that Debian's mirrors have for other releases.
-const OTHERS: [&str; 9] = ["bullseye", "trixie", "forky", "duke", "oldoldstable", "oldstable", "stable", "testing", "unstable"];
+const OTHERS: [&str; 9] = [
+    "bullseye",
+    "trixie",
+    "forky",
+    "duke",
+    "oldoldstable",
+    "oldstable",
+    "stable",
+    "testing",
+    "unstable",
+];
 
-/// What may follow a release's name in that of a suite: the release itself, then what is published beside it.
+/// What may follow a release's name in that of a suite: the release itself, then what is published
+/// beside it.
 const BESIDE: [&str; 4] = ["", "-backports", "-security", "-updates"];
 
 /// The part of Debian's name for its own keys that no other archive's key has.
 const DEBIANS_KEYS: &str = "debian-archive";
 
 /// Fields that say which part of the archive is read, which is for us to say.
-const OURS: [&str; 9] =
-    ["types", "uris", "suites", "components", "enabled", "architectures", "languages", "targets", "x-repolib-name"];
+const OURS: [&str; 9] = [
+    "types",
+    "uris",
+    "suites",
+    "components",
+    "enabled",
+    "architectures",
+    "languages",
+    "targets",
+    "x-repolib-name",
+];
 
 /// One place that apt reads packages from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,14 +64,18 @@ struct Entry {
 pub(super) fn of_host() -> Result<String> {
     let mut entries = Vec::new();
     for file in files()? {
-        let text = fs::read_to_string(&file).or_build(|| format!("cannot read `{}`", file.display()))?;
+        let text =
+            fs::read_to_string(&file).or_build(|| format!("cannot read `{}`", file.display()))?;
         let stanzas = file.extension().is_some_and(|end| end == "sources");
         entries.extend(if stanzas { in_stanzas(&text) } else { in_lines(&text) });
     }
     let list = list(&entries);
     if list.is_empty() {
-        let error = Error::build("the host's apt knows no mirror of Debian").cause(format!("sources come from Debian {RELEASE}"));
-        return Err(error.hint("builder/docs/hosts.md says how to name one, for this program alone"));
+        let error = Error::build("the host's apt knows no mirror of Debian")
+            .cause(format!("sources come from Debian {RELEASE}"));
+        return Err(
+            error.hint("builder/docs/hosts.md says how to name one, for this program alone")
+        );
     }
     Ok(list)
 }
@@ -58,8 +84,13 @@ pub(super) fn of_host() -> Result<String> {
 fn files() -> Result<Vec<PathBuf>> {
     let words = ["shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"];
     let said = Client::new("apt-config").args(words).run()?;
-    let value = |name: &str| Some(PathBuf::from(said.lines().find_map(|line| line.strip_prefix(name))?.trim_matches('\'')));
-    let mut files: Vec<PathBuf> = value("LIST=").filter(|list| list.is_file()).into_iter().collect();
+    let value = |name: &str| {
+        Some(PathBuf::from(
+            said.lines().find_map(|line| line.strip_prefix(name))?.trim_matches('\''),
+        ))
+    };
+    let mut files: Vec<PathBuf> =
+        value("LIST=").filter(|list| list.is_file()).into_iter().collect();
     if let Some(Ok(folder)) = value("PARTS=").map(fs::read_dir) {
         let found = folder.flatten().map(|entry| entry.path());
         let mut parts: Vec<PathBuf> = found.filter(|path| is_read(path)).collect();
@@ -72,7 +103,11 @@ fn files() -> Result<Vec<PathBuf>> {
 /// Whether apt reads such a file of a folder of lists.
 fn is_read(path: &Path) -> bool {
     let list = path.extension().is_some_and(|end| end == "list" || end == "sources");
-    list && path.file_name().and_then(|name| name.to_str()).is_some_and(|name| !name.starts_with('.')) && path.is_file()
+    list && path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| !name.starts_with('.'))
+        && path.is_file()
 }
 
 /// Reads lines: `deb [NAME=VALUE,VALUE …] URI SUITE COMPONENT…`.
@@ -104,7 +139,8 @@ fn in_line(line: &str) -> Option<Entry> {
 
 /// Reads stanzas of fields, each of which goes on in lines that begin with a space.
 fn in_stanzas(text: &str) -> Vec<Entry> {
-    let plain: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
+    let plain: Vec<&str> =
+        text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
     plain.split(|line| line.is_empty()).filter_map(in_stanza).collect()
 }
 
@@ -123,15 +159,20 @@ fn in_stanza(lines: &[&str]) -> Option<Entry> {
         let values = fields.iter().filter(|(field, _)| field == name);
         values.flat_map(|(_, value)| value.split_whitespace()).map(str::to_owned).collect()
     };
-    let disabled = words("enabled")
-        .iter()
-        .any(|word| matches!(word.to_lowercase().as_str(), "no" | "false" | "without" | "off" | "disable"));
+    let disabled = words("enabled").iter().any(|word| {
+        matches!(word.to_lowercase().as_str(), "no" | "false" | "without" | "off" | "disable")
+    });
     if disabled || !words("types").iter().any(|kind| kind == "deb") {
         return None;
     }
     let taken = fields.iter().filter(|(name, _)| is_taken(name));
     let options = taken.map(|(name, value)| format!("{name}: {value}\n")).collect();
-    Some(Entry { uris: words("uris"), suites: words("suites"), components: words("components"), options })
+    Some(Entry {
+        uris: words("uris"),
+        suites: words("suites"),
+        components: words("components"),
+        options,
+    })
 }
 
 /// Whether a field, or its form with `+` or `-` before the `=`, is taken over.
@@ -139,27 +180,41 @@ fn is_taken(name: &str) -> bool {
     !OURS.contains(&name.trim_end_matches(['+', '-']).to_lowercase().as_str())
 }
 
-/// The stanzas for [`RELEASE`] that belong to these entries. Archives that Debian's own keys sign, or that name no key, come before others:
-/// a vendor may call a suite of his own like Debian's.
+/// The stanzas for [`RELEASE`] that belong to these entries. Archives that Debian's own keys sign,
+/// or that name no key, come before others: a vendor may call a suite of his own like Debian's.
 fn list(entries: &[Entry]) -> String {
     let debians = |entry: &&Entry| {
-        let keys = entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by"));
+        let keys =
+            entry.options.iter().find(|option| option.to_lowercase().starts_with("signed-by"));
         keys.is_none_or(|keys| keys.contains(DEBIANS_KEYS))
     };
     let debian: Vec<&Entry> = entries.iter().filter(debians).collect();
     let all: Vec<&Entry> = entries.iter().collect();
-    let lists = [&debian, &all].into_iter().flat_map(|entries| [stanzas(entries, &[RELEASE]), stanzas(entries, &OTHERS)]);
+    let lists = [&debian, &all]
+        .into_iter()
+        .flat_map(|entries| [stanzas(entries, &[RELEASE]), stanzas(entries, &OTHERS)]);
     lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default()
 }
 
-/// The stanzas for [`RELEASE`] of those entries that are for a release of one of these names; none without the release itself. Each suite of a
-/// mirror has one, since apt does not like to hear of it twice.
+/// The stanzas for [`RELEASE`] of those entries that are for a release of one of these names; none
+/// without the release itself. Each suite of a mirror has one, since apt does not like to hear of
+/// it twice.
 fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
-    let beside = |suite: &String| BESIDE.into_iter().find(|end| names.iter().any(|name| *suite == format!("{name}{end}")));
+    let beside = |suite: &String| {
+        BESIDE.into_iter().find(|end| names.iter().any(|name| *suite == format!("{name}{end}")))
+    };
     let mut named: Vec<(&str, &str, &Entry)> = Vec::new();
-    for entry in entries.iter().filter(|entry| entry.components.iter().any(|component| component == "main")) {
-        let uris = entry.uris.iter().map(|uri| uri.trim_end_matches('/')).filter(|uri| !uri.starts_with("cdrom:"));
-        named.extend(uris.flat_map(|uri| entry.suites.iter().filter_map(beside).map(move |end| (uri, end, *entry))));
+    for entry in
+        entries.iter().filter(|entry| entry.components.iter().any(|component| component == "main"))
+    {
+        let uris = entry
+            .uris
+            .iter()
+            .map(|uri| uri.trim_end_matches('/'))
+            .filter(|uri| !uri.starts_with("cdrom:"));
+        named.extend(uris.flat_map(|uri| {
+            entry.suites.iter().filter_map(beside).map(move |end| (uri, end, *entry))
+        }));
     }
     // Backports stand beside the release on every mirror, and most hosts do not name them.
     let release: Vec<_> = named.iter().copied().filter(|(_, end, _)| end.is_empty()).collect();
@@ -170,7 +225,10 @@ fn stanzas(entries: &[&Entry], names: &[&str]) -> String {
     let mut known = BTreeSet::new();
     let first = named.into_iter().filter(|(uri, end, _)| known.insert((*uri, *end)));
     let stanza = |(uri, end, entry): (&str, &str, &Entry)| {
-        format!("Types: deb\nURIs: {uri}\nSuites: {RELEASE}{end}\nComponents: main\n{}\n", entry.options.concat())
+        format!(
+            "Types: deb\nURIs: {uri}\nSuites: {RELEASE}{end}\nComponents: main\n{}\n",
+            entry.options.concat()
+        )
     };
     first.map(stanza).collect()
 }
@@ -190,7 +248,9 @@ mod tests {
             "# one\nTypes: deb deb-src\nURIs: http://m/debian\n# two\nSuites: bookworm\nComponents: main\n contrib\nArchitectures: amd64\nsigned-by: {KEYS}\nby-hash: no\n"
         );
         let of = |suite: &str| {
-            format!("Types: deb\nURIs: http://m/debian\nSuites: {suite}\nComponents: main\nsigned-by: {KEYS}\nby-hash: no\n\n")
+            format!(
+                "Types: deb\nURIs: http://m/debian\nSuites: {suite}\nComponents: main\nsigned-by: {KEYS}\nby-hash: no\n\n"
+            )
         };
         let expected = of("bookworm") + &of("bookworm-backports");
         assert_eq!(list(&in_lines(&line)), expected);
@@ -200,25 +260,33 @@ mod tests {
     #[test]
     fn a_key_inside_a_stanza_is_taken_over_as_it_is() {
         let key = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME\n -----END PGP PUBLIC KEY BLOCK-----\n";
-        let stanza = format!("Types: deb\nURIs: http://m/x\nSuites: bookworm\nComponents: main\n{key}");
-        assert!(
-            list(&in_stanzas(&stanza))
-                .ends_with(&format!("Components: main\n{}\n", key.replacen("Signed-By:", "signed-by: ", 1)))
-        );
+        let stanza =
+            format!("Types: deb\nURIs: http://m/x\nSuites: bookworm\nComponents: main\n{key}");
+        assert!(list(&in_stanzas(&stanza)).ends_with(&format!(
+            "Components: main\n{}\n",
+            key.replacen("Signed-By:", "signed-by: ", 1)
+        )));
     }
 
     #[test]
     fn what_is_turned_off_or_of_another_release_is_not_used() {
-        let stanza = |more: &str| format!("Types: deb\nURIs: http://m/debian\nComponents: main\n{more}\n\n");
-        let text =
-            [stanza("Suites: bookworm\nEnabled: no"), stanza("Suites: bookworm-updates"), stanza("Suites: noble")].concat();
+        let stanza =
+            |more: &str| format!("Types: deb\nURIs: http://m/debian\nComponents: main\n{more}\n\n");
+        let text = [
+            stanza("Suites: bookworm\nEnabled: no"),
+            stanza("Suites: bookworm-updates"),
+            stanza("Suites: noble"),
+        ]
+        .concat();
         assert_eq!(list(&in_stanzas(&text)), "");
     }
 
     #[test]
     fn a_host_of_another_release_has_the_same_mirrors() {
         let text = "deb http://m/debian trixie main\ndeb http://m/debian trixie-updates main\ndeb http://m/debian-security trixie-security main\ndeb http://x/ubuntu noble main\n";
-        let of = |uri: &str, suites: &str| format!("Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\n\n");
+        let of = |uri: &str, suites: &str| {
+            format!("Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\n\n")
+        };
         let expected = [
             of("http://m/debian", "bookworm"),
             of("http://m/debian", "bookworm-updates"),
@@ -233,13 +301,17 @@ mod tests {
         let text = "deb http://m/debian bookworm main\ndeb http://m/debian/ bookworm main\ndeb [trusted=yes] http://m/debian bookworm-backports main\n";
         let list = list(&in_lines(text));
         assert_eq!(list.matches("Suites: bookworm\n").count(), 1);
-        assert_eq!(list.matches("Suites: bookworm-backports\nComponents: main\ntrusted: yes\n").count(), 1);
+        assert_eq!(
+            list.matches("Suites: bookworm-backports\nComponents: main\ntrusted: yes\n").count(),
+            1
+        );
         assert_eq!(list.matches("Suites:").count(), 2);
     }
 
     #[test]
     fn a_vendors_suite_of_the_same_name_is_used_only_where_there_is_no_other() {
-        let vendor = "deb [signed-by=/etc/apt/keyrings/vendor.gpg] http://vendor/12/prod bookworm main\n";
+        let vendor =
+            "deb [signed-by=/etc/apt/keyrings/vendor.gpg] http://vendor/12/prod bookworm main\n";
         let debian = "deb http://m/debian trixie main\n";
         assert!(!list(&in_lines(&format!("{vendor}{debian}"))).contains("vendor"));
         assert!(list(&in_lines(vendor)).contains("URIs: http://vendor/12/prod\n"));

@@ -1,4 +1,5 @@
-//! Locked inputs: out of a folder of exported sources, or through each ecosystem's own client, into the store.
+//! Locked inputs: out of a folder of exported sources, or through each ecosystem's own client, into
+//! the store.
 
 mod client;
 mod crates;
@@ -20,7 +21,8 @@ use super::store::{Scratch, Store};
 use super::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source, SourceKind, Wanted,
+    Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source,
+    SourceKind, Wanted,
 };
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
@@ -58,10 +60,16 @@ impl Fetcher<'_> {
     pub fn fetch<R: Resolution>(&self, plan: &Plan<Locked, R>) -> Result<()> {
         let (lock, wanted) = (plan.lock.get(), plan.resolved.wanted());
         let is_there = |source: &Source| match source.kind {
-            SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => true,
+            SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
+                true
+            }
             _ => self.store.find(&source.digest).is_some(),
         };
-        let missing = lock.sources(&wanted.crates).into_iter().filter(|source| !is_there(source)).collect::<Vec<_>>();
+        let missing = lock
+            .sources(&wanted.crates)
+            .into_iter()
+            .filter(|source| !is_there(source))
+            .collect::<Vec<_>>();
         if missing.is_empty() {
             return Ok(());
         }
@@ -84,17 +92,22 @@ impl Fetcher<'_> {
     }
 
     fn out_of_registries(&self, lock: &Lock, wanted: &Wanted, missing: &[Source]) -> Result<()> {
-        let debian =
-            missing.iter().filter_map(|source| if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None });
+        let debian = missing.iter().filter_map(|source| {
+            if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None }
+        });
         for architecture in Architecture::ALL {
-            let packages = debian.clone().filter(|package| plan_architecture(package) == architecture).collect::<Vec<_>>();
+            let packages = debian
+                .clone()
+                .filter(|package| plan_architecture(package) == architecture)
+                .collect::<Vec<_>>();
             if !packages.is_empty() {
                 self.debian(architecture, &packages)?;
             }
         }
         let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
         for (wish, locked) in wanted.go_modules.iter().zip(&lock.go) {
-            let blobs = locked.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
+            let blobs =
+                locked.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
             if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
                 self.go(wish, locked.go_mod.as_deref(), &wanted.go_toolchain)?;
             }
@@ -112,7 +125,11 @@ impl Fetcher<'_> {
         let step = self.report.step(format!("packages {architecture}"));
         let archive = debian::Archive::open(self.store, architecture, &step)?;
         // Whoever was waited for may have fetched the same.
-        let packages: Vec<_> = packages.iter().copied().filter(|package| self.store.find(&package.sha256).is_none()).collect();
+        let packages: Vec<_> = packages
+            .iter()
+            .copied()
+            .filter(|package| self.store.find(&package.sha256).is_none())
+            .collect();
         if packages.is_empty() {
             return Ok(());
         }
@@ -121,7 +138,11 @@ impl Fetcher<'_> {
         for file in archive.download(&packages, folder.path(), &step)? {
             self.store.put_file(&file)?;
         }
-        step.done(&format!("{} packages", packages.len()), Some(packages.iter().map(|package| package.size).sum()), Outcome::Ran);
+        step.done(
+            &format!("{} packages", packages.len()),
+            Some(packages.iter().map(|package| package.size).sum()),
+            Outcome::Ran,
+        );
         Ok(())
     }
 
@@ -156,13 +177,17 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Clients check what they know; that it is what the *lock* says is checked here, for all of them in the same way.
+    /// Clients check what they know; that it is what the *lock* says is checked here, for all of
+    /// them in the same way.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
         match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
             None => Ok(()),
-            Some(source) => Err(Error::digest(format!("{} is not what the lock says", source.name))
-                .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
-                .hint("see where it comes from; if the change is meant, run `cargo osbuild update`")),
+            Some(source) => Err(Error::digest(format!(
+                "{} is not what the lock says",
+                source.name
+            ))
+            .cause(format!("nothing that was fetched has the digest sha256:{}", source.digest))
+            .hint("see where it comes from; if the change is meant, run `cargo osbuild update`")),
         }
     }
 
@@ -179,9 +204,12 @@ fn plan_architecture(package: &DebianPackage) -> Architecture {
 fn unreachable_sources(missing: &[Source]) -> Error {
     let names = missing.iter().map(|source| source.name.as_str()).collect::<BTreeSet<_>>();
     let some = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
-    Error::lock(format!("{} sources are not in the store, and `--offline` forbids to fetch them", missing.len()))
-        .cause(format!("among them {some}"))
-        .hint("run it once without `--offline`, or give `--sources DIR`")
+    Error::lock(format!(
+        "{} sources are not in the store, and `--offline` forbids to fetch them",
+        missing.len()
+    ))
+    .cause(format!("among them {some}"))
+    .hint("run it once without `--offline`, or give `--sources DIR`")
 }
 
 /// Refuses bytes that are not what somebody said.

@@ -1,23 +1,27 @@
-//! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches that, and writes down its digests.
+//! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches
+//! that, and writes down its digests.
 
 use super::{Fetcher, From, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock, Packages, Resolution,
-    RustToolchain, RustWish, Toolchains,
+    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock,
+    Packages, Resolution, RustToolchain, RustWish, Toolchains,
 };
 use crate::report::Outcome;
 use std::cell::OnceCell;
 
 impl Fetcher<'_> {
-    /// Pins all that `plan` wants, with what is `held` where it fits. `epoch` is the time, in seconds since 1970, of a lock that has
-    /// something new; what had to be fetched for it is in the store afterwards.
+    /// Pins all that `plan` wants, with what is `held` where it fits. `epoch` is the time, in
+    /// seconds since 1970, of a lock that has something new; what had to be fetched for it is in
+    /// the store afterwards.
     ///
     /// # Errors
-    /// An archive lacks what is wanted, or there is something to ask for and the registries must not be used or cannot be reached.
+    /// An archive lacks what is wanted, or there is something to ask for and the registries must
+    /// not be used or cannot be reached.
     pub fn pin(&self, plan: &dyn Resolution, held: &Held, epoch: u64) -> Result<Lock> {
         let wanted = plan.wanted();
-        let debian = Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
+        let debian =
+            Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
         let go = wanted.go_modules.iter().map(|wish| self.pin_go(held, wish, &wanted.go_toolchain));
         let lock = Lock {
             version: Lock::VERSION,
@@ -25,7 +29,11 @@ impl Fetcher<'_> {
             epoch,
             wanted: wanted.digest(),
             suite: wanted.suite().map(str::to_owned),
-            kernel_source: wanted.kernel_source.as_ref().map(|wish| debian.one(wish)).transpose()?,
+            kernel_source: wanted
+                .kernel_source
+                .as_ref()
+                .map(|wish| debian.one(wish))
+                .transpose()?,
             stub: wanted.stub.as_ref().map(|wish| debian.one(wish)).transpose()?,
             sandbox: debian.closure(&wanted.sandbox)?,
             cross: debian.list(&wanted.cross)?,
@@ -33,7 +41,11 @@ impl Fetcher<'_> {
             go: go.collect::<Result<_>>()?,
             toolchain: Toolchains {
                 go: self.pin_go_toolchain(held, &wanted.go_toolchain)?,
-                rust: wanted.rust_toolchain.as_ref().map(|wish| self.pin_rust_toolchain(held, wish)).transpose()?,
+                rust: wanted
+                    .rust_toolchain
+                    .as_ref()
+                    .map(|wish| self.pin_rust_toolchain(held, wish))
+                    .transpose()?,
             },
             crates: CratesLock { digest: wanted.crates_digest() },
         };
@@ -46,8 +58,16 @@ impl Fetcher<'_> {
         }
         self.must_ask(&wish.component)?;
         let found = self.go(wish, held.go_mod(wish), toolchain)?;
-        let (component, module, version) = (wish.component.clone(), wish.module.clone(), wish.version.clone());
-        Ok(GoLock { component, module, version, asked: wish.digest(toolchain), go_mod: found.go_mod, modules: found.modules })
+        let (component, module, version) =
+            (wish.component.clone(), wish.module.clone(), wish.version.clone());
+        Ok(GoLock {
+            component,
+            module,
+            version,
+            asked: wish.digest(toolchain),
+            go_mod: found.go_mod,
+            modules: found.modules,
+        })
     }
 
     fn pin_go_toolchain(&self, held: &Held, version: &str) -> Result<GoToolchain> {
@@ -57,7 +77,9 @@ impl Fetcher<'_> {
         self.must_ask("Go toolchain")?;
         let module = self.go_toolchain(version)?;
         let (Some(sum), Some(zip)) = (module.sum, module.zip) else {
-            return Err(Error::build(format!("the Go module proxy gave no zip file of toolchain {version}")));
+            return Err(Error::build(format!(
+                "the Go module proxy gave no zip file of toolchain {version}"
+            )));
         };
         Ok(GoToolchain { version: version.to_owned(), sum, sha256: zip.sha256, size: zip.size })
     }
@@ -79,8 +101,12 @@ impl Fetcher<'_> {
         if matches!(self.from, From::Registries) {
             return Ok(());
         }
-        let error = Error::usage(format!("what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it"));
-        Err(error.cause("a lock is made from what the registries have now").hint("run it again without `--offline`"))
+        let error = Error::usage(format!(
+            "what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it"
+        ));
+        Err(error
+            .cause("a lock is made from what the registries have now")
+            .hint("run it again without `--offline`"))
     }
 }
 
@@ -115,7 +141,8 @@ impl Debian<'_> {
         let Some(first) = wishes.first() else { return Ok(Packages::default()) };
         let asked: Vec<String> = wishes.iter().map(DebianWish::asked).collect();
         let folder = self.fetcher.scratch()?;
-        let packages = self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
+        let packages =
+            self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
         Ok(Packages { asked, packages })
     }
 
@@ -128,7 +155,8 @@ impl Debian<'_> {
                 self.archives.get_or_init(|| opened)
             }
         };
-        let found = archives.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive);
+        let found =
+            archives.iter().find(|(ours, _)| *ours == architecture).map(|(_, archive)| archive);
         Ok(found.expect("a plan names the build machine's architecture and the node's"))
     }
 

@@ -1,7 +1,8 @@
 //! What the Go module proxy has of a module, by way of `go`.
 //!
-//! Its list of versions may lack some that it serves when they are asked for by name, and it may refuse some that it lists. So a
-//! version is looked for a little beyond the newest one that is known, and counts only when it can really be had.
+//! Its list of versions may lack some that it serves when they are asked for by name, and it may
+//! refuse some that it lists. So a version is looked for a little beyond the newest one that is
+//! known, and counts only when it can really be had.
 
 use super::go::Go;
 use crate::error::{Context, Error, Result};
@@ -42,7 +43,8 @@ impl Line {
     }
 }
 
-/// The proxy, asked through a module cache that is ours, so that it and not the user's cache answers.
+/// The proxy, asked through a module cache that is ours, so that it and not the user's cache
+/// answers.
 pub struct Proxy<'a> {
     go: Go,
     scratch: Scratch,
@@ -56,11 +58,20 @@ impl<'a> Proxy<'a> {
         Ok(Proxy { go: Go::local(scratch.path().join("cache")), scratch, step })
     }
 
-    /// The releases that the proxy lists, without candidates and without those that were taken back.
+    /// The releases that the proxy lists, without candidates and without those that were taken
+    /// back.
     pub fn listed(&self, line: &Line) -> Result<BTreeSet<Version>> {
-        // What was taken back stands in the go.mod of the newest version: where that one is refused, nothing is known to be.
-        for flags in [["list", "-m", "-versions"].as_slice(), &["list", "-m", "-retracted", "-versions"]] {
-            let client = self.go.client().within(self.scratch.path()).args(flags).args(["-json", &line.module]);
+        // What was taken back stands in the go.mod of the newest version: where that one is
+        // refused, nothing is known to be.
+        for flags in
+            [["list", "-m", "-versions"].as_slice(), &["list", "-m", "-retracted", "-versions"]]
+        {
+            let client = self
+                .go
+                .client()
+                .within(self.scratch.path())
+                .args(flags)
+                .args(["-json", &line.module]);
             let ended = client.shown(self.step).finish()?;
             match ended.failure {
                 Some(error) if is_absent(&error.to_string()) => continue,
@@ -68,7 +79,9 @@ impl<'a> Proxy<'a> {
                 None => {
                     let answer = parse(&ended.text)?;
                     let versions = answer["Versions"].as_array().into_iter().flatten();
-                    return Ok(versions.filter_map(|version| line.read(version.as_str()?)).collect());
+                    return Ok(versions
+                        .filter_map(|version| line.read(version.as_str()?))
+                        .collect());
                 }
             }
         }
@@ -77,7 +90,12 @@ impl<'a> Proxy<'a> {
 
     /// The day of a release; none for what was not released.
     pub fn released(&self, line: &Line, version: Version) -> Result<Option<Date>> {
-        let client = self.go.client().within(self.scratch.path()).args(["list", "-m", "-json", &line.spell(version)]);
+        let client = self.go.client().within(self.scratch.path()).args([
+            "list",
+            "-m",
+            "-json",
+            &line.spell(version),
+        ]);
         let ended = client.shown(self.step).finish()?;
         match ended.failure {
             Some(error) if is_absent(&error.to_string()) => Ok(None),
@@ -85,15 +103,25 @@ impl<'a> Proxy<'a> {
             None => {
                 let answer = parse(&ended.text)?;
                 let day = answer["Time"].as_str().and_then(day);
-                day.map(Some)
-                    .ok_or_else(|| Error::build(format!("the Go module proxy gave no time for `{}`", line.spell(version))))
+                day.map(Some).ok_or_else(|| {
+                    Error::build(format!(
+                        "the Go module proxy gave no time for `{}`",
+                        line.spell(version)
+                    ))
+                })
             }
         }
     }
 
     /// The known releases of a minor, and those beyond the newest of them.
-    pub fn releases(&self, line: &Line, minor: Minor, known: impl IntoIterator<Item = Version>) -> Result<BTreeSet<Version>> {
-        let mut releases: BTreeSet<Version> = known.into_iter().filter(|version| version.minor == minor).collect();
+    pub fn releases(
+        &self,
+        line: &Line,
+        minor: Minor,
+        known: impl IntoIterator<Item = Version>,
+    ) -> Result<BTreeSet<Version>> {
+        let mut releases: BTreeSet<Version> =
+            known.into_iter().filter(|version| version.minor == minor).collect();
         let mut tried = releases.last().map_or(0, |newest| newest.patch + 1);
         let mut last = tried + AHEAD;
         while tried < last {
@@ -107,11 +135,18 @@ impl<'a> Proxy<'a> {
         Ok(releases)
     }
 
-    /// The newest release of a minor that can really be had. `current`, which somebody has already, is not asked for again.
+    /// The newest release of a minor that can really be had. `current`, which somebody has already,
+    /// is not asked for again.
     ///
     /// # Errors
     /// There is none, of kind [`crate::error::Kind::Lock`].
-    pub fn newest(&self, line: &Line, minor: Minor, known: Option<Version>, current: Version) -> Result<Version> {
+    pub fn newest(
+        &self,
+        line: &Line,
+        minor: Minor,
+        known: Option<Version>,
+        current: Version,
+    ) -> Result<Version> {
         let known = self.listed(line)?.into_iter().chain(known).chain([current]);
         for version in self.releases(line, minor, known)?.into_iter().rev() {
             if version == current || self.serves(line, version)? {
@@ -135,15 +170,25 @@ pub fn absent(error: &Error) -> Option<(String, String)> {
     let text = error.to_string();
     let line = text.lines().find(|line| is_absent(line) && line.contains("@v"))?;
     // Before it there may be a file of another module, which has a version as well.
-    let words = line.split(": reading ").next()?.split_whitespace().rev().map(|word| word.trim_end_matches(':'));
-    let (module, version) = words.filter_map(|word| word.split_once('@')).find(|(_, version)| version.starts_with('v'))?;
+    let words = line
+        .split(": reading ")
+        .next()?
+        .split_whitespace()
+        .rev()
+        .map(|word| word.trim_end_matches(':'));
+    let (module, version) = words
+        .filter_map(|word| word.split_once('@'))
+        .find(|(_, version)| version.starts_with('v'))?;
     Some((module.to_owned(), version.to_owned()))
 }
 
-/// Whether a client's words mean that there is no such version, or none that anybody may have. What stands behind the number is the
-/// server's own.
+/// Whether a client's words mean that there is no such version, or none that anybody may have. What
+/// stands behind the number is the server's own.
 fn is_absent(words: &str) -> bool {
-    let refused = |line: &str| line.contains(": reading ") && [": 403", ": 404", ": 410"].iter().any(|sign| line.contains(sign));
+    let refused = |line: &str| {
+        line.contains(": reading ")
+            && [": 403", ": 404", ": 410"].iter().any(|sign| line.contains(sign))
+    };
     words.lines().any(|line| refused(line) || line.contains("unknown revision"))
 }
 
@@ -154,7 +199,8 @@ fn parse(answer: &str) -> Result<serde_json::Value> {
 /// The day of a time as RFC 3339 writes it.
 fn day(time: &str) -> Option<Date> {
     let mut parts = time.split('T').next()?.splitn(3, '-');
-    let (year, month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let (year, month, day) =
+        (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     Some(Date { year, month, day })
 }
 
@@ -164,7 +210,8 @@ mod tests {
 
     #[test]
     fn an_absent_module_is_read_out_of_what_go_says() {
-        let says = |cause: &str| absent(&Error::build("`go list` failed: exit status: 1").cause(cause));
+        let says =
+            |cause: &str| absent(&Error::build("`go list` failed: exit status: 1").cause(cause));
         let some = |module: &str, version: &str| Some((module.to_owned(), version.to_owned()));
         let kubernetes = "go: k8s.io/kubernetes@v1.37.3: reading https://m/k8s.io/kubernetes/@v/v1.37.3.info: 403 Forbidden";
         assert_eq!(says(kubernetes), some("k8s.io/kubernetes", "v1.37.3"));
@@ -178,7 +225,10 @@ mod tests {
     #[test]
     fn a_toolchain_is_a_version_of_its_module() {
         let version = "1.26.11".parse().unwrap();
-        assert_eq!(Line::toolchain().spell(version), "golang.org/toolchain@v0.0.1-go1.26.11.linux-amd64");
+        assert_eq!(
+            Line::toolchain().spell(version),
+            "golang.org/toolchain@v0.0.1-go1.26.11.linux-amd64"
+        );
         assert_eq!(Line::toolchain().read("v0.0.1-go1.26.11.linux-amd64"), Some(version));
         for other in ["v0.0.1-go1.26.11.linux-arm64", "v0.0.1-go1.26rc1.linux-amd64", "v1.26.11"] {
             assert_eq!(Line::toolchain().read(other), None, "{other}");

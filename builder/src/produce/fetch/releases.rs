@@ -1,4 +1,5 @@
-//! What has been released: of Kubernetes for its table, of components and of the toolchain for their next versions.
+//! What has been released: of Kubernetes for its table, of components and of the toolchain for
+//! their next versions.
 
 use super::proxy::{Line, Proxy};
 use super::{Fetcher, crates};
@@ -11,14 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 const REACH: u32 = 5;
 
 impl Fetcher<'_> {
-    /// The table of Kubernetes' minors as of `today`. What is `known` stays, and so do days of end of life: the proxy does not have
-    /// them. A minor whose life has ended is not asked for.
+    /// The table of Kubernetes' minors as of `today`. What is `known` stays, and so do days of end
+    /// of life: the proxy does not have them. A minor whose life has ended is not asked for.
     pub fn releases(&self, known: Option<&Releases>, today: Date) -> Result<Releases> {
         let step = self.report.step("releases");
         let proxy = Proxy::open(self.store, &step)?;
         let line = Line::of(KUBERNETES);
         let listed = proxy.listed(&line)?;
-        let mut table = known.cloned().unwrap_or(Releases { checked: today, minors: BTreeMap::new() });
+        let mut table =
+            known.cloned().unwrap_or(Releases { checked: today, minors: BTreeMap::new() });
         table.checked = today;
         for minor in minors(&table, &listed) {
             if let Some(released) = proxy.released(&line, Version { minor, patch: 0 })? {
@@ -37,7 +39,9 @@ impl Fetcher<'_> {
                 false => proxy.releases(&line, minor, known)?,
             };
             // What is listed and refused was not released.
-            for version in releases.into_iter().rev().take_while(|version| *version > release.newest) {
+            for version in
+                releases.into_iter().rev().take_while(|version| *version > release.newest)
+            {
                 if proxy.released(&line, version)?.is_some() {
                     table.learn(version, release.released);
                     break;
@@ -45,18 +49,25 @@ impl Fetcher<'_> {
             }
         }
         if table.minors.is_empty() {
-            return Err(Error::lock(format!("the Go module proxy has no release of `{KUBERNETES}`")));
+            return Err(Error::lock(format!(
+                "the Go module proxy has no release of `{KUBERNETES}`"
+            )));
         }
         step.done(&format!("Kubernetes {}", table.newest()), None, Outcome::Ran);
         Ok(table)
     }
 
-    /// The newest patch of `minor` that a component may move to: never a lower one than it has on the same minor. The list of the proxy
-    /// may lack `known`.
+    /// The newest patch of `minor` that a component may move to: never a lower one than it has on
+    /// the same minor. The list of the proxy may lack `known`.
     ///
     /// # Errors
     /// The proxy serves none.
-    pub fn newest(&self, component: &GoUpstream, minor: Minor, known: Option<Version>) -> Result<Version> {
+    pub fn newest(
+        &self,
+        component: &GoUpstream,
+        minor: Minor,
+        known: Option<Version>,
+    ) -> Result<Version> {
         let step = self.report.step(format!("versions {}", component.component));
         let proxy = Proxy::open(self.store, &step)?;
         let newest = proxy.newest(&Line::of(&component.module), minor, known, component.version)?;
@@ -67,7 +78,12 @@ impl Fetcher<'_> {
     /// The newest patch of a Go toolchain.
     pub fn newest_go(&self, current: Version) -> Result<Version> {
         let step = self.report.step("versions toolchain");
-        let newest = Proxy::open(self.store, &step)?.newest(&Line::toolchain(), current.minor, None, current)?;
+        let newest = Proxy::open(self.store, &step)?.newest(
+            &Line::toolchain(),
+            current.minor,
+            None,
+            current,
+        )?;
         step.done(&format!("go {newest}"), None, Outcome::Ran);
         Ok(newest)
     }
@@ -85,6 +101,9 @@ impl Fetcher<'_> {
 fn minors(table: &Releases, listed: &BTreeSet<Version>) -> BTreeSet<Minor> {
     let newest = listed.last().map(|version| version.minor);
     let oldest = table.minors.keys().next().copied().or(newest.map(|newest| newest.behind(REACH)));
-    let wanted = listed.iter().map(|version| version.minor).filter(|minor| oldest.is_some_and(|oldest| *minor >= oldest));
+    let wanted = listed
+        .iter()
+        .map(|version| version.minor)
+        .filter(|minor| oldest.is_some_and(|oldest| *minor >= oldest));
     wanted.filter(|minor| !table.minors.contains_key(minor)).collect()
 }

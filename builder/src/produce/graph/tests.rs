@@ -27,9 +27,11 @@ impl Gauge {
 fn steps_get_what_they_need_however_many_jobs_there_are() {
     for jobs in [0, 1, 2, 7] {
         let mut graph = Graph::new(Stop::default());
-        let parts: Vec<_> = (0..5).map(|part| graph.step(Width::Narrow, (), move |()| Ok(part))).collect();
+        let parts: Vec<_> =
+            (0..5).map(|part| graph.step(Width::Narrow, (), move |()| Ok(part))).collect();
         let sum = graph.step(Width::Wide, &parts, |parts| Ok(parts.iter().sum::<i32>()));
-        let text = graph.step(Width::Narrow, (&sum, &parts[1]), |(sum, part)| Ok(format!("{sum} {part}")));
+        let text =
+            graph.step(Width::Narrow, (&sum, &parts[1]), |(sum, part)| Ok(format!("{sum} {part}")));
         graph.run(jobs, &|_| {}).unwrap();
         assert_eq!(text.take(), "10 1");
     }
@@ -37,7 +39,9 @@ fn steps_get_what_they_need_however_many_jobs_there_are() {
 
 #[test]
 fn no_more_steps_run_at_once_than_there_are_jobs_and_no_more_than_two_wide_ones() {
-    for (width, jobs, most) in [(Width::Narrow, 3, 3), (Width::Narrow, 1, 1), (Width::Wide, 4, 2), (Width::Wide, 1, 1)] {
+    for (width, jobs, most) in
+        [(Width::Narrow, 3, 3), (Width::Narrow, 1, 1), (Width::Wide, 4, 2), (Width::Wide, 1, 1)]
+    {
         let gauge = Gauge::default();
         let mut graph = Graph::new(Stop::default());
         for _ in 0..8 {
@@ -58,7 +62,8 @@ fn after_the_first_error_nothing_starts_and_what_runs_is_finished() {
         }
         Ok(finished.fetch_add(1, Ordering::SeqCst))
     });
-    let failing = graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
+    let failing =
+        graph.step(Width::Narrow, (), |()| -> Result<()> { Err(Error::build("the reason")) });
     graph.step(Width::Narrow, &failing, |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
     graph.step(Width::Narrow, (), |()| Ok(started.fetch_add(1, Ordering::SeqCst)));
     let tell = |_: &Error| {

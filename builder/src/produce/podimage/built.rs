@@ -1,4 +1,5 @@
-//! An image with one static program and what it installs: a single layer, the program as its entry point, nothing that varies.
+//! An image with one static program and what it installs: a single layer, the program as its entry
+//! point, nothing that varies.
 
 use super::layout::{Descriptor, Image};
 use crate::error::{Context, Result};
@@ -14,9 +15,17 @@ const FOLDERS: [&str; 6] = ["dev", "etc", "proc", "run", "sys", "tmp"];
 /// Executable files by their absolute path in an image.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Makes an image whose entry point is `/NAME`, the program with the given bytes. `payload` is what it installs.
-pub fn from_program(store: &Store, name: &str, program: &[u8], payload: &Files, architecture: Architecture) -> Result<Image> {
-    let layer = layer(name, program, payload).or_build(|| format!("cannot pack the image of `{name}`"))?;
+/// Makes an image whose entry point is `/NAME`, the program with the given bytes. `payload` is what
+/// it installs.
+pub fn from_program(
+    store: &Store,
+    name: &str,
+    program: &[u8],
+    payload: &Files,
+    architecture: Architecture,
+) -> Result<Image> {
+    let layer =
+        layer(name, program, payload).or_build(|| format!("cannot pack the image of `{name}`"))?;
     let layer = put(store, &layer, "application/vnd.oci.image.layer.v1.tar")?;
     let config = json!({
         "architecture": architecture.go(),
@@ -25,9 +34,11 @@ pub fn from_program(store: &Store, name: &str, program: &[u8], payload: &Files, 
         // The layer is not compressed, so it is its own diff id.
         "rootfs": { "type": "layers", "diff_ids": [layer.0.digest] },
     });
-    let config = put(store, config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
+    let config =
+        put(store, config.to_string().as_bytes(), "application/vnd.oci.image.config.v1+json")?;
     let kind = "application/vnd.oci.image.manifest.v1+json";
-    let manifest = json!({ "schemaVersion": 2, "mediaType": kind, "config": config.0, "layers": [layer.0] });
+    let manifest =
+        json!({ "schemaVersion": 2, "mediaType": kind, "config": config.0, "layers": [layer.0] });
     let manifest = put(store, manifest.to_string().as_bytes(), kind)?;
     Ok(Image { manifest: manifest.0, blobs: vec![layer.1, config.1, manifest.1] })
 }
@@ -48,7 +59,8 @@ fn put(store: &Store, bytes: &[u8], media_type: &str) -> Result<(Descriptor, Dig
 fn layer(name: &str, program: &[u8], payload: &Files) -> std::io::Result<Vec<u8>> {
     let mut tar = tar::Builder::new(Vec::new());
     let payload = || payload.iter().map(|(path, bytes)| (path.trim_start_matches('/'), bytes));
-    let above = payload().flat_map(|(path, _)| path.match_indices('/').map(|(end, _)| &path[..end]));
+    let above =
+        payload().flat_map(|(path, _)| path.match_indices('/').map(|(end, _)| &path[..end]));
     // In the order of their names, so that each folder stands before what is in it.
     for folder in above.chain(FOLDERS).collect::<BTreeSet<_>>() {
         let mut header = header(0o755, 0);

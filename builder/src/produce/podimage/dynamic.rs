@@ -1,4 +1,5 @@
-//! A dynamically linked program of a Debian package with its loader and all the libraries that it needs, so that it runs on a node that has none.
+//! A dynamically linked program of a Debian package with its loader and all the libraries that it
+//! needs, so that it runs on a node that has none.
 
 use super::Files;
 use crate::error::{Context, Error, Result};
@@ -34,7 +35,8 @@ struct Needs {
     libraries: Vec<String>,
 }
 
-/// The program, its loader under the name [`LOADER`], and its libraries under the names by which they are asked for.
+/// The program, its loader under the name [`LOADER`], and its libraries under the names by which
+/// they are asked for.
 ///
 /// # Errors
 /// A library is in none of the program's packages, or one of these has none that it needs.
@@ -49,24 +51,35 @@ pub fn program(store: &Store, plan: &Plan<Locked>, program: &DebianProgram) -> R
 }
 
 /// Follows what the program asks for, and what that asks for, through `packages`.
-fn closure(program: &DebianProgram, packages: &mut BTreeMap<&str, Contents>, architecture: Architecture) -> Result<Files> {
+fn closure(
+    program: &DebianProgram,
+    packages: &mut BTreeMap<&str, Contents>,
+    architecture: Architecture,
+) -> Result<Files> {
     let DebianProgram { name, package, path, .. } = program;
-    let own = packages.get_mut(package.as_str()).and_then(|package| package.files.remove(Path::new(path)));
-    let own = own.ok_or_else(|| Error::build(format!("package `{package}` has no file `{path}`")))?;
+    let own = packages
+        .get_mut(package.as_str())
+        .and_then(|package| package.files.remove(Path::new(path)));
+    let own =
+        own.ok_or_else(|| Error::build(format!("package `{package}` has no file `{path}`")))?;
     let first = needs(&own, architecture).ok_or_else(|| not_elf(path, architecture))?;
-    let loader =
-        first.loader.clone().ok_or_else(|| Error::build(format!("`{path}` of package `{package}` is no dynamic program")))?;
+    let loader = first.loader.clone().ok_or_else(|| {
+        Error::build(format!("`{path}` of package `{package}` is no dynamic program"))
+    })?;
     let loader = loader.rsplit('/').next().unwrap_or(&loader).to_owned();
     let mut files = Files::from([(name.clone(), own)]);
     let mut used = BTreeSet::from([package.as_str()]);
-    let mut open: Vec<(String, String)> = first.libraries.into_iter().map(|library| (library, name.clone())).collect();
+    let mut open: Vec<(String, String)> =
+        first.libraries.into_iter().map(|library| (library, name.clone())).collect();
     open.push((loader.clone(), name.clone()));
     while let Some((library, by)) = open.pop() {
         let to = if library == loader { LOADER } else { &library };
         if files.contains_key(to) {
             continue;
         }
-        let found = packages.iter().find_map(|(package, contents)| Some((*package, contents.library(&library)?)));
+        let found = packages
+            .iter()
+            .find_map(|(package, contents)| Some((*package, contents.library(&library)?)));
         let (from, bytes) = found.ok_or_else(|| missing(program, &library, &by))?;
         let needs = needs(bytes, architecture).ok_or_else(|| not_elf(&library, architecture))?;
         open.extend(needs.libraries.into_iter().map(|needed| (needed, library.clone())));
@@ -74,16 +87,24 @@ fn closure(program: &DebianProgram, packages: &mut BTreeMap<&str, Contents>, arc
         used.insert(from);
     }
     match packages.keys().find(|package| !used.contains(**package)) {
-        Some(idle) => Err(Error::build(format!("package `{idle}` has nothing that `{name}` needs"))
-            .hint(format!("take `{idle}` out of the `libraries` of `{name}`"))),
+        Some(idle) => {
+            Err(Error::build(format!("package `{idle}` has nothing that `{name}` needs"))
+                .hint(format!("take `{idle}` out of the `libraries` of `{name}`")))
+        }
         None => Ok(files),
     }
 }
 
 fn missing(program: &DebianProgram, library: &str, by: &str) -> Error {
-    let error = Error::build(format!("`{}` needs `{library}`, which is in none of its packages", program.name));
+    let error = Error::build(format!(
+        "`{}` needs `{library}`, which is in none of its packages",
+        program.name
+    ));
     let error = error.cause(format!("`{by}` asks for it"));
-    error.hint(format!("find its package with `apt-file search {library}`, and add it to the `libraries` of `{}`", program.name))
+    error.hint(format!(
+        "find its package with `apt-file search {library}`, and add it to the `libraries` of `{}`",
+        program.name
+    ))
 }
 
 fn not_elf(file: &str, architecture: Architecture) -> Error {
@@ -137,7 +158,9 @@ fn needs(bytes: &[u8], architecture: Architecture) -> Option<Needs> {
     let sections = header.sections(endian, bytes).ok()?;
     if let Some((entries, strings)) = sections.dynamic(endian, bytes).ok()? {
         let strings = sections.strings(endian, bytes, strings).ok()?;
-        for entry in entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32)) {
+        for entry in
+            entries.iter().filter(|entry| entry.tag32(endian) == Some(elf::DT_NEEDED.0 as i32))
+        {
             needs.libraries.push(text(entry.string(endian, strings).ok()?)?);
         }
     }
@@ -154,11 +177,15 @@ mod tests {
     use proptest::prelude::*;
     use std::os::unix::fs::MetadataExt;
 
-    const ARCHITECTURE: Architecture = if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
+    const ARCHITECTURE: Architecture =
+        if cfg!(target_arch = "x86_64") { Architecture::Amd64 } else { Architecture::Arm64 };
 
     /// A program of this machine as a package, and each library that `ldd` shows as one.
     fn packages() -> BTreeMap<&'static str, Contents> {
-        let said = String::from_utf8(std::process::Command::new("ldd").arg("/bin/ls").output().unwrap().stdout).unwrap();
+        let said = String::from_utf8(
+            std::process::Command::new("ldd").arg("/bin/ls").output().unwrap().stdout,
+        )
+        .unwrap();
         let mut libraries = Contents::default();
         for path in said.split_whitespace().filter(|word| word.starts_with('/')) {
             let (name, real) = (PathBuf::from(&path[1..]), std::fs::canonicalize(path).unwrap());
@@ -168,13 +195,21 @@ mod tests {
             }
             libraries.files.insert(file, std::fs::read(real).unwrap());
         }
-        let program = Contents { files: [("bin/ls".into(), std::fs::read("/bin/ls").unwrap())].into(), ..Contents::default() };
+        let program = Contents {
+            files: [("bin/ls".into(), std::fs::read("/bin/ls").unwrap())].into(),
+            ..Contents::default()
+        };
         [("coreutils", program), ("libraries", libraries)].into()
     }
 
     fn ls(libraries: &[&str]) -> DebianProgram {
         let libraries = libraries.iter().map(|library| (*library).to_owned()).collect();
-        DebianProgram { name: "ls".into(), package: "coreutils".into(), path: "bin/ls".into(), libraries }
+        DebianProgram {
+            name: "ls".into(),
+            package: "coreutils".into(),
+            path: "bin/ls".into(),
+            libraries,
+        }
     }
 
     #[test]
@@ -186,14 +221,22 @@ mod tests {
             rustix::fs::chmod(folder.path().join(name), rustix::fs::Mode::RWXU).unwrap();
         }
         let mut loader = std::process::Command::new(folder.path().join(LOADER));
-        loader.args(["--inhibit-cache", "--list", "--library-path"]).arg(folder.path()).arg(folder.path().join("ls"));
+        loader
+            .args(["--inhibit-cache", "--list", "--library-path"])
+            .arg(folder.path())
+            .arg(folder.path().join("ls"));
         let said = String::from_utf8(loader.output().unwrap().stdout).unwrap();
-        let paths: Vec<&str> = said.split_whitespace().filter(|word| word.starts_with('/')).collect();
+        let paths: Vec<&str> =
+            said.split_whitespace().filter(|word| word.starts_with('/')).collect();
         assert!(paths.len() >= 2, "{said}");
-        // The loader shows itself by the name that the program asks for, and it is the file of that name here.
-        let here = |path: &&str| std::fs::metadata(folder.path().join(Path::new(path).file_name().unwrap()));
+        // The loader shows itself by the name that the program asks for, and it is the file of that
+        // name here.
+        let here = |path: &&str| {
+            std::fs::metadata(folder.path().join(Path::new(path).file_name().unwrap()))
+        };
         let is_here = |path: &&str| {
-            path.contains("/ld-") || here(path).is_ok_and(|here| here.ino() == std::fs::metadata(path).unwrap().ino())
+            path.contains("/ld-")
+                || here(path).is_ok_and(|here| here.ino() == std::fs::metadata(path).unwrap().ino())
         };
         assert!(paths.iter().all(is_here), "{said}");
     }
@@ -201,9 +244,17 @@ mod tests {
     #[test]
     fn a_library_that_no_package_has_is_named_with_who_asks_for_it() {
         let mut packages = packages();
-        packages.get_mut("libraries").unwrap().files.retain(|path, _| !path.to_string_lossy().contains("libc.so"));
-        let error = closure(&ls(&["libraries"]), &mut packages, ARCHITECTURE).unwrap_err().to_string();
-        assert!(error.contains("`ls` needs `libc.so.6`, which is in none of its packages"), "{error}");
+        packages
+            .get_mut("libraries")
+            .unwrap()
+            .files
+            .retain(|path, _| !path.to_string_lossy().contains("libc.so"));
+        let error =
+            closure(&ls(&["libraries"]), &mut packages, ARCHITECTURE).unwrap_err().to_string();
+        assert!(
+            error.contains("`ls` needs `libc.so.6`, which is in none of its packages"),
+            "{error}"
+        );
         assert!(error.contains("asks for it"), "{error}");
     }
 
@@ -211,23 +262,35 @@ mod tests {
     fn a_package_that_is_not_needed_is_named() {
         let mut packages = packages();
         packages.insert("idle", Contents::default());
-        let error = closure(&ls(&["libraries", "idle"]), &mut packages, ARCHITECTURE).unwrap_err().to_string();
+        let error = closure(&ls(&["libraries", "idle"]), &mut packages, ARCHITECTURE)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("package `idle` has nothing that `ls` needs"), "{error}");
     }
 
     #[test]
     fn a_static_program_one_for_another_machine_and_one_that_is_not_there_are_refused() {
-        let other = if ARCHITECTURE == Architecture::Amd64 { Architecture::Arm64 } else { Architecture::Amd64 };
+        let other = if ARCHITECTURE == Architecture::Amd64 {
+            Architecture::Arm64
+        } else {
+            Architecture::Amd64
+        };
         let refused = |program: &DebianProgram, packages: &mut BTreeMap<_, _>, architecture| {
             closure(program, packages, architecture).unwrap_err().to_string()
         };
         assert!(refused(&ls(&[]), &mut packages(), other).contains("is no program or library for"));
         let absent = DebianProgram { path: "bin/lss".into(), ..ls(&[]) };
-        assert!(refused(&absent, &mut packages(), ARCHITECTURE).contains("package `coreutils` has no file `bin/lss`"));
+        assert!(
+            refused(&absent, &mut packages(), ARCHITECTURE)
+                .contains("package `coreutils` has no file `bin/lss`")
+        );
         let mut packages = packages();
         let library = packages["libraries"].library("libc.so.6").unwrap().to_vec();
         packages.get_mut("coreutils").unwrap().files.insert("bin/ls".into(), headerless(library));
-        assert!(refused(&ls(&["libraries"]), &mut packages, ARCHITECTURE).contains("is no dynamic program"));
+        assert!(
+            refused(&ls(&["libraries"]), &mut packages, ARCHITECTURE)
+                .contains("is no dynamic program")
+        );
     }
 
     /// An ELF file of which no segment names an interpreter.

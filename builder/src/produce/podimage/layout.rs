@@ -1,4 +1,5 @@
-//! An OCI image layout (OCI Image Format Specification 1.1, "Image Layout") with every image of the node.
+//! An OCI image layout (OCI Image Format Specification 1.1, "Image Layout") with every image of the
+//! node.
 
 use crate::error::Result;
 use crate::produce::action::InputTree;
@@ -7,7 +8,8 @@ use crate::produce::store::Store;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The annotations that name an image: containerd's, and the specification's, which all others look for.
+/// The annotations that name an image: containerd's, and the specification's, which all others look
+/// for.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
 /// A reference to a blob (OCI "Content Descriptors"), as far as this project reads and writes it.
@@ -53,7 +55,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Adds an image under the name that manifests call it by. A second one of the same name takes its place.
+    /// Adds an image under the name that manifests call it by. A second one of the same name takes
+    /// its place.
     pub fn add(&mut self, name: &str, image: Image) {
         self.images.insert(name.to_owned(), image);
     }
@@ -70,10 +73,22 @@ impl Layout {
             "mediaType": "application/vnd.oci.image.index.v1+json",
             "manifests": manifests.collect::<Vec<_>>(),
         });
-        tree.add_file(&format!("{folder}/index.json"), store.put_bytes(index.to_string().as_bytes())?, false)?;
-        tree.add_file(&format!("{folder}/oci-layout"), store.put_bytes(br#"{"imageLayoutVersion":"1.0.0"}"#)?, false)?;
-        let blobs =
-            self.images.values().flat_map(|image| &image.blobs).map(|blob| (blob.hex(), *blob)).collect::<BTreeMap<_, _>>();
+        tree.add_file(
+            &format!("{folder}/index.json"),
+            store.put_bytes(index.to_string().as_bytes())?,
+            false,
+        )?;
+        tree.add_file(
+            &format!("{folder}/oci-layout"),
+            store.put_bytes(br#"{"imageLayoutVersion":"1.0.0"}"#)?,
+            false,
+        )?;
+        let blobs = self
+            .images
+            .values()
+            .flat_map(|image| &image.blobs)
+            .map(|blob| (blob.hex(), *blob))
+            .collect::<BTreeMap<_, _>>();
         for (hex, blob) in blobs {
             tree.add_file(&format!("{folder}/blobs/sha256/{hex}"), blob, false)?;
         }

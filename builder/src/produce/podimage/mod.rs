@@ -1,4 +1,5 @@
-//! Images of pods: built from a program and what it installs, or taken from an archive of the user's, carried together in one OCI image layout.
+//! Images of pods: built from a program and what it installs, or taken from an archive of the
+//! user's, carried together in one OCI image layout.
 
 mod archive;
 mod built;

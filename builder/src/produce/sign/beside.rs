@@ -6,7 +6,8 @@ use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::detached;
 
-/// Bytes that stay as they are, with a signature for a file beside theirs: iPXE's `imgverify` wants it so. Their digest stands for them.
+/// Bytes that stay as they are, with a signature for a file beside theirs: iPXE's `imgverify` wants
+/// it so. Their digest stands for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beside {
     content: Digest,

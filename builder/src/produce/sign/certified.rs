@@ -20,10 +20,8 @@ impl Certified {
     pub fn new(key: Box<dyn RsaKey>, certificate: Certificate) -> Result<Self> {
         match key.public() == certificate.public_key() {
             true => Ok(Certified { key, certificate }),
-            false => {
-                Err(Error::build("the certificate is that of another key")
-                    .cause(format!("it is for `{}`", certificate.subject())))
-            }
+            false => Err(Error::build("the certificate is that of another key")
+                .cause(format!("it is for `{}`", certificate.subject()))),
         }
     }
 }

@@ -57,13 +57,15 @@ impl EfiFile {
         if let Some(digest) = self.digest.get() {
             return Ok(*digest);
         }
-        let digest = authenticode::digest_of(&self.headers()?, self.length()?, self.start()?).or_build(cannot)?;
+        let digest = authenticode::digest_of(&self.headers()?, self.length()?, self.start()?)
+            .or_build(cannot)?;
         Ok(*self.digest.get_or_init(|| digest))
     }
 
     fn attach(&self, attachment: &Attachment) -> Result<()> {
         let Attachment { at, bytes, directory: (place, directory), checksum } = attachment;
-        let write = |bytes: &[u8], at: u64| self.file.write_all_at(bytes, at).at("write", &self.path);
+        let write =
+            |bytes: &[u8], at: u64| self.file.write_all_at(bytes, at).at("write", &self.path);
         self.file.set_len(*at).at("write", &self.path)?;
         write(bytes, *at)?;
         write(directory, *place)?;
@@ -84,7 +86,8 @@ impl Signable for EfiFile {
     }
 
     fn with(self, certificate: &Certificate, signature: &[u8]) -> Result<Self> {
-        let signed = authenticode::signed_data(&self.covered()?, certificate, signature).or_build(cannot)?;
+        let signed =
+            authenticode::signed_data(&self.covered()?, certificate, signature).or_build(cannot)?;
         self.attach(&pe::attachment(&self.headers()?, self.length()?, &signed).or_build(cannot)?)?;
         Ok(self)
     }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// No RSA signature is longer: keys have at most 8192 bits.
 const LONGEST: u64 = 1024;
 
-/// The signatures in a folder, whatever their files are called: which one belongs to what, the certificate tells.
+/// The signatures in a folder, whatever their files are called: which one belongs to what, the
+/// certificate tells.
 #[derive(Clone, Debug)]
 pub struct Elsewhere {
     certificate: Certificate,
@@ -21,7 +22,8 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Reads the files in `folder` that are short enough for a signature by the key of `certificate`.
+    /// Reads the files in `folder` that are short enough for a signature by the key of
+    /// `certificate`.
     pub fn open(folder: &Path, certificate: Certificate) -> Result<Self> {
         Ok(Elsewhere { certificate, folder: folder.to_owned(), signatures: signatures(folder)? })
     }
@@ -34,7 +36,9 @@ pub(super) fn signatures(folder: &Path) -> Result<Vec<Vec<u8>>> {
         let path = entry.at("read", folder)?.path();
         if path.is_file() {
             let mut bytes = Vec::new();
-            File::open(&path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes)).at("read", &path)?;
+            File::open(&path)
+                .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+                .at("read", &path)?;
             signatures.push(bytes);
         }
     }
@@ -48,10 +52,13 @@ impl Signer for Elsewhere {
     }
 
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
-        let fits = |signature: &&Vec<u8>| self.certificate.verifies_digest(digest.hash(), signature);
+        let fits =
+            |signature: &&Vec<u8>| self.certificate.verifies_digest(digest.hash(), signature);
         self.signatures.iter().find(fits).cloned().ok_or_else(|| {
             let (folder, name) = (self.folder.display(), self.certificate.name());
-            Error::digest(format!("`{folder}` has no signature of sha256:{digest} by the key of `{name}`"))
+            Error::digest(format!(
+                "`{folder}` has no signature of sha256:{digest} by the key of `{name}`"
+            ))
         })
     }
 }

@@ -40,7 +40,9 @@ impl FromStr for KmsArn {
         };
         let [_, partition, service, region, _, key] =
             <[&str; 6]>::try_from(text.splitn(6, ':').collect::<Vec<_>>()).map_err(|_| wrong())?;
-        let names_one = ["key/", "alias/"].iter().any(|kind| key.strip_prefix(kind).is_some_and(|name| !name.is_empty()));
+        let names_one = ["key/", "alias/"]
+            .iter()
+            .any(|kind| key.strip_prefix(kind).is_some_and(|name| !name.is_empty()));
         match partition.starts_with("aws") && service == "kms" && names_one {
             true => Ok(KmsArn { region: region.parse()?, text: text.to_owned() }),
             false => Err(wrong()),
@@ -55,7 +57,8 @@ pub(super) struct Kms {
 }
 
 impl Kms {
-    /// Finds the key, which has to sign and to be of this kind, as KMS names kinds, and gives its `SubjectPublicKeyInfo` in DER too.
+    /// Finds the key, which has to sign and to be of this kind, as KMS names kinds, and gives its
+    /// `SubjectPublicKeyInfo` in DER too.
     ///
     /// # Errors
     /// KMS does not answer, does not allow it, or the key is another kind of key.
@@ -63,11 +66,17 @@ impl Kms {
         let kms = Kms { cloud: Live::usual(), arn: arn.clone() };
         let found = kms.call(Action::GetPublicKey, &json!({ "KeyId": arn.text }))?;
         let json = kms.said(Action::GetPublicKey, found.json())?;
-        let text = |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text =
+            |name: &str| json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         if text("KeyUsage") != "SIGN_VERIFY" || text("KeySpec") != kind {
-            return Err(kms.is_none(wanted).cause(format!("it is `{}` for `{}`", text("KeySpec"), text("KeyUsage"))));
+            return Err(kms.is_none(wanted).cause(format!(
+                "it is `{}` for `{}`",
+                text("KeySpec"),
+                text("KeyUsage")
+            )));
         }
-        let public = STANDARD.decode(text("PublicKey")).or_build(|| "KMS gave no public key".to_owned())?;
+        let public =
+            STANDARD.decode(text("PublicKey")).or_build(|| "KMS gave no public key".to_owned())?;
         Ok((kms, public))
     }
 
@@ -89,8 +98,14 @@ impl Kms {
         self.said(action, self.cloud.call(&self.arn.region, &Request::json(action, "/", content)))
     }
 
-    fn said<T>(&self, action: Action, done: std::result::Result<T, crate::produce::aws::Failure>) -> Result<T> {
-        done.map_err(|failure| failure.error(action, &self.arn.region).cause(format!("the key is `{}`", self.arn.text)))
+    fn said<T>(
+        &self,
+        action: Action,
+        done: std::result::Result<T, crate::produce::aws::Failure>,
+    ) -> Result<T> {
+        done.map_err(|failure| {
+            failure.error(action, &self.arn.region).cause(format!("the key is `{}`", self.arn.text))
+        })
     }
 }
 
@@ -111,8 +126,9 @@ impl KmsKey {
     /// Asks KMS for the public half of the key.
     ///
     /// # Errors
-    /// KMS does not answer, does not allow it, or the key is none of RSA with 2048 bits that signs. KMS has larger ones, but firmware is promised
-    /// to take no larger one (UEFI 2.10, 32.4.1), and some starts nothing that one has signed.
+    /// KMS does not answer, does not allow it, or the key is none of RSA with 2048 bits that signs.
+    /// KMS has larger ones, but firmware is promised to take no larger one (UEFI 2.10, 32.4.1), and
+    /// some starts nothing that one has signed.
     pub fn open(arn: &KmsArn) -> Result<Self> {
         let wanted = "RSA key of 2048 bits that signs";
         let (kms, spki) = Kms::open(arn, "RSA_2048", wanted)?;
@@ -149,9 +165,13 @@ mod tests {
     fn an_arn_names_a_key_and_its_region() {
         let text = "arn:aws:kms:eu-central-1:111122223333:alias/osbuild\n";
         assert_eq!(text.parse::<KmsArn>().unwrap().region.name(), "eu-central-1");
-        for wrong in
-            ["", "arn:aws:kms", "arn:aws:s3:eu-central-1:1:key/x", "arn:aws:kms:eu:1:key/x", "arn:aws:kms:eu-central-1:1:key/"]
-        {
+        for wrong in [
+            "",
+            "arn:aws:kms",
+            "arn:aws:s3:eu-central-1:1:key/x",
+            "arn:aws:kms:eu:1:key/x",
+            "arn:aws:kms:eu-central-1:1:key/",
+        ] {
             assert!(wrong.parse::<KmsArn>().is_err(), "{wrong}");
         }
     }

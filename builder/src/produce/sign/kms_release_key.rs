@@ -5,7 +5,8 @@ use super::{KmsArn, ReleasePublicKey, ReleaseSigner};
 use crate::error::Result;
 use crate::produce::digest::Digest;
 
-/// ECDSA with SHA-256, as KMS calls it. Its Ed25519 signs messages of 4096 bytes at most, which a provenance is not.
+/// ECDSA with SHA-256, as KMS calls it. Its Ed25519 signs messages of 4096 bytes at most, which a
+/// provenance is not.
 const ALGORITHM: &str = "ECDSA_SHA_256";
 
 /// A key on P-256, for whose use this process has credentials.

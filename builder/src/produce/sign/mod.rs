@@ -1,7 +1,7 @@
 //! Signing: whoever has a private key is a [`Signer`], and what it signed is [`Signed`].
 //!
-//! A private key stays where it is. It is no part of an action, of the store, of what a build leaves, of a log or of an error, and it is
-//! printed by nothing.
+//! A private key stays where it is. It is no part of an action, of the store, of what a build
+//! leaves, of a log or of an error, and it is printed by nothing.
 
 mod beside;
 mod certified;
@@ -43,7 +43,8 @@ pub trait Signer: Send + Sync {
     /// The certificate of the key.
     fn certificate(&self) -> &Certificate;
 
-    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256. The same digest always has the same one.
+    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256. The same digest
+    /// always has the same one.
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 
@@ -61,7 +62,8 @@ pub trait ReleaseSigner: fmt::Debug + Send + Sync {
     /// The public half of the key.
     fn public(&self) -> ReleasePublicKey;
 
-    /// The signature of a message, which people call `name`. Ed25519 gives the same message the same signature each time, ECDSA does not.
+    /// The signature of a message, which people call `name`. Ed25519 gives the same message the
+    /// same signature each time, ECDSA does not.
     fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>>;
 }
 

@@ -24,25 +24,33 @@ pub struct PrivateKey {
 impl PrivateKey {
     /// A fresh key of 2048 bits. Firmware is promised to take no larger one (UEFI 2.10, 32.4.1).
     pub fn generate() -> Result<Self> {
-        let pair = RsaKeyPair::generate(KeySize::Rsa2048).or_build(|| "cannot make an RSA key".to_owned())?;
+        let pair = RsaKeyPair::generate(KeySize::Rsa2048)
+            .or_build(|| "cannot make an RSA key".to_owned())?;
         Ok(PrivateKey { pair })
     }
 
     /// Reads a PEM file with a key in PKCS#8 or PKCS#1.
     ///
     /// # Errors
-    /// It cannot be read, other users could read it as well, or it holds no RSA key. No error quotes the file.
+    /// It cannot be read, other users could read it as well, or it holds no RSA key. No error
+    /// quotes the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (label, der) = read_secret(path)?;
         let pair = match label {
             Label::Pkcs8 => RsaKeyPair::from_pkcs8(&der),
             Label::Pkcs1 => RsaKeyPair::from_der(&der),
         };
-        // What the library says of a rejected key is its reason in one word, and nothing of the key.
-        Ok(PrivateKey { pair: pair.or_build(|| format!("`{}` holds no RSA key that can sign for UEFI", path.display()))? })
+        // What the library says of a rejected key is its reason in one word, and nothing of the
+        // key.
+        Ok(PrivateKey {
+            pair: pair.or_build(|| {
+                format!("`{}` holds no RSA key that can sign for UEFI", path.display())
+            })?,
+        })
     }
 
-    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already stays as it is, and is an error.
+    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already
+    /// stays as it is, and is an error.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.as_der().or_build(|| "cannot write an RSA key".to_owned())?;
         write_secret(path, der.as_ref())
@@ -56,7 +64,8 @@ impl RsaKey for PrivateKey {
 
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>> {
         let mut signature = vec![0; self.pair.public_modulus_len()];
-        let digest = digest::Digest::import_less_safe(digest.hash(), &digest::SHA256).expect("SHA-256 has 32 bytes");
+        let digest = digest::Digest::import_less_safe(digest.hash(), &digest::SHA256)
+            .expect("SHA-256 has 32 bytes");
         let signed = self.pair.sign_digest(&RSA_PKCS1_SHA256, &digest, &mut signature);
         signed.or_build(|| "the private key does not sign".to_owned())?;
         Ok(signature)
@@ -81,7 +90,8 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
         return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
             .hint(format!("chmod 600 {shown}, and make a new key if somebody may have read it")));
     }
-    // With room for all of it from the start, so that growing leaves no copy behind that nobody wipes.
+    // With room for all of it from the start, so that growing leaves no copy behind that nobody
+    // wipes.
     let mut text = Zeroizing::new(Vec::with_capacity(about.len() as usize + 64));
     file.read_to_end(&mut text).at("read", path)?;
     let no_key = || Error::build(format!("`{shown}` holds no private key in PEM"));
@@ -90,19 +100,28 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     match label {
         "PRIVATE KEY" => Ok((Label::Pkcs8, der)),
         "RSA PRIVATE KEY" => Ok((Label::Pkcs1, der)),
-        "ENCRYPTED PRIVATE KEY" => Err(Error::build(format!("the private key `{shown}` is encrypted"))
-            .hint(format!("openssl pkey -in {shown} -out PLAIN, on a file system in memory"))),
+        "ENCRYPTED PRIVATE KEY" => {
+            Err(Error::build(format!("the private key `{shown}` is encrypted"))
+                .hint(format!("openssl pkey -in {shown} -out PLAIN, on a file system in memory")))
+        }
         _ => Err(no_key()),
     }
 }
 
-/// Writes a private key in PKCS#8 as a PEM file of mode 0600. A file that is there already stays as it is, and is an error.
+/// Writes a private key in PKCS#8 as a PEM file of mode 0600. A file that is there already stays as
+/// it is, and is an error.
 pub(super) fn write_secret(path: &Path, pkcs8: &[u8]) -> Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
-    let text = pem::encode_string("PRIVATE KEY", LineEnding::LF, pkcs8).expect("a key is shorter than PEM can hold");
+    let text = pem::encode_string("PRIVATE KEY", LineEnding::LF, pkcs8)
+        .expect("a key is shorter than PEM can hold");
     let text = Zeroizing::new(text);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).at("write", path)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .at("write", path)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).at("write", path)
 }
 
@@ -128,7 +147,10 @@ mod tests {
         let (_folder, path, key) = written();
         let read = PrivateKey::read(&path).unwrap();
         let digest = Digest::of(b"x");
-        assert_eq!((read.public(), read.sign(&digest).unwrap()), (key.public(), key.sign(&digest).unwrap()));
+        assert_eq!(
+            (read.public(), read.sign(&digest).unwrap()),
+            (key.public(), key.sign(&digest).unwrap())
+        );
     }
 
     #[test]
@@ -138,7 +160,10 @@ mod tests {
         assert!(key.write(&path).is_err());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let error = PrivateKey::read(&path).unwrap_err().to_string();
-        assert!(error.contains("can be read by other users") && error.contains("chmod 600"), "{error}");
+        assert!(
+            error.contains("can be read by other users") && error.contains("chmod 600"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -146,9 +171,12 @@ mod tests {
         let (_folder, path, key) = written();
         assert_eq!(format!("{key:?}"), "PrivateKey");
         let text = fs::read_to_string(&path).unwrap();
-        for (before, after) in
-            [("PRIVATE KEY", "EC PRIVATE KEY"), ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), ("M", "N"), ("-----BEGIN", "")]
-        {
+        for (before, after) in [
+            ("PRIVATE KEY", "EC PRIVATE KEY"),
+            ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"),
+            ("M", "N"),
+            ("-----BEGIN", ""),
+        ] {
             fs::write(&path, text.replace(before, after)).unwrap();
             let error = PrivateKey::read(&path).unwrap_err();
             let said = format!("{error}{error:?}");

@@ -7,7 +7,8 @@ use crate::produce::disk::{OnDisk, remove};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The signatures in a folder, whatever their files are called, and a folder for what still has to be signed.
+/// The signatures in a folder, whatever their files are called, and a folder for what still has to
+/// be signed.
 #[derive(Debug)]
 pub struct ReleaseElsewhere {
     key: ReleasePublicKey,
@@ -16,7 +17,8 @@ pub struct ReleaseElsewhere {
 }
 
 impl ReleaseElsewhere {
-    /// Reads the files in `folder` that are short enough for a signature. What is in `to_sign` from an earlier round goes.
+    /// Reads the files in `folder` that are short enough for a signature. What is in `to_sign` from
+    /// an earlier round goes.
     pub fn open(folder: &Path, key: ReleasePublicKey, to_sign: &Path) -> Result<Self> {
         remove(to_sign)?;
         Ok(ReleaseElsewhere { key, signatures: signatures(folder)?, to_sign: to_sign.to_owned() })
@@ -31,7 +33,9 @@ impl ReleaseSigner for ReleaseElsewhere {
     /// # Errors
     /// Nobody has signed this message yet: it is left to be signed (`Kind::Digest`).
     fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>> {
-        if let Some(signature) = self.signatures.iter().find(|signature| self.key.verifies(message, signature)) {
+        if let Some(signature) =
+            self.signatures.iter().find(|signature| self.key.verifies(message, signature))
+        {
             return Ok(signature.clone());
         }
         let path = self.to_sign.join(format!("{name}.message"));

@@ -1,4 +1,5 @@
-//! An Ed25519 key in this process: it signs releases, or says whose keys do. Its bytes are wiped when it goes.
+//! An Ed25519 key in this process: it signs releases, or says whose keys do. Its bytes are wiped
+//! when it goes.
 
 use super::private_key::{read_secret, write_secret};
 use super::{ReleasePublicKey, ReleaseSigner};
@@ -15,20 +16,27 @@ pub struct ReleaseKey {
 impl ReleaseKey {
     /// A fresh key.
     pub fn generate() -> Result<Self> {
-        Ok(ReleaseKey { pair: Ed25519KeyPair::generate().or_build(|| "cannot make an Ed25519 key".to_owned())? })
+        Ok(ReleaseKey {
+            pair: Ed25519KeyPair::generate()
+                .or_build(|| "cannot make an Ed25519 key".to_owned())?,
+        })
     }
 
     /// Reads a PEM file with a key in PKCS#8.
     ///
     /// # Errors
-    /// It cannot be read, other users could read it as well, or it holds no Ed25519 key. No error quotes the file.
+    /// It cannot be read, other users could read it as well, or it holds no Ed25519 key. No error
+    /// quotes the file.
     pub fn read(path: &Path) -> Result<Self> {
         let (_, der) = read_secret(path)?;
         let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der);
-        Ok(ReleaseKey { pair: pair.or_build(|| format!("`{}` holds no Ed25519 key", path.display()))? })
+        Ok(ReleaseKey {
+            pair: pair.or_build(|| format!("`{}` holds no Ed25519 key", path.display()))?,
+        })
     }
 
-    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already stays as it is, and is an error.
+    /// Writes it in PKCS#8 as a PEM file that nobody else can read. A file that is there already
+    /// stays as it is, and is an error.
     pub fn write(&self, path: &Path) -> Result<()> {
         let der = self.pair.to_pkcs8v1().or_build(|| "cannot write an Ed25519 key".to_owned())?;
         write_secret(path, der.as_ref())
@@ -63,10 +71,13 @@ mod tests {
         let key = ReleaseKey::generate().unwrap();
         key.write(&path).unwrap();
         std::fs::write(&public, key.public().pem()).unwrap();
-        let (read, public) = (ReleaseKey::read(&path).unwrap(), ReleasePublicKey::read(&public).unwrap());
+        let (read, public) =
+            (ReleaseKey::read(&path).unwrap(), ReleasePublicKey::read(&public).unwrap());
         assert_eq!((read.public(), read.sign("", b"x")), (public, key.sign("", b"x")));
         assert!(public.verifies(b"x", &key.sign("", b"x").unwrap()));
         assert!(!public.verifies(b"y", &key.sign("", b"x").unwrap()));
-        assert!(!ReleaseKey::generate().unwrap().public().verifies(b"x", &key.sign("", b"x").unwrap()));
+        assert!(
+            !ReleaseKey::generate().unwrap().public().verifies(b"x", &key.sign("", b"x").unwrap())
+        );
     }
 }

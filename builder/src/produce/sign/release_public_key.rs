@@ -11,16 +11,18 @@ use std::path::Path;
 pub enum ReleasePublicKey {
     /// Of Ed25519 (RFC 8032), which a key in a file is.
     Ed25519([u8; 32]),
-    /// Of ECDSA on P-256 with SHA-256, as an uncompressed point (SEC 1, 2.3.3), which a key in AWS KMS is: that signs no long messages by Ed25519.
+    /// Of ECDSA on P-256 with SHA-256, as an uncompressed point (SEC 1, 2.3.3), which a key in AWS
+    /// KMS is: that signs no long messages by Ed25519.
     P256([u8; 65]),
 }
 
 /// What stands before the bytes of a key in a `SubjectPublicKeyInfo` (RFC 8410, 4).
-const ED25519_SPKI: &[u8] = &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+const ED25519_SPKI: &[u8] =
+    &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// The same for P-256 (RFC 5480, 2).
 const P256_SPKI: &[u8] = &[
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03,
-    0x01, 0x07, 0x03, 0x42, 0x00,
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
 impl ReleasePublicKey {
@@ -30,14 +32,20 @@ impl ReleasePublicKey {
     /// It cannot be read, or holds no such key.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).at("read", path)?;
-        let der = pem::decode_vec(&text).ok().filter(|(label, _)| *label == "PUBLIC KEY").map(|(_, der)| der);
+        let der = pem::decode_vec(&text)
+            .ok()
+            .filter(|(label, _)| *label == "PUBLIC KEY")
+            .map(|(_, der)| der);
         let key = der.and_then(|der| ReleasePublicKey::from_spki(&der));
-        key.ok_or_else(|| Error::build(format!("`{}` holds no public key of Ed25519 or P-256", path.display())))
+        key.ok_or_else(|| {
+            Error::build(format!("`{}` holds no public key of Ed25519 or P-256", path.display()))
+        })
     }
 
     /// The key in a `SubjectPublicKeyInfo` in DER; none if it is another kind of key.
     pub fn from_spki(der: &[u8]) -> Option<Self> {
-        let ed25519 = || der.strip_prefix(ED25519_SPKI)?.try_into().ok().map(ReleasePublicKey::Ed25519);
+        let ed25519 =
+            || der.strip_prefix(ED25519_SPKI)?.try_into().ok().map(ReleasePublicKey::Ed25519);
         let p256 = || der.strip_prefix(P256_SPKI)?.try_into().ok().map(ReleasePublicKey::P256);
         ed25519().or_else(p256)
     }
@@ -49,7 +57,8 @@ impl ReleasePublicKey {
             ReleasePublicKey::P256(_) => P256_SPKI,
         };
         let der = [head, self.bytes()].concat();
-        pem::encode_string("PUBLIC KEY", LineEnding::LF, &der).expect("a key is shorter than PEM can hold")
+        pem::encode_string("PUBLIC KEY", LineEnding::LF, &der)
+            .expect("a key is shorter than PEM can hold")
     }
 
     /// The bytes of the key alone.
@@ -63,10 +72,12 @@ impl ReleasePublicKey {
     /// Whether this key made the signature of this message.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match self {
-            ReleasePublicKey::Ed25519(bytes) => UnparsedPublicKey::new(&ED25519, bytes).verify(message, signature).is_ok(),
-            ReleasePublicKey::P256(bytes) => {
-                UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, bytes).verify(message, signature).is_ok()
+            ReleasePublicKey::Ed25519(bytes) => {
+                UnparsedPublicKey::new(&ED25519, bytes).verify(message, signature).is_ok()
             }
+            ReleasePublicKey::P256(bytes) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, bytes)
+                .verify(message, signature)
+                .is_ok(),
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The one call of PKCS#11 that the crate `cryptoki` does not offer: `C_Sign` after a `C_SignInit` that was made before. A key that wants the PIN at
-//! each use wants it between both (PKCS#11 3.0, 5.6.8), and a bare RSA signature cannot be made in parts instead.
+//! The one call of PKCS#11 that the crate `cryptoki` does not offer: `C_Sign` after a `C_SignInit`
+//! that was made before. A key that wants the PIN at each use wants it between both (PKCS#11 3.0,
+//! 5.6.8), and a bare RSA signature cannot be made in parts instead.
 
 use cryptoki::context::Function;
 use cryptoki::error::{Error, Result, Rv};
@@ -15,7 +16,8 @@ pub(super) struct SinglePart {
     functions: *const CK_FUNCTION_LIST,
 }
 
-// SAFETY: the list is constant as long as the module is loaded, and modules are initialized for use by several threads.
+// SAFETY: the list is constant as long as the module is loaded, and modules are initialized for use
+// by several threads.
 unsafe impl Send for SinglePart {}
 // SAFETY: as above.
 unsafe impl Sync for SinglePart {}
@@ -45,12 +47,20 @@ impl SinglePart {
     pub fn sign(&self, session: &Session, data: &[u8]) -> Result<Vec<u8>> {
         // SAFETY: the list is there as long as the module is, and its entries are never changed.
         let sign = unsafe { (*self.functions).C_Sign }.ok_or(Error::NullFunctionPointer)?;
-        // A signature of RSA is as long as the key: this holds that of 8192 bits. Asking for the length first would be another call, and some tokens count those.
+        // A signature of RSA is as long as the key: this holds that of 8192 bits. Asking for the
+        // length first would be another call, and some tokens count those.
         let mut signature = vec![0; 1024];
         let mut length = signature.len() as CK_ULONG;
-        // SAFETY: both pointers are valid for the lengths that go with them, and the token does not write to `data`.
+        // SAFETY: both pointers are valid for the lengths that go with them, and the token does not
+        // write to `data`.
         let answer = unsafe {
-            sign(session.handle(), data.as_ptr().cast_mut(), data.len() as CK_ULONG, signature.as_mut_ptr(), &mut length)
+            sign(
+                session.handle(),
+                data.as_ptr().cast_mut(),
+                data.len() as CK_ULONG,
+                signature.as_mut_ptr(),
+                &mut length,
+            )
         };
         Rv::from(answer).into_result(Function::Sign)?;
         signature.truncate(length as usize);

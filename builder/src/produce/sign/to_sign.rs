@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::produce::disk::{OnDisk, make_directory, remove};
 use std::path::{Path, PathBuf};
 
-/// Writes into a fresh `folder`, for each product of this name, what a signature has to be made of: 32 bytes, SHA-256.
+/// Writes into a fresh `folder`, for each product of this name, what a signature has to be made of:
+/// 32 bytes, SHA-256.
 pub fn write(folder: &Path, products: &[(&str, &dyn Signable)]) -> Result<Vec<PathBuf>> {
     remove(folder)?;
     make_directory(folder)?;

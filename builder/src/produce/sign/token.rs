@@ -1,4 +1,5 @@
-//! A key in a token that speaks PKCS#11: a smart card, an HSM, SoftHSM. It signs there and never leaves.
+//! A key in a token that speaks PKCS#11: a smart card, an HSM, SoftHSM. It signs there and never
+//! leaves.
 
 use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
@@ -19,8 +20,10 @@ use std::sync::Mutex;
 use zeroize::Zeroizing;
 
 /// `DigestInfo` of SHA-256 before the digest (RFC 8017, 9.2): tokens sign it as it is.
-const DIGEST_INFO: [u8; 19] =
-    [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
+const DIGEST_INFO: [u8; 19] = [
+    0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05,
+    0x00, 0x04, 0x20,
+];
 
 /// An RSA key in a token, which was logged into.
 pub struct TokenKey {
@@ -31,7 +34,8 @@ pub struct TokenKey {
     each_use: Option<EachUse>,
 }
 
-/// The way to sign with a key that wants the PIN at each use (`CKA_ALWAYS_AUTHENTICATE`), as that of a YubiKey's slot for signatures does.
+/// The way to sign with a key that wants the PIN at each use (`CKA_ALWAYS_AUTHENTICATE`), as that
+/// of a YubiKey's slot for signatures does.
 struct EachUse {
     pin: Option<AuthPin>,
     single: SinglePart,
@@ -41,17 +45,24 @@ impl TokenKey {
     /// Logs into the token, and finds the key.
     ///
     /// # Errors
-    /// The module, the token, or one key of that name is not there; the PIN is wrong; the key is no RSA key. No error quotes the PIN.
+    /// The module, the token, or one key of that name is not there; the PIN is wrong; the key is no
+    /// RSA key. No error quotes the PIN.
     pub fn open(uri: &TokenUri) -> Result<Self> {
         let module = || format!("cannot use the PKCS#11 module `{}`", uri.module.display());
         let library = Pkcs11::new(&uri.module).or_build(module)?;
-        allow(library.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)), RvError::CryptokiAlreadyInitialized)
-            .or_build(module)?;
-        let session = library.open_ro_session(slot(&library, uri)?).or_build(|| "cannot open the token".to_owned())?;
+        allow(
+            library.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)),
+            RvError::CryptokiAlreadyInitialized,
+        )
+        .or_build(module)?;
+        let session = library
+            .open_ro_session(slot(&library, uri)?)
+            .or_build(|| "cannot open the token".to_owned())?;
         let pin = pin(uri)?;
         if let Some(pin) = &pin {
             let login = session.login(UserType::User, Some(pin));
-            allow(login, RvError::UserAlreadyLoggedIn).or_build(|| "cannot log into the token".to_owned())?;
+            allow(login, RvError::UserAlreadyLoggedIn)
+                .or_build(|| "cannot log into the token".to_owned())?;
         }
         let key = key(&session, uri)?;
         let public = public(&session, key)?;
@@ -80,8 +91,14 @@ impl RsaKey for TokenKey {
 }
 
 impl EachUse {
-    /// Begins to sign, gives the PIN for that, and signs. Without a PIN the token asks for it by its own keys.
-    fn sign(&self, session: &Session, key: ObjectHandle, info: &[u8]) -> cryptoki::error::Result<Vec<u8>> {
+    /// Begins to sign, gives the PIN for that, and signs. Without a PIN the token asks for it by
+    /// its own keys.
+    fn sign(
+        &self,
+        session: &Session,
+        key: ObjectHandle,
+        info: &[u8],
+    ) -> cryptoki::error::Result<Vec<u8>> {
         session.sign_init(&Mechanism::RsaPkcs, key)?;
         session.login(UserType::ContextSpecific, self.pin.as_ref())?;
         self.single.sign(session, info)
@@ -94,9 +111,11 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// Whether the key wants the PIN at each use. A token that does not know the question has no such keys.
+/// Whether the key wants the PIN at each use. A token that does not know the question has no such
+/// keys.
 fn wants_pin_at_each_use(session: &Session, key: ObjectHandle) -> bool {
-    let found = session.get_attributes(key, &[AttributeType::AlwaysAuthenticate]).unwrap_or_default();
+    let found =
+        session.get_attributes(key, &[AttributeType::AlwaysAuthenticate]).unwrap_or_default();
     found.contains(&Attribute::AlwaysAuthenticate(true))
 }
 
@@ -114,7 +133,9 @@ fn slot(library: &Pkcs11, uri: &TokenUri) -> Result<Slot> {
     let mut found = Vec::new();
     for slot in library.get_slots_with_initialized_token().or_build(cannot)? {
         let token = library.get_token_info(slot).or_build(cannot)?;
-        let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        let is = |wanted: &Option<String>, value: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == value)
+        };
         if is(&uri.token, token.label()) && is(&uri.serial, token.serial_number()) {
             found.push(slot);
         }
@@ -127,14 +148,23 @@ fn key(session: &Session, uri: &TokenUri) -> Result<ObjectHandle> {
     let mut wanted = vec![Attribute::Class(ObjectClass::PRIVATE_KEY)];
     wanted.extend(uri.object.as_ref().map(|label| Attribute::Label(label.clone().into_bytes())));
     wanted.extend(uri.id.as_ref().map(|id| Attribute::Id(id.clone())));
-    one(session.find_objects(&wanted).or_build(|| "cannot look for the key".to_owned())?, "private key")
+    one(
+        session.find_objects(&wanted).or_build(|| "cannot look for the key".to_owned())?,
+        "private key",
+    )
 }
 
 fn one<T>(found: Vec<T>, what: &str) -> Result<T> {
     let count = found.len();
     let [one] = <[T; 1]>::try_from(found).map_err(|_| {
-        let why = if count == 0 { "none is there, or the PIN is missing".to_owned() } else { format!("{count} are there") };
-        Error::build(format!("the PKCS#11 URI does not name one {what}")).cause(why).hint("pkcs11-tool --list-objects --login")
+        let why = if count == 0 {
+            "none is there, or the PIN is missing".to_owned()
+        } else {
+            format!("{count} are there")
+        };
+        Error::build(format!("the PKCS#11 URI does not name one {what}"))
+            .cause(why)
+            .hint("pkcs11-tool --list-objects --login")
     })?;
     Ok(one)
 }
@@ -143,7 +173,9 @@ fn one<T>(found: Vec<T>, what: &str) -> Result<T> {
 fn public(session: &Session, key: ObjectHandle) -> Result<Vec<u8>> {
     let no_rsa = || Error::build("the key in the token is no RSA key");
     let wanted = [AttributeType::Modulus, AttributeType::PublicExponent];
-    let found = session.get_attributes(key, &wanted).or_build(|| "cannot read the public half of the key".to_owned())?;
+    let found = session
+        .get_attributes(key, &wanted)
+        .or_build(|| "cannot read the public half of the key".to_owned())?;
     let (mut modulus, mut exponent) = (None, None);
     for attribute in found {
         match attribute {

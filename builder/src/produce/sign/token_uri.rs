@@ -29,19 +29,30 @@ impl FromStr for TokenUri {
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |why: String| {
             let example = "pkcs11:token=TOKEN;object=KEY?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=file:/run/pin";
-            Error::usage("the PKCS#11 URI cannot be used").cause(why).hint(format!("for example {example}"))
+            Error::usage("the PKCS#11 URI cannot be used")
+                .cause(why)
+                .hint(format!("for example {example}"))
         };
-        let rest = text.trim().strip_prefix(SCHEME).ok_or_else(|| wrong(format!("it does not begin with `{SCHEME}`")))?;
+        let rest = text
+            .trim()
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| wrong(format!("it does not begin with `{SCHEME}`")))?;
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut uri = TokenUri::default();
         for part in path.split(';').chain(query.split('&')).filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').ok_or_else(|| wrong("a part of it has no `=`".to_owned()))?;
-            let bytes = decoded(value).ok_or_else(|| wrong(format!("`{name}` has a `%` without two digits")))?;
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| wrong("a part of it has no `=`".to_owned()))?;
+            let bytes = decoded(value)
+                .ok_or_else(|| wrong(format!("`{name}` has a `%` without two digits")))?;
             uri.set(name, bytes).map_err(wrong)?;
         }
         match () {
-            () if uri.module.as_os_str().is_empty() => Err(wrong("it names no `module-path`".to_owned())),
-            () if uri.object.is_none() && uri.id.is_none() => Err(wrong("it names no key by `object` or `id`".to_owned())),
+            () if uri.module.as_os_str().is_empty() => {
+                Err(wrong("it names no `module-path`".to_owned()))
+            }
+            () if uri.object.is_none() && uri.id.is_none() => {
+                Err(wrong("it names no key by `object` or `id`".to_owned()))
+            }
             () => Ok(uri),
         }
     }
@@ -61,8 +72,15 @@ impl TokenUri {
             // The key's class, which goes without saying.
             "type" if text == "private" => {}
             "module-path" => self.module = text.into(),
-            "pin-source" => self.pin_source = Some(text.strip_prefix("file:").unwrap_or(&text).into()),
-            "pin-value" => return Err("a PIN does not belong into it: name the file that has it by `pin-source`".to_owned()),
+            "pin-source" => {
+                self.pin_source = Some(text.strip_prefix("file:").unwrap_or(&text).into())
+            }
+            "pin-value" => {
+                return Err(
+                    "a PIN does not belong into it: name the file that has it by `pin-source`"
+                        .to_owned(),
+                );
+            }
             _ => return Err(format!("`{name}` is not understood")),
         }
         Ok(())
@@ -77,7 +95,9 @@ fn decoded(text: &str) -> Option<Vec<u8>> {
         rest = more;
         match byte {
             b'%' => {
-                let digits = std::str::from_utf8(rest.get(..2)?).ok().filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit()))?;
+                let digits = std::str::from_utf8(rest.get(..2)?)
+                    .ok()
+                    .filter(|two| two.bytes().all(|b| b.is_ascii_hexdigit()))?;
                 bytes.push(u8::from_str_radix(digits, 16).ok()?);
                 rest = &rest[2..];
             }
@@ -96,8 +116,14 @@ mod tests {
     fn a_uri_names_token_key_module_and_the_file_of_the_pin() {
         let text = "pkcs11:token=My%20token;object=db;id=%01%FF?module-path=/usr/lib/m.so&pin-source=file:/run/pin\n";
         let uri: TokenUri = text.parse().unwrap();
-        assert_eq!((uri.token.as_deref(), uri.object.as_deref(), uri.id), (Some("My token"), Some("db"), Some(vec![1, 255])));
-        assert_eq!((uri.module, uri.pin_source, uri.serial), ("/usr/lib/m.so".into(), Some("/run/pin".into()), None));
+        assert_eq!(
+            (uri.token.as_deref(), uri.object.as_deref(), uri.id),
+            (Some("My token"), Some("db"), Some(vec![1, 255]))
+        );
+        assert_eq!(
+            (uri.module, uri.pin_source, uri.serial),
+            ("/usr/lib/m.so".into(), Some("/run/pin".into()), None)
+        );
     }
 
     #[test]

@@ -38,7 +38,8 @@ impl Sizes {
 pub enum Collect {
     /// What no build has used for so long.
     Unused(Duration),
-    /// What was used longest ago, until so many bytes of disk are left. What was used within a day stays.
+    /// What was used longest ago, until so many bytes of disk are left. What was used within a day
+    /// stays.
     DownTo(u64),
     /// Everything, with what ecosystems' clients keep for themselves.
     Everything,
@@ -75,12 +76,15 @@ impl Store {
         })
     }
 
-    /// Removes what `what` says, but nothing that a running build may have found here: a use is noted once a day, so that is all that was used within
-    /// a day before the oldest of those builds began, or since. No build begins meanwhile.
+    /// Removes what `what` says, but nothing that a running build may have found here: a use is
+    /// noted once a day, so that is all that was used within a day before the oldest of those
+    /// builds began, or since. No build begins meanwhile.
     pub fn collect(&self, what: Collect) -> Result<Collected> {
         let _gate = gate(self.root())?;
         let (now, oldest) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
-        let noted_before = |time: SystemTime| time.checked_sub(USE_IS_NOTED_AFTER).unwrap_or(SystemTime::UNIX_EPOCH);
+        let noted_before = |time: SystemTime| {
+            time.checked_sub(USE_IS_NOTED_AFTER).unwrap_or(SystemTime::UNIX_EPOCH)
+        };
         let protected = match what {
             Collect::DownTo(_) => Some(noted_before(oldest.unwrap_or(now))),
             Collect::Unused(_) | Collect::Everything => oldest.map(noted_before),
@@ -92,7 +96,9 @@ impl Store {
         for entry in entries {
             stop::check()?;
             let goes = match what {
-                Collect::Unused(unused) => now.duration_since(entry.used).unwrap_or_default() >= unused,
+                Collect::Unused(unused) => {
+                    now.duration_since(entry.used).unwrap_or_default() >= unused
+                }
                 Collect::DownTo(limit) => left > limit,
                 Collect::Everything => true,
             };
@@ -108,11 +114,14 @@ impl Store {
         Ok(collected)
     }
 
-    /// Once a day, removes what was used longest ago, until the store takes at most `limit` bytes; none if it is not yet time.
+    /// Once a day, removes what was used longest ago, until the store takes at most `limit` bytes;
+    /// none if it is not yet time.
     pub fn collect_daily(&self, limit: u64) -> Result<Option<Collected>> {
         let note = self.root().join("collected");
         let last = fs::metadata(&note).and_then(|about| about.modified());
-        let is_early = last.is_ok_and(|last| SystemTime::now().duration_since(last).unwrap_or_default() < USE_IS_NOTED_AFTER);
+        let is_early = last.is_ok_and(|last| {
+            SystemTime::now().duration_since(last).unwrap_or_default() < USE_IS_NOTED_AFTER
+        });
         if is_early {
             return Ok(None);
         }
@@ -120,7 +129,8 @@ impl Store {
         self.collect(Collect::DownTo(limit)).map(Some)
     }
 
-    /// Removes an entry, and gives how many bytes of disk that freed; none if it is gone, or somebody has used it just now.
+    /// Removes an entry, and gives how many bytes of disk that freed; none if it is gone, or
+    /// somebody has used it just now.
     pub(super) fn discard(&self, entry: &Entry) -> Result<Option<u64>> {
         let away = self.inner.session.fresh("collected");
         match fs::rename(&entry.path, &away) {
@@ -137,14 +147,23 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With everything, what clients keep, too. A collection for
-    /// the limit takes no locks: the build that it follows may hold some.
-    fn discard_spent(&self, what: Collect, is_alone: bool, collected: &mut Collected) -> Result<()> {
+    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With
+    /// everything, what clients keep, too. A collection for the limit takes no locks: the build
+    /// that it follows may hold some.
+    fn discard_spent(
+        &self,
+        what: Collect,
+        is_alone: bool,
+        collected: &mut Collected,
+    ) -> Result<()> {
         let mut spent = children(&self.root().join("damaged"))?;
         if is_alone && !matches!(what, Collect::DownTo(_)) {
             spent.extend(children(&self.root().join("locks"))?);
-            // Those that are held right now stay: a build that waits for them must not get a second file of that name.
-            spent.retain(|path| !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions"));
+            // Those that are held right now stay: a build that waits for them must not get a second
+            // file of that name.
+            spent.retain(|path| {
+                !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions")
+            });
         }
         if is_alone && what == Collect::Everything {
             spent.extend(children(&self.root().join("clients"))?);
@@ -157,7 +176,8 @@ impl Store {
         Ok(())
     }
 
-    /// Checks every stored byte, moves what is damaged away, and says what that was. `doing` hears which entry is looked at.
+    /// Checks every stored byte, moves what is damaged away, and says what that was. `doing` hears
+    /// which entry is looked at.
     pub fn verify(&self, doing: &dyn Fn(&str)) -> Result<Vec<String>> {
         let mut damaged = Vec::new();
         for path in self.blobs()? {
@@ -209,15 +229,18 @@ impl Store {
 
 fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory).at("read", directory)?;
-    let mut paths = entries.map(|entry| Ok(entry.at("read", directory)?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths =
+        entries.map(|entry| Ok(entry.at("read", directory)?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)
 }
 
-/// When an entry was used last: a tree's stamp says it for the tree, and a tree without one is of no use.
+/// When an entry was used last: a tree's stamp says it for the tree, and a tree without one is of
+/// no use.
 fn used(path: &Path) -> SystemTime {
     let stamp = path.join("stamp");
-    let about = if path.is_dir() { fs::symlink_metadata(stamp) } else { fs::symlink_metadata(path) };
+    let about =
+        if path.is_dir() { fs::symlink_metadata(stamp) } else { fs::symlink_metadata(path) };
     about.and_then(|about| about.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
@@ -225,7 +248,8 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a file or a directory with all that is in it takes on the disk. What vanishes meanwhile takes nothing.
+/// What a file or a directory with all that is in it takes on the disk. What vanishes meanwhile
+/// takes nothing.
 fn disk_usage(path: &Path) -> Result<u64> {
     let metadata: Metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),

@@ -1,4 +1,5 @@
-//! Locks between builds: whoever makes something holds its lock, and the others wait and then find it made.
+//! Locks between builds: whoever makes something holds its lock, and the others wait and then find
+//! it made.
 
 use super::Store;
 use crate::error::Result;
@@ -18,11 +19,18 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of a file if nobody holds it in a way that forbids it. The file is made if it is not there. It is opened for reading and writing:
-    /// on NFS, whoever wants a shared lock must be able to read, whoever wants it alone must be able to write (flock(2)), and nobody can write to a
-    /// folder.
+    /// Takes the lock of a file if nobody holds it in a way that forbids it. The file is made if it
+    /// is not there. It is opened for reading and writing: on NFS, whoever wants a shared lock must
+    /// be able to read, whoever wants it alone must be able to write (flock(2)), and nobody can
+    /// write to a folder.
     pub(super) fn attempt(path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
-        let file = File::options().create(true).truncate(false).read(true).write(true).open(path).at("open", path)?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .at("open", path)?;
         match flock(&file, operation) {
             Ok(()) => Ok(Some(Lock { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -30,8 +38,13 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock of the file `path`. `waiting` is called now and then meanwhile, and ends the wait by an error.
-    pub(super) fn acquire(path: &Path, operation: FlockOperation, mut waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
+    /// Waits for the lock of the file `path`. `waiting` is called now and then meanwhile, and ends
+    /// the wait by an error.
+    pub(super) fn acquire(
+        path: &Path,
+        operation: FlockOperation,
+        mut waiting: impl FnMut() -> Result<()>,
+    ) -> Result<Lock> {
         loop {
             if let Some(lock) = Lock::attempt(path, operation)? {
                 return Ok(lock);
@@ -44,14 +57,21 @@ impl Lock {
 }
 
 impl Store {
-    /// Waits until nobody else makes what `name` stands for, and keeps it so. `waiting` is called now and then while somebody does, and
-    /// ends the wait by an error.
+    /// Waits until nobody else makes what `name` stands for, and keeps it so. `waiting` is called
+    /// now and then while somebody does, and ends the wait by an error.
     pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
-        Lock::acquire(&self.root().join("locks").join(name), FlockOperation::NonBlockingLockExclusive, waiting)
+        Lock::acquire(
+            &self.root().join("locks").join(name),
+            FlockOperation::NonBlockingLockExclusive,
+            waiting,
+        )
     }
 
     /// Keeps what `name` stands for to this build, unless another one does.
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
-        Lock::attempt(&self.root().join("locks").join(name), FlockOperation::NonBlockingLockExclusive)
+        Lock::attempt(
+            &self.root().join("locks").join(name),
+            FlockOperation::NonBlockingLockExclusive,
+        )
     }
 }

@@ -16,8 +16,10 @@ const STICKY: u32 = 0o1000;
 /// What is believed by name.
 const BELIEVED: [&str; 4] = ["ac", "cas", "memo", "trees"];
 
-/// Makes the folder, and those above it, if it is not there, such that nobody else can look into it, whatever the umask: the folders in it are made with
-/// the user's umask. One in which there is nothing yet that would be believed gets the same mode, as `cargo ci` makes it for what it compiles.
+/// Makes the folder, and those above it, if it is not there, such that nobody else can look into
+/// it, whatever the umask: the folders in it are made with the user's umask. One in which there is
+/// nothing yet that would be believed gets the same mode, as `cargo ci` makes it for what it
+/// compiles.
 pub(super) fn make(root: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(root).at("make the directory", root)?;
     let is_empty = || BELIEVED.iter().all(|name| !root.join(name).exists());
@@ -25,8 +27,11 @@ pub(super) fn make(root: &Path) -> Result<()> {
     if is_ours && is_empty() {
         fs::set_permissions(root, Permissions::from_mode(0o700)).at("write", root)?;
         if !is_empty() {
-            return Err(Error::build(format!("somebody else has just written to the store `{}`", root.display()))
-                .hint(format!("look what it is, and remove it: ls -la {}", root.display())));
+            return Err(Error::build(format!(
+                "somebody else has just written to the store `{}`",
+                root.display()
+            ))
+            .hint(format!("look what it is, and remove it: ls -la {}", root.display())));
         }
     }
     Ok(())
@@ -35,7 +40,8 @@ pub(super) fn make(root: &Path) -> Result<()> {
 /// Refuses a store that is somebody else's, or that others can change.
 pub(super) fn check(root: &Path) -> Result<()> {
     let own = rustix::process::geteuid().as_raw();
-    let (link, folder) = (fs::symlink_metadata(root).at("read", root)?, fs::metadata(root).at("read", root)?);
+    let (link, folder) =
+        (fs::symlink_metadata(root).at("read", root)?, fs::metadata(root).at("read", root)?);
     // Root's link was made by somebody who could do worse.
     if folder.uid() != own || ![own, 0].contains(&link.uid()) {
         let other = if folder.uid() == own { link.uid() } else { folder.uid() };
@@ -46,9 +52,10 @@ pub(super) fn check(root: &Path) -> Result<()> {
     }
     if folder.mode() & WRITABLE != 0 {
         let error = Error::build(format!("others may write to the store `{}`", root.display()));
-        return Err(error
-            .cause(mode(&folder))
-            .hint(format!("see that it holds what you put there, then: chmod 700 {}", root.display())));
+        return Err(error.cause(mode(&folder)).hint(format!(
+            "see that it holds what you put there, then: chmod 700 {}",
+            root.display()
+        )));
     }
     let real = fs::canonicalize(root).at("read", root)?;
     let parent = real.parent().unwrap_or(&real);

@@ -1,4 +1,5 @@
-//! What steps gave, by the digest of what they were given: the action cache, and the memo of steps that run in this process.
+//! What steps gave, by the digest of what they were given: the action cache, and the memo of steps
+//! that run in this process.
 
 use super::{Store, note_use};
 use crate::error::Result;
@@ -9,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// The result of an action, if it is stored and all its files are there in their sizes. Their content is checked when they are
-    /// read: a look must stay cheap.
+    /// The result of an action, if it is stored and all its files are there in their sizes. Their
+    /// content is checked when they are read: a look must stay cheap.
     pub fn recall(&self, action: &Digest) -> Option<ActionResult> {
         let result = ActionResult::decode(&read_sealed(&self.result_path(action))?)?;
         result.outputs.values().all(|output| self.contains(&output.digest)).then_some(result)
@@ -46,12 +47,14 @@ impl Store {
     /// Writes `content` behind its own SHA-256, so that a torn write is not taken for a result.
     pub(super) fn write_sealed(&self, path: &Path, content: &[u8]) -> Result<()> {
         let fresh = self.inner.session.fresh("result");
-        fs::write(&fresh, [Digest::of(content).hash().as_slice(), content].concat()).at("write", &fresh)?;
+        fs::write(&fresh, [Digest::of(content).hash().as_slice(), content].concat())
+            .at("write", &fresh)?;
         fs::rename(&fresh, path).at("write", path)
     }
 }
 
-/// The content of a file that [`Store::write_sealed`] wrote; `None` when it is not there or not whole.
+/// The content of a file that [`Store::write_sealed`] wrote; `None` when it is not there or not
+/// whole.
 pub(super) fn read_sealed(path: &Path) -> Option<Vec<u8>> {
     let bytes = fs::read(path).ok()?;
     let (seal, content) = bytes.split_at_checked(32)?;

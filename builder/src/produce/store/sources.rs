@@ -13,7 +13,8 @@ impl Store {
     /// # Errors
     /// It was not fetched.
     pub fn locked(&self, sha256: &str) -> Result<Digest> {
-        self.find(sha256).ok_or_else(|| Error::lock(format!("the source sha256:{sha256} was not fetched")))
+        self.find(sha256)
+            .ok_or_else(|| Error::lock(format!("the source sha256:{sha256} was not fetched")))
     }
 
     /// A folder in which a client keeps what it can fetch again.

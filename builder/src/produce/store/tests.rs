@@ -24,11 +24,19 @@ fn damage(store: &Store, digest: &Digest) {
 
 fn result(digest: Digest) -> ActionResult {
     let outputs = [("out".to_owned(), OutputFile { digest, executable: true })].into();
-    ActionResult { outputs, log: Some(digest), wall: Duration::from_millis(1500), cpu: Duration::from_nanos(7) }
+    ActionResult {
+        outputs,
+        log: Some(digest),
+        wall: Duration::from_millis(1500),
+        cpu: Duration::from_nanos(7),
+    }
 }
 
 fn sha256sum(path: &Path) -> String {
-    let output = std::process::Command::new("sha256sum").arg(path).output().expect("coreutils are installed");
+    let output = std::process::Command::new("sha256sum")
+        .arg(path)
+        .output()
+        .expect("coreutils are installed");
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
@@ -100,7 +108,8 @@ fn a_torn_result_is_no_result() {
     assert_eq!(store.recall_memo("kind", &key), Some(made));
     assert_eq!(store.recall_memo("another", &key), None);
     let (result_path, memo_path) = (store.result_path(&key), store.memo_path("kind", &key));
-    let (whole_result, whole_memo) = (fs::read(&result_path).unwrap(), fs::read(&memo_path).unwrap());
+    let (whole_result, whole_memo) =
+        (fs::read(&result_path).unwrap(), fs::read(&memo_path).unwrap());
     for length in 0..whole_result.len().max(whole_memo.len()) {
         fs::write(&result_path, &whole_result[..length.min(whole_result.len() - 1)]).unwrap();
         fs::write(&memo_path, &whole_memo[..length.min(whole_memo.len() - 1)]).unwrap();
@@ -145,7 +154,10 @@ fn verify_finds_what_is_damaged_and_moves_it_away() {
         symlink("target", root.join("link")).unwrap();
         fs::write(root.join("file"), "content").at("write", root)
     };
-    let (sound, damaged) = (store.tree(&Digest::of(b"1"), fill).unwrap(), store.tree(&Digest::of(b"2"), fill).unwrap());
+    let (sound, damaged) = (
+        store.tree(&Digest::of(b"1"), fill).unwrap(),
+        store.tree(&Digest::of(b"2"), fill).unwrap(),
+    );
     assert_eq!(store.verify(&|_| ()).unwrap(), Vec::<String>::new());
     damage(&store, &bad);
     fs::set_permissions(damaged.join("file"), Permissions::from_mode(0o755)).unwrap();
@@ -196,7 +208,9 @@ fn what_a_running_build_may_use_stays_and_the_rest_goes() {
     age(&store, &old, 25);
     let collected = store.collect(Collect::Everything).unwrap();
     assert_eq!((collected.entries, collected.in_use), (1, 1));
-    assert!(other.contains(&new) && !other.contains(&old) && scratch.path().exists() && client.exists());
+    assert!(
+        other.contains(&new) && !other.contains(&old) && scratch.path().exists() && client.exists()
+    );
     drop((scratch, other));
     assert_eq!(store.collect(Collect::Everything).unwrap().in_use, 0);
     assert!(!store.contains(&new) && !client.exists());
@@ -239,9 +253,13 @@ fn the_limit_is_looked_at_once_a_day() {
 fn an_entry_that_somebody_uses_while_it_is_collected_is_given_back() {
     let (_directory, store) = store();
     let key = Digest::of(b"tree");
-    let root = store.tree(&key, |root| fs::write(root.join("file"), "content").at("write", root)).unwrap();
+    let root =
+        store.tree(&key, |root| fs::write(root.join("file"), "content").at("write", root)).unwrap();
     let stamp = root.with_file_name("stamp");
-    File::open(&stamp).unwrap().set_modified(SystemTime::now() - Duration::from_secs(48 * 3600)).unwrap();
+    File::open(&stamp)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(48 * 3600))
+        .unwrap();
     let before = store.entries().unwrap().pop().unwrap();
     assert_eq!(store.find_tree(&key), Some(root.clone()));
     assert_eq!(store.discard(&before).unwrap(), None);
@@ -257,12 +275,21 @@ fn each_lock_is_one_that_nfs_can_take() {
     let mut seen = 0;
     for entry in fs::read_dir("/proc/self/fd").unwrap() {
         let entry = entry.unwrap();
-        let Some(path) = fs::read_link(entry.path()).ok().filter(|path| path.starts_with(directory.path())) else { continue };
-        let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(entry.file_name())).unwrap_or_default();
+        let Some(path) =
+            fs::read_link(entry.path()).ok().filter(|path| path.starts_with(directory.path()))
+        else {
+            continue;
+        };
+        let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(entry.file_name()))
+            .unwrap_or_default();
         if about.contains("\nlock:\t") {
             let flags = about.lines().find_map(|line| line.strip_prefix("flags:\t")).unwrap();
             let flags = i32::from_str_radix(flags, 8).unwrap();
-            assert!(path.is_file() && flags & libc::O_ACCMODE == libc::O_RDWR, "{}: {about}", path.display());
+            assert!(
+                path.is_file() && flags & libc::O_ACCMODE == libc::O_RDWR,
+                "{}: {about}",
+                path.display()
+            );
             seen += 1;
         }
     }
@@ -327,8 +354,14 @@ fn a_wait_for_a_lock_ends_when_it_is_told_to() {
 #[test]
 fn the_root_is_below_the_cache_home_or_the_home() {
     let path = |text: &str| Some(PathBuf::from(text));
-    assert_eq!(Store::usual_root(path("/cache"), path("/me")).unwrap(), Path::new("/cache/osbuild"));
-    assert_eq!(Store::usual_root(path("relative"), path("/me")).unwrap(), Path::new("/me/.cache/osbuild"));
+    assert_eq!(
+        Store::usual_root(path("/cache"), path("/me")).unwrap(),
+        Path::new("/cache/osbuild")
+    );
+    assert_eq!(
+        Store::usual_root(path("relative"), path("/me")).unwrap(),
+        Path::new("/me/.cache/osbuild")
+    );
     assert_eq!(Store::usual_root(None, None).unwrap_err().kind, Kind::Usage);
 }
 

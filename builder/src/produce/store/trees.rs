@@ -10,8 +10,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// The directory that `key` stands for. When it is not there yet, `fill` fills an empty directory, which then gets its name;
-    /// `key` must stand for everything that `fill` depends on. Nobody may write to it afterwards.
+    /// The directory that `key` stands for. When it is not there yet, `fill` fills an empty
+    /// directory, which then gets its name; `key` must stand for everything that `fill` depends on.
+    /// Nobody may write to it afterwards.
     pub fn tree(&self, key: &Digest, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         if let Some(root) = self.find_tree(key) {
             return Ok(root);
@@ -35,14 +36,17 @@ impl Store {
         let tree = self.tree_path(key);
         let stamp = tree.join("stamp");
         note_use(&stamp, &fs::metadata(&stamp).ok()?);
-        // A collection that took it away before the note goes on; one that sees the note gives it back.
+        // A collection that took it away before the note goes on; one that sees the note gives it
+        // back.
         stamp.exists().then(|| tree.join("root"))
     }
 
     /// Whether an unpacked tree still holds what it held when it was made.
     pub(super) fn tree_is_sound(&self, tree: &Path) -> bool {
         let stamp = read_sealed(&tree.join("stamp"));
-        stamp.is_some_and(|stamp| content_of(&tree.join("root")).is_ok_and(|content| content.hash().as_slice() == stamp))
+        stamp.is_some_and(|stamp| {
+            content_of(&tree.join("root")).is_ok_and(|content| content.hash().as_slice() == stamp)
+        })
     }
 
     fn place_tree(&self, key: &Digest, made: &Path) -> Result<PathBuf> {

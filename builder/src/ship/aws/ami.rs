@@ -50,16 +50,25 @@ pub(super) fn find(here: &Regional, name: &str) -> Result<Option<Image>> {
     Ok(named(here, name)?.into_iter().find(|image| !image.has_failed()))
 }
 
-/// The image of this name. If it failed it is removed, so that another one can have the name, and given as such: the name has the digest of the
-/// disk in it, so no image of anything else is called so.
-pub(super) fn find_or_clear(here: &Regional, report: &Report, name: &str) -> Result<std::result::Result<Image, Vec<Image>>> {
-    let (failed, good): (Vec<_>, Vec<_>) = named(here, name)?.into_iter().partition(Image::has_failed);
+/// The image of this name. If it failed it is removed, so that another one can have the name, and
+/// given as such: the name has the digest of the disk in it, so no image of anything else is called
+/// so.
+pub(super) fn find_or_clear(
+    here: &Regional,
+    report: &Report,
+    name: &str,
+) -> Result<std::result::Result<Image, Vec<Image>>> {
+    let (failed, good): (Vec<_>, Vec<_>) =
+        named(here, name)?.into_iter().partition(Image::has_failed);
     if let Some(image) = good.into_iter().next() {
         return Ok(Ok(image));
     }
     for image in &failed {
         let reason = image.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        report.note(format!("image {} in {} is `{}`{reason}: it is removed and made again", image.id, here.region, image.state));
+        report.note(format!(
+            "image {} in {} is `{}`{reason}: it is removed and made again",
+            image.id, here.region, image.state
+        ));
         deregister(here, &image.id)?;
     }
     Ok(Err(failed))
@@ -76,7 +85,9 @@ fn named(here: &Regional, name: &str) -> Result<Vec<Image>> {
 pub(super) fn deregister(here: &Regional, id: &str) -> Result<()> {
     let request = Request::query(Action::DeregisterImage, parameters([("ImageId", id)]));
     match here.attempt(&request) {
-        Err(failure) if failure.code().is_some_and(|code| code.starts_with("InvalidAMIID.")) => Ok(()),
+        Err(failure) if failure.code().is_some_and(|code| code.starts_with("InvalidAMIID.")) => {
+            Ok(())
+        }
         done => here.said(request.action, done).map(drop),
     }
 }
@@ -84,19 +95,28 @@ pub(super) fn deregister(here: &Regional, id: &str) -> Result<()> {
 fn describe(here: &Regional, asked: Vec<(String, String)>) -> Result<Vec<Image>> {
     let request = Request::query(Action::DescribeImages, asked);
     let root = match here.attempt(&request) {
-        // One that was just made is not known everywhere at once, and one that was deregistered is known to nobody.
-        Err(failure) if failure.code().is_some_and(|code| code.starts_with("InvalidAMIID.")) => return Ok(Vec::new()),
+        // One that was just made is not known everywhere at once, and one that was deregistered is
+        // known to nobody.
+        Err(failure) if failure.code().is_some_and(|code| code.starts_with("InvalidAMIID.")) => {
+            return Ok(Vec::new());
+        }
         answer => here.said(request.action, answer.and_then(|answer| answer.xml()))?,
     };
     let one = |item: &Element| {
         let text = |name| item.get(name).unwrap_or_default().to_owned();
-        let disks = item.items("blockDeviceMapping").iter().filter_map(|disk| disk.child("ebs")?.get("snapshotId"));
+        let disks = item
+            .items("blockDeviceMapping")
+            .iter()
+            .filter_map(|disk| disk.child("ebs")?.get("snapshotId"));
         Image {
             id: text("imageId"),
             name: text("name"),
             description: text("description"),
             state: text("imageState"),
-            reason: item.child("stateReason").and_then(|reason| reason.get("message")).map(str::to_owned),
+            reason: item
+                .child("stateReason")
+                .and_then(|reason| reason.get("message"))
+                .map(str::to_owned),
             created: text("creationDate"),
             tags: tags(item),
             snapshots: disks.map(str::to_owned).collect(),
@@ -105,7 +125,8 @@ fn describe(here: &Regional, asked: Vec<(String, String)>) -> Result<Vec<Image>>
     Ok(root.items("imagesSet").iter().map(one).collect())
 }
 
-/// Makes the image, and gives its identifier. If it turns out to have been made already, it is that one.
+/// Makes the image, and gives its identifier. If it turns out to have been made already, it is that
+/// one.
 pub(super) fn register(here: &Regional, subject: &Subject, snapshot: &str) -> Result<String> {
     let architecture = match subject.architecture {
         Architecture::Amd64 => "x86_64",
@@ -140,7 +161,8 @@ pub(super) fn register(here: &Regional, subject: &Subject, snapshot: &str) -> Re
     here.said(request.action, answer.and_then(|answer| answer.element("imageId")))
 }
 
-/// Waits until an image can be started, and gives whether it can. One that was not known to AWS for long never will be.
+/// Waits until an image can be started, and gives whether it can. One that was not known to AWS for
+/// long never will be.
 pub(super) fn wait(here: &Regional, report: &Report, id: &str) -> Result<bool> {
     let step = report.step(format!("image {}", here.region));
     let begun = Instant::now();
@@ -153,8 +175,11 @@ pub(super) fn wait(here: &Regional, report: &Report, id: &str) -> Result<bool> {
             "available" => Ok(Some(true)),
             _ if is_gone || found.as_ref().is_some_and(Image::has_failed) => Ok(Some(false)),
             "pending" | "transient" => Ok(None),
-            other => Err(Error::build(format!("image `{id}` in {} is `{other}`", here.region))
-                .hint(format!("aws ec2 describe-images --region {} --image-ids {id}", here.region))),
+            other => {
+                Err(Error::build(format!("image `{id}` in {} is `{other}`", here.region)).hint(
+                    format!("aws ec2 describe-images --region {} --image-ids {id}", here.region),
+                ))
+            }
         }
     })?;
     let is_available = ended.ok_or_else(|| late(here, id))?;

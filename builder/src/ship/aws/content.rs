@@ -23,7 +23,8 @@ pub struct Content {
     pub path: PathBuf,
     /// The digest of all of it.
     pub digest: Digest,
-    /// The blocks that are not zero, in their order: each one's number and SHA-256. The last one of the disk is filled up with zeros.
+    /// The blocks that are not zero, in their order: each one's number and SHA-256. The last one of
+    /// the disk is filled up with zeros.
     pub blocks: Vec<(u32, [u8; 32])>,
     file: File,
 }
@@ -65,9 +66,14 @@ impl Content {
         self.blocks.len() as u64 * BLOCK as u64
     }
 
-    /// The checksum of the whole as EBS has it, `LINEAR`: the SHA-256 of the blocks' SHA-256s in their order.
+    /// The checksum of the whole as EBS has it, `LINEAR`: the SHA-256 of the blocks' SHA-256s in
+    /// their order.
     pub(super) fn checksum(&self) -> [u8; 32] {
-        self.blocks.iter().fold(Sha256::new(), |sum, (_, sha256)| sum.chain_update(sha256)).finalize().into()
+        self.blocks
+            .iter()
+            .fold(Sha256::new(), |sum, (_, sha256)| sum.chain_update(sha256))
+            .finalize()
+            .into()
     }
 }
 
@@ -92,7 +98,8 @@ impl Source for Block<'_> {
         stop::check()?;
         let length = buffer.len().min(BLOCK.saturating_sub(start as usize));
         let at = u64::from(self.index) * BLOCK as u64 + start;
-        let (written, behind) = buffer[..length].split_at_mut(length.min(self.content.digest.size().saturating_sub(at) as usize));
+        let (written, behind) = buffer[..length]
+            .split_at_mut(length.min(self.content.digest.size().saturating_sub(at) as usize));
         behind.fill(0);
         let cannot = || format!("cannot read `{}`", self.content.path.display());
         self.content.file.read_exact_at(written, at).or_build(cannot)?;

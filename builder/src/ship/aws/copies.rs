@@ -7,7 +7,8 @@ use crate::produce::aws::{Action, Region, Request};
 use crate::produce::digest::Digest;
 use crate::report::Report;
 
-/// Copies an image to each region that lacks it, all at once, and waits for them. AWS copies what the firmware trusts with it.
+/// Copies an image to each region that lacks it, all at once, and waits for them. AWS copies what
+/// the firmware trusts with it.
 pub(super) fn make(
     home: &Regional,
     report: &Report,
@@ -40,7 +41,8 @@ pub(super) fn make(
     ended.collect()
 }
 
-/// The copy that there is, or one that is begun. What has failed before is removed, and its identifier put among the `useless`.
+/// The copy that there is, or one that is begun. What has failed before is removed, and its
+/// identifier put among the `useless`.
 fn begin(
     home: &Regional,
     there: &Regional,
@@ -64,8 +66,15 @@ fn begin(
     copy(home, there, subject, id, useless)
 }
 
-/// Asks for a copy. Whoever asks for the same one again, and knows of the same useless ones, is given the same one.
-fn copy(home: &Regional, there: &Regional, subject: &Subject, id: &str, useless: &[String]) -> Result<String> {
+/// Asks for a copy. Whoever asks for the same one again, and knows of the same useless ones, is
+/// given the same one.
+fn copy(
+    home: &Regional,
+    there: &Regional,
+    subject: &Subject,
+    id: &str,
+    useless: &[String],
+) -> Result<String> {
     let name = subject.name();
     let mut token = format!("osbuild\n{id}\n{}\n{name}", there.region);
     useless.iter().for_each(|useless| token.extend(["\n", useless]));

@@ -1,7 +1,9 @@
-//! An image as an AMI: its blocks become a snapshot by EBS direct, that an image, and that is copied, shared, dated and counted.
+//! An image as an AMI: its blocks become a snapshot by EBS direct, that an image, and that is
+//! copied, shared, dated and counted.
 //!
-//! Nothing is noted on this machine. What a publish has done is found again at AWS: the image by its name, which has the digest of the disk
-//! in it, and a snapshot that is not complete yet by its tags, which say how far it is.
+//! Nothing is noted on this machine. What a publish has done is found again at AWS: the image by
+//! its name, which has the digest of the disk in it, and a snapshot that is not complete yet by its
+//! tags, which say how far it is.
 
 mod ami;
 mod content;
@@ -57,7 +59,8 @@ pub struct Wish {
     pub share: Share,
     /// The day from which on AWS calls it deprecated.
     pub deprecate: Option<Date>,
-    /// How many images of the recipe are to stay, of those that have the same [`OWNER`] as the subject's tags. That must be there then.
+    /// How many images of the recipe are to stay, of those that have the same [`OWNER`] as the
+    /// subject's tags. That must be there then.
     pub prune: Option<usize>,
     /// Today.
     pub today: Date,
@@ -83,7 +86,8 @@ impl Subject {
 
     /// The name of the image: the same disk has the same one, and no other disk has it.
     pub fn name(&self) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-._/()".contains(c) { c } else { '-' };
+        let plain =
+            |c: char| if c.is_ascii_alphanumeric() || "-._/()".contains(c) { c } else { '-' };
         let version: String = self.version.chars().map(plain).take(64).collect();
         format!("{}{version}-{}", self.prefix(), &self.content.digest.hex()[..NAMED_DIGITS])
     }
@@ -97,10 +101,19 @@ impl Subject {
 /// Publishes. What was done before, by this or by another machine, is not done again.
 ///
 /// # Errors
-/// AWS refuses a call, or cannot be reached. What is done until then stays, and the next publish of the same image goes on from there.
-pub fn publish(cloud: &dyn Cloud, report: &Report, subject: &Subject, wish: &Wish) -> Result<Published> {
+/// AWS refuses a call, or cannot be reached. What is done until then stays, and the next publish of
+/// the same image goes on from there.
+pub fn publish(
+    cloud: &dyn Cloud,
+    report: &Report,
+    subject: &Subject,
+    wish: &Wish,
+) -> Result<Published> {
     if subject.content.blocks.is_empty() {
-        return Err(Error::build(format!("`{}` holds nothing but zeros", subject.content.path.display())));
+        return Err(Error::build(format!(
+            "`{}` holds nothing but zeros",
+            subject.content.path.display()
+        )));
     }
     let home = Regional { cloud, region: wish.region.clone() };
     let (id, was_there) = register(&home, report, subject)?;
@@ -119,13 +132,16 @@ pub fn publish(cloud: &dyn Cloud, report: &Report, subject: &Subject, wish: &Wis
     Ok(Published { name: subject.name(), images, was_there, removed })
 }
 
-/// The image of the disk in the home region, and whether it was there before. One that fails at AWS is removed and made again.
+/// The image of the disk in the home region, and whether it was there before. One that fails at AWS
+/// is removed and made again.
 fn register(home: &Regional, report: &Report, subject: &Subject) -> Result<(String, bool)> {
     let mut useless = Vec::new();
     for _ in 0..ATTEMPTS {
         let (id, was_there) = match ami::find_or_clear(home, report, &subject.name())? {
             Ok(image) => (image.id, true),
-            Err(_) => (ami::register(home, subject, &snapshot::complete(home, report, subject)?)?, false),
+            Err(_) => {
+                (ami::register(home, subject, &snapshot::complete(home, report, subject)?)?, false)
+            }
         };
         if ami::wait(home, report, &id)? {
             return Ok((id, was_there));
@@ -135,7 +151,8 @@ fn register(home: &Regional, report: &Report, subject: &Subject) -> Result<(Stri
     Err(no_image(home, &useless))
 }
 
-/// What a publish would remove now, a line of JSON each, if `wish` says how many images are to stay. Only looks.
+/// What a publish would remove now, a line of JSON each, if `wish` says how many images are to
+/// stay. Only looks.
 ///
 /// # Errors
 /// AWS refuses to look, or cannot be reached.
@@ -147,7 +164,9 @@ pub fn would_remove(cloud: &dyn Cloud, subject: &Subject, wish: &Wish) -> Result
     for region in regions {
         let here = Regional { cloud, region: region.clone() };
         let there = ami::find(&here, &subject.name())?.map(|image| image.id);
-        lines.extend(prune::victims(&here, subject, there.as_deref(), keep, wish.today)?.to_json(&here));
+        lines.extend(
+            prune::victims(&here, subject, there.as_deref(), keep, wish.today)?.to_json(&here),
+        );
     }
     Ok(lines)
 }
@@ -155,8 +174,16 @@ pub fn would_remove(cloud: &dyn Cloud, subject: &Subject, wish: &Wish) -> Result
 impl Published {
     /// For scripts.
     pub fn to_json(&self, subject: &Subject) -> Value {
-        let images: Map<_, _> = self.images.iter().map(|(region, id)| (region.name().to_owned(), id.as_str().into())).collect();
-        let removed: Vec<Value> = self.removed.iter().map(|(region, id)| json!({ "region": region.name(), "id": id })).collect();
+        let images: Map<_, _> = self
+            .images
+            .iter()
+            .map(|(region, id)| (region.name().to_owned(), id.as_str().into()))
+            .collect();
+        let removed: Vec<Value> = self
+            .removed
+            .iter()
+            .map(|(region, id)| json!({ "region": region.name(), "id": id }))
+            .collect();
         json!({ "recipe": subject.recipe, "version": subject.version, "name": self.name, "was-there": self.was_there,
             "image-sha256": subject.content.digest.hex(), "images": images, "removed": removed })
     }

@@ -31,7 +31,8 @@ impl Regional<'_> {
     }
 }
 
-/// The parameters that choose what is ours and fits these filters, as EC2's calls that look want them.
+/// The parameters that choose what is ours and fits these filters, as EC2's calls that look want
+/// them.
 pub(super) fn ours(filters: &[(&str, &str)]) -> Vec<(String, String)> {
     let mut parameters = Vec::new();
     for (number, (name, value)) in (1..).zip(filters) {
@@ -48,7 +49,9 @@ pub(super) fn parameters<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(Strin
 
 /// The tags of an image or a snapshot in an answer of EC2's, names and values.
 pub(super) fn tags(item: &Element) -> Vec<(String, String)> {
-    let pair = |tag: &Element| Some((tag.get("key")?.to_owned(), tag.get("value").unwrap_or_default().to_owned()));
+    let pair = |tag: &Element| {
+        Some((tag.get("key")?.to_owned(), tag.get("value").unwrap_or_default().to_owned()))
+    };
     item.items("tagSet").iter().filter_map(pair).collect()
 }
 

@@ -32,5 +32,6 @@ pub(super) fn share(here: &Regional, id: &str, share: &Share) -> Result<()> {
 pub(super) fn deprecate(here: &Regional, id: &str, day: Option<Date>) -> Result<()> {
     let Some(day) = day else { return Ok(()) };
     let at = format!("{day}T00:00:00Z");
-    here.query(Action::EnableImageDeprecation, parameters([("ImageId", id), ("DeprecateAt", &at)])).map(drop)
+    here.query(Action::EnableImageDeprecation, parameters([("ImageId", id), ("DeprecateAt", &at)]))
+        .map(drop)
 }

@@ -12,7 +12,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// For how many minutes AWS keeps a snapshot to which nothing is added, before it fails: a publish that broke can be gone on with as long.
+/// For how many minutes AWS keeps a snapshot to which nothing is added, before it fails: a publish
+/// that broke can be gone on with as long.
 const KEPT_MINUTES: u64 = 24 * 60;
 
 /// A snapshot at AWS.
@@ -36,7 +37,10 @@ pub(super) fn find(here: &Regional, filters: &[(&str, &str)]) -> Result<Vec<Snap
     let mut asked = ours(filters);
     asked.extend(parameters([("Owner.1", "self")]));
     let request = Request::query(Action::DescribeSnapshots, asked);
-    here.said(request.action, here.attempt(&request).and_then(|answer| answer.xml()).map(|root| read(&root)))
+    here.said(
+        request.action,
+        here.attempt(&request).and_then(|answer| answer.xml()).map(|root| read(&root)),
+    )
 }
 
 fn read(root: &Element) -> Vec<Snapshot> {
@@ -71,7 +75,8 @@ pub(super) fn complete(here: &Regional, report: &Report, subject: &Subject) -> R
     for _ in 0..ATTEMPTS {
         let digest = subject.content.digest.hex();
         let found = find(here, &[(&format!("tag:{IMAGE}"), &digest)])?;
-        let found: Vec<_> = found.into_iter().filter(|snapshot| !useless.contains(&snapshot.id)).collect();
+        let found: Vec<_> =
+            found.into_iter().filter(|snapshot| !useless.contains(&snapshot.id)).collect();
         if let Some(whole) = found.iter().find(|snapshot| snapshot.state == "completed") {
             return Ok(whole.id.clone());
         }
@@ -90,7 +95,8 @@ pub(super) fn complete(here: &Regional, report: &Report, subject: &Subject) -> R
         if is_whole {
             return Ok(snapshot.id);
         }
-        report.note(format!("snapshot {} cannot be gone on with: another one is begun", snapshot.id));
+        report
+            .note(format!("snapshot {} cannot be gone on with: another one is begun", snapshot.id));
         remove(here, &snapshot.id)?;
         useless.push(snapshot.id);
     }
@@ -99,15 +105,24 @@ pub(super) fn complete(here: &Regional, report: &Report, subject: &Subject) -> R
 }
 
 /// Sends what a snapshot lacks, and waits until AWS has put it together. Gives whether it could.
-fn fill_and_wait(here: &Regional, report: &Report, subject: &Subject, snapshot: &Snapshot) -> Result<bool> {
+fn fill_and_wait(
+    here: &Regional,
+    report: &Report,
+    subject: &Subject,
+    snapshot: &Snapshot,
+) -> Result<bool> {
     match fill(here, report, &subject.content, snapshot) {
         Ok(()) => wait(here, report, &snapshot.id),
-        // AWS may have accepted it as complete before, and nobody heard so: then it becomes complete soon. Otherwise it holds other bytes.
-        Err((Action::CompleteSnapshot, Failure::Refused { code, .. })) if UNUSABLE.contains(&code.as_str()) => {
+        // AWS may have accepted it as complete before, and nobody heard so: then it becomes
+        // complete soon. Otherwise it holds other bytes.
+        Err((Action::CompleteSnapshot, Failure::Refused { code, .. }))
+            if UNUSABLE.contains(&code.as_str()) =>
+        {
             let ended = here.cloud.patience().settled(|| ended(here, &snapshot.id))?;
             Ok(ended.flatten().as_deref() == Some("completed"))
         }
-        // What another process has begun may be gone, or be completed and not be shown as such: not ours to mend.
+        // What another process has begun may be gone, or be completed and not be shown as such: not
+        // ours to mend.
         Err((_, Failure::Refused { code, .. })) if UNUSABLE.contains(&code.as_str()) => {
             Ok(state(here, &snapshot.id)?.as_deref() == Some("completed"))
         }
@@ -116,13 +131,16 @@ fn fill_and_wait(here: &Regional, report: &Report, subject: &Subject, snapshot: 
 }
 
 /// Codes by which AWS refuses blocks, or the end, of a snapshot that is not as we believe.
-const UNUSABLE: [&str; 3] = ["ResourceNotFoundException", "ValidationException", "ConflictException"];
+const UNUSABLE: [&str; 3] =
+    ["ResourceNotFoundException", "ValidationException", "ConflictException"];
 
-/// Begins a snapshot. Whoever asks for the same disk again, and knows of the same useless snapshots, is given the same one.
+/// Begins a snapshot. Whoever asks for the same disk again, and knows of the same useless
+/// snapshots, is given the same one.
 fn start(here: &Regional, subject: &Subject, useless: &[String]) -> Result<Snapshot> {
     let content = &subject.content;
     let token = [&content.digest.hex(), here.region.name(), &useless.join("\n")].join("\n");
-    let tags: Vec<Value> = subject.tags.iter().map(|(key, value)| json!({ "Key": key, "Value": value })).collect();
+    let tags: Vec<Value> =
+        subject.tags.iter().map(|(key, value)| json!({ "Key": key, "Value": value })).collect();
     let request = Request::json(
         Action::StartSnapshot,
         "/snapshots",
@@ -143,10 +161,20 @@ fn start(here: &Regional, subject: &Subject, useless: &[String]) -> Result<Snaps
 }
 
 /// Puts what a snapshot lacks into it, and says that this is all.
-fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot) -> std::result::Result<(), Broken> {
+fn fill(
+    here: &Regional,
+    report: &Report,
+    content: &Content,
+    snapshot: &Snapshot,
+) -> std::result::Result<(), Broken> {
     let step = report.sized_step("upload", content.bytes());
     if snapshot.sent > 0 {
-        report.note(format!("snapshot {} has {} of {} blocks already", snapshot.id, snapshot.sent, content.blocks.len()));
+        report.note(format!(
+            "snapshot {} has {} of {} blocks already",
+            snapshot.id,
+            snapshot.sent,
+            content.blocks.len()
+        ));
     }
     let note = |sent: usize| note(here, &snapshot.id, SENT, &sent.to_string());
     if snapshot.sent < content.blocks.len() {
@@ -166,12 +194,15 @@ fn fill(here: &Regional, report: &Report, content: &Content, snapshot: &Snapshot
     Ok(())
 }
 
-/// Notes something at the snapshot. One that EC2 does not know yet goes without: then the next publish does more again if this one breaks.
+/// Notes something at the snapshot. One that EC2 does not know yet goes without: then the next
+/// publish does more again if this one breaks.
 fn note(here: &Regional, id: &str, tag: &str, value: &str) -> std::result::Result<(), Broken> {
     let said = parameters([("ResourceId.1", id), ("Tag.1.Key", tag), ("Tag.1.Value", value)]);
     let request = Request::query(Action::CreateTags, said);
     match here.attempt(&request) {
-        Err(failure) if failure.code() != Some("InvalidSnapshot.NotFound") => Err((request.action, failure)),
+        Err(failure) if failure.code() != Some("InvalidSnapshot.NotFound") => {
+            Err((request.action, failure))
+        }
         _ => Ok(()),
     }
 }
@@ -188,7 +219,8 @@ fn state(here: &Regional, id: &str) -> Result<Option<String>> {
     }
 }
 
-/// The state in which a snapshot stays; nothing as long as it is `pending`. That of one that AWS does not know is nothing, for good.
+/// The state in which a snapshot stays; nothing as long as it is `pending`. That of one that AWS
+/// does not know is nothing, for good.
 fn ended(here: &Regional, id: &str) -> Result<Option<Option<String>>> {
     Ok(match state(here, id)?.as_deref() {
         Some("pending") => None,

@@ -8,7 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// After how many more blocks the snapshot's tag is moved on: 32 MiB are sent again at most when an upload breaks.
+/// After how many more blocks the snapshot's tag is moved on: 32 MiB are sent again at most when an
+/// upload breaks.
 const NOTED_EVERY: usize = 64;
 
 /// The call that failed, and why.
@@ -22,7 +23,9 @@ struct Arrived {
     noted: usize,
 }
 
-/// Sends the blocks of a disk from the one of number `first` in its list on to a snapshot. No block is ever whole in memory. `note` is told how many have arrived without a gap, now and then and at the end.
+/// Sends the blocks of a disk from the one of number `first` in its list on to a snapshot. No block
+/// is ever whole in memory. `note` is told how many have arrived without a gap, now and then and at
+/// the end.
 ///
 /// # Errors
 /// The first failure of any worker; the others stop at their next block.
@@ -38,15 +41,22 @@ pub fn send(
     let all = content.blocks.len();
     let first = first.min(all);
     step.advance((first * BLOCK) as u64);
-    let arrived = Mutex::new(Arrived { each: vec![false; all - first], before: first, noted: first });
+    let arrived =
+        Mutex::new(Arrived { each: vec![false; all - first], before: first, noted: first });
     let (next, broken) = (AtomicUsize::new(first), AtomicBool::new(false));
     let work = || {
         while !broken.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(block) = content.blocks.get(number).map(|block| content.block(*block)) else { break };
-            cloud.call(region, &put(snapshot, &block)).map_err(|failure| (Action::PutSnapshotBlock, failure))?;
+            let Some(block) = content.blocks.get(number).map(|block| content.block(*block)) else {
+                break;
+            };
+            cloud
+                .call(region, &put(snapshot, &block))
+                .map_err(|failure| (Action::PutSnapshotBlock, failure))?;
             step.advance(BLOCK as u64);
-            if let Some(before) = arrived.lock().expect("nobody panics while it counts").count(number - first, first) {
+            if let Some(before) =
+                arrived.lock().expect("nobody panics while it counts").count(number - first, first)
+            {
                 note(before)?;
             }
         }
@@ -54,8 +64,10 @@ pub fn send(
     };
     let work = || work().inspect_err(|_: &Broken| broken.store(true, Ordering::Relaxed));
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..cloud.workers().min(all - first)).map(|_| scope.spawn(work)).collect();
-        let ends = workers.into_iter().map(|worker| worker.join().expect("a worker does not panic"));
+        let workers: Vec<_> =
+            (0..cloud.workers().min(all - first)).map(|_| scope.spawn(work)).collect();
+        let ends =
+            workers.into_iter().map(|worker| worker.join().expect("a worker does not panic"));
         ends.collect::<Vec<_>>().into_iter().collect::<Result<(), Broken>>()
     })?;
     note(all)

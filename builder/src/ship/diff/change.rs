@@ -15,7 +15,10 @@ pub struct Change<T> {
 }
 
 /// What differs between two sets, in the order of the names.
-pub(super) fn changes<T: PartialEq>(a: BTreeMap<String, T>, mut b: BTreeMap<String, T>) -> Vec<Change<T>> {
+pub(super) fn changes<T: PartialEq>(
+    a: BTreeMap<String, T>,
+    mut b: BTreeMap<String, T>,
+) -> Vec<Change<T>> {
     let mut changes = Vec::new();
     for (name, one) in a {
         let other = b.remove(&name);
@@ -36,13 +39,15 @@ pub struct Words {
     pub removed: Vec<String>,
     /// Those that the second list alone has.
     pub added: Vec<String>,
-    /// Whether both have the same words in another order. The last of several words for one thing counts.
+    /// Whether both have the same words in another order. The last of several words for one thing
+    /// counts.
     pub reordered: bool,
 }
 
 impl Words {
     pub(super) fn compare(a: &str, b: &str) -> Self {
-        let [mut removed, mut added] = [a, b].map(|words| words.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let [mut removed, mut added] =
+            [a, b].map(|words| words.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         let same = removed == added;
         added.retain(|word| match removed.iter().position(|other| other == word) {
             Some(index) => {
@@ -85,7 +90,10 @@ mod tests {
     #[test]
     fn a_word_that_stands_twice_is_counted() {
         let found = Words::compare("console=a quiet console=a", "quiet console=a console=b");
-        assert_eq!((found.removed, found.added, found.reordered), (vec!["console=a".into()], vec!["console=b".into()], false));
+        assert_eq!(
+            (found.removed, found.added, found.reordered),
+            (vec!["console=a".into()], vec!["console=b".into()], false)
+        );
     }
 
     #[test]

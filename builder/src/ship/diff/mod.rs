@@ -1,7 +1,9 @@
-//! `osbuild diff`: what differs between two images, UKIs, initramfs or releases, read from their bytes alone, as `osbuild inspect` reads them.
+//! `osbuild diff`: what differs between two images, UKIs, initramfs or releases, read from their
+//! bytes alone, as `osbuild inspect` reads them.
 //!
-//! What only one of both has because of its kind, such as the partitions of an image beside a UKI, is not compared. DATA is not looked into.
-//! Between two files of a kind in which nothing of this differs, all other bytes are compared at last.
+//! What only one of both has because of its kind, such as the partitions of an image beside a UKI,
+//! is not compared. DATA is not looked into. Between two files of a kind in which nothing of this
+//! differs, all other bytes are compared at last.
 
 mod change;
 mod release;
@@ -47,7 +49,8 @@ pub struct Difference {
     pub packages: Vec<Change<String>>,
     /// The files of the root.
     pub files: Vec<Change<File>>,
-    /// What the files are made of: the program that starts a slot, the sections of the UKI, the layers of the root.
+    /// What the files are made of: the program that starts a slot, the sections of the UKI, the
+    /// layers of the root.
     pub parts: Vec<Change<Part>>,
     /// The partitions.
     pub partitions: Vec<Change<Partition>>,
@@ -107,7 +110,11 @@ impl Part {
 /// One of both cannot be read: never exit code 1, which says that they differ.
 pub fn diff(a: &Path, b: &Path) -> Result<Difference> {
     let (a, b) = (Input::read(a)?, Input::read(b)?);
-    let whole = if a.side.kind == b.side.kind { Some((a.without_data()?, b.without_data()?)) } else { None };
+    let whole = if a.side.kind == b.side.kind {
+        Some((a.without_data()?, b.without_data()?))
+    } else {
+        None
+    };
     let mut difference = Difference::between(a, b);
     if let Some((a, b)) = whole.filter(|(a, b)| difference.is_empty() && a != b) {
         difference.parts.push(Change { name: WHOLE.to_owned(), a: Some(a), b: Some(b) });
@@ -129,7 +136,8 @@ struct Input {
     /// The file itself, of a release its UKI.
     file: PathBuf,
     found: Inspection,
-    /// The program that starts a slot, of an image and of a release: its path on the system partition, and what it is.
+    /// The program that starts a slot, of an image and of a release: its path on the system
+    /// partition, and what it is.
     boot: Option<(String, Part)>,
     /// The SBOM, of a release.
     packages: Option<Named<String>>,
@@ -158,31 +166,45 @@ impl Input {
         let boot = match (&release, &found.disk) {
             (Some(release), _) => {
                 let part = Part::of(&release.boot)?;
-                Architecture::named(&found.root.architecture).map(|its| (format!("/{}", removable_path(its)), part))
+                Architecture::named(&found.root.architecture)
+                    .map(|its| (format!("/{}", removable_path(its)), part))
             }
-            (None, Some(Disk { boot, .. })) => Some((boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() })),
+            (None, Some(Disk { boot, .. })) => {
+                Some((boot.path.clone(), Part { size: boot.size, sha256: boot.sha256.clone() }))
+            }
             (None, None) => None,
         };
         let packages = release.map(|release| release.packages()).transpose()?;
-        Ok(Input { side: Side { file: path.to_owned(), kind, size: found.size }, file, found, boot, packages })
+        Ok(Input {
+            side: Side { file: path.to_owned(), kind, size: found.size },
+            file,
+            found,
+            boot,
+            packages,
+        })
     }
 
     /// All of the file but DATA.
     fn without_data(&self) -> Result<Part> {
         let partitions = self.found.disk.iter().flat_map(|disk| &disk.partitions);
-        let data = partitions.filter(|partition| partition.name == DATA).map(|data| data.start..data.start + data.size).next();
+        let data = partitions
+            .filter(|partition| partition.name == DATA)
+            .map(|data| data.start..data.start + data.size)
+            .next();
         let data = data.unwrap_or(self.side.size..self.side.size);
         let open = || fs::File::open(&self.file).at("read", &self.file);
         let mut behind = open()?;
         behind.seek(SeekFrom::Start(data.end)).at("read", &self.file)?;
-        let digest = Digest::of_reader(open()?.take(data.start).chain(behind)).at("read", &self.file)?;
+        let digest =
+            Digest::of_reader(open()?.take(data.start).chain(behind)).at("read", &self.file)?;
         Ok(Part { size: self.side.size - (data.end - data.start), sha256: digest.hex() })
     }
 }
 
 impl Difference {
     fn between(a: Input, b: Input) -> Self {
-        let packages = a.packages.zip(b.packages).map(|(one, other)| changes(one, other)).unwrap_or_default();
+        let packages =
+            a.packages.zip(b.packages).map(|(one, other)| changes(one, other)).unwrap_or_default();
         let (one_boot, other_boot) = a.boot.zip(b.boot).unzip();
         let (left, right) = (a.found, b.found);
         let ukis = left.uki.as_ref().zip(right.uki.as_ref());
@@ -193,10 +215,17 @@ impl Difference {
             facts: changes(facts(&left, ukis.is_some()), facts(&right, ukis.is_some())),
             versions: changes(versions(&left), versions(&right)),
             kernel_options: of_ukis.map(|(one, other)| changes(one, other)).unwrap_or_default(),
-            command_line: ukis.map_or(Words::compare("", ""), |(one, other)| Words::compare(&line(one), &line(other))),
+            command_line: ukis.map_or(Words::compare("", ""), |(one, other)| {
+                Words::compare(&line(one), &line(other))
+            }),
             pods: changes(pods(&left), pods(&right)),
-            parts: changes(parts(&left, ukis.is_some(), one_boot), parts(&right, ukis.is_some(), other_boot)),
-            partitions: disks.map(|(one, other)| changes(partitions(one), partitions(other))).unwrap_or_default(),
+            parts: changes(
+                parts(&left, ukis.is_some(), one_boot),
+                parts(&right, ukis.is_some(), other_boot),
+            ),
+            partitions: disks
+                .map(|(one, other)| changes(partitions(one), partitions(other)))
+                .unwrap_or_default(),
             slots: disks.map(|(one, other)| changes(slots(one), slots(other))).unwrap_or_default(),
             packages,
             files: changes(files(left), files(right)),
@@ -249,7 +278,8 @@ fn signers(signatures: &[Signature]) -> String {
 fn versions(found: &Inspection) -> Named<String> {
     let root = &found.root;
     let mut versions = root.prebuilt.clone();
-    versions.extend(root.binaries.iter().map(|binary| (binary.name.clone(), binary.version.clone())));
+    versions
+        .extend(root.binaries.iter().map(|binary| (binary.name.clone(), binary.version.clone())));
     versions.insert("linux".into(), root.kernel.clone());
     versions
 }
@@ -269,10 +299,18 @@ fn files(found: Inspection) -> Named<File> {
 fn parts(found: &Inspection, with_uki: bool, boot: Option<(String, Part)>) -> Named<Part> {
     let layers = found.initramfs.layers.iter();
     let mut parts: Named<Part> = layers
-        .map(|layer| (format!("layer {}", layer.component()), Part { size: layer.size, sha256: layer.sha256.clone() }))
+        .map(|layer| {
+            (
+                format!("layer {}", layer.component()),
+                Part { size: layer.size, sha256: layer.sha256.clone() },
+            )
+        })
         .collect();
     for section in found.uki.iter().filter(|_| with_uki).flat_map(|uki| &uki.sections) {
-        parts.insert(format!("section {}", section.name), Part { size: section.size, sha256: section.sha256.clone() });
+        parts.insert(
+            format!("section {}", section.name),
+            Part { size: section.size, sha256: section.sha256.clone() },
+        );
     }
     parts.extend(boot);
     parts

@@ -1,5 +1,5 @@
-//! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its SBOM. Whether it may be believed is what
-//! `osbuild verify` says.
+//! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its
+//! SBOM. Whether it may be believed is what `osbuild verify` says.
 
 use crate::error::{Context, Error, Result};
 use crate::produce::disk::OnDisk;
@@ -43,8 +43,8 @@ struct Target {
 }
 
 impl Release {
-    /// The release that somebody calls `path`: a folder with one release, `FOLDER@VERSION`, or `FOLDER@RECIPE_VERSION`. None if no repository
-    /// is there.
+    /// The release that somebody calls `path`: a folder with one release, `FOLDER@VERSION`, or
+    /// `FOLDER@RECIPE_VERSION`. None if no repository is there.
     pub fn find(path: &Path) -> Result<Option<Self>> {
         if is_repository(path) {
             return Release::of(path, None).map(Some);
@@ -59,7 +59,8 @@ impl Release {
     fn of(folder: &Path, wanted: Option<&str>) -> Result<Self> {
         let targets = targets(folder)?;
         // `RECIPE_VERSION_node.efi`: no part has an underscore.
-        let releases: Vec<&str> = targets.keys().filter_map(|name| name.strip_suffix(UKI)).collect();
+        let releases: Vec<&str> =
+            targets.keys().filter_map(|name| name.strip_suffix(UKI)).collect();
         let is_wanted = |name: &&&str| {
             let version = name.split_once('_').map(|(_, version)| version);
             wanted.is_none_or(|wanted| wanted == **name || Some(wanted) == version)
@@ -67,47 +68,65 @@ impl Release {
         let wanted: Vec<&&str> = releases.iter().filter(is_wanted).collect();
         let [name] = wanted[..] else {
             let shown = folder.display();
-            let error = Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
+            let error =
+                Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
             let hint = releases.last().map(|name| format!("name one of them: `{shown}@{name}`"));
-            return Err(hint.into_iter().fold(error.cause(format!("it has {}", releases.join(", "))), Error::hint));
+            return Err(hint
+                .into_iter()
+                .fold(error.cause(format!("it has {}", releases.join(", "))), Error::hint));
         };
         let file = |end: &str| -> Result<PathBuf> {
             let name = format!("{name}{end}");
             let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
-            let digest = digest.ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
+            let digest = digest
+                .ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
             Ok(folder.join("targets").join(format!("{digest}.{name}")))
         };
         Ok(Release { uki: file(UKI)?, boot: file(BOOT)?, sbom: file(SBOM)? })
     }
 
-    /// The packages of its SBOM: the versions of each, by its package URL without the version, or by its name if it has none.
+    /// The packages of its SBOM: the versions of each, by its package URL without the version, or
+    /// by its name if it has none.
     pub fn packages(&self) -> Result<BTreeMap<String, String>> {
         let document: Value = json(&self.sbom)?;
         let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for package in document["packages"].as_array().into_iter().flatten() {
             let url = package["externalRefs"][0]["referenceLocator"].as_str();
             // The version and what qualifies it stand behind the last `@` (purl specification).
-            let name = url.and_then(|url| url.rsplit_once('@')).map(|(name, _)| name).or(package["name"].as_str());
+            let name = url
+                .and_then(|url| url.rsplit_once('@'))
+                .map(|(name, _)| name)
+                .or(package["name"].as_str());
             let version = package["versionInfo"].as_str().unwrap_or_default();
-            packages.entry(name.unwrap_or_default().to_owned()).or_default().insert(version.to_owned());
+            packages
+                .entry(name.unwrap_or_default().to_owned())
+                .or_default()
+                .insert(version.to_owned());
         }
-        Ok(packages.into_iter().map(|(name, versions)| (name, Vec::from_iter(versions).join(", "))).collect())
+        Ok(packages
+            .into_iter()
+            .map(|(name, versions)| (name, Vec::from_iter(versions).join(", ")))
+            .collect())
     }
 }
 
-/// What the last release of a recipe in the folder of a repository is called, as [`Release::find`] takes it: the one that its channel has,
-/// `candidate` before `stable`. None if none of the recipe's is there.
+/// What the last release of a recipe in the folder of a repository is called, as [`Release::find`]
+/// takes it: the one that its channel has, `candidate` before `stable`. None if none of the
+/// recipe's is there.
 ///
 /// # Errors
 /// The repository cannot be read.
 pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
     let targets = targets(folder)?;
     let hash = |name: &str| targets.get(name).and_then(|target| target.hashes.get("sha256"));
-    let documents = [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
+    let documents =
+        [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
     let Some(has) = documents.iter().find_map(|name| hash(name)) else { return Ok(None) };
     // A channel has the document of its release, which the release has too.
     let end = format!("_{}", target::DOCUMENT);
-    let mut releases = targets.keys().filter_map(|name| name.strip_suffix(&end).filter(|_| hash(name) == Some(has)));
+    let mut releases = targets
+        .keys()
+        .filter_map(|name| name.strip_suffix(&end).filter(|_| hash(name) == Some(has)));
     Ok(releases.next().map(|name| PathBuf::from(format!("{}@{name}", folder.display()))))
 }
 
@@ -119,10 +138,13 @@ pub fn is_repository(folder: &Path) -> bool {
 /// The files that the newest metadata speak of.
 fn targets(folder: &Path) -> Result<BTreeMap<String, Target>> {
     let metadata = folder.join("metadata");
-    let version = |path: &PathBuf| path.file_name()?.to_str()?.strip_suffix(".targets.json")?.parse::<u64>().ok();
+    let version = |path: &PathBuf| {
+        path.file_name()?.to_str()?.strip_suffix(".targets.json")?.parse::<u64>().ok()
+    };
     let files = fs::read_dir(&metadata).at("read", &metadata)?.flatten().map(|entry| entry.path());
     let newest = files.filter(|path| version(path).is_some()).max_by_key(version);
-    let newest = newest.ok_or_else(|| Error::usage(format!("`{}` has no `N.targets.json`", metadata.display())))?;
+    let newest = newest
+        .ok_or_else(|| Error::usage(format!("`{}` has no `N.targets.json`", metadata.display())))?;
     json::<Metadata>(&newest).map(|metadata| metadata.signed.targets)
 }
 

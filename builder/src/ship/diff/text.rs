@@ -22,7 +22,13 @@ impl Display for Difference {
         block(f, "pods", &self.pods, |images| images.join(" "), arrow)?;
         block(f, "packages", &self.packages, text, arrow)?;
         block(f, "files", &self.files, file, |_, one, other| file_change(one, other))?;
-        block(f, "parts", &self.parts, |part| bytes(part.size), |_, one, other| part_change(one, other))?;
+        block(
+            f,
+            "parts",
+            &self.parts,
+            |part| bytes(part.size),
+            |_, one, other| part_change(one, other),
+        )?;
         block(f, "partitions", &self.partitions, partition, arrow)?;
         block(f, "slots", &self.slots, slot, arrow)
     }
@@ -40,7 +46,8 @@ impl Display for Side {
     }
 }
 
-/// Writes the changes of one kind: `-` what only the first has, `+` what only the second has, `~` what both have, not the same.
+/// Writes the changes of one kind: `-` what only the first has, `+` what only the second has, `~`
+/// what both have, not the same.
 fn block<T>(
     f: &mut Formatter<'_>,
     title: &str,

@@ -27,14 +27,22 @@ impl Wish {
         let (path, its) = (disk.device.display(), disk.sector_size);
         let mut problems = Vec::new();
         if disk.is_read_only {
-            problems.push(Problem::new(format!("`{path}` is write-protected")).hint("look for a switch on the card or stick"));
+            problems.push(
+                Problem::new(format!("`{path}` is write-protected"))
+                    .hint("look for a switch on the card or stick"),
+            );
         }
         if disk.size < *size {
             let sizes = format!("it has {}, and the image {}", bytes(disk.size), bytes(*size));
-            problems.push(Problem::new(format!("`{path}` is too small for the image of `{recipe}`")).cause(sizes));
+            problems.push(
+                Problem::new(format!("`{path}` is too small for the image of `{recipe}`"))
+                    .cause(sizes),
+            );
         }
         if its != *sector_size {
-            let message = format!("`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for {sector_size}");
+            let message = format!(
+                "`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for {sector_size}"
+            );
             let esp = fat::least_size(its.into()) >> 20;
             problems.push(Problem::new(message).hint(format!(
                 "set `sector-size = {its}` in `boards/{board}.toml`, or in a board that inherits it, with `esp-size-mib` of {esp} or more"
@@ -57,7 +65,8 @@ impl Wish {
     /// The disk that the user named, once or twice.
     ///
     /// # Errors
-    /// It is no disk, or the image cannot be on it; or it is not one of those that people flash, and was not named twice.
+    /// It is no disk, or the image cannot be on it; or it is not one of those that people flash,
+    /// and was not named twice.
     pub fn choose(&self, named: &[PathBuf]) -> Result<Disk> {
         let disk = self.named(&named[0])?;
         let twice = match named {
@@ -65,8 +74,11 @@ impl Wish {
             [_, other] => {
                 let other = self.named(other)?;
                 if other.device != disk.device {
-                    let both = format!("`{}` and `{}`", disk.device.display(), other.device.display());
-                    return Err(Error::usage(format!("{both} are two disks, and one is written at a time")));
+                    let both =
+                        format!("`{}` and `{}`", disk.device.display(), other.device.display());
+                    return Err(Error::usage(format!(
+                        "{both} are two disks, and one is written at a time"
+                    )));
                 }
                 true
             }
@@ -81,7 +93,9 @@ impl Wish {
             warnings => {
                 let (path, on_it) = (disk.device.display(), format!("on it: {}", disk.contents));
                 let error = Error::usage(warnings.join("; ")).cause(on_it);
-                Err(error.hint(format!("if all of it may be lost, name it twice: `--device {path} --device {path}`")))
+                Err(error.hint(format!(
+                    "if all of it may be lost, name it twice: `--device {path} --device {path}`"
+                )))
             }
         }
     }
@@ -90,8 +104,10 @@ impl Wish {
         let (shown, recipe) = (path.display(), &self.recipe);
         match find(path) {
             Found::Disk(disk) => Ok(*disk),
-            Found::Partition(whole) => Err(Error::usage(format!("`{shown}` is a partition, and a node needs a whole disk"))
-                .hint(format!("name the disk that it is on: `--device {}`", whole.display()))),
+            Found::Partition(whole) => Err(Error::usage(format!(
+                "`{shown}` is a partition, and a node needs a whole disk"
+            ))
+            .hint(format!("name the disk that it is on: `--device {}`", whole.display()))),
             Found::Nothing => Err(Error::usage(format!("`{shown}` is no disk"))
                 .hint(format!("see which there are: `cargo osbuild flash {recipe}`"))),
         }
@@ -101,9 +117,16 @@ impl Wish {
 /// Why nobody should write to this disk by mistake.
 fn warnings(disk: &Disk) -> Vec<String> {
     let path = disk.device.display();
-    let places = |places: Vec<&str>| places.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ");
-    let system = disk.uses.iter().filter_map(|what| if let Use::System(place) = what { Some(place.as_str()) } else { None });
-    let mounted = disk.uses.iter().filter_map(|what| if let Use::Mounted(place) = what { Some(place.as_str()) } else { None });
+    let places = |places: Vec<&str>| {
+        places.iter().map(|place| format!("`{place}`")).collect::<Vec<_>>().join(", ")
+    };
+    let system = disk
+        .uses
+        .iter()
+        .filter_map(|what| if let Use::System(place) = what { Some(place.as_str()) } else { None });
+    let mounted = disk.uses.iter().filter_map(|what| {
+        if let Use::Mounted(place) = what { Some(place.as_str()) } else { None }
+    });
     let (system, mounted): (Vec<_>, Vec<_>) = (system.collect(), mounted.collect());
     let mut warnings = Vec::new();
     if !system.is_empty() {
@@ -154,8 +177,14 @@ mod tests {
     fn an_idle_removable_disk_is_offered_and_no_other() {
         assert!(wish().fits(&stick()));
         assert_eq!(reasons(Disk { is_removable: false, ..stick() }), "`/dev/sdx` is a fixed disk");
-        assert_eq!(reasons(Disk { is_read_only: true, ..stick() }), "`/dev/sdx` is write-protected");
-        assert_eq!(reasons(Disk { size: 599 << 20, ..stick() }), "`/dev/sdx` is too small for the image of `edge`");
+        assert_eq!(
+            reasons(Disk { is_read_only: true, ..stick() }),
+            "`/dev/sdx` is write-protected"
+        );
+        assert_eq!(
+            reasons(Disk { size: 599 << 20, ..stick() }),
+            "`/dev/sdx` is too small for the image of `edge`"
+        );
         let uses = vec![Use::System("/boot".into()), Use::Mounted("/mnt".into()), Use::Swap];
         assert_eq!(
             reasons(Disk { uses, ..stick() }),
@@ -175,14 +204,20 @@ mod tests {
         ];
         for identity in others {
             let error = Disk { identity, ..stick() }.is_still(&named).unwrap_err().to_string();
-            assert!(error.starts_with("error: `/dev/sdx` is not the disk that was named\n"), "{error}");
+            assert!(
+                error.starts_with("error: `/dev/sdx` is not the disk that was named\n"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn other_sectors_are_refused_with_what_to_set() {
         let problems = wish().obstacles(&Disk { sector_size: 4096, ..stick() });
-        assert_eq!(problems[0].message, "`/dev/sdx` has sectors of 4096 bytes, and the image of `edge` is made for 512");
+        assert_eq!(
+            problems[0].message,
+            "`/dev/sdx` has sectors of 4096 bytes, and the image of `edge` is made for 512"
+        );
         assert_eq!(
             problems[0].hint.as_deref(),
             Some(

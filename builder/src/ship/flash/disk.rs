@@ -41,7 +41,8 @@ pub struct Disk {
     pub contents: String,
 }
 
-/// What tells a disk from another one that gets the same name, or from the one that was in the same reader before.
+/// What tells a disk from another one that gets the same name, or from the one that was in the same
+/// reader before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its number since the machine was started, if the kernel gives it one.
@@ -56,7 +57,9 @@ impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", bytes(self.size))?;
         self.serial.iter().try_for_each(|serial| write!(f, ", serial number `{serial}`"))?;
-        self.diskseq.iter().try_for_each(|number| write!(f, ", number {number} since this machine was started"))
+        self.diskseq
+            .iter()
+            .try_for_each(|number| write!(f, ", number {number} since this machine was started"))
     }
 }
 
@@ -78,8 +81,13 @@ pub enum Found {
 
 /// What `path` is.
 pub fn find(path: &Path) -> Found {
-    let name = path.canonicalize().ok().and_then(|path| Some(path.strip_prefix("/dev").ok()?.to_str()?.replace('/', "!")));
-    let Some(folder) = name.as_ref().and_then(|name| Path::new(CLASS).join(name).canonicalize().ok()) else {
+    let name = path
+        .canonicalize()
+        .ok()
+        .and_then(|path| Some(path.strip_prefix("/dev").ok()?.to_str()?.replace('/', "!")));
+    let Some(folder) =
+        name.as_ref().and_then(|name| Path::new(CLASS).join(name).canonicalize().ok())
+    else {
         return Found::Nothing;
     };
     if folder.join("partition").exists() {

@@ -8,7 +8,13 @@ use crate::report::bytes;
 pub fn list(disks: &[Disk]) -> String {
     let line = |disk: &Disk| {
         let model = disk.model.as_deref().unwrap_or("-");
-        format!("{:16} {:>9}  {:8} {model:28} {}", disk.device.display().to_string(), bytes(disk.size), disk.bus, disk.contents)
+        format!(
+            "{:16} {:>9}  {:8} {model:28} {}",
+            disk.device.display().to_string(),
+            bytes(disk.size),
+            disk.bus,
+            disk.contents
+        )
     };
     disks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -17,6 +23,10 @@ impl Wish {
     /// Why the others are not in the list.
     pub fn others(&self, disks: &[Disk]) -> Vec<String> {
         let others = disks.iter().filter(|disk| !self.fits(disk));
-        others.map(|disk| format!("not offered: {} ({})", self.reasons(disk).join("; "), disk.contents)).collect()
+        others
+            .map(|disk| {
+                format!("not offered: {} ({})", self.reasons(disk).join("; "), disk.contents)
+            })
+            .collect()
     }
 }

@@ -1,4 +1,5 @@
-//! What this machine uses a disk for: file systems that are mounted from it, and swap. Through LVM, RAID and encryption, too.
+//! What this machine uses a disk for: file systems that are mounted from it, and swap. Through LVM,
+//! RAID and encryption, too.
 
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -26,12 +27,23 @@ pub fn uses(disk: &str) -> Vec<Use> {
     let mounts = mounted(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
     let mounts = mounts.into_iter().map(|mount| {
         let device = device_of(&mount.source).unwrap_or(mount.device);
-        (device, if SYSTEM.contains(&mount.place.as_str()) { Use::System(mount.place) } else { Use::Mounted(mount.place) })
+        (
+            device,
+            if SYSTEM.contains(&mount.place.as_str()) {
+                Use::System(mount.place)
+            } else {
+                Use::Mounted(mount.place)
+            },
+        )
     });
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let swaps = swaps.lines().skip(1).filter_map(|line| Some((device_of(line.split_whitespace().next()?)?, Use::Swap)));
+    let swaps = swaps
+        .lines()
+        .skip(1)
+        .filter_map(|line| Some((device_of(line.split_whitespace().next()?)?, Use::Swap)));
     let on_it = |device: &(u32, u32)| disks_beneath(*device).contains(disk);
-    let found: BTreeSet<Use> = mounts.chain(swaps).filter(|(device, _)| on_it(device)).map(|(_, what)| what).collect();
+    let found: BTreeSet<Use> =
+        mounts.chain(swaps).filter(|(device, _)| on_it(device)).map(|(_, what)| what).collect();
     found.into_iter().collect()
 }
 
@@ -47,7 +59,8 @@ fn mounted(table: &str) -> Vec<Mount> {
     let mount = |line: &str| {
         let fields: Vec<&str> = line.split(' ').collect();
         let (major, minor) = fields.get(2)?.split_once(':')?;
-        let source = fields.iter().position(|field| *field == "-").and_then(|dash| fields.get(dash + 2))?;
+        let source =
+            fields.iter().position(|field| *field == "-").and_then(|dash| fields.get(dash + 2))?;
         let device = (major.parse().ok()?, minor.parse().ok()?);
         Some(Mount { device, place: unescaped(fields.get(4)?), source: unescaped(source) })
     };
@@ -61,7 +74,8 @@ fn unescaped(field: &str) -> String {
         .fold(field.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
-/// The number of a block device, or of that with the file: file systems such as btrfs have numbers of their own in the table of mounts.
+/// The number of a block device, or of that with the file: file systems such as btrfs have numbers
+/// of their own in the table of mounts.
 fn device_of(path: &str) -> Option<(u32, u32)> {
     let about = fs::metadata(path).ok().filter(|_| path.starts_with('/'))?;
     let number = match about.st_mode() & libc::S_IFMT {
@@ -85,8 +99,10 @@ fn beneath(folder: &Path) -> BTreeSet<String> {
         return folder.parent().map(beneath).unwrap_or_default();
     }
     let slaves = fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten();
-    let below: BTreeSet<String> =
-        slaves.filter_map(|entry| entry.path().canonicalize().ok()).flat_map(|slave| beneath(&slave)).collect();
+    let below: BTreeSet<String> = slaves
+        .filter_map(|entry| entry.path().canonicalize().ok())
+        .flat_map(|slave| beneath(&slave))
+        .collect();
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     if below.is_empty() { name.into_iter().collect() } else { below }
 }
@@ -99,7 +115,14 @@ mod tests {
     fn places_and_sources_with_spaces_are_read() {
         let table = "28 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw\n\
                      41 28 0:37 /sub /mnt/my\\040stick rw - btrfs /dev/sdb1 rw\nnonsense\n";
-        let mount = |device, place: &str, source: &str| Mount { device, place: place.into(), source: source.into() };
-        assert_eq!(mounted(table), [mount((254, 0), "/", "/dev/vda"), mount((0, 37), "/mnt/my stick", "/dev/sdb1")]);
+        let mount = |device, place: &str, source: &str| Mount {
+            device,
+            place: place.into(),
+            source: source.into(),
+        };
+        assert_eq!(
+            mounted(table),
+            [mount((254, 0), "/", "/dev/vda"), mount((0, 37), "/mnt/my stick", "/dev/sdb1")]
+        );
     }
 }

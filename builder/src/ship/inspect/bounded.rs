@@ -1,5 +1,6 @@
-//! Reads what somebody else may have made: never more than a node of ours can have, whatever a file, a partition table or a header says of its own
-//! length, and never more than there is memory for.
+//! Reads what somebody else may have made: never more than a node of ours can have, whatever a
+//! file, a partition table or a header says of its own length, and never more than there is memory
+//! for.
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB};
@@ -23,27 +24,35 @@ const MAX_PADDING: u64 = 64 << 10;
 /// How much is read at once.
 const CHUNK: u64 = 1 << 20;
 
-/// Reads `length` bytes at `at`, of which there may be at most `max`. `what` says in an error what they are.
+/// Reads `length` bytes at `at`, of which there may be at most `max`. `what` says in an error what
+/// they are.
 ///
 /// # Errors
 /// There are more, the file ends before, or there is no memory for them.
 pub(super) fn read(file: &File, at: u64, length: u64, max: u64, what: &str) -> Result<Vec<u8>> {
     if length > max {
-        return Err(Error::digest(format!("{what} has {}, and on a node of ours at most {}", bytes(length), bytes(max))));
+        return Err(Error::digest(format!(
+            "{what} has {}, and on a node of ours at most {}",
+            bytes(length),
+            bytes(max)
+        )));
     }
     let mut found = Vec::new();
-    let short = |_| Error::build(format!("{what} has {}, for which there is no memory", bytes(length)));
+    let short =
+        |_| Error::build(format!("{what} has {}, for which there is no memory", bytes(length)));
     found.try_reserve_exact(length as usize).map_err(short)?;
     let mut chunk = vec![0; CHUNK.min(length) as usize];
     while (found.len() as u64) < length {
         let next = &mut chunk[..CHUNK.min(length - found.len() as u64) as usize];
-        file.read_exact_at(next, at + found.len() as u64).or_build(|| format!("cannot read {what}"))?;
+        file.read_exact_at(next, at + found.len() as u64)
+            .or_build(|| format!("cannot read {what}"))?;
         found.extend_from_slice(next);
     }
     Ok(found)
 }
 
-/// Reads a UKI of `length` bytes at `at`. A good one is as long as its own headers say; of one whose headers are damaged nobody knows how long it is.
+/// Reads a UKI of `length` bytes at `at`. A good one is as long as its own headers say; of one
+/// whose headers are damaged nobody knows how long it is.
 ///
 /// # Errors
 /// As [`read`]'s, or it goes on behind what its headers speak of.
@@ -52,7 +61,10 @@ pub(super) fn read_uki(file: &File, at: u64, length: u64, what: &str) -> Result<
     match Headers::parse(&beginning, length) {
         Ok(headers) if headers.end() + MAX_PADDING < length => {
             let end = bytes(headers.end());
-            Err(Error::digest(format!("{what} has {}, and its PE header speaks of {end}", bytes(length))))
+            Err(Error::digest(format!(
+                "{what} has {}, and its PE header speaks of {end}",
+                bytes(length)
+            )))
         }
         _ => read(file, at, length, MAX_UKI, what),
     }
@@ -68,7 +80,13 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![7; 3 << 20]).unwrap();
         assert_eq!(read(&file, 1, (2 << 20) + 1, 3 << 20, "it").unwrap(), vec![7; (2 << 20) + 1]);
-        assert_eq!(read(&file, 0, 5, 4, "it").unwrap_err().problems[0].message, "it has 5 B, and on a node of ours at most 4 B");
-        assert_eq!(read(&file, 0, (3 << 20) + 1, 4 << 20, "it").unwrap_err().problems[0].message, "cannot read it");
+        assert_eq!(
+            read(&file, 0, 5, 4, "it").unwrap_err().problems[0].message,
+            "it has 5 B, and on a node of ours at most 4 B"
+        );
+        assert_eq!(
+            read(&file, 0, (3 << 20) + 1, 4 << 20, "it").unwrap_err().problems[0].message,
+            "cannot read it"
+        );
     }
 }

@@ -21,7 +21,8 @@ pub struct Disk {
     pub sector_size: u64,
     /// The disk's GUID.
     pub disk_guid: String,
-    /// Why its table is not to be trusted; none if both copies are good, say the same, and nobody could take anything beside them for a table.
+    /// Why its table is not to be trusted; none if both copies are good, say the same, and nobody
+    /// could take anything beside them for a table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table_fault: Option<String>,
     /// Its partitions, in the order of their numbers.
@@ -91,12 +92,14 @@ pub(super) fn sector_size(file: &mut File) -> Option<u64> {
     })
 }
 
-/// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A damaged UKI is given when there is no other.
+/// Reads the table, what the firmware starts, and the UKI of the slot that is booted first. A
+/// damaged UKI is given when there is no other.
 pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found> {
     let geometry = Geometry::new(sector_size, size).map_err(|error| broken(size, error))?;
     let label = Label::read(file, geometry).map_err(|error| broken(size, error))?;
     let table = label.table();
-    let partitions: Vec<Partition> = table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
+    let partitions: Vec<Partition> =
+        table.partitions.iter().map(|partition| look(partition, sector_size)).collect();
     let esp = partitions.iter().find(|partition| partition.purpose == "esp");
     let esp = esp.ok_or_else(|| Error::digest("the disk has no EFI system partition"))?;
     let files = esp_files(file, esp, size)?;
@@ -109,33 +112,57 @@ pub(super) fn read(file: &mut File, size: u64, sector_size: u64) -> Result<Found
         place.extend(uki.filter(|_| found.is_bootable()).map(|uki| (found.name.clone(), uki)));
         slots.push(found);
     }
-    let nothing = || slots.iter().fold(Error::digest("no slot of the disk can be booted"), |error, slot| error.cause(slot));
+    let nothing = || {
+        slots.iter().fold(Error::digest("no slot of the disk can be booted"), |error, slot| {
+            error.cause(slot)
+        })
+    };
     let mut ukis = whole.into_iter().chain(damaged);
     let (slot, uki) = ukis.next().ok_or_else(nothing)?;
     let others = ukis.collect();
     let digest = Digest::of(&program.bytes);
-    let boot = Boot { path: program.path, size: digest.size(), sha256: digest.hex(), signatures: Vec::new() };
+    let boot = Boot {
+        path: program.path,
+        size: digest.size(),
+        sha256: digest.hex(),
+        signatures: Vec::new(),
+    };
     let table_fault = table_fault(file, &label, geometry)?;
-    let disk = Disk { sector_size, disk_guid: table.disk_guid.to_string(), table_fault, partitions, boot, slots };
+    let disk = Disk {
+        sector_size,
+        disk_guid: table.disk_guid.to_string(),
+        table_fault,
+        partitions,
+        boot,
+        slots,
+    };
     Ok(Found { disk, boot: program.bytes, esp, slot, uki, others })
 }
 
-/// What is wrong with the table. Firmware takes the partitions of an MBR, where there are any, and not those of the table.
+/// What is wrong with the table. Firmware takes the partitions of an MBR, where there are any, and
+/// not those of the table.
 fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Option<String>> {
     if label.health() != Health::Sound {
         let grown = "on a disk that is larger than its image, the first boot mends that";
         return Ok(Some(format!("the copies differ or one is damaged; {grown}")));
     }
-    let is_alone = gpt::is_as_created(file, label.table(), geometry).or_build(|| "cannot read the partition table".to_owned())?;
-    Ok((!is_alone).then(|| "there is more in its place: boot code, partitions of an MBR, or what nobody reads".to_owned()))
+    let is_alone = gpt::is_as_created(file, label.table(), geometry)
+        .or_build(|| "cannot read the partition table".to_owned())?;
+    Ok((!is_alone).then(|| {
+        "there is more in its place: boot code, partitions of an MBR, or what nobody reads"
+            .to_owned()
+    }))
 }
 
 /// Why a disk of this many bytes has no good partition table.
 fn broken(size: u64, error: gpt::Error) -> Error {
     match error {
         gpt::Error::BeyondDisk(_) | gpt::Error::OutOfRange(_) | gpt::Error::DiskTooSmall(_) => {
-            let error = Error::digest(format!("the disk has {}, and its partition table is that of a larger one", bytes(size)))
-                .cause(error);
+            let error = Error::digest(format!(
+                "the disk has {}, and its partition table is that of a larger one",
+                bytes(size)
+            ))
+            .cause(error);
             error.hint("write the image to a disk that is at least as large as it is")
         }
         error => Error::digest("the partition table is damaged").cause(error),
@@ -145,8 +172,10 @@ fn broken(size: u64, error: gpt::Error) -> Error {
 fn look(partition: &osbuild_formats::gpt::Partition, sector_size: u64) -> Partition {
     let guid = partition.type_guid.to_string();
     let known = [(ESP_TYPE, "esp"), (SLOT_TYPE, "slot"), (DATA_TYPE, "data")];
-    let purpose =
-        known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(&guid)).map_or(guid.clone(), |(_, name)| name.to_owned());
+    let purpose = known
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(&guid))
+        .map_or(guid.clone(), |(_, name)| name.to_owned());
     Partition {
         number: partition.number,
         name: partition.name.clone(),
@@ -162,8 +191,10 @@ fn esp_files(file: &File, esp: &Partition, disk_size: u64) -> Result<Vec<fat::Fi
     if esp.start.checked_add(esp.size).is_none_or(|end| end > disk_size) {
         return Err(Error::digest("the EFI system partition ends behind the disk"));
     }
-    let volume = bounded::read(file, esp.start, esp.size, bounded::MAX_ESP, "the EFI system partition")?;
-    fat::read(&volume).map_err(|error| Error::digest("the EFI system partition is damaged").cause(error))
+    let volume =
+        bounded::read(file, esp.start, esp.size, bounded::MAX_ESP, "the EFI system partition")?;
+    fat::read(&volume)
+        .map_err(|error| Error::digest("the EFI system partition is damaged").cause(error))
 }
 
 /// What the firmware starts: the file at the path for removable media (UEFI 2.10, 3.5.1.1).

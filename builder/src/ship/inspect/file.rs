@@ -53,7 +53,8 @@ pub enum FileKind {
 /// A layer: its entries, and the bytes of its file system.
 pub(super) type Layer<'a> = (Vec<Entry>, &'a [u8]);
 
-/// The files of the root that these layers make, the topmost last. A path of a higher layer stands for that of all beneath it.
+/// The files of the root that these layers make, the topmost last. A path of a higher layer stands
+/// for that of all beneath it.
 ///
 /// # Errors
 /// What a file holds cannot be read.
@@ -64,7 +65,11 @@ pub(super) fn merge(layers: &[Layer]) -> Result<BTreeMap<String, File>> {
     }
     let contents = layers.iter().map(|(_, bytes)| Contents::of(bytes)).collect::<Result<Vec<_>>>();
     let mut contents = contents?;
-    top.into_iter().map(|(path, (index, entry))| Ok((path.to_owned(), File::read(entry, &mut contents[index])?))).collect()
+    top.into_iter()
+        .map(|(path, (index, entry))| {
+            Ok((path.to_owned(), File::read(entry, &mut contents[index])?))
+        })
+        .collect()
 }
 
 /// What the files of a layer hold, by the numbers of their inodes as far as they were asked for.
@@ -84,7 +89,9 @@ impl<'a> Contents<'a> {
             return Ok(*known);
         }
         let mut hasher = Hasher::new(io::sink());
-        let read = self.files.read(entry, |piece| hasher.write_all(piece).expect("nothing takes every byte"));
+        let read = self
+            .files
+            .read(entry, |piece| hasher.write_all(piece).expect("nothing takes every byte"));
         read.or_build(|| format!("cannot read `{}`", entry.path))?;
         self.known.insert(entry.inode, hasher.digest());
         Ok(hasher.digest())

@@ -1,4 +1,5 @@
-//! The options that a kernel was configured with, which it carries in itself (`CONFIG_IKCONFIG`; Linux: kernel/configs.c).
+//! The options that a kernel was configured with, which it carries in itself (`CONFIG_IKCONFIG`;
+//! Linux: kernel/configs.c).
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,11 +12,15 @@ const MOST: u64 = 1 << 20;
 /// The most that a compressed kernel is unpacked to.
 const LARGEST: u64 = 256 << 20;
 
-/// The options of a kernel, without `CONFIG_` and without those that are off. None if it carries none that can be read.
+/// The options of a kernel, without `CONFIG_` and without those that are off. None if it carries
+/// none that can be read.
 pub(super) fn options(kernel: &[u8]) -> Option<BTreeMap<String, String>> {
     let config = carried(kernel).or_else(|| carried(&unpacked(kernel)?))?;
-    let option =
-        |line: &str| line.strip_prefix("CONFIG_")?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let option = |line: &str| {
+        line.strip_prefix("CONFIG_")?
+            .split_once('=')
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
     Some(config.lines().filter_map(option).collect())
 }
 
@@ -25,7 +30,8 @@ fn carried(kernel: &[u8]) -> Option<String> {
     memchr::memmem::find_iter(kernel, BEGIN).find_map(|at| gunzip(&kernel[at + BEGIN.len()..]))
 }
 
-/// What a kernel for x86 unpacks itself to, if it is compressed with Zstandard (Linux: arch/x86/boot.rst, `payload_offset`).
+/// What a kernel for x86 unpacks itself to, if it is compressed with Zstandard (Linux:
+/// arch/x86/boot.rst, `payload_offset`).
 fn unpacked(kernel: &[u8]) -> Option<Vec<u8>> {
     if kernel.get(0x202..0x206)? != b"HdrS" {
         return None;
@@ -35,7 +41,12 @@ fn unpacked(kernel: &[u8]) -> Option<Vec<u8>> {
     let sectors = usize::from(if kernel[0x1F1] == 0 { 4 } else { kernel[0x1F1] }) + 1;
     let payload = kernel.get(sectors * 512..)?.get(field(0x248)?..)?.get(..field(0x24C)?)?;
     let mut whole = Vec::new();
-    zstd::Decoder::with_buffer(payload).ok()?.single_frame().take(LARGEST).read_to_end(&mut whole).ok()?;
+    zstd::Decoder::with_buffer(payload)
+        .ok()?
+        .single_frame()
+        .take(LARGEST)
+        .read_to_end(&mut whole)
+        .ok()?;
     Some(whole)
 }
 
@@ -53,7 +64,8 @@ mod tests {
     use std::io::Write;
 
     fn kernel(config: &str) -> Vec<u8> {
-        let mut gzip = GzEncoder::new([&b"text IKCFG_ST text "[..], BEGIN].concat(), Compression::best());
+        let mut gzip =
+            GzEncoder::new([&b"text IKCFG_ST text "[..], BEGIN].concat(), Compression::best());
         gzip.write_all(config.as_bytes()).unwrap();
         [gzip.finish().unwrap(), b"IKCFG_ED more".to_vec()].concat()
     }

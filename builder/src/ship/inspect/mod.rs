@@ -1,7 +1,8 @@
 //! `osbuild inspect`: what is in an image, a UKI or an initramfs, read from its bytes alone.
 //!
-//! Sizes, modes and names come from the root's layers themselves; versions from the inventory that the builder puts beside them. Where the
-//! two disagree the file is not what it says it is, and that is an error.
+//! Sizes, modes and names come from the root's layers themselves; versions from the inventory that
+//! the builder puts beside them. Where the two disagree the file is not what it says it is, and
+//! that is an error.
 
 mod bounded;
 mod disk;
@@ -103,12 +104,14 @@ pub fn programs(image: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
 
 /// Opens the file, and finds in it what firmware verifies.
 pub(super) fn open(path: &Path) -> Result<Opened> {
-    let mut file =
-        std::fs::File::open(path).map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
+    let mut file = std::fs::File::open(path)
+        .map_err(|error| Error::usage(format!("cannot open `{}`", path.display())).cause(error))?;
     // A block device has no length but this.
-    let size = file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
+    let size =
+        file.seek(SeekFrom::End(0)).or_build(|| format!("cannot read `{}`", path.display()))?;
     if let Some(sector_size) = disk::sector_size(&mut file) {
-        let disk::Found { disk, boot, esp, slot, uki, others } = disk::read(&mut file, size, sector_size)?;
+        let disk::Found { disk, boot, esp, slot, uki, others } =
+            disk::read(&mut file, size, sector_size)?;
         let (disk, boot, slot) = (Some(disk), Some(boot), Some(slot));
         return Ok(Opened { kind: Kind::Image, size, disk, boot, esp, slot, bytes: uki, others });
     }
@@ -118,10 +121,20 @@ pub(super) fn open(path: &Path) -> Result<Opened> {
         Kind::Uki => bounded::read_uki(&file, 0, size, &what)?,
         _ => bounded::read(&file, 0, size, bounded::MAX_UKI, &what)?,
     };
-    Ok(Opened { kind, size, disk: None, boot: None, esp: Vec::new(), slot: None, bytes, others: Vec::new() })
+    Ok(Opened {
+        kind,
+        size,
+        disk: None,
+        boot: None,
+        esp: Vec::new(),
+        slot: None,
+        bytes,
+        others: Vec::new(),
+    })
 }
 
-/// What a file without a partition table is. The rest of it is not read for that: it may be a disk of any size.
+/// What a file without a partition table is. The rest of it is not read for that: it may be a disk
+/// of any size.
 fn kind(file: &std::fs::File) -> Option<Kind> {
     let mut magic = [0; 4];
     file.read_exact_at(&mut magic, 0).ok()?;
@@ -135,16 +148,20 @@ fn kind(file: &std::fs::File) -> Option<Kind> {
 fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
     let path = path.display();
     if file.metadata().is_ok_and(|about| about.file_type().is_block_device()) {
-        let error = Error::usage(format!("`{path}` is a disk of {} without a partition table", report::bytes(size)));
+        let error = Error::usage(format!(
+            "`{path}` is a disk of {} without a partition table",
+            report::bytes(size)
+        ));
         return error.hint("`lsblk` lists the disks of this machine");
     }
     let mut magic = [0; 4];
     match file.read_exact_at(&mut magic, 0).map(|()| magic) {
-        Ok([0x28, 0xb5, 0x2f, 0xfd]) => {
-            Error::usage(format!("`{path}` is packed by zstd")).hint(format!("unpack it: zstd -d {path}"))
+        Ok([0x28, 0xb5, 0x2f, 0xfd]) => Error::usage(format!("`{path}` is packed by zstd"))
+            .hint(format!("unpack it: zstd -d {path}")),
+        Ok([b'Q', b'F', b'I', 0xfb]) => {
+            Error::usage(format!("`{path}` is a disk in QEMU's format"))
+                .hint(format!("unpack it: qemu-img convert -O raw {path} image.raw"))
         }
-        Ok([b'Q', b'F', b'I', 0xfb]) => Error::usage(format!("`{path}` is a disk in QEMU's format"))
-            .hint(format!("unpack it: qemu-img convert -O raw {path} image.raw")),
         _ => Error::usage(format!("`{path}` is no image, no UKI and no initramfs")),
     }
 }
@@ -152,7 +169,8 @@ fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
 impl Opened {
     /// The version in the header of the slot with the UKI, of a disk.
     pub fn version(&self) -> Option<&str> {
-        let slot = self.disk.as_ref()?.slots.iter().find(|slot| Some(&slot.name) == self.slot.as_ref());
+        let slot =
+            self.disk.as_ref()?.slots.iter().find(|slot| Some(&slot.name) == self.slot.as_ref());
         slot?.version.as_deref()
     }
 
@@ -168,7 +186,10 @@ impl Opened {
             bytes,
             others: Vec::new(),
         };
-        std::mem::take(&mut self.others).into_iter().map(|(name, bytes)| (name, uki(bytes))).collect()
+        std::mem::take(&mut self.others)
+            .into_iter()
+            .map(|(name, bytes)| (name, uki(bytes)))
+            .collect()
     }
 
     /// Reads all of it.
@@ -177,7 +198,9 @@ impl Opened {
             disk.boot.signatures = signature::signatures(boot)?;
         }
         let (uki, initramfs) = match self.kind {
-            Kind::Image | Kind::Uki => uki::read(&self.bytes, self.slot).map(|(uki, initramfs)| (Some(uki), initramfs))?,
+            Kind::Image | Kind::Uki => {
+                uki::read(&self.bytes, self.slot).map(|(uki, initramfs)| (Some(uki), initramfs))?
+            }
             Kind::Initramfs => (None, &self.bytes[..]),
         };
         let (initramfs, root) = root::read(initramfs)?;
@@ -198,13 +221,23 @@ mod tests {
 
     /// An initramfs with two layers that mkfs.erofs made; the higher one has the newer `init`.
     fn initramfs(folder: &Path) -> std::path::PathBuf {
-        let mut entries = vec![Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()), Entry::directory("/layers", 0o755)];
+        let mut entries = vec![
+            Entry::file("/osbuild.json", 0o444, INVENTORY.as_bytes()),
+            Entry::directory("/layers", 0o755),
+        ];
         for (name, init) in [("00-base.erofs", "old"), ("01-init.erofs", "newinit")] {
             let root = folder.join(name).with_extension("");
             fs::create_dir_all(root.join("bin")).unwrap();
             fs::write(root.join("bin/init"), init).unwrap();
             let layer = folder.join(name);
-            assert!(Command::new("mkfs.erofs").arg("--quiet").args([&layer, &root]).status().unwrap().success());
+            assert!(
+                Command::new("mkfs.erofs")
+                    .arg("--quiet")
+                    .args([&layer, &root])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
             entries.push(Entry::file(&format!("/layers/{name}"), 0o444, fs::read(layer).unwrap()));
         }
         let path = folder.join("initramfs.cpio");
@@ -217,10 +250,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let found = inspect(&initramfs(folder.path())).unwrap();
         assert_eq!(found.kind, Kind::Initramfs);
-        assert_eq!(found.initramfs.layers.iter().map(|layer| layer.files).collect::<Vec<_>>(), [1, 1]);
-        assert_eq!((found.root.binaries[0].name.as_str(), found.root.binaries[0].size), ("init", 7));
+        assert_eq!(
+            found.initramfs.layers.iter().map(|layer| layer.files).collect::<Vec<_>>(),
+            [1, 1]
+        );
+        assert_eq!(
+            (found.root.binaries[0].name.as_str(), found.root.binaries[0].size),
+            ("init", 7)
+        );
         let json = serde_json::to_value(&found).unwrap();
-        assert_eq!((&json["binaries"][0]["version"], &json["kind"]), (&"0.1.0".into(), &"initramfs".into()));
+        assert_eq!(
+            (&json["binaries"][0]["version"], &json["kind"]),
+            (&"0.1.0".into(), &"initramfs".into())
+        );
     }
 
     #[test]

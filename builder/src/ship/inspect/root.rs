@@ -62,7 +62,8 @@ pub struct Root {
     pub binaries: Vec<Binary>,
     /// The static pods.
     pub pods: Vec<Pod>,
-    /// The writable paths that the recipe declares: path, mode, `exec` or `noexec`, and what is behind it.
+    /// The writable paths that the recipe declares: path, mode, `exec` or `noexec`, and what is
+    /// behind it.
     pub writable: Vec<String>,
     /// Everything in the root, by path.
     pub files: Vec<File>,
@@ -99,7 +100,8 @@ pub struct Pod {
 /// Reads an initramfs.
 ///
 /// # Errors
-/// It is damaged, has no inventory, or its layers do not hold what the inventory says (`Kind::Digest`).
+/// It is damaged, has no inventory, or its layers do not hold what the inventory says
+/// (`Kind::Digest`).
 pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
     let entries = cpio::read(initramfs).or_build(|| "cannot read the initramfs".to_owned())?;
     let (mut layers, mut inventory) = (Vec::new(), None);
@@ -107,18 +109,23 @@ pub(super) fn read(initramfs: &[u8]) -> Result<(Initramfs, Root)> {
         let EntryKind::File(bytes) = &entry.kind else { continue };
         let path = absolute(&entry.path);
         if let Some(name) = path.strip_prefix(LAYERS).and_then(|rest| rest.strip_prefix('/')) {
-            let entries =
-                erofs::read(bytes).map_err(|error| Error::build(format!("cannot read the layer `{name}`")).cause(error))?;
+            let entries = erofs::read(bytes).map_err(|error| {
+                Error::build(format!("cannot read the layer `{name}`")).cause(error)
+            })?;
             let files = entries.iter().filter(|entry| file::is_regular(entry)).count();
             let digest = Digest::of(bytes);
-            let layer = Layer { name: name.to_owned(), size: digest.size(), sha256: digest.hex(), files };
+            let layer =
+                Layer { name: name.to_owned(), size: digest.size(), sha256: digest.hex(), files };
             layers.push((layer, (entries, bytes.as_ref())));
         } else if path == absolute(inventory::PATH) {
-            let read: Inventory = serde_json::from_slice(bytes).or_build(|| "cannot read the inventory".to_owned())?;
+            let read: Inventory = serde_json::from_slice(bytes)
+                .or_build(|| "cannot read the inventory".to_owned())?;
             inventory = Some(read);
         }
     }
-    let inventory = inventory.ok_or_else(|| Error::build(format!("the initramfs has no `{}`", absolute(inventory::PATH))))?;
+    let inventory = inventory.ok_or_else(|| {
+        Error::build(format!("the initramfs has no `{}`", absolute(inventory::PATH)))
+    })?;
     layers.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     let (layers, contents): (Vec<_>, Vec<_>) = layers.into_iter().unzip();
     let root = root(inventory, file::merge(&contents)?)?;
@@ -158,19 +165,25 @@ fn root(inventory: Inventory, files: Files) -> Result<Root> {
 
 /// Where the layers do not hold what the inventory says, or hold more.
 fn disagreements(inventory: &Inventory, files: &Files) -> Vec<Problem> {
-    let mut problems: Vec<_> =
-        inventory.binaries.iter().filter_map(|binary| disagreement(binary, files)).map(Problem::new).collect();
+    let mut problems: Vec<_> = inventory
+        .binaries
+        .iter()
+        .filter_map(|binary| disagreement(binary, files))
+        .map(Problem::new)
+        .collect();
     let declared = inventory.pods.keys().map(|pod| format!("{POD_MANIFESTS}/{pod}.yaml"));
-    problems.extend(
-        declared
-            .filter(|path| !files.contains_key(path))
-            .map(|path| Problem::new(format!("the inventory lists a pod whose `{path}` the root does not have"))),
-    );
+    problems.extend(declared.filter(|path| !files.contains_key(path)).map(|path| {
+        Problem::new(format!("the inventory lists a pod whose `{path}` the root does not have"))
+    }));
     let listed = |name: &str| inventory.binaries.iter().any(|binary| binary.name == name);
-    let extra = files
-        .keys()
-        .filter(|path| path.strip_prefix(BIN).and_then(|rest| rest.strip_prefix('/')).is_some_and(|name| !listed(name)));
-    problems.extend(extra.map(|path| Problem::new(format!("the root has `{path}`, which the inventory does not list"))));
+    let extra = files.keys().filter(|path| {
+        path.strip_prefix(BIN)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|name| !listed(name))
+    });
+    problems.extend(extra.map(|path| {
+        Problem::new(format!("the root has `{path}`, which the inventory does not list"))
+    }));
     problems
 }
 
@@ -180,7 +193,9 @@ fn disagreement(binary: &InventoryBinary, files: &Files) -> Option<String> {
     let (size, sha256) = (binary.size, &binary.sha256);
     match files.get(&path) {
         Some(file) if file.kind != FileKind::File => Some(format!("`{path}` is no regular file")),
-        Some(file) if file.size != size => Some(format!("`{path}` has {} bytes, the inventory says {size}", file.size)),
+        Some(file) if file.size != size => {
+            Some(format!("`{path}` has {} bytes, the inventory says {size}", file.size))
+        }
         Some(File { sha256: Some(found), .. }) if found != sha256 => {
             Some(format!("`{path}` is sha256:{found}, the inventory says sha256:{sha256}"))
         }
@@ -194,8 +209,13 @@ mod tests {
     use super::*;
 
     fn inventory() -> Inventory {
-        let binary =
-            InventoryBinary { name: "init".into(), component: "init".into(), version: "1".into(), size: 5, sha256: "ab".into() };
+        let binary = InventoryBinary {
+            name: "init".into(),
+            component: "init".into(),
+            version: "1".into(),
+            size: 5,
+            sha256: "ab".into(),
+        };
         Inventory {
             recipe: "node".into(),
             architecture: "amd64".into(),
@@ -238,11 +258,20 @@ mod tests {
     #[test]
     fn a_root_that_is_not_what_the_inventory_says_is_refused() {
         let cases: [(&[Row], &str); 5] = [
-            (&[("/bin/init", FileKind::File, 6), POD], "`/bin/init` has 6 bytes, the inventory says 5"),
+            (
+                &[("/bin/init", FileKind::File, 6), POD],
+                "`/bin/init` has 6 bytes, the inventory says 5",
+            ),
             (&[("/bin/init", FileKind::Link, 5), POD], "`/bin/init` is no regular file"),
             (&[POD], "the inventory lists `/bin/init`, which the root does not have"),
-            (&[INIT, ("/bin/sh", FileKind::File, 1), POD], "the root has `/bin/sh`, which the inventory does not list"),
-            (&[INIT], "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root does not have"),
+            (
+                &[INIT, ("/bin/sh", FileKind::File, 1), POD],
+                "the root has `/bin/sh`, which the inventory does not list",
+            ),
+            (
+                &[INIT],
+                "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root does not have",
+            ),
         ];
         for (rows, message) in cases {
             let error = root(inventory(), files(rows)).unwrap_err();
@@ -255,6 +284,9 @@ mod tests {
         let mut inventory = inventory();
         inventory.binaries[0].sha256 = "cd".into();
         let error = root(inventory, files(&[INIT, POD])).unwrap_err();
-        assert_eq!(error.problems[0].message, "`/bin/init` is sha256:ab, the inventory says sha256:cd");
+        assert_eq!(
+            error.problems[0].message,
+            "`/bin/init` is sha256:ab, the inventory says sha256:cd"
+        );
     }
 }

@@ -6,7 +6,8 @@ use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 use serde::Serialize;
 
-/// A signature of slotboot or of a UKI. Whether to trust the signer is another question, which the firmware answers.
+/// A signature of slotboot or of a UKI. Whether to trust the signer is another question, which the
+/// firmware answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Signature {
@@ -22,14 +23,17 @@ pub struct Signature {
 
 /// Reads the signatures in a PE image.
 pub(super) fn signatures(bytes: &[u8]) -> Result<Vec<Signature>> {
-    let found = authenticode::signatures(bytes).or_build(|| "cannot read its signature".to_owned())?;
+    let found =
+        authenticode::signatures(bytes).or_build(|| "cannot read its signature".to_owned())?;
     let look = |signature: &authenticode::Signature| {
         let certificate = signature.certificate();
         Signature {
             signer: signature.name(),
             certificate: certificate.map(Certificate::fingerprint),
-            until: certificate.map(|certificate| Date::from_unix(certificate.not_after()).to_string()),
-            intact: certificate.is_some_and(|one| authenticode::verify(bytes, std::slice::from_ref(one)).is_ok()),
+            until: certificate
+                .map(|certificate| Date::from_unix(certificate.not_after()).to_string()),
+            intact: certificate
+                .is_some_and(|one| authenticode::verify(bytes, std::slice::from_ref(one)).is_ok()),
         }
     };
     Ok(found.iter().map(look).collect())

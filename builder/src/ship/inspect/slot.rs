@@ -35,12 +35,19 @@ pub struct Slot {
 
 impl Slot {
     /// Reads a slot of a disk, and gives its UKI too, be it damaged, if its header is whole.
-    pub(super) fn read(file: &File, slot: &osbuild_slots::Slot, sector_size: u64) -> (Slot, Option<Vec<u8>>) {
+    pub(super) fn read(
+        file: &File,
+        slot: &osbuild_slots::Slot,
+        sector_size: u64,
+    ) -> (Slot, Option<Vec<u8>>) {
         let osbuild_slots::State { priority, tries, successful } = slot.state;
         let (start, size) = (slot.first * sector_size, slot.sectors * sector_size);
         let header = header(file, start);
-        let uki = header.as_ref().map_err(Clone::clone).and_then(|header| uki(file, start, size, header));
-        let is_whole = |uki: &Vec<u8>| header.as_ref().is_ok_and(|header| Digest::of(uki).hash() == &header.sha256);
+        let uki =
+            header.as_ref().map_err(Clone::clone).and_then(|header| uki(file, start, size, header));
+        let is_whole = |uki: &Vec<u8>| {
+            header.as_ref().is_ok_and(|header| Digest::of(uki).hash() == &header.sha256)
+        };
         let fault = match &uki {
             Ok(uki) if is_whole(uki) => None,
             Ok(_) => Some("its UKI is damaged".to_owned()),
@@ -61,7 +68,12 @@ impl Slot {
 
     /// Whether it is to be booted, be it damaged.
     pub(in crate::ship) fn is_bootable(&self) -> bool {
-        osbuild_slots::State { priority: self.priority, tries: self.tries, successful: self.successful }.is_bootable()
+        osbuild_slots::State {
+            priority: self.priority,
+            tries: self.tries,
+            successful: self.successful,
+        }
+        .is_bootable()
     }
 }
 

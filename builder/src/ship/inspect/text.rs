@@ -54,7 +54,10 @@ impl Display for Inspection {
         let mut files: Vec<_> = root.files.iter().collect();
         // Files of one size stay in the order of their paths.
         files.sort_by_key(|file| Reverse(file.size));
-        files.iter().take(BIGGEST).try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
+        files
+            .iter()
+            .take(BIGGEST)
+            .try_for_each(|file| write!(f, "\n  {:>9}  {}", bytes(file.size), file.path))
     }
 }
 
@@ -71,7 +74,11 @@ fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
     for partition in &disk.partitions {
         let (number, name, purpose) = (partition.number, &partition.name, &partition.purpose);
         let (start, size) = (bytes(partition.start), bytes(partition.size));
-        writeln!(f, "  {number} {name:8} {purpose:5} {size:>9} at {start:>9}  {}  {}", partition.guid, partition.attributes)?;
+        writeln!(
+            f,
+            "  {number} {name:8} {purpose:5} {size:>9} at {start:>9}  {}  {}",
+            partition.guid, partition.attributes
+        )?;
     }
     writeln!(f, "\n{}, {}, starts a slot", disk.boot.path, bytes(disk.boot.size))?;
     show_signatures(f, &disk.boot.signatures)?;
@@ -79,7 +86,12 @@ fn show_disk(f: &mut Formatter<'_>, disk: &Disk) -> fmt::Result {
 }
 
 fn show_uki(f: &mut Formatter<'_>, uki: &Uki) -> fmt::Result {
-    writeln!(f, "\nUKI{}, {}", uki.slot.as_ref().map(|slot| format!(" of {slot}")).unwrap_or_default(), bytes(uki.size))?;
+    writeln!(
+        f,
+        "\nUKI{}, {}",
+        uki.slot.as_ref().map(|slot| format!(" of {slot}")).unwrap_or_default(),
+        bytes(uki.size)
+    )?;
     for section in &uki.sections {
         row(f, &section.name, section.size)?;
         writeln!(f)?;
@@ -95,9 +107,16 @@ fn show_signatures(f: &mut Formatter<'_>, signatures: &[Signature]) -> fmt::Resu
         return writeln!(f, "  not signed");
     }
     for Signature { signer, certificate, until, intact } in signatures {
-        let certificate = certificate.as_ref().map(|sha256| format!(", certificate sha256:{sha256}")).unwrap_or_default();
+        let certificate = certificate
+            .as_ref()
+            .map(|sha256| format!(", certificate sha256:{sha256}"))
+            .unwrap_or_default();
         let until = until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
-        writeln!(f, "  signed by {signer}{certificate}{until}{}", if *intact { "" } else { ", FOR OTHER BYTES" })?;
+        writeln!(
+            f,
+            "  signed by {signer}{certificate}{until}{}",
+            if *intact { "" } else { ", FOR OTHER BYTES" }
+        )?;
     }
     Ok(())
 }

@@ -26,7 +26,8 @@ pub struct Uki {
     pub security_epoch: u32,
     /// The kernel's command line.
     pub command_line: String,
-    /// The options that the kernel was configured with and that are on, if it can be asked for them.
+    /// The options that the kernel was configured with and that are on, if it can be asked for
+    /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_options: Option<BTreeMap<String, String>>,
     /// Who signed it; nobody for an unsigned one.

@@ -1,4 +1,5 @@
-//! How a machine gets to know our keys: lists, signed updates, and the variables of a virtual machine's firmware.
+//! How a machine gets to know our keys: lists, signed updates, and the variables of a virtual
+//! machine's firmware.
 
 use super::{Keys, Role, Trust};
 use crate::error::{Context, Result};
@@ -21,7 +22,9 @@ impl Enrollment {
         for update in keys.trust()?.updates() {
             let signer = keys.signer(authority(update.variable))?;
             let signature = signer.sign(&Digest::of(&update.to_be_signed()))?;
-            let signed = update.signed(signer.certificate(), &signature).or_build(|| "cannot sign an update".to_owned())?;
+            let signed = update
+                .signed(signer.certificate(), &signature)
+                .or_build(|| "cannot sign an update".to_owned())?;
             files.push((format!("{}.esl", update.variable.name()), update.content));
             files.push((format!("{}.auth", update.variable.name()), signed));
         }
@@ -48,7 +51,8 @@ fn authority(variable: Variable) -> Role {
     }
 }
 
-/// The variables `template` of EDK2's firmware with `trust` in them and Secure Boot on. Whom it trusted before it trusts no more.
+/// The variables `template` of EDK2's firmware with `trust` in them and Secure Boot on. Whom it
+/// trusted before it trusts no more.
 ///
 /// No private key is needed: whoever writes the file owns the machine.
 pub fn enrolled(template: Vec<u8>, trust: &Trust) -> Result<Vec<u8>> {

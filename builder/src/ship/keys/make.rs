@@ -8,7 +8,9 @@ use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::sign::{PrivateKey, RsaKey};
 use osbuild_signatures::certificate::Certificate;
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
+};
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -23,10 +25,11 @@ pub struct Terms {
     pub years: u16,
 }
 
-/// Makes keys for every purpose, each with a certificate that it signed itself: a machine's firmware knows each of them by itself, and none
-/// vouches for another.
+/// Makes keys for every purpose, each with a certificate that it signed itself: a machine's
+/// firmware knows each of them by itself, and none vouches for another.
 ///
-/// The key for db may be in a token already, at this PKCS#11 URI, or in AWS KMS, with this ARN. The whole folder appears at once, or not at all.
+/// The key for db may be in a token already, at this PKCS#11 URI, or in AWS KMS, with this ARN. The
+/// whole folder appears at once, or not at all.
 ///
 /// # Errors
 /// There are keys of this name: they are never replaced.
@@ -45,7 +48,9 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     fs::set_permissions(&unfinished, Permissions::from_mode(0o755)).at("make", &unfinished)?;
     let whose = |role: Role| format!("{} {}", keys.name, role.name());
     let token = |role| token.filter(|_| role == Role::Db);
-    let made = Role::ALL.into_iter().try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
+    let made = Role::ALL
+        .into_iter()
+        .try_for_each(|role| write(&unfinished, keys, role, &whose(role), terms, token(role)));
     match made
         .and_then(|()| write_release(&unfinished, last_day(terms)))
         .and_then(|()| fs::rename(&unfinished, folder).at("make", folder))
@@ -59,15 +64,19 @@ pub fn make(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     }
 }
 
-/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI, or in AWS KMS with this ARN. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
+/// Makes a new key for db, or takes the one in a token at this PKCS#11 URI, or in AWS KMS with this
+/// ARN. The old one, and its certificate, stay under the next of the names `db-1`, `db-2`, ….
 ///
 /// # Errors
 /// The certificate would begin before the one that it follows.
 pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let since = Date::from_unix(keys.certificate(Role::Db)?.not_before());
     if terms.since < since {
-        return Err(Error::usage(format!("the new certificate would begin on {}, the old one began on {since}", terms.since))
-            .cause("firmware takes no list that is older than the one that it has"));
+        return Err(Error::usage(format!(
+            "the new certificate would begin on {}, the old one began on {since}",
+            terms.since
+        ))
+        .cause("firmware takes no list that is older than the one that it has"));
     }
     let (folder, number) = (keys.folder(), keys.retired()?.len() + 1);
     let unfinished = folder.join(".rotation");
@@ -77,22 +86,34 @@ pub fn rotate(keys: &Keys, terms: Terms, token: Option<&str>) -> Result<()> {
     let kinds = ["key", TOKEN, KMS, "crt"];
     // The old ones have two names until the new ones take the first: nothing is lost at any moment.
     for kind in kinds {
-        let (now, then) = (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
+        let (now, then) =
+            (folder.join(format!("db.{kind}")), folder.join(format!("db-{number}.{kind}")));
         match fs::hard_link(&now, &then) {
-            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has given it its second name.
-            Err(error) if kind != "crt" && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
+            // A key is in a file, in a token or elsewhere; and a rotation that was cut off has
+            // given it its second name.
+            Err(error)
+                if kind != "crt"
+                    && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::AlreadyExists) => {}
             linked => linked.at("write", &then)?,
         }
     }
     for kind in kinds {
-        let (new, path) = (unfinished.join(format!("db.{kind}")), folder.join(format!("db.{kind}")));
+        let (new, path) =
+            (unfinished.join(format!("db.{kind}")), folder.join(format!("db.{kind}")));
         if new.exists() { fs::rename(new, &path).at("write", &path)? } else { remove(&path)? }
     }
     remove(&unfinished)
 }
 
 /// One key, or where it is, with its certificate, which calls it `whose`.
-fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, token: Option<&str>) -> Result<()> {
+fn write(
+    folder: &Path,
+    keys: &Keys,
+    role: Role,
+    whose: &str,
+    terms: Terms,
+    token: Option<&str>,
+) -> Result<()> {
     let path = |kind| folder.join(format!("{}.{kind}", role.name()));
     let key: Box<dyn RsaKey> = match token {
         Some(name) => {
@@ -110,12 +131,17 @@ fn write(folder: &Path, keys: &Keys, role: Role, whose: &str, terms: Terms, toke
     write_public(&path("crt"), &certificate.pem())
 }
 
-fn certificate(key: &dyn RsaKey, subject: DistinguishedName, role: Role, terms: Terms) -> Result<Certificate> {
+fn certificate(
+    key: &dyn RsaKey,
+    subject: DistinguishedName,
+    role: Role,
+    terms: Terms,
+) -> Result<Certificate> {
     let cannot = || "cannot make a certificate".to_owned();
     let mut params = CertificateParams::default();
     params.distinguished_name = subject;
-    let [since, until] =
-        [terms.since, last_day(terms)].map(|Date { year, month, day }| rcgen::date_time_ymd(year.into(), month, day));
+    let [since, until] = [terms.since, last_day(terms)]
+        .map(|Date { year, month, day }| rcgen::date_time_ymd(year.into(), month, day));
     (params.not_before, params.not_after) = (since, until);
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -163,5 +189,7 @@ impl rcgen::SigningKey for Own<'_> {
 }
 
 pub(super) fn write_public(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644))).at("write", path)
+    fs::write(path, text)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o644)))
+        .at("write", path)
 }

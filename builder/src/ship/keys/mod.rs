@@ -1,4 +1,5 @@
-//! The keys in `keys/NAME/`: whose programs a machine starts, who may change that, and who signs releases.
+//! The keys in `keys/NAME/`: whose programs a machine starts, who may change that, and who signs
+//! releases.
 
 mod enroll;
 mod make;
@@ -23,7 +24,8 @@ use std::path::{Path, PathBuf};
 /// The name of the keys that are made when an image is first signed.
 pub const DEV: &str = "dev";
 
-/// What stands in the certificates of [`DEV`], so that everybody who sees one knows what it is worth.
+/// What stands in the certificates of [`DEV`], so that everybody who sees one knows what it is
+/// worth.
 const DEV_UNIT: &str = "development only";
 
 /// The release key: private, and public.
@@ -83,8 +85,13 @@ impl Keys {
     /// The name is none: small letters, digits and hyphens.
     pub fn named(root: &Path, name: &str) -> Result<Self> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        if name.is_empty() || name.starts_with('-') || name.ends_with('-') || !name.bytes().all(plain) {
-            return Err(Error::usage(format!("`{name}` is no name for keys")).hint("use small letters, digits and hyphens"));
+        if name.is_empty()
+            || name.starts_with('-')
+            || name.ends_with('-')
+            || !name.bytes().all(plain)
+        {
+            return Err(Error::usage(format!("`{name}` is no name for keys"))
+                .hint("use small letters, digits and hyphens"));
         }
         Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name), offline: false })
     }
@@ -123,17 +130,20 @@ impl Keys {
 
     fn read_certificate(&self, path: &Path) -> Result<Certificate> {
         let pem = std::fs::read(path).map_err(|error| self.absent(error, path))?;
-        Certificate::from_pem(&pem).map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
+        Certificate::from_pem(&pem)
+            .map_err(|error| Error::build(format!("cannot read `{}`", path.display())).cause(error))
     }
 
-    /// Who signs for one purpose: the key in `ROLE.key`, the one in a token that `ROLE.pkcs11` names, or the one in AWS KMS of `ROLE.kms`.
+    /// Who signs for one purpose: the key in `ROLE.key`, the one in a token that `ROLE.pkcs11`
+    /// names, or the one in AWS KMS of `ROLE.kms`.
     ///
     /// # Errors
     /// Neither is here, or the key is not that of the certificate.
     pub fn signer(&self, role: Role) -> Result<Certified> {
         let certificate = self.certificate(role)?;
         let key = self.file(role, "key");
-        let named = [TOKEN, KMS].map(|kind| self.file(role, kind)).into_iter().find(|path| path.exists());
+        let named =
+            [TOKEN, KMS].map(|kind| self.file(role, kind)).into_iter().find(|path| path.exists());
         let of = |path: &Path| {
             let shown = path.display().to_string();
             move |error: Error| error.cause(format!("the key is `{shown}`"))
@@ -177,9 +187,11 @@ impl Keys {
 
     fn absent(&self, error: std::io::Error, path: &Path) -> Error {
         match error.kind() {
-            std::io::ErrorKind::NotFound => Error::usage(format!("there are no keys `{}`", self.name))
-                .cause(format!("`{}` is missing", path.display()))
-                .hint(format!("cargo osbuild keys new {}", self.name)),
+            std::io::ErrorKind::NotFound => {
+                Error::usage(format!("there are no keys `{}`", self.name))
+                    .cause(format!("`{}` is missing", path.display()))
+                    .hint(format!("cargo osbuild keys new {}", self.name))
+            }
             _ => Error::build(format!("cannot read `{}`", path.display())).cause(error),
         }
     }

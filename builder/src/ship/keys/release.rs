@@ -1,4 +1,5 @@
-//! The keys of releases: one that signs them, and one that says in `root.json` whose that is and can stay away until it changes.
+//! The keys of releases: one that signs them, and one that says in `root.json` whose that is and
+//! can stay away until it changes.
 
 use super::make::{Terms, last_day, write_public};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
@@ -16,7 +17,8 @@ use std::sync::Arc;
 const UNFINISHED_ROOT: &str = ".root.unfinished";
 
 impl Keys {
-    /// The key that signs releases: the one in `release.key`, or the one in AWS KMS that `release.kms` names.
+    /// The key that signs releases: the one in `release.key`, or the one in AWS KMS that
+    /// `release.kms` names.
     ///
     /// # Errors
     /// It is not here, or is not that of `release.pub`.
@@ -31,7 +33,10 @@ impl Keys {
         let key = KmsReleaseKey::open(&arn).map_err(of)?;
         match key.public() == self.release_public()? {
             true => Ok(Arc::new(key)),
-            false => Err(of(Error::build(format!("`{}` is that of another key", self.folder.join(RELEASE[1]).display())))),
+            false => Err(of(Error::build(format!(
+                "`{}` is that of another key",
+                self.folder.join(RELEASE[1]).display()
+            )))),
         }
     }
 
@@ -40,7 +45,8 @@ impl Keys {
         ReleasePublicKey::read(&self.folder.join(RELEASE[1]))
     }
 
-    /// Every root of trust that there has been, the oldest first: a client that knows any of them is led to the newest.
+    /// Every root of trust that there has been, the oldest first: a client that knows any of them
+    /// is led to the newest.
     ///
     /// # Errors
     /// One of them cannot be read, or is none.
@@ -48,15 +54,22 @@ impl Keys {
         let mut roots = Vec::new();
         for path in self.root_files() {
             let bytes = fs::read(&path).at("read", &path)?;
-            roots.push(Root::parse(&bytes).map_err(|error| error.cause(format!("it is `{}`", path.display())))?);
+            roots.push(
+                Root::parse(&bytes)
+                    .map_err(|error| error.cause(format!("it is `{}`", path.display())))?,
+            );
         }
         Ok(roots)
     }
 
     /// `root-1.json`, `root-2.json` and so on, and `root.json`, as far as they are there.
     fn root_files(&self) -> Vec<std::path::PathBuf> {
-        let retired = (1..).map(|number| self.folder.join(format!("root-{number}.json"))).take_while(|path| path.exists());
-        retired.chain([self.folder.join(ROOT[1])].into_iter().filter(|path| path.exists())).collect()
+        let retired = (1..)
+            .map(|number| self.folder.join(format!("root-{number}.json")))
+            .take_while(|path| path.exists());
+        retired
+            .chain([self.folder.join(ROOT[1])].into_iter().filter(|path| path.exists()))
+            .collect()
     }
 
     fn secret(&self, name: &str) -> Result<Arc<dyn ReleaseSigner>> {
@@ -68,7 +81,8 @@ impl Keys {
     }
 }
 
-/// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the day `until`.
+/// Makes the keys of releases in `folder`, and a root of trust that is believed to the end of the
+/// day `until`.
 pub(super) fn write_release(folder: &Path, until: Date) -> Result<()> {
     let key = ReleaseKey::generate()?;
     key.write(&folder.join(RELEASE[0]))?;
@@ -85,7 +99,8 @@ fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePubli
         return Ok(key.public());
     };
     if !KmsArn::is_meant_by(arn) {
-        return Err(Error::usage("a key for releases is in a file or in AWS KMS").cause(format!("`{arn}` is neither")));
+        return Err(Error::usage("a key for releases is in a file or in AWS KMS")
+            .cause(format!("`{arn}` is neither")));
     }
     let key = KmsReleaseKey::open(&keys.kms(arn)?)?;
     write_public(path, &format!("{arn}\n"))?;
@@ -107,8 +122,8 @@ pub fn complete(keys: &Keys, terms: Terms) -> Result<()> {
     write_root(&keys.folder, keys.release_public()?, last_day(terms))
 }
 
-/// Makes a new key for releases, or takes the one in AWS KMS with this ARN, and makes a root of trust that names it. The old key signs nothing
-/// any more.
+/// Makes a new key for releases, or takes the one in AWS KMS with this ARN, and makes a root of
+/// trust that names it. The old key signs nothing any more.
 ///
 /// # Errors
 /// The key of the root of trust is not here.
@@ -124,7 +139,8 @@ pub fn rotate_release(keys: &Keys, terms: Terms, arn: Option<&str>) -> Result<()
             retire(keys, file, "release", kind)?;
         }
     }
-    let (file, other) = if arn.is_some() { (RELEASE_KMS, RELEASE[0]) } else { (RELEASE[0], RELEASE_KMS) };
+    let (file, other) =
+        if arn.is_some() { (RELEASE_KMS, RELEASE[0]) } else { (RELEASE[0], RELEASE_KMS) };
     put(&unfinished, &keys.folder.join(file))?;
     remove(&keys.folder.join(other))?;
     write_public(&keys.folder.join(RELEASE[1]), &release.pem())?;
@@ -145,7 +161,8 @@ pub fn rotate_root(keys: &Keys, terms: Terms) -> Result<()> {
     take_root(keys)
 }
 
-/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that is the key, and there is no other copy.
+/// Ends a replacement of the root's key that was interrupted: once the root names the new key, that
+/// is the key, and there is no other copy.
 fn resume(keys: &Keys) -> Result<()> {
     let unfinished = keys.folder.join(UNFINISHED_ROOT);
     let named = keys.roots()?.last().map(Root::root_keys).unwrap_or_default();
@@ -173,7 +190,9 @@ fn next(
     release: ReleasePublicKey,
 ) -> Result<Root> {
     let roots = keys.roots()?;
-    let last = roots.last().ok_or_else(|| Error::build(format!("the keys `{}` have no `{}`", keys.name, ROOT[1])))?;
+    let last = roots
+        .last()
+        .ok_or_else(|| Error::build(format!("the keys `{}` have no `{}`", keys.name, ROOT[1])))?;
     sign_root(last_day(terms), by, release, Some((last, old)))
 }
 
@@ -188,14 +207,17 @@ fn write_next(keys: &Keys, root: &Root) -> Result<()> {
 fn retire(keys: &Keys, file: &str, name: &str, kind: &str) -> Result<()> {
     let now = keys.folder.join(file);
     let same = |path: &Path| Digest::of_file(path).ok() == Digest::of_file(&now).ok();
-    let free = (1..).map(|number| keys.folder.join(format!("{name}-{number}.{kind}"))).find(|path| !path.exists() || same(path));
+    let free = (1..)
+        .map(|number| keys.folder.join(format!("{name}-{number}.{kind}")))
+        .find(|path| !path.exists() || same(path));
     let path = free.expect("there is always a next number");
     let unfinished = keys.folder.join(".retired.unfinished");
     fs::copy(&now, &unfinished).at("write", &unfinished)?;
     put(&unfinished, &path)
 }
 
-/// Puts what was written into its place, whole or not at all: without any root of trust nobody can make the next one.
+/// Puts what was written into its place, whole or not at all: without any root of trust nobody can
+/// make the next one.
 fn put(unfinished: &Path, path: &Path) -> Result<()> {
     let on_medium = File::open(unfinished).and_then(|file| file.sync_all());
     on_medium.and_then(|()| fs::rename(unfinished, path)).at("write", path)

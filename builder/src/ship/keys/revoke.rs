@@ -6,16 +6,20 @@ use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
 use osbuild_signatures::efi::Listed;
 
-/// Adds a certificate or an image to what is revoked. It takes effect on a machine when that is given the list.
+/// Adds a certificate or an image to what is revoked. It takes effect on a machine when that is
+/// given the list.
 ///
 /// # Errors
-/// It is the certificate by which images are signed now: no machine would start any of them. Or one that never signed an image, as that of
-/// PK, which does nothing where firmware looks for it.
+/// It is the certificate by which images are signed now: no machine would start any of them. Or one
+/// that never signed an image, as that of PK, which does nothing where firmware looks for it.
 pub fn revoke(keys: &Keys, what: Listed) -> Result<()> {
     if what == keys.certificate(Role::Db)?.into() {
-        return Err(Error::usage(format!("the keys `{}` sign images with this certificate", keys.name))
-            .cause("a machine on which it is revoked would start none of them")
-            .hint(format!("cargo osbuild keys rotate {}", keys.name)));
+        return Err(Error::usage(format!(
+            "the keys `{}` sign images with this certificate",
+            keys.name
+        ))
+        .cause("a machine on which it is revoked would start none of them")
+        .hint(format!("cargo osbuild keys rotate {}", keys.name)));
     }
     if let Listed::Certificate(certificate) = &what
         && !keys.retired()?.iter().any(|(_, retired)| retired == &**certificate)
@@ -25,7 +29,10 @@ pub fn revoke(keys: &Keys, what: Listed) -> Result<()> {
             certificate.name(),
             keys.name
         ))
-        .hint(format!("those are named db-1, db-2 and so on: cargo osbuild keys show {}", keys.name)));
+        .hint(format!(
+            "those are named db-1, db-2 and so on: cargo osbuild keys show {}",
+            keys.name
+        )));
     }
     let mut revoked = keys.revoked()?;
     if revoked.contains(&what) {

@@ -16,12 +16,14 @@ use std::fmt;
 pub struct Shown {
     /// The name of the keys that it is one of.
     pub keys: String,
-    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`, `root` for `root.json`; `dbx` for an image that is revoked.
+    /// What it is for: `PK`, `KEK`, `db`, `db-1` and so on for those that signed before, `release`,
+    /// `root` for `root.json`; `dbx` for an image that is revoked.
     pub role: String,
     /// Whom the certificate is for; nothing for a release key, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// SHA-256 of the certificate in DER, of the public key, of `root.json`, or of the image as Authenticode has it.
+    /// SHA-256 of the certificate in DER, of the public key, of `root.json`, or of the image as
+    /// Authenticode has it.
     pub sha256: String,
     /// The last day on which it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +52,12 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
     if let Some(root) = keys.roots()?.last() {
         let until = root.until();
         let plain = plain(keys, "root", Digest::of(&root.bytes).hex());
-        shown.push(Shown { development, until: Some(until.to_string()), expired: until < today, ..plain });
+        shown.push(Shown {
+            development,
+            until: Some(until.to_string()),
+            expired: until < today,
+            ..plain
+        });
     }
     for listed in revoked {
         if let Listed::Image(digest) = listed {
@@ -64,8 +71,9 @@ pub fn show(keys: &Keys, today: Date) -> Result<Vec<Shown>> {
 fn release(keys: &Keys) -> Result<String> {
     let path = keys.folder().join(RELEASE[1]);
     let pem = std::fs::read(&path).at("read", &path)?;
-    let (_, der) = der::pem::decode_vec(&pem)
-        .map_err(|error| Error::build(format!("`{}` holds no public key", path.display())).cause(error))?;
+    let (_, der) = der::pem::decode_vec(&pem).map_err(|error| {
+        Error::build(format!("`{}` holds no public key", path.display())).cause(error)
+    })?;
     Ok(Digest::of(&der).hex())
 }
 
@@ -83,7 +91,16 @@ fn certificate(keys: &Keys, role: &str, certificate: &Certificate, today: Date) 
 /// What has no certificate.
 fn plain(keys: &Keys, role: &str, sha256: String) -> Shown {
     let (keys, role) = (keys.name.clone(), role.to_owned());
-    Shown { keys, role, subject: None, sha256, until: None, expired: false, revoked: false, development: false }
+    Shown {
+        keys,
+        role,
+        subject: None,
+        sha256,
+        until: None,
+        expired: false,
+        revoked: false,
+        development: false,
+    }
 }
 
 impl fmt::Display for Shown {

@@ -32,14 +32,23 @@ impl Keys {
         let stays = |certificate: &Certificate| !dbx.contains(&certificate.clone().into());
         let retired = retired.into_iter().map(|(_, certificate)| certificate).filter(stays);
         let db = [self.certificate(Role::Db)?].into_iter().chain(retired).collect();
-        Ok(Trust { pk: self.certificate(Role::Pk)?, kek: self.certificate(Role::Kek)?, db, dbx, changes })
+        Ok(Trust {
+            pk: self.certificate(Role::Pk)?,
+            kek: self.certificate(Role::Kek)?,
+            db,
+            dbx,
+            changes,
+        })
     }
 
-    /// The certificates of db that signed before, each with the name of its files, the newest first.
+    /// The certificates of db that signed before, each with the name of its files, the newest
+    /// first.
     pub fn retired(&self) -> Result<Vec<(String, Certificate)>> {
         let names = (1..).map(|number| format!("{}-{number}", Role::Db.name()));
         let there = names.take_while(|name| self.folder().join(format!("{name}.crt")).exists());
-        let read = |name: String| Ok((name.clone(), self.read_certificate(&self.folder().join(format!("{name}.crt")))?));
+        let read = |name: String| {
+            Ok((name.clone(), self.read_certificate(&self.folder().join(format!("{name}.crt")))?))
+        };
         let mut found = there.map(read).collect::<Result<Vec<_>>>()?;
         found.reverse();
         Ok(found)
@@ -50,7 +59,8 @@ impl Keys {
         let path = self.dbx();
         match std::fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            bytes => read_list(&bytes.at("read", &path)?).or_build(|| format!("`{}` is damaged", path.display())),
+            bytes => read_list(&bytes.at("read", &path)?)
+                .or_build(|| format!("`{}` is damaged", path.display())),
         }
     }
 
@@ -61,9 +71,11 @@ impl Keys {
 }
 
 impl Trust {
-    /// What each variable is to hold, in the order in which a machine in setup mode takes them. `dbx` is missing while nothing is revoked.
+    /// What each variable is to hold, in the order in which a machine in setup mode takes them.
+    /// `dbx` is missing while nothing is revoked.
     pub fn updates(&self) -> Vec<Update> {
-        let certificates = |all: &[Certificate]| all.iter().cloned().map(Listed::from).collect::<Vec<_>>();
+        let certificates =
+            |all: &[Certificate]| all.iter().cloned().map(Listed::from).collect::<Vec<_>>();
         let content = |variable| match variable {
             Variable::Dbx => self.dbx.clone(),
             Variable::Db => certificates(&self.db),
@@ -73,13 +85,18 @@ impl Trust {
         let all = [Variable::Dbx].into_iter().chain(Variable::ENROLLED);
         all.map(|variable| (variable, content(variable)))
             .filter(|(_, content)| !content.is_empty())
-            .map(|(variable, content)| Update { variable, time: self.time(variable), content: list(&content) })
+            .map(|(variable, content)| Update {
+                variable,
+                time: self.time(variable),
+                content: list(&content),
+            })
             .collect()
     }
 
-    /// From when the content of a variable is. It hangs on nothing but the keys, so that these always give the same files, and each change
-    /// makes it later, as firmware takes no update that is not newer: the first day of the newest certificate, and by the second how often
-    /// anything has changed.
+    /// From when the content of a variable is. It hangs on nothing but the keys, so that these
+    /// always give the same files, and each change makes it later, as firmware takes no update that
+    /// is not newer: the first day of the newest certificate, and by the second how often anything
+    /// has changed.
     fn time(&self, variable: Variable) -> UpdateTime {
         let (since, changes) = match variable {
             Variable::Pk => (self.pk.not_before(), 0),

@@ -1,7 +1,8 @@
-//! What executes the instructions of a machine's processor: the host's own, if that really works, or software.
+//! What executes the instructions of a machine's processor: the host's own, if that really works,
+//! or software.
 //!
-//! `/dev/kvm` can exist and be broken, on a host that is itself a virtual machine. So a payload of a few instructions is run with it, and
-//! nothing but that payload's own exit is trusted.
+//! `/dev/kvm` can exist and be broken, on a host that is itself a virtual machine. So a payload of
+//! a few instructions is run with it, and nothing but that payload's own exit is trusted.
 
 use super::arguments::escaped;
 use super::kvm::{self, Access, DEVICE};
@@ -32,10 +33,12 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 /// How long the payload may take. It takes a quarter of a second even in software.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// What the payload for amd64 writes to the port, and what QEMU's `isa-debug-exit` makes of it: `value * 2 + 1`.
+/// What the payload for amd64 writes to the port, and what QEMU's `isa-debug-exit` makes of it:
+/// `value * 2 + 1`.
 const AMD64_EXIT: i32 = 42 * 2 + 1;
 
-/// A boot sector for address 0x7c00 that enters long mode, asks the processor for its name and writes 42 to port 0xf4:
+/// A boot sector for address 0x7c00 that enters long mode, asks the processor for its name and
+/// writes 42 to port 0xf4:
 ///
 /// ```asm
 ///         cli                             # fa
@@ -78,16 +81,19 @@ const AMD64_EXIT: i32 = 42 * 2 + 1;
 ///         .long   gdt                     # 70 7c 00 00
 /// ```
 const AMD64: [u8; 0x86] = [
-    0xfa, 0x31, 0xc0, 0x8e, 0xd8, 0x8e, 0xc0, 0x8e, 0xd0, 0xbc, 0x00, 0x7c, 0xfc, 0xbf, 0x00, 0x10, 0xb9, 0x00, 0x18, 0xf3, 0xab,
-    0xc7, 0x06, 0x00, 0x10, 0x03, 0x20, 0xc7, 0x06, 0x00, 0x20, 0x03, 0x30, 0xc7, 0x06, 0x00, 0x30, 0x83, 0x00, 0x66, 0xb8, 0x00,
-    0x10, 0x00, 0x00, 0x0f, 0x22, 0xd8, 0x66, 0xb8, 0x20, 0x00, 0x00, 0x00, 0x0f, 0x22, 0xe0, 0x66, 0xb9, 0x80, 0x00, 0x00, 0xc0,
-    0x0f, 0x32, 0x0d, 0x00, 0x01, 0x0f, 0x30, 0x66, 0x0f, 0x01, 0x16, 0x80, 0x7c, 0x66, 0xb8, 0x11, 0x00, 0x00, 0x80, 0x0f, 0x22,
-    0xc0, 0xea, 0x5a, 0x7c, 0x08, 0x00, 0x31, 0xc0, 0x0f, 0xa2, 0x85, 0xc0, 0x74, 0x04, 0xb0, 0x2a, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd,
-    0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x9a,
-    0x20, 0x00, 0x0f, 0x00, 0x70, 0x7c, 0x00, 0x00,
+    0xfa, 0x31, 0xc0, 0x8e, 0xd8, 0x8e, 0xc0, 0x8e, 0xd0, 0xbc, 0x00, 0x7c, 0xfc, 0xbf, 0x00, 0x10,
+    0xb9, 0x00, 0x18, 0xf3, 0xab, 0xc7, 0x06, 0x00, 0x10, 0x03, 0x20, 0xc7, 0x06, 0x00, 0x20, 0x03,
+    0x30, 0xc7, 0x06, 0x00, 0x30, 0x83, 0x00, 0x66, 0xb8, 0x00, 0x10, 0x00, 0x00, 0x0f, 0x22, 0xd8,
+    0x66, 0xb8, 0x20, 0x00, 0x00, 0x00, 0x0f, 0x22, 0xe0, 0x66, 0xb9, 0x80, 0x00, 0x00, 0xc0, 0x0f,
+    0x32, 0x0d, 0x00, 0x01, 0x0f, 0x30, 0x66, 0x0f, 0x01, 0x16, 0x80, 0x7c, 0x66, 0xb8, 0x11, 0x00,
+    0x00, 0x80, 0x0f, 0x22, 0xc0, 0xea, 0x5a, 0x7c, 0x08, 0x00, 0x31, 0xc0, 0x0f, 0xa2, 0x85, 0xc0,
+    0x74, 0x04, 0xb0, 0x2a, 0xe6, 0xf4, 0xf4, 0xeb, 0xfd, 0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x9a, 0x20, 0x00,
+    0x0f, 0x00, 0x70, 0x7c, 0x00, 0x00,
 ];
 
-/// Firmware for QEMU's machine `virt` that asks PSCI (Arm DEN 0022, 5.1.9) to power off, upon which QEMU exits with 0:
+/// Firmware for QEMU's machine `virt` that asks PSCI (Arm DEN 0022, 5.1.9) to power off, upon which
+/// QEMU exits with 0:
 ///
 /// ```asm
 ///         movz    w0, #0x8400, lsl #16    // SYSTEM_OFF is 0x84000008
@@ -98,22 +104,27 @@ const AMD64: [u8; 0x86] = [
 const ARM64: [u32; 4] = [0x52b0_8000, 0x7280_0100, 0xd400_0002, 0x1400_0000];
 
 impl Accelerator {
-    /// Finds out what works for machines of this architecture. That KVM works holds until the host boots again, and is kept in `folder`; that
-    /// it does not may end at any time, when the user joins a group or a module is loaded, and is found anew by each program.
+    /// Finds out what works for machines of this architecture. That KVM works holds until the host
+    /// boots again, and is kept in `folder`; that it does not may end at any time, when the user
+    /// joins a group or a module is loaded, and is found anew by each program.
     pub fn probe(architecture: Architecture, folder: &Path, report: &Report) -> Result<Self> {
         if std::env::consts::ARCH != architecture.machine() {
             return Ok(Accelerator::Tcg);
         }
         let hint = match kvm::access(Path::new(DEVICE)) {
             Access::Absent => return Ok(Accelerator::Tcg),
-            Access::Refused { reason, hint } => hint.map_or(reason.clone(), |hint| format!("{reason}: {hint}")),
+            Access::Refused { reason, hint } => {
+                hint.map_or(reason.clone(), |hint| format!("{reason}: {hint}"))
+            }
             Access::Open => match works(architecture, folder)? {
                 None => return Ok(Accelerator::Kvm),
                 Some(reason) => reason,
             },
         };
         if !TOLD.swap(true, Ordering::Relaxed) {
-            report.note(format!("the node's processor is emulated, which is slow: `{DEVICE}` is there, but {hint}"));
+            report.note(format!(
+                "the node's processor is emulated, which is slow: `{DEVICE}` is there, but {hint}"
+            ));
         }
         Ok(Accelerator::Tcg)
     }
@@ -129,12 +140,14 @@ impl Accelerator {
 
 /// Why KVM does not work though the device can be opened; nothing if it does.
 fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").or_build(|| "cannot read this boot's id".to_owned())?;
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .or_build(|| "cannot read this boot's id".to_owned())?;
     let kept = folder.join("accelerator");
     if std::fs::read_to_string(&kept).is_ok_and(|text| worked(&text, &boot)) {
         return Ok(None);
     }
-    // Machines that run beside each other in this program ask once. A failure is not kept any longer.
+    // Machines that run beside each other in this program ask once. A failure is not kept any
+    // longer.
     static FAILED: Mutex<Option<String>> = Mutex::new(None);
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
     if failed.is_none() {
@@ -147,13 +160,19 @@ fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
     Ok(failed.as_ref().map(|said| format!("it does not work on this machine ({said})")))
 }
 
-/// Whether KVM worked earlier in this boot. The text is the boot's id and the accelerator, a line each.
+/// Whether KVM worked earlier in this boot. The text is the boot's id and the accelerator, a line
+/// each.
 fn worked(text: &str, boot: &str) -> bool {
     text.strip_prefix(boot).is_some_and(|found| found.trim_end() == Accelerator::Kvm.argument())
 }
 
-/// What QEMU says when the payload does not run to its end with `-accel` of this value; nothing if it does.
-fn payload_fails(accelerator: &str, architecture: Architecture, folder: &Path) -> Result<Option<String>> {
+/// What QEMU says when the payload does not run to its end with `-accel` of this value; nothing if
+/// it does.
+fn payload_fails(
+    accelerator: &str,
+    architecture: Architecture,
+    folder: &Path,
+) -> Result<Option<String>> {
     let scratch = scratch(folder)?;
     let path = scratch.path().join("payload");
     write_payload(architecture, &path).or_build(|| format!("cannot write `{}`", path.display()))?;
@@ -171,7 +190,9 @@ fn payload_fails(accelerator: &str, architecture: Architecture, folder: &Path) -
             "-device".to_owned(),
             "isa-debug-exit,iobase=0xf4,iosize=1".to_owned(),
         ],
-        Architecture::Arm64 => vec!["-machine".to_owned(), "virt".to_owned(), "-bios".to_owned(), file],
+        Architecture::Arm64 => {
+            vec!["-machine".to_owned(), "virt".to_owned(), "-bios".to_owned(), file]
+        }
     };
     let cpu = if accelerator == "kvm" { "host" } else { "max" };
     let mut child = Command::new(program(architecture))
@@ -193,7 +214,9 @@ fn payload_fails(accelerator: &str, architecture: Architecture, folder: &Path) -
         .stdout(Stdio::null())
         .stderr(Stdio::from(said.reopen().or_build(cannot)?))
         .spawn()
-        .map_err(|error| super::not_started(program(architecture), package(architecture), &error))?;
+        .map_err(|error| {
+            super::not_started(program(architecture), package(architecture), &error)
+        })?;
     let wanted = if architecture == Architecture::Amd64 { AMD64_EXIT } else { 0 };
     match wait(&mut child)? {
         Some(status) if status.code() == Some(wanted) => Ok(None),
@@ -201,12 +224,14 @@ fn payload_fails(accelerator: &str, architecture: Architecture, folder: &Path) -
     }
 }
 
-/// QEMU's first words, behind which it may print all registers; or how it ended, if it said nothing.
+/// QEMU's first words, behind which it may print all registers; or how it ended, if it said
+/// nothing.
 fn reason(ended: Option<ExitStatus>, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
     match said.lines().map(str::trim).find(|line| !line.is_empty()) {
         Some(line) => format!("QEMU says: {line}"),
-        None => ended.map_or_else(|| "QEMU hangs".to_owned(), |status| format!("QEMU ended with {status}")),
+        None => ended
+            .map_or_else(|| "QEMU hangs".to_owned(), |status| format!("QEMU ended with {status}")),
     }
 }
 

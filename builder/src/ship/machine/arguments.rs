@@ -14,7 +14,8 @@ pub struct Forward {
     pub node: u16,
 }
 
-/// What QEMU's user network speaks. Its DHCP server is IPv4's; of IPv6 it has a router that advertises a prefix and a name server.
+/// What QEMU's user network speaks. Its DHCP server is IPv4's; of IPv6 it has a router that
+/// advertises a prefix and a name server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
     /// IPv4 and IPv6.
@@ -42,7 +43,9 @@ impl FromStr for Forward {
 
     /// Reads `HOST:NODE`.
     fn from_str(text: &str) -> Result<Self> {
-        let ports = text.split_once(':').and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
+        let ports = text
+            .split_once(':')
+            .and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
         match ports {
             Some((host @ 1.., node @ 1..)) => Ok(Forward { host, node }),
             _ => Err(Error::usage(format!("`{text}` is no port forward"))
@@ -52,17 +55,38 @@ impl FromStr for Forward {
 }
 
 impl Hardware {
-    /// The arguments, without the program's name. The serial console is on stdin and stdout; `Ctrl-A x` ends QEMU.
+    /// The arguments, without the program's name. The serial console is on stdin and stdout;
+    /// `Ctrl-A x` ends QEMU.
     pub(super) fn arguments(&self) -> Result<Vec<String>> {
-        let mut arguments: Vec<String> = ["-nodefaults", "-no-user-config", "-display", "none"].map(str::to_owned).into();
+        let mut arguments: Vec<String> =
+            ["-nodefaults", "-no-user-config", "-display", "none"].map(str::to_owned).into();
         let mut option = |name: &str, value: String| arguments.extend([format!("-{name}"), value]);
         option("machine", self.machine());
         option("accel", self.accelerator.argument().to_owned());
-        option("cpu", if self.accelerator == Accelerator::Kvm { "host".to_owned() } else { self.qemu.cpu.clone() });
+        option(
+            "cpu",
+            if self.accelerator == Accelerator::Kvm {
+                "host".to_owned()
+            } else {
+                self.qemu.cpu.clone()
+            },
+        );
         option("smp", self.qemu.cpus.to_string());
         option("m", self.qemu.memory_mib.to_string());
-        option("drive", format!("if=pflash,unit=0,format=raw,readonly=on,file={}", escaped(&text(&self.firmware.code)?)));
-        option("drive", format!("if=pflash,unit=1,format=raw,file={}", escaped(&text(&self.firmware.variables)?)));
+        option(
+            "drive",
+            format!(
+                "if=pflash,unit=0,format=raw,readonly=on,file={}",
+                escaped(&text(&self.firmware.code)?)
+            ),
+        );
+        option(
+            "drive",
+            format!(
+                "if=pflash,unit=1,format=raw,file={}",
+                escaped(&text(&self.firmware.variables)?)
+            ),
+        );
         if self.guards_variables() {
             // The system can change the firmware's variables only by asking the firmware.
             option("global", "driver=cfi.pflash01,property=secure,value=on".to_owned());
@@ -73,7 +97,8 @@ impl Hardware {
             option("device", device);
         }
         option("netdev", self.netdev());
-        // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from the network here.
+        // An empty ROM: Debian packages the network card's boot ROM apart, and nobody boots from
+        // the network here.
         option("device", "virtio-net-pci,netdev=net,romfile=".to_owned());
         option("device", "virtio-rng-pci".to_owned());
         if self.watchdog {
@@ -90,9 +115,14 @@ impl Hardware {
         Ok(arguments)
     }
 
-    /// A network of the machine's own, by which it reaches what this machine reaches. Its DHCP server names the machine where it has a name.
+    /// A network of the machine's own, by which it reaches what this machine reaches. Its DHCP
+    /// server names the machine where it has a name.
     fn netdev(&self) -> String {
-        let name = self.hostname.as_deref().map(|name| format!(",hostname={}", escaped(name))).unwrap_or_default();
+        let name = self
+            .hostname
+            .as_deref()
+            .map(|name| format!(",hostname={}", escaped(name)))
+            .unwrap_or_default();
         let forwards: String = self.forwards.iter().map(forward).collect();
         format!("user,id=net{}{name}{forwards}", self.network.argument())
     }
@@ -102,7 +132,8 @@ impl Hardware {
         format!("{}{smm}", self.qemu.machine)
     }
 
-    /// Whether the firmware keeps its variables to itself, by a mode of the processor that arm64 has no equal of in QEMU.
+    /// Whether the firmware keeps its variables to itself, by a mode of the processor that arm64
+    /// has no equal of in QEMU.
     fn guards_variables(&self) -> bool {
         self.secure_boot && self.architecture == Architecture::Amd64
     }
@@ -118,10 +149,19 @@ impl Hardware {
         };
         let size = self.sector_size;
         if self.qemu.bus == Bus::Ahci && size != 512 {
-            return Err(Error::usage(format!("QEMU's AHCI has no disk with sectors of {size} bytes")).hint("try `--bus nvme`"));
+            return Err(Error::usage(format!(
+                "QEMU's AHCI has no disk with sectors of {size} bytes"
+            ))
+            .hint("try `--bus nvme`"));
         }
-        let disk = format!("{device},id=booted,drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}");
-        Ok(controller.map(|controller| format!("{controller},id=controller")).into_iter().chain([disk]).collect())
+        let disk = format!(
+            "{device},id=booted,drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}"
+        );
+        Ok(controller
+            .map(|controller| format!("{controller},id=controller"))
+            .into_iter()
+            .chain([disk])
+            .collect())
     }
 }
 
@@ -143,7 +183,13 @@ mod tests {
     fn hardware() -> Hardware {
         Hardware {
             architecture: Architecture::Amd64,
-            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 2048, cpus: 2, bus: Bus::VirtioBlk },
+            qemu: Qemu {
+                machine: "q35".into(),
+                cpu: "max".into(),
+                memory_mib: 2048,
+                cpus: 2,
+                bus: Bus::VirtioBlk,
+            },
             accelerator: Accelerator::Tcg,
             firmware: Firmware { code: "/code.fd".into(), variables: "/vars.fd".into() },
             secure_boot: false,
@@ -175,7 +221,10 @@ mod tests {
     #[test]
     fn a_host_port_is_open_on_the_loopback_alone() {
         let forwards = vec!["8080:80".parse().unwrap()];
-        assert!(line(&Hardware { forwards, ..hardware() }).contains("-netdev user,id=net,hostfwd=tcp:127.0.0.1:8080-:80 "));
+        assert!(
+            line(&Hardware { forwards, ..hardware() })
+                .contains("-netdev user,id=net,hostfwd=tcp:127.0.0.1:8080-:80 ")
+        );
     }
 
     #[test]
@@ -189,8 +238,15 @@ mod tests {
     #[test]
     fn a_host_name_is_given_by_dhcp_where_there_is_one() {
         assert!(line(&hardware()).contains("-netdev user,id=net "));
-        let named = Hardware { hostname: Some("edge-7".into()), forwards: vec!["8080:80".parse().unwrap()], ..hardware() };
-        assert!(line(&named).contains("-netdev user,id=net,hostname=edge-7,hostfwd=tcp:127.0.0.1:8080-:80 "));
+        let named = Hardware {
+            hostname: Some("edge-7".into()),
+            forwards: vec!["8080:80".parse().unwrap()],
+            ..hardware()
+        };
+        assert!(
+            line(&named)
+                .contains("-netdev user,id=net,hostname=edge-7,hostfwd=tcp:127.0.0.1:8080-:80 ")
+        );
     }
 
     #[test]
@@ -205,8 +261,10 @@ mod tests {
     fn a_disk_that_is_no_controller_has_one_before_it() {
         for bus in [Bus::Ahci, Bus::Usb, Bus::VirtioScsi] {
             let line = line(&on(bus));
-            let (controller, disk) =
-                (line.find(",id=controller -device "), line.find(",bus=controller.0,id=booted,drive=disk,bootindex=0,"));
+            let (controller, disk) = (
+                line.find(",id=controller -device "),
+                line.find(",bus=controller.0,id=booted,drive=disk,bootindex=0,"),
+            );
             assert!(controller.unwrap() < disk.unwrap(), "{line}");
         }
     }
@@ -220,20 +278,30 @@ mod tests {
     #[test]
     fn the_hosts_processor_is_used_only_where_it_works() {
         assert!(line(&hardware()).contains("-accel tcg,thread=multi -cpu max"));
-        assert!(line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() }).contains("-accel kvm -cpu host"));
+        assert!(
+            line(&Hardware { accelerator: Accelerator::Kvm, ..hardware() })
+                .contains("-accel kvm -cpu host")
+        );
     }
 
     #[test]
     fn a_watchdog_resets_the_machine() {
-        assert!(line(&Hardware { watchdog: true, ..hardware() }).contains("-device i6300esb -action watchdog=reset "));
+        assert!(
+            line(&Hardware { watchdog: true, ..hardware() })
+                .contains("-device i6300esb -action watchdog=reset ")
+        );
         assert!(!line(&hardware()).contains("i6300esb"));
     }
 
     #[test]
     fn firmware_that_verifies_guards_its_variables() {
-        assert!(line(&hardware()).contains("-machine q35 ") && !line(&hardware()).contains("secure"));
+        assert!(
+            line(&hardware()).contains("-machine q35 ") && !line(&hardware()).contains("secure")
+        );
         let secure = line(&Hardware { secure_boot: true, ..hardware() });
-        assert!(secure.contains("-machine q35,smm=on ") && secure.contains("property=secure,value=on"));
+        assert!(
+            secure.contains("-machine q35,smm=on ") && secure.contains("property=secure,value=on")
+        );
     }
 
     #[test]

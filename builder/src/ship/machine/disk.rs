@@ -32,19 +32,24 @@ impl Disk {
         Disk { path, format: Format::Raw, record: None }
     }
 
-    /// Makes `path`, which holds what will differ from `image`. `size_mib` is the size of the disk when it is not that of the image.
+    /// Makes `path`, which holds what will differ from `image`. `size_mib` is the size of the disk
+    /// when it is not that of the image.
     pub fn overlay(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
         // qemu-img would take a relative name as one relative to the overlay.
         let image = text(&absolute(image)?)?;
-        let mut arguments = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", &image, &text(&path)?].map(str::to_owned).to_vec();
+        let mut arguments =
+            ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", &image, &text(&path)?]
+                .map(str::to_owned)
+                .to_vec();
         arguments.extend(size_mib.map(|size| format!("{size}M")));
         tool("qemu-img", PACKAGE, &arguments)?;
         Ok(Disk { path, format: Format::Overlay, record: None })
     }
 
-    /// Takes the raw file `path` as the last run left it, or makes it of `image` when it is not there. It grows to `size_mib`, and never
-    /// shrinks. A file beside it says of which image it was made.
+    /// Takes the raw file `path` as the last run left it, or makes it of `image` when it is not
+    /// there. It grows to `size_mib`, and never shrinks. A file beside it says of which image it
+    /// was made.
     pub fn kept(image: &Path, path: PathBuf, size_mib: Option<u64>) -> Result<Self> {
         check_size(image, size_mib)?;
         if !path.exists() {
@@ -52,11 +57,14 @@ impl Disk {
             tool(
                 "qemu-img",
                 PACKAGE,
-                &["convert", "-q", "-f", "raw", "-O", "raw", &text(image)?, &text(&part)?].map(str::to_owned),
+                &["convert", "-q", "-f", "raw", "-O", "raw", &text(image)?, &text(&part)?]
+                    .map(str::to_owned),
             )?;
             let note = origin_of(&path);
-            std::fs::write(&note, identity(image)?).or_build(|| format!("cannot write `{}`", note.display()))?;
-            std::fs::rename(&part, &path).or_build(|| format!("cannot rename `{}`", part.display()))?;
+            std::fs::write(&note, identity(image)?)
+                .or_build(|| format!("cannot write `{}`", note.display()))?;
+            std::fs::rename(&part, &path)
+                .or_build(|| format!("cannot rename `{}`", part.display()))?;
         }
         let size = size_mib.map_or(0, |size| size << 20);
         if size > size_of(&path)? {
@@ -66,13 +74,15 @@ impl Disk {
         Ok(Disk::existing(path))
     }
 
-    /// Whether the disk that is kept at `path` was made of another image than `image` is now: a build since then is not on it.
+    /// Whether the disk that is kept at `path` was made of another image than `image` is now: a
+    /// build since then is not on it.
     pub fn is_of_another(image: &Path, path: &Path) -> Result<bool> {
         let origin = std::fs::read_to_string(origin_of(path)).ok();
         Ok(path.exists() && origin != Some(identity(image)?))
     }
 
-    /// The same disk, and the file `record`, which gets every write and every flush in their order, in the format of Linux's dm-log-writes.
+    /// The same disk, and the file `record`, which gets every write and every flush in their order,
+    /// in the format of Linux's dm-log-writes.
     pub fn recorded(self, record: PathBuf) -> Self {
         Disk { record: Some(record), ..self }
     }
@@ -82,10 +92,13 @@ impl Disk {
         let file = escaped(&text(&self.path)?);
         let (format, more) = match self.format {
             Format::Raw => ("raw", ""),
-            // Nobody looks at an overlay after the machine is gone, so nothing has to reach the host's disk.
+            // Nobody looks at an overlay after the machine is gone, so nothing has to reach the
+            // host's disk.
             Format::Overlay => ("qcow2", ",cache=unsafe"),
         };
-        let Some(record) = &self.record else { return Ok(format!("format={format},discard=unmap,file={file}{more}")) };
+        let Some(record) = &self.record else {
+            return Ok(format!("format={format},discard=unmap,file={file}{more}"));
+        };
         let record = escaped(&text(record)?);
         Ok(format!(
             "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,log.file.filename={record},\
@@ -101,7 +114,8 @@ fn origin_of(disk: &Path) -> PathBuf {
 
 /// What tells an image from one that was built before or after it, without reading it.
 fn identity(image: &Path) -> Result<String> {
-    let about = std::fs::metadata(image).or_build(|| format!("cannot read `{}`", image.display()))?;
+    let about =
+        std::fs::metadata(image).or_build(|| format!("cannot read `{}`", image.display()))?;
     Ok(format!("{} bytes, written at {}.{:09}\n", about.len(), about.mtime(), about.mtime_nsec()))
 }
 
@@ -110,8 +124,11 @@ fn check_size(image: &Path, size_mib: Option<u64>) -> Result<()> {
     match size_mib {
         Some(wanted) if wanted << 20 < size => {
             let least = size.div_ceil(1 << 20);
-            Err(Error::usage(format!("a disk of {wanted} MiB is too small for the image `{}`", image.display()))
-                .hint(format!("at least `--disk-size {least}`")))
+            Err(Error::usage(format!(
+                "a disk of {wanted} MiB is too small for the image `{}`",
+                image.display()
+            ))
+            .hint(format!("at least `--disk-size {least}`")))
         }
         _ => Ok(()),
     }
@@ -143,16 +160,25 @@ mod tests {
     #[test]
     fn an_overlay_may_be_larger_than_its_image() {
         let dir = tempfile::tempdir().unwrap();
-        let overlay = Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(16)).unwrap();
-        let info =
-            tool("qemu-img", PACKAGE, &["info", "--output=json", &text(&overlay.path).unwrap()].map(str::to_owned)).unwrap();
-        assert!(String::from_utf8_lossy(&info.stdout).contains(&format!("\"virtual-size\": {}", 16 << 20)));
+        let overlay =
+            Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(16)).unwrap();
+        let info = tool(
+            "qemu-img",
+            PACKAGE,
+            &["info", "--output=json", &text(&overlay.path).unwrap()].map(str::to_owned),
+        )
+        .unwrap();
+        assert!(
+            String::from_utf8_lossy(&info.stdout)
+                .contains(&format!("\"virtual-size\": {}", 16 << 20))
+        );
     }
 
     #[test]
     fn a_disk_smaller_than_the_image_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(3)).unwrap_err();
+        let error =
+            Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(3)).unwrap_err();
         assert_eq!(error.problems[0].hint.as_deref(), Some("at least `--disk-size 4`"));
     }
 
@@ -163,7 +189,12 @@ mod tests {
         let path = dir.path().join("kept.raw");
         Disk::kept(&image, path.clone(), None).unwrap();
         assert_eq!(read(&path), "as built");
-        File::options().write(true).open(&path).unwrap().write_all_at(b"changed!", 1 << 20).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .write_all_at(b"changed!", 1 << 20)
+            .unwrap();
         Disk::kept(&image, path.clone(), Some(8)).unwrap();
         assert_eq!((read(&path).as_str(), size_of(&path).unwrap()), ("changed!", 8 << 20));
         assert_eq!((read(&image).as_str(), size_of(&image).unwrap()), ("as built", 4 << 20));
@@ -175,14 +206,25 @@ mod tests {
         let (image, path) = (image(dir.path()), dir.path().join("disk.raw"));
         assert!(!Disk::is_of_another(&image, &path).unwrap(), "there is none yet");
         Disk::kept(&image, path.clone(), None).unwrap();
-        File::options().write(true).open(&path).unwrap().write_all_at(b"changed!", 1 << 20).unwrap();
-        assert!(!Disk::is_of_another(&image, &path).unwrap(), "what the node writes does not count");
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .write_all_at(b"changed!", 1 << 20)
+            .unwrap();
+        assert!(
+            !Disk::is_of_another(&image, &path).unwrap(),
+            "what the node writes does not count"
+        );
         let built = std::fs::metadata(&image).unwrap().modified().unwrap();
         let file = File::options().write(true).open(&image).unwrap();
         file.set_modified(built + std::time::Duration::from_secs(1)).unwrap();
         assert!(Disk::is_of_another(&image, &path).unwrap());
         Disk::kept(&image, path.clone(), None).unwrap();
-        assert!(Disk::is_of_another(&image, &path).unwrap(), "running it again does not make it newer");
+        assert!(
+            Disk::is_of_another(&image, &path).unwrap(),
+            "running it again does not make it newer"
+        );
         std::fs::remove_file(&path).unwrap();
         Disk::kept(&image, path.clone(), None).unwrap();
         assert!(!Disk::is_of_another(&image, &path).unwrap());

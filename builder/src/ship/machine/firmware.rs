@@ -36,8 +36,8 @@ pub enum Download {
     Into(PathBuf),
 }
 
-/// Where distributions put the code and the variables, the best first. Debian's are `ovmf` and `qemu-efi-aarch64`, then Fedora's
-/// `edk2-ovmf` and `edk2-aarch64`, then Arch Linux's.
+/// Where distributions put the code and the variables, the best first. Debian's are `ovmf` and
+/// `qemu-efi-aarch64`, then Fedora's `edk2-ovmf` and `edk2-aarch64`, then Arch Linux's.
 const AMD64: [(&str, &str); 3] = [
     ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
     ("/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
@@ -45,7 +45,10 @@ const AMD64: [(&str, &str); 3] = [
 ];
 const ARM64: [(&str, &str); 3] = [
     ("/usr/share/AAVMF/AAVMF_CODE.fd", "/usr/share/AAVMF/AAVMF_VARS.fd"),
-    ("/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw", "/usr/share/edk2/aarch64/vars-template-pflash.raw"),
+    (
+        "/usr/share/edk2/aarch64/QEMU_EFI-pflash.raw",
+        "/usr/share/edk2/aarch64/vars-template-pflash.raw",
+    ),
     ("/usr/share/edk2/aarch64/QEMU_EFI.fd", "/usr/share/edk2/aarch64/QEMU_VARS.fd"),
 ];
 
@@ -55,11 +58,14 @@ const SECURE_AMD64: [(&str, &str); 3] = [
     ("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
     ("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
 ];
-const SECURE_ARM64: [(&str, &str); 1] = [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd")];
+const SECURE_ARM64: [(&str, &str); 1] =
+    [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.snakeoil.fd")];
 
-/// The same without keys. Debian's variables of that kind for arm64 are an empty file, into which nothing can be enrolled from outside: that is done
-/// with those of a test, whose keys are replaced.
-const SETUP_ARM64: [(&str, &str); 1] = [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd")];
+/// The same without keys. Debian's variables of that kind for arm64 are an empty file, into which
+/// nothing can be enrolled from outside: that is done with those of a test, whose keys are
+/// replaced.
+const SETUP_ARM64: [(&str, &str); 1] =
+    [("/usr/share/AAVMF/AAVMF_CODE.ms.fd", "/usr/share/AAVMF/AAVMF_VARS.fd")];
 
 impl SecureBoot {
     /// Firmware that starts what these trust.
@@ -74,8 +80,9 @@ impl SecureBoot {
 }
 
 impl Firmware {
-    /// The first firmware that is there: `explicit` if the user named one, then the distribution's, then, where `download` allows it,
-    /// the one that the crate `ovmf-prebuilt` fetches and checks against the digest in it. That one cannot verify what it starts.
+    /// The first firmware that is there: `explicit` if the user named one, then the distribution's,
+    /// then, where `download` allows it, the one that the crate `ovmf-prebuilt` fetches and checks
+    /// against the digest in it. That one cannot verify what it starts.
     pub fn find(
         architecture: Architecture,
         secure_boot: &SecureBoot,
@@ -86,10 +93,14 @@ impl Firmware {
             return Self::named(code);
         }
         let known = Self::known(architecture, secure_boot).into_iter();
-        let known = known.into_iter().find(|firmware| firmware.code.exists() && firmware.variables.exists());
+        let known = known
+            .into_iter()
+            .find(|firmware| firmware.code.exists() && firmware.variables.exists());
         match (known, download) {
             (Some(firmware), _) => Ok(firmware),
-            (None, _) if secure_boot.verifies() => Err(without_secure_boot(architecture, secure_boot)),
+            (None, _) if secure_boot.verifies() => {
+                Err(without_secure_boot(architecture, secure_boot))
+            }
             (None, Download::Into(folder)) => Self::download(architecture, folder),
             (None, Download::Refused) => Err(missing(architecture)),
         }
@@ -112,13 +123,18 @@ impl Firmware {
             (Architecture::Arm64, SecureBoot::Setup) => &SETUP_ARM64,
             (Architecture::Arm64, SecureBoot::Enforced(_)) => &SECURE_ARM64,
         };
-        paths.iter().map(|(code, variables)| Firmware { code: code.into(), variables: variables.into() }).collect()
+        paths
+            .iter()
+            .map(|(code, variables)| Firmware { code: code.into(), variables: variables.into() })
+            .collect()
     }
 
-    /// The same code with its own copy of the variables at `path`. A copy that is there already is used as it is.
+    /// The same code with its own copy of the variables at `path`. A copy that is there already is
+    /// used as it is.
     pub fn with_variables(self, path: PathBuf) -> Result<Self> {
         if !path.exists() {
-            std::fs::copy(&self.variables, &path).or_build(|| format!("cannot copy `{}`", self.variables.display()))?;
+            std::fs::copy(&self.variables, &path)
+                .or_build(|| format!("cannot copy `{}`", self.variables.display()))?;
         }
         Ok(Firmware { code: self.code, variables: path })
     }
@@ -127,12 +143,14 @@ impl Firmware {
     pub fn enroll(&self, trust: &Trust) -> Result<()> {
         let path = &self.variables;
         let before = std::fs::read(path).at("read", path)?;
-        let after = enrolled(before, trust)
-            .map_err(|error| error.hint("name firmware with Secure Boot by `--firmware`, or boot with `--insecure`"))?;
+        let after = enrolled(before, trust).map_err(|error| {
+            error.hint("name firmware with Secure Boot by `--firmware`, or boot with `--insecure`")
+        })?;
         std::fs::write(path, after).at("write", path)
     }
 
-    /// The user's code, with the variables that stand beside it under the same name with `VARS` for `CODE`.
+    /// The user's code, with the variables that stand beside it under the same name with `VARS` for
+    /// `CODE`.
     ///
     /// # Errors
     /// One of both does not exist.
@@ -143,8 +161,11 @@ impl Firmware {
         let name = code.file_name().unwrap_or_default().to_string_lossy();
         let variables = code.with_file_name(name.replace("CODE", "VARS").replace("code", "vars"));
         if variables == code || !variables.exists() {
-            return Err(Error::usage(format!("the firmware `{}` has no file of variables beside it", code.display()))
-                .hint("name the file with `CODE` in its name that has one with `VARS` beside it"));
+            return Err(Error::usage(format!(
+                "the firmware `{}` has no file of variables beside it",
+                code.display()
+            ))
+            .hint("name the file with `CODE` in its name that has one with `VARS` beside it"));
         }
         Ok(Firmware { code: code.to_owned(), variables })
     }
@@ -154,20 +175,28 @@ impl Firmware {
             Architecture::Amd64 => Arch::X64,
             Architecture::Arm64 => Arch::Aarch64,
         };
-        let prebuilt = Prebuilt::fetch(Source::LATEST, folder).or_build(|| "cannot download UEFI firmware".to_owned())?;
-        Ok(Firmware { code: prebuilt.get_file(arch, FileType::Code), variables: prebuilt.get_file(arch, FileType::Vars) })
+        let prebuilt = Prebuilt::fetch(Source::LATEST, folder)
+            .or_build(|| "cannot download UEFI firmware".to_owned())?;
+        Ok(Firmware {
+            code: prebuilt.get_file(arch, FileType::Code),
+            variables: prebuilt.get_file(arch, FileType::Vars),
+        })
     }
 }
 
 fn missing(architecture: Architecture) -> Error {
-    Error::build(format!("no UEFI firmware for {architecture} is installed"))
-        .hint(format!("apt-get install {}, or allow the download with `--download-firmware`", Firmware::package(architecture)))
+    Error::build(format!("no UEFI firmware for {architecture} is installed")).hint(format!(
+        "apt-get install {}, or allow the download with `--download-firmware`",
+        Firmware::package(architecture)
+    ))
 }
 
 fn without_secure_boot(architecture: Architecture, wanted: &SecureBoot) -> Error {
     let package = Firmware::package(architecture);
     let cause = match wanted {
-        SecureBoot::Enforced(_) => "the image is signed, so it is booted as on a machine that trusts its keys alone",
+        SecureBoot::Enforced(_) => {
+            "the image is signed, so it is booted as on a machine that trusts its keys alone"
+        }
         _ => "only such firmware can be in setup mode",
     };
     Error::build(format!("no UEFI firmware with Secure Boot for {architecture} is installed"))
@@ -186,7 +215,9 @@ mod tests {
         for name in ["MY_CODE.fd", "MY_VARS.fd"] {
             std::fs::write(dir.path().join(name), name).unwrap();
         }
-        let firmware = Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&code), &Download::Refused).unwrap();
+        let firmware =
+            Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&code), &Download::Refused)
+                .unwrap();
         assert_eq!(firmware, Firmware { code, variables: dir.path().join("MY_VARS.fd") });
     }
 
@@ -201,8 +232,13 @@ mod tests {
                 .to_string()
                 .contains("no file of variables")
         );
-        let error = Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&dir.path().join("CODE.fd")), &Download::Refused)
-            .unwrap_err();
+        let error = Firmware::find(
+            Architecture::Amd64,
+            &SecureBoot::Off,
+            Some(&dir.path().join("CODE.fd")),
+            &Download::Refused,
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("does not exist"));
     }
 

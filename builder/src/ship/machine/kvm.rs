@@ -1,4 +1,5 @@
-//! `/dev/kvm`, as this user finds it: absent, closed to this user, or open. Whether it works is another question, for the payload.
+//! `/dev/kvm`, as this user finds it: absent, closed to this user, or open. Whether it works is
+//! another question, for the payload.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind};
@@ -32,7 +33,8 @@ pub(super) fn access(device: &Path) -> Access {
     }
 }
 
-/// Why this user may not open it, and what lets him: mostly that he is not in the group that Debian and Ubuntu give the device to.
+/// Why this user may not open it, and what lets him: mostly that he is not in the group that Debian
+/// and Ubuntu give the device to.
 fn denied(device: &Path, found: &Metadata) -> Access {
     let groups = fs::read_to_string("/etc/group").unwrap_or_default();
     let user = user().unwrap_or_default();
@@ -43,9 +45,10 @@ fn denied(device: &Path, found: &Metadata) -> Access {
             format!("this session is older than the user's place in group `{name}`"),
             Some(format!("newgrp {name}    # or log in again")),
         ),
-        Some((name, _)) => {
-            (format!("this user is not in group `{name}`"), Some(format!("sudo adduser $USER {name} && newgrp {name}")))
-        }
+        Some((name, _)) => (
+            format!("this user is not in group `{name}`"),
+            Some(format!("sudo adduser $USER {name} && newgrp {name}")),
+        ),
         None => (
             format!("its mode {:o} lets no ordinary user open it", found.mode() & 0o777),
             Some(format!("sudo chgrp kvm {file} && sudo chmod 660 {file}")),
@@ -58,7 +61,10 @@ fn denied(device: &Path, found: &Metadata) -> Access {
 fn user() -> io::Result<String> {
     let id = rustix::process::getuid().as_raw().to_string();
     let users = fs::read_to_string("/etc/passwd")?;
-    let found = users.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|fields| fields.get(2) == Some(&id.as_str()));
+    let found = users
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>())
+        .find(|fields| fields.get(2) == Some(&id.as_str()));
     found.map(|fields| fields[0].to_owned()).ok_or_else(|| ErrorKind::NotFound.into())
 }
 
@@ -75,7 +81,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown};
 
-    /// What a user without rights finds who opens a device of this mode and group: on a thread of its own, which gives up its rights to files.
+    /// What a user without rights finds who opens a device of this mode and group: on a thread of
+    /// its own, which gives up its rights to files.
     fn found(mode: u32, group: u32) -> Access {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -106,12 +113,16 @@ mod tests {
             .lines()
             .find_map(|line| {
                 let fields: Vec<&str> = line.split(':').collect();
-                (fields[2] != "0" && fields[3].is_empty()).then(|| (fields[0].to_owned(), fields[2].parse().unwrap()))
+                (fields[2] != "0" && fields[3].is_empty())
+                    .then(|| (fields[0].to_owned(), fields[2].parse().unwrap()))
             })
             .unwrap();
         if rustix::process::geteuid().is_root() {
             let hint = Some(format!("sudo adduser $USER {name} && newgrp {name}"));
-            assert_eq!(found(0o660, id), Access::Refused { reason: format!("this user is not in group `{name}`"), hint });
+            assert_eq!(
+                found(0o660, id),
+                Access::Refused { reason: format!("this user is not in group `{name}`"), hint }
+            );
         }
         assert_eq!(found(0o666, 0), Access::Open);
     }
@@ -125,7 +136,9 @@ mod tests {
 
     #[test]
     fn a_device_that_is_none_is_refused_with_the_systems_reason() {
-        let Access::Refused { reason, hint: None } = access(Path::new("/")) else { panic!("a folder was opened") };
+        let Access::Refused { reason, hint: None } = access(Path::new("/")) else {
+            panic!("a folder was opened")
+        };
         assert!(reason.starts_with("it cannot be opened: "), "{reason}");
     }
 

@@ -78,7 +78,10 @@ pub fn package(architecture: Architecture) -> &'static str {
 
 /// Runs a tool to its end, and makes an error of what it said when it fails.
 fn tool(program: &str, package: &str, arguments: &[String]) -> Result<Output> {
-    let output = Command::new(program).args(arguments).output().map_err(|error| not_started(program, package, &error))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|error| not_started(program, package, &error))?;
     if output.status.success() {
         return Ok(output);
     }
@@ -88,16 +91,17 @@ fn tool(program: &str, package: &str, arguments: &[String]) -> Result<Output> {
 
 fn not_started(program: &str, package: &str, error: &std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::build(format!("`{program}` is not installed")).hint(format!("apt-get install {package}"))
-        }
+        std::io::ErrorKind::NotFound => Error::build(format!("`{program}` is not installed"))
+            .hint(format!("apt-get install {package}")),
         _ => Error::build(format!("cannot start `{program}`")).cause(error),
     }
 }
 
 /// `path` as text, which QEMU's options need.
 fn text(path: &std::path::Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| Error::build(format!("the path `{}` is not UTF-8", path.display())))
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| Error::build(format!("the path `{}` is not UTF-8", path.display())))
 }
 
 /// A folder that is gone once its machine has opened what is in it.
@@ -121,12 +125,16 @@ mod tests {
     #[test]
     fn a_missing_tool_is_named_with_its_package() {
         let error = tool("no-such-tool", "no-such-package", &[]).unwrap_err();
-        assert_eq!(error.to_string(), "error: `no-such-tool` is not installed\nhint: apt-get install no-such-package");
+        assert_eq!(
+            error.to_string(),
+            "error: `no-such-tool` is not installed\nhint: apt-get install no-such-package"
+        );
     }
 
     #[test]
     fn a_tool_that_fails_is_quoted() {
-        let error = tool("qemu-img", "qemu-utils", &["no-such-verb".to_owned()]).unwrap_err().to_string();
+        let error =
+            tool("qemu-img", "qemu-utils", &["no-such-verb".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("`qemu-img` failed") && error.contains("no-such-verb"), "{error}");
     }
 }

@@ -37,8 +37,8 @@ pub enum Heard {
 }
 
 impl Machine {
-    /// Powers on. `scratch` goes away as soon as QEMU has opened what is in it. If stdin is a terminal, its keys go to the console until the
-    /// machine has ended.
+    /// Powers on. `scratch` goes away as soon as QEMU has opened what is in it. If stdin is a
+    /// terminal, its keys go to the console until the machine has ended.
     ///
     /// The machine ends with the calling thread, even if that is killed.
     pub fn start(hardware: &Hardware, scratch: TempDir) -> Result<Self> {
@@ -51,9 +51,12 @@ impl Machine {
             .stdin(if terminal.is_some() { Stdio::inherit() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // SAFETY: the closure runs between fork and exec and makes one system call; it allocates nothing and takes no lock.
+        // SAFETY: the closure runs between fork and exec and makes one system call; it allocates
+        // nothing and takes no lock.
         unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?)) };
-        let mut child = command.spawn().map_err(|error| not_started(name, package(hardware.architecture), &error))?;
+        let mut child = command
+            .spawn()
+            .map_err(|error| not_started(name, package(hardware.architecture), &error))?;
         let (sender, console) = channel();
         let output = child.stdout.take().expect("stdout was asked for");
         std::thread::spawn(move || pass_on(output, &sender));
@@ -64,7 +67,14 @@ impl Machine {
             String::from_utf8_lossy(&said).trim().to_owned()
         });
         let started = Instant::now();
-        Ok(Machine { child, console, complaints: Some(complaints), scratch: Some(scratch), terminal, started })
+        Ok(Machine {
+            child,
+            console,
+            complaints: Some(complaints),
+            scratch: Some(scratch),
+            terminal,
+            started,
+        })
     }
 
     /// When it was powered on.

@@ -22,10 +22,16 @@ struct Signature {
 }
 
 /// Puts what is of the type `kind` and the name `name` into an envelope.
-pub(super) fn seal(name: &str, kind: &str, payload: &[u8], key: &dyn ReleaseSigner) -> Result<Vec<u8>> {
+pub(super) fn seal(
+    name: &str,
+    kind: &str,
+    payload: &[u8],
+    key: &dyn ReleaseSigner,
+) -> Result<Vec<u8>> {
     let sig = STANDARD.encode(key.sign(name, &to_be_signed(kind, payload))?);
     let signatures = vec![Signature { keyid: Digest::of(key.public().bytes()).hex(), sig }];
-    let envelope = Envelope { payload_type: kind.to_owned(), payload: STANDARD.encode(payload), signatures };
+    let envelope =
+        Envelope { payload_type: kind.to_owned(), payload: STANDARD.encode(payload), signatures };
     let mut text = serde_json::to_vec_pretty(&envelope).expect("strings always serialize");
     text.push(b'\n');
     Ok(text)
@@ -37,16 +43,20 @@ pub(super) fn seal(name: &str, kind: &str, payload: &[u8], key: &dyn ReleaseSign
 /// It is none, of another type, or signed by nobody of them (`Kind::Digest`).
 pub fn open(bytes: &[u8], kind: &str, keys: &[ReleasePublicKey]) -> Result<Vec<u8>> {
     let wrong = |what: String| Error::digest(what);
-    let envelope: Envelope =
-        serde_json::from_slice(bytes).map_err(|error| wrong("it is no DSSE envelope".to_owned()).cause(error))?;
+    let envelope: Envelope = serde_json::from_slice(bytes)
+        .map_err(|error| wrong("it is no DSSE envelope".to_owned()).cause(error))?;
     if envelope.payload_type != kind {
         return Err(wrong(format!("it holds {:?} and not `{kind}`", envelope.payload_type)));
     }
-    let payload =
-        STANDARD.decode(&envelope.payload).map_err(|error| wrong("its payload is no base64".to_owned()).cause(error))?;
+    let payload = STANDARD
+        .decode(&envelope.payload)
+        .map_err(|error| wrong("its payload is no base64".to_owned()).cause(error))?;
     let message = to_be_signed(kind, &payload);
-    let signatures = envelope.signatures.iter().filter_map(|signature| STANDARD.decode(&signature.sig).ok());
-    let is_good = signatures.into_iter().any(|signature| keys.iter().any(|key| key.verifies(&message, &signature)));
+    let signatures =
+        envelope.signatures.iter().filter_map(|signature| STANDARD.decode(&signature.sig).ok());
+    let is_good = signatures
+        .into_iter()
+        .any(|signature| keys.iter().any(|key| key.verifies(&message, &signature)));
     if is_good { Ok(payload) } else { Err(wrong("it is not signed by the release key".to_owned())) }
 }
 
@@ -69,7 +79,8 @@ mod tests {
 
     #[test]
     fn an_envelope_opens_for_its_key_and_its_type_alone() {
-        let (key, other) = (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap().public());
+        let (key, other) =
+            (ReleaseKey::generate().unwrap(), ReleaseKey::generate().unwrap().public());
         let sealed = seal("x", "text/plain", b"hello", &key).unwrap();
         assert_eq!(open(&sealed, "text/plain", &[other, key.public()]).unwrap(), b"hello");
         assert!(open(&sealed, "text/html", &[key.public()]).is_err());

@@ -6,15 +6,16 @@ use osbuild_release::{Channel, Document, target};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// The versions of these releases but the newest `keep` of them and those in `current`. The newest is the one of the latest day, and of a day's
-/// the one of the highest version.
+/// The versions of these releases but the newest `keep` of them and those in `current`. The newest
+/// is the one of the latest day, and of a day's the one of the highest version.
 fn outdated(mut releases: Vec<Document>, keep: usize, current: &BTreeSet<String>) -> Vec<String> {
     releases.sort_by(|a, b| b.date.cmp(&a.date).then_with(|| by_number(&b.version, &a.version)));
     let old = releases.into_iter().skip(keep).map(|document| document.version);
     old.filter(|version| !current.contains(version)).collect()
 }
 
-/// Compares two versions, numbers in them by their value: `1.35.8` is lower than `1.35.8-2`, and that lower than `1.35.8-10`.
+/// Compares two versions, numbers in them by their value: `1.35.8` is lower than `1.35.8-2`, and
+/// that lower than `1.35.8-10`.
 fn by_number(a: &str, b: &str) -> Ordering {
     parts(a).cmp(&parts(b))
 }
@@ -33,7 +34,8 @@ fn parts(version: &str) -> Vec<(bool, usize, &str)> {
     parts
 }
 
-/// The versions of a recipe that a repository no longer needs once a channel has `now`: all but the newest `keep`, and never one that a channel has.
+/// The versions of a recipe that a repository no longer needs once a channel has `now`: all but the
+/// newest `keep`, and never one that a channel has.
 ///
 /// # Errors
 /// The document of a release is damaged.
@@ -55,7 +57,9 @@ pub(super) fn versions_to_drop(
             current.insert(read(&name)?.version);
         }
     }
-    for version in super::publish::versions(client, recipe).iter().filter(|version| **version != now.version) {
+    for version in
+        super::publish::versions(client, recipe).iter().filter(|version| **version != now.version)
+    {
         releases.push(read(&target::file(recipe, version, target::DOCUMENT))?);
     }
     Ok(outdated(releases, keep, &current))
@@ -63,8 +67,13 @@ pub(super) fn versions_to_drop(
 
 /// The names of all targets of these versions of a recipe.
 pub(super) fn targets_of(client: &Client, recipe: &str, versions: &[String]) -> BTreeSet<String> {
-    let prefixes: Vec<String> = versions.iter().map(|version| target::file(recipe, version, "")).collect();
-    client.targets().into_keys().filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix))).collect()
+    let prefixes: Vec<String> =
+        versions.iter().map(|version| target::file(recipe, version, "")).collect();
+    client
+        .targets()
+        .into_keys()
+        .filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -79,10 +88,18 @@ mod tests {
     }
 
     fn dropped(keep: usize, current: &[&str]) -> Vec<String> {
-        let releases =
-            [("1.35.8-10", "2026-11-21"), ("1.35.8", "2026-11-21"), ("1.35.8-2", "2026-11-21"), ("1.34.9", "2026-11-22")];
+        let releases = [
+            ("1.35.8-10", "2026-11-21"),
+            ("1.35.8", "2026-11-21"),
+            ("1.35.8-2", "2026-11-21"),
+            ("1.34.9", "2026-11-22"),
+        ];
         let releases = releases.map(|(version, date)| release(version, date));
-        outdated(releases.into(), keep, &current.iter().map(|version| (*version).to_owned()).collect())
+        outdated(
+            releases.into(),
+            keep,
+            &current.iter().map(|version| (*version).to_owned()).collect(),
+        )
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `osbuild release`: what was built, with all that somebody needs to judge it, published in a channel of a TUF repository.
+//! `osbuild release`: what was built, with all that somebody needs to judge it, published in a
+//! channel of a TUF repository.
 
 pub mod dsse;
 mod keep;

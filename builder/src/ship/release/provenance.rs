@@ -1,4 +1,5 @@
-//! How a release was built: an in-toto statement (<https://github.com/in-toto/attestation>) with the predicate of SLSA 1.0.
+//! How a release was built: an in-toto statement (<https://github.com/in-toto/attestation>) with
+//! the predicate of SLSA 1.0.
 
 use super::parts::{Commit, Parts};
 use super::purl::Purl;
@@ -17,7 +18,8 @@ const PREDICATE: &str = "https://slsa.dev/provenance/v1";
 /// The name of the project among what went in.
 const PROJECT: &str = "project";
 
-/// The statement about these files of a release, by name, as JSON. `builder` is the name of the keys of who built it.
+/// The statement about these files of a release, by name, as JSON. `builder` is the name of the
+/// keys of who built it.
 pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder: &str) -> Vec<u8> {
     let (plan, lock) = (parts.plan, parts.lock());
     let subject = |(name, bytes): (&&str, &Vec<u8>)| json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } });
@@ -42,34 +44,46 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
     serde_json::to_vec(&statement).expect("strings always serialize")
 }
 
-/// The commit of the project, if there is one. What was not committed is in no digest here: a reader has to know that.
+/// The commit of the project, if there is one. What was not committed is in no digest here: a
+/// reader has to know that.
 fn project(commit: Option<&Commit>) -> Vec<Value> {
     let one = |commit: &Commit| {
-        let dirty = commit.is_dirty.map_or_else(|| json!({}), |is_dirty| json!({ "dirty": is_dirty }));
+        let dirty =
+            commit.is_dirty.map_or_else(|| json!({}), |is_dirty| json!({ "dirty": is_dirty }));
         json!({ "name": PROJECT, "digest": { "gitCommit": commit.id }, "annotations": dirty })
     };
     commit.map(one).into_iter().collect()
 }
 
 fn dependencies(sources: &[Source]) -> Vec<Value> {
-    let one =
-        |source: &Source| json!({ "name": source.name, "uri": Purl::of(source).url, "digest": { "sha256": source.digest } });
+    let one = |source: &Source| json!({ "name": source.name, "uri": Purl::of(source).url, "digest": { "sha256": source.digest } });
     sources.iter().map(one).collect()
 }
 
-/// Compares a statement with the digests of its release's files, by name, with its lock's digest, and with the sources of that.
+/// Compares a statement with the digests of its release's files, by name, with its lock's digest,
+/// and with the sources of that.
 ///
 /// # Errors
 /// It speaks of something else (`Kind::Digest`).
-pub fn check(payload: &[u8], files: &BTreeMap<String, String>, lock: &str, sources: &[Source]) -> Result<()> {
+pub fn check(
+    payload: &[u8],
+    files: &BTreeMap<String, String>,
+    lock: &str,
+    sources: &[Source],
+) -> Result<()> {
     let wrong = |what: &str| Error::digest(format!("the provenance {what}"));
-    let statement: Value = serde_json::from_slice(payload).map_err(|error| wrong("is no JSON").cause(error))?;
+    let statement: Value =
+        serde_json::from_slice(payload).map_err(|error| wrong("is no JSON").cause(error))?;
     if statement["_type"] != STATEMENT_TYPE || statement["predicateType"] != PREDICATE {
         return Err(wrong("is no statement of SLSA 1.0"));
     }
-    let named = |value: &Value| Some((value["name"].as_str()?.to_owned(), value["digest"]["sha256"].clone()));
-    let subjects: Option<Map<String, Value>> = statement["subject"].as_array().into_iter().flatten().map(named).collect();
-    let expected = files.iter().map(|(name, sha256)| (name.clone(), Value::from(sha256.as_str()))).collect();
+    let named = |value: &Value| {
+        Some((value["name"].as_str()?.to_owned(), value["digest"]["sha256"].clone()))
+    };
+    let subjects: Option<Map<String, Value>> =
+        statement["subject"].as_array().into_iter().flatten().map(named).collect();
+    let expected =
+        files.iter().map(|(name, sha256)| (name.clone(), Value::from(sha256.as_str()))).collect();
     if subjects != Some(expected) {
         return Err(wrong("speaks of other files"));
     }
@@ -79,7 +93,9 @@ pub fn check(payload: &[u8], files: &BTreeMap<String, String>, lock: &str, sourc
     }
     // Which commit it was, nothing but this statement says.
     let named = definition["resolvedDependencies"].as_array().into_iter().flatten();
-    let named: Vec<&Value> = named.filter(|one| one["name"] != PROJECT || one["digest"]["gitCommit"].is_null()).collect();
+    let named: Vec<&Value> = named
+        .filter(|one| one["name"] != PROJECT || one["digest"]["gitCommit"].is_null())
+        .collect();
     match named.into_iter().eq(&dependencies(sources)) {
         true => Ok(()),
         false => Err(wrong("speaks of other sources than the lock")),

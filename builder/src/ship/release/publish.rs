@@ -47,7 +47,10 @@ pub struct Place<'a> {
 pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     let (recipe, version) = (&parts.plan.recipe, &parts.plan.version);
     let files = files(place, parts)?;
-    let file = |bytes: &Vec<u8>| File { length: bytes.len() as u64, sha256: Sha256(*Digest::of(bytes).hash()) };
+    let file = |bytes: &Vec<u8>| File {
+        length: bytes.len() as u64,
+        sha256: Sha256(*Digest::of(bytes).hash()),
+    };
     let listed = files.iter().map(|(name, bytes)| ((*name).to_owned(), file(bytes))).collect();
     let architecture = match parts.plan.architecture {
         plan::Architecture::Amd64 => Architecture::Amd64,
@@ -66,8 +69,10 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
                 .hint(format!("give this one a `version` of its own in `recipes/{recipe}.toml`, or publish that one again by `--promote {version}`")));
         }
     }
-    let mut targets: BTreeMap<String, &[u8]> =
-        files.iter().map(|(name, bytes)| (target::file(recipe, version, name), bytes.as_slice())).collect();
+    let mut targets: BTreeMap<String, &[u8]> = files
+        .iter()
+        .map(|(name, bytes)| (target::file(recipe, version, name), bytes.as_slice()))
+        .collect();
     targets.extend([(own, &text[..]), (target::document(place.channel, recipe), &text[..])]);
     place.publish(client.as_ref(), document, targets)
 }
@@ -75,30 +80,42 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
 /// Makes what has been released before the release that a channel has, without building it again.
 ///
 /// # Errors
-/// Nothing of this recipe and version has been released here, or a file of it is not what its document says (`Kind::Digest`).
+/// Nothing of this recipe and version has been released here, or a file of it is not what its
+/// document says (`Kind::Digest`).
 pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> {
     let own = target::file(recipe, version, target::DOCUMENT);
     let client = client(place)?;
     let released = client.as_ref().map(|client| versions(client, recipe)).unwrap_or_default();
-    let client = client.filter(|_| released.iter().any(|known| known == version)).ok_or_else(|| {
-        let absent = Error::usage(format!("version {version} of `{recipe}` has not been released here"));
-        absent.hint(match released.is_empty() {
-            true => format!("nothing has: `cargo osbuild release {recipe}` releases what is built"),
-            false => format!("there are {}", in_words(released.iter().map(String::as_str))),
-        })
-    })?;
+    let client =
+        client.filter(|_| released.iter().any(|known| known == version)).ok_or_else(|| {
+            let absent =
+                Error::usage(format!("version {version} of `{recipe}` has not been released here"));
+            absent.hint(match released.is_empty() {
+                true => {
+                    format!("nothing has: `cargo osbuild release {recipe}` releases what is built")
+                }
+                false => format!("there are {}", in_words(released.iter().map(String::as_str))),
+            })
+        })?;
     let text = client.read(&own)?;
     let document = Document::parse(&text).or_build(|| format!("`{own}` is no release"))?;
     is_whole(&client, &document)?;
-    place.publish(Some(&client), document, BTreeMap::from([(target::document(place.channel, recipe), &text[..])]))
+    place.publish(
+        Some(&client),
+        document,
+        BTreeMap::from([(target::document(place.channel, recipe), &text[..])]),
+    )
 }
 
-/// Reads every file of a release, before a channel has it: what nobody was offered for long nobody has looked at.
+/// Reads every file of a release, before a channel has it: what nobody was offered for long nobody
+/// has looked at.
 fn is_whole(client: &Client, document: &Document) -> Result<()> {
     for (name, file) in &document.files {
         let name = target::file(&document.recipe, &document.version, name);
         if Digest::of(&client.read(&name)?) != Digest::new(file.sha256.0, file.length) {
-            return Err(Error::digest(format!("`{name}` is not what the document of the release says")));
+            return Err(Error::digest(format!(
+                "`{name}` is not what the document of the release says"
+            )));
         }
     }
     Ok(())
@@ -107,14 +124,24 @@ fn is_whole(client: &Client, document: &Document) -> Result<()> {
 /// What has been released of this recipe.
 pub(super) fn versions(client: &Client, recipe: &str) -> Vec<String> {
     let version = |name: &String| {
-        Some(name.strip_prefix(recipe)?.strip_prefix('_')?.strip_suffix(target::DOCUMENT)?.strip_suffix('_')?.to_owned())
+        Some(
+            name.strip_prefix(recipe)?
+                .strip_prefix('_')?
+                .strip_suffix(target::DOCUMENT)?
+                .strip_suffix('_')?
+                .to_owned(),
+        )
     };
     client.targets().keys().filter_map(version).collect()
 }
 
 fn client(place: &Place) -> Result<Option<Client>> {
     let roots = place.keys.roots()?;
-    place.repository.exists().then(|| place.repository.read(roots.first().ok_or_else(|| place.rootless())?, None)).transpose()
+    place
+        .repository
+        .exists()
+        .then(|| place.repository.read(roots.first().ok_or_else(|| place.rootless())?, None))
+        .transpose()
 }
 
 /// The files, by their name in the release.
@@ -127,25 +154,41 @@ fn files(place: &Place, parts: &Parts) -> Result<BTreeMap<&'static str, Vec<u8>>
         (target::SBOM, sbom::document(parts)),
     ]);
     let statement = provenance::statement(parts, &files, &place.keys.name);
-    let sealed = dsse::seal(target::PROVENANCE, provenance::STATEMENT, &statement, &**place.signer)?;
+    let sealed =
+        dsse::seal(target::PROVENANCE, provenance::STATEMENT, &statement, &**place.signer)?;
     files.insert(target::PROVENANCE, sealed);
     Ok(files)
 }
 
 impl Place<'_> {
-    /// Gives the channel a release, with these targets that are new, and lets go of those that are too many.
-    fn publish(&self, before: Option<&Client>, document: Document, put: BTreeMap<String, &[u8]>) -> Result<Published> {
+    /// Gives the channel a release, with these targets that are new, and lets go of those that are
+    /// too many.
+    fn publish(
+        &self,
+        before: Option<&Client>,
+        document: Document,
+        put: BTreeMap<String, &[u8]>,
+    ) -> Result<Published> {
         let roots = self.keys.roots()?;
         if roots.is_empty() {
             return Err(self.rootless());
         }
         self.repository.check_roots(&roots, &self.keys.name)?;
         let dropped = match (before, self.keep) {
-            (Some(client), Some(keep)) => keep::versions_to_drop(client, &document.recipe, keep, &document, self.channel)?,
+            (Some(client), Some(keep)) => {
+                keep::versions_to_drop(client, &document.recipe, keep, &document, self.channel)?
+            }
             _ => Vec::new(),
         };
-        let gone = before.map(|client| keep::targets_of(client, &document.recipe, &dropped)).unwrap_or_default();
-        let times = self.repository.publish(&roots, self.signer, self.until, &Change { put, dropped: gone })?;
+        let gone = before
+            .map(|client| keep::targets_of(client, &document.recipe, &dropped))
+            .unwrap_or_default();
+        let times = self.repository.publish(
+            &roots,
+            self.signer,
+            self.until,
+            &Change { put, dropped: gone },
+        )?;
         if self.keep.is_some() {
             self.repository.sweep(before, &self.repository.read(&roots[0], None)?)?;
         }

@@ -1,4 +1,5 @@
-//! What a source is called by everybody: its package URL (<https://github.com/package-url/purl-spec>).
+//! What a source is called by everybody: its package URL
+//! (<https://github.com/package-url/purl-spec>).
 
 use crate::plan::{Source, SourceKind};
 use std::fmt::Write;
@@ -15,16 +16,23 @@ impl Purl {
     /// That of a source.
     pub fn of(source: &Source) -> Self {
         let (kind, name, version, rest): (_, _, &str, _) = match &source.kind {
-            SourceKind::Debian(package) => {
-                ("deb/debian", &package.package[..], &package.version, format!("?arch={}", package.architecture))
-            }
-            // A scanner looks for the module: that only its go.mod was read, the source's own name says.
+            SourceKind::Debian(package) => (
+                "deb/debian",
+                &package.package[..],
+                &package.version,
+                format!("?arch={}", package.architecture),
+            ),
+            // A scanner looks for the module: that only its go.mod was read, the source's own name
+            // says.
             SourceKind::GoZip { path, version } | SourceKind::GoMod { path, version } => {
                 ("golang", &path[..], version, String::new())
             }
             SourceKind::GoToolchain { version } => ("generic", "go", version, String::new()),
-            SourceKind::RustToolchain { version, .. } => ("generic", "rust", version, String::new()),
-            // What it is called in a registry, nobody knows: the name is the one that the pod's manifest gives it, with its tag as version.
+            SourceKind::RustToolchain { version, .. } => {
+                ("generic", "rust", version, String::new())
+            }
+            // What it is called in a registry, nobody knows: the name is the one that the pod's
+            // manifest gives it, with its tag as version.
             SourceKind::PodImage { name } => return Purl::of_image(name),
             SourceKind::Crate { name, version } => ("cargo", &name[..], version, String::new()),
         };
@@ -36,7 +44,11 @@ impl Purl {
         let tagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
         let (name, version) = tagged.unwrap_or((image, ""));
         let at = if version.is_empty() { String::new() } else { format!("@{}", encoded(version)) };
-        Purl { name: name.to_owned(), version: version.to_owned(), url: format!("pkg:generic/{}{at}", encoded(name)) }
+        Purl {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            url: format!("pkg:generic/{}{at}", encoded(name)),
+        }
     }
 }
 
@@ -45,7 +57,9 @@ fn encoded(text: &str) -> String {
     let mut url = String::new();
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => url.push(byte.into()),
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                url.push(byte.into())
+            }
             _ => write!(url, "%{byte:02X}").expect("a string takes every write"),
         }
     }

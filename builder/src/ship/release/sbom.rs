@@ -1,6 +1,8 @@
-//! The list of what is in a release, and of what it was made with (SPDX 2.3, <https://spdx.github.io/spdx-spec/v2.3/>).
+//! The list of what is in a release, and of what it was made with (SPDX 2.3,
+//! <https://spdx.github.io/spdx-spec/v2.3/>).
 //!
-//! A module of which only the go.mod was read is not in it: nothing of its code is in the node, and a scanner would say otherwise.
+//! A module of which only the go.mod was read is not in it: nothing of its code is in the node, and
+//! a scanner would say otherwise.
 
 use super::parts::Parts;
 use super::purl::Purl;
@@ -23,13 +25,17 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
         package(NODE, &plan.recipe, &plan.version, &node.hex(), None),
         package(BOOT, &plan.boot.component, &plan.version, &boot.hex(), None),
     ];
-    let mut relations = vec![relation("SPDXRef-DOCUMENT", "DESCRIBES", NODE), relation(NODE, "DEPENDS_ON", BOOT)];
+    let mut relations =
+        vec![relation("SPDXRef-DOCUMENT", "DESCRIBES", NODE), relation(NODE, "DEPENDS_ON", BOOT)];
     for source in parts.sources().iter().filter(|source| is_listed(source)) {
         let (id, Purl { name, version, url }) = (id(source), Purl::of(source));
         packages.push(package(&id, &name, &version, &source.digest, Some(&url)));
         relations.extend(relations_of(source, plan, &id));
     }
-    let namespace = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_URL, format!("osbuild:sbom:{node}:{boot}").as_bytes());
+    let namespace = uuid::Uuid::new_v5(
+        &uuid::Uuid::NAMESPACE_URL,
+        format!("osbuild:sbom:{node}:{boot}").as_bytes(),
+    );
     let document = json!({
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
@@ -48,19 +54,28 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
     text
 }
 
-/// Compares an SBOM with the programs of its release and with the sources of its lock, and gives the number of packages.
+/// Compares an SBOM with the programs of its release and with the sources of its lock, and gives
+/// the number of packages.
 ///
 /// # Errors
 /// It lists something else (`Kind::Digest`).
 pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<usize> {
     let wrong = |what: &str| Error::digest(format!("the SBOM {what}"));
-    let document: Value = serde_json::from_slice(bytes).map_err(|error| wrong("is no JSON").cause(error))?;
+    let document: Value =
+        serde_json::from_slice(bytes).map_err(|error| wrong("is no JSON").cause(error))?;
     if document["spdxVersion"] != "SPDX-2.3" {
         return Err(wrong("is not SPDX 2.3"));
     }
-    let listed: BTreeSet<(String, String)> = document["packages"].as_array().into_iter().flatten().map(said).collect();
-    let programs = [NODE, BOOT].into_iter().zip(programs).map(|(id, sha256)| (id.to_owned(), sha256.to_owned()));
-    let sources = sources.iter().filter(|source| is_listed(source)).map(|source| (Purl::of(source).url, source.digest.clone()));
+    let listed: BTreeSet<(String, String)> =
+        document["packages"].as_array().into_iter().flatten().map(said).collect();
+    let programs = [NODE, BOOT]
+        .into_iter()
+        .zip(programs)
+        .map(|(id, sha256)| (id.to_owned(), sha256.to_owned()));
+    let sources = sources
+        .iter()
+        .filter(|source| is_listed(source))
+        .map(|source| (Purl::of(source).url, source.digest.clone()));
     let expected: BTreeSet<(String, String)> = programs.chain(sources).collect();
     match expected.symmetric_difference(&listed).next() {
         None => Ok(listed.len()),
@@ -75,7 +90,10 @@ pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<us
 fn said(package: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let url = package["externalRefs"][0]["referenceLocator"].as_str();
-    (url.map_or_else(|| text(&package["SPDXID"]), str::to_owned), text(&package["checksums"][0]["checksumValue"]))
+    (
+        url.map_or_else(|| text(&package["SPDXID"]), str::to_owned),
+        text(&package["checksums"][0]["checksumValue"]),
+    )
 }
 
 fn package(id: &str, name: &str, version: &str, sha256: &str, url: Option<&str>) -> Value {
@@ -83,7 +101,8 @@ fn package(id: &str, name: &str, version: &str, sha256: &str, url: Option<&str>)
         "SPDXID": id,
         "name": name,
         "versionInfo": version,
-        // Where it comes from is a matter of the user's mirrors: its package URL and its digest say what it is.
+        // Where it comes from is a matter of the user's mirrors: its package URL and its digest say
+        // what it is.
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": false,
         "licenseConcluded": "NOASSERTION",
@@ -111,17 +130,25 @@ fn is_listed(source: &Source) -> bool {
     !matches!(source.kind, SourceKind::GoMod { .. })
 }
 
-/// What a source and the node have to do with each other. Of a tool that only runs while the node is built, nothing is in the node; a toolchain is one,
-/// and its standard library is linked into each program besides.
+/// What a source and the node have to do with each other. Of a tool that only runs while the node
+/// is built, nothing is in the node; a toolchain is one, and its standard library is linked into
+/// each program besides.
 fn relations_of(source: &Source, plan: &Plan<Locked>, id: &str) -> Vec<Value> {
     let tool = || relation(id, "BUILD_TOOL_OF", NODE);
     let linked = || relation(NODE, "STATIC_LINK", id);
     match &source.kind {
-        SourceKind::Debian(package) if plan.statically_linked().any(|linked| linked == package) => vec![linked()],
-        SourceKind::Debian(package) if plan.lock.get().sandbox.packages.contains(package) => vec![tool()],
+        SourceKind::Debian(package) if plan.statically_linked().any(|linked| linked == package) => {
+            vec![linked()]
+        }
+        SourceKind::Debian(package) if plan.lock.get().sandbox.packages.contains(package) => {
+            vec![tool()]
+        }
         SourceKind::GoToolchain { .. } | SourceKind::RustToolchain { .. } => vec![tool(), linked()],
         SourceKind::PodImage { .. } => vec![relation(NODE, "CONTAINS", id)],
-        SourceKind::Debian(_) | SourceKind::GoZip { .. } | SourceKind::GoMod { .. } | SourceKind::Crate { .. } => {
+        SourceKind::Debian(_)
+        | SourceKind::GoZip { .. }
+        | SourceKind::GoMod { .. }
+        | SourceKind::Crate { .. } => {
             vec![relation(NODE, "GENERATED_FROM", id)]
         }
     }

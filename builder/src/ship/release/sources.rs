@@ -1,4 +1,5 @@
-//! `sources.txt`: every locked input and every image of a pod that the recipe pins, one a line: its SHA-256, its ecosystem, and what people call it.
+//! `sources.txt`: every locked input and every image of a pod that the recipe pins, one a line: its
+//! SHA-256, its ecosystem, and what people call it.
 
 use crate::error::{Error, Result};
 use crate::plan::{Crate, Lock, Source, crates_digest};
@@ -8,7 +9,8 @@ use std::fmt::Write;
 pub(super) fn list(sources: &[Source]) -> String {
     let mut text = String::new();
     for source in sources {
-        writeln!(text, "{} {} {}", source.digest, source.kind.word(), source.name).expect("a string takes every write");
+        writeln!(text, "{} {} {}", source.digest, source.kind.word(), source.name)
+            .expect("a string takes every write");
     }
     text
 }

@@ -1,5 +1,5 @@
-//! `osbuild summary`: a report on an image for a pull request. How big it is and each of its parts, against the last release; what moved; and
-//! which API servers its node can join.
+//! `osbuild summary`: a report on an image for a pull request. How big it is and each of its parts,
+//! against the last release; what moved; and which API servers its node can join.
 
 mod text;
 
@@ -26,7 +26,8 @@ pub struct Summary {
     pub sizes: Vec<Size>,
     /// What the node is made of, the largest first.
     pub components: Vec<Size>,
-    /// What moved, came or went: binaries, kernel, what was not compiled, and packages between two releases.
+    /// What moved, came or went: binaries, kernel, what was not compiled, and packages between two
+    /// releases.
     pub moved: Vec<Change<String>>,
     /// How much else differs, by what it is about: files, kernel options …
     pub others: BTreeMap<&'static str, usize>,
@@ -71,13 +72,22 @@ impl Summary {
         let now = inspect(image)?;
         let before = against.map(diff::inspect).transpose()?;
         let difference = against.map(|path| diff::diff(path, image)).transpose()?;
-        let (moved, others) = difference.map(|difference| (moved(&difference), others(&difference))).unwrap_or_default();
-        let components = table(&components(&now), before.as_ref().map(components).unwrap_or_default(), &versions(&now));
-        let sizes = table(&sizes(&now), before.as_ref().map(sizes).unwrap_or_default(), &BTreeMap::new());
+        let (moved, others) = difference
+            .map(|difference| (moved(&difference), others(&difference)))
+            .unwrap_or_default();
+        let components = table(
+            &components(&now),
+            before.as_ref().map(components).unwrap_or_default(),
+            &versions(&now),
+        );
+        let sizes =
+            table(&sizes(&now), before.as_ref().map(sizes).unwrap_or_default(), &BTreeMap::new());
         Ok(Summary {
             recipe: now.root.recipe.clone(),
             architecture: now.root.architecture.clone(),
-            against: against.map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()),
+            against: against.map(|path| {
+                path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+            }),
             sizes,
             components,
             moved,
@@ -90,7 +100,12 @@ impl Summary {
 impl From<Row> for Skew {
     fn from(row: Row) -> Self {
         let until = row.until.map(|date| date.to_string());
-        Skew { api_server: row.api_server.to_string(), obstacle: row.obstacle, until, supported: row.supported }
+        Skew {
+            api_server: row.api_server.to_string(),
+            obstacle: row.obstacle,
+            until,
+            supported: row.supported,
+        }
     }
 }
 
@@ -101,26 +116,34 @@ fn sizes(found: &Inspection) -> Sizes {
     let image = found.disk.is_some().then(|| ("image".to_owned(), found.size));
     let uki = found.uki.as_ref().map(|uki| ("UKI".to_owned(), uki.size));
     let initramfs = Some(("initramfs".to_owned(), found.initramfs.size));
-    let files = Some(("files in the root, unpacked".to_owned(), found.root.files.iter().map(|file| file.size).sum()));
+    let files = Some((
+        "files in the root, unpacked".to_owned(),
+        found.root.files.iter().map(|file| file.size).sum(),
+    ));
     [image, uki, initramfs, files].into_iter().flatten().collect()
 }
 
 /// What each component adds to the image, compressed as it is there.
 fn components(found: &Inspection) -> Sizes {
-    let layers = found.initramfs.layers.iter().map(|layer| (layer.component().to_owned(), layer.size));
+    let layers =
+        found.initramfs.layers.iter().map(|layer| (layer.component().to_owned(), layer.size));
     let sections = found.uki.iter().flat_map(|uki| &uki.sections);
-    let kernel = sections.filter(|section| section.name == ".linux").map(|section| ("linux".to_owned(), section.size));
+    let kernel = sections
+        .filter(|section| section.name == ".linux")
+        .map(|section| ("linux".to_owned(), section.size));
     let boot = found.disk.iter().map(|disk| ("slotboot".to_owned(), disk.boot.size));
     layers.chain(kernel).chain(boot).collect()
 }
 
 /// The version of each component that has one.
 fn versions(found: &Inspection) -> BTreeMap<String, String> {
-    let binaries = found.root.binaries.iter().map(|binary| (binary.component.clone(), binary.version.clone()));
+    let binaries =
+        found.root.binaries.iter().map(|binary| (binary.component.clone(), binary.version.clone()));
     binaries.chain([("linux".to_owned(), found.root.kernel.clone())]).collect()
 }
 
-/// Each name of both, the largest first. What the other file has not because of its kind, such as a release that is a UKI, is not said to be gone or new.
+/// Each name of both, the largest first. What the other file has not because of its kind, such as a
+/// release that is a UKI, is not said to be gone or new.
 fn table(now: &Sizes, before: Sizes, versions: &BTreeMap<String, String>) -> Vec<Size> {
     let names: BTreeSet<&String> = now.keys().chain(before.keys()).collect();
     let size = |name: &String| Size {

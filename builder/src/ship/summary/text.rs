@@ -1,4 +1,5 @@
-//! A report as Markdown, in the tables that GitHub and GitLab show (GitHub Flavored Markdown, 4.10).
+//! A report as Markdown, in the tables that GitHub and GitLab show (GitHub Flavored Markdown,
+//! 4.10).
 
 use super::{Size, Skew, Summary};
 use crate::report::bytes;
@@ -7,7 +8,8 @@ use std::fmt::{self, Display, Formatter};
 
 impl Display for Summary {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Summary { recipe, architecture, against, sizes, components, moved, others, skew } = self;
+        let Summary { recipe, architecture, against, sizes, components, moved, others, skew } =
+            self;
         writeln!(f, "## `{}` for {architecture}\n", cell(recipe))?;
         match against {
             Some(against) => writeln!(f, "Compared with `{}`.\n", cell(against))?,
@@ -19,17 +21,25 @@ impl Display for Summary {
         if against.is_some() {
             writeln!(f, "\n### Versions moved\n")?;
             table_of_moved(f, moved)?;
-            let others: Vec<String> = others.iter().map(|(name, count)| format!("{name}: {count}")).collect();
+            let others: Vec<String> =
+                others.iter().map(|(name, count)| format!("{name}: {count}")).collect();
             let others = if others.is_empty() { "nothing".to_owned() } else { others.join(", ") };
             writeln!(f, "\nWhat else differs: {others}.")?;
         }
         writeln!(f, "\n### Kubernetes\n")?;
         writeln!(f, "| API server | joins | support |\n|---|---|---|")?;
-        skew.iter().try_for_each(|row| writeln!(f, "| {} | {} | {} |", cell(&row.api_server), joins(row), support(row)))
+        skew.iter().try_for_each(|row| {
+            writeln!(f, "| {} | {} | {} |", cell(&row.api_server), joins(row), support(row))
+        })
     }
 }
 
-fn table_of_sizes(f: &mut Formatter<'_>, version: &str, sizes: &[Size], compared: bool) -> fmt::Result {
+fn table_of_sizes(
+    f: &mut Formatter<'_>,
+    version: &str,
+    sizes: &[Size],
+    compared: bool,
+) -> fmt::Result {
     let (head, line) = if compared { (" before | change |", "---:|---:|") } else { ("", "") };
     writeln!(f, "| |{version} size |{head}")?;
     writeln!(f, "|---|{}---:|{line}", if version.is_empty() { "" } else { "---|" })?;
@@ -74,7 +84,9 @@ fn table_of_moved(f: &mut Formatter<'_>, moved: &[Change<String>]) -> fmt::Resul
 }
 
 fn joins(row: &Skew) -> String {
-    row.obstacle.as_ref().map_or_else(|| "yes".to_owned(), |obstacle| format!("no: {}", cell(obstacle)))
+    row.obstacle
+        .as_ref()
+        .map_or_else(|| "yes".to_owned(), |obstacle| format!("no: {}", cell(obstacle)))
 }
 
 fn support(row: &Skew) -> String {

@@ -11,8 +11,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file in the folder whose lock is held: a file, because NFS has no exclusive lock on a folder. It is there only while a release is
-/// written, so that it is neither served nor committed with the repository.
+/// The file in the folder whose lock is held: a file, because NFS has no exclusive lock on a
+/// folder. It is there only while a release is written, so that it is neither served nor committed
+/// with the repository.
 const NAME: &str = ".osbuild-release.lock";
 
 /// The time between two attempts to take a lock that another process holds.
@@ -25,8 +26,8 @@ pub(super) struct FolderLock {
 }
 
 impl FolderLock {
-    /// Waits until no other process holds the lock of `folder`, which is made if it is missing. `waiting` is called once if there is something to
-    /// wait for.
+    /// Waits until no other process holds the lock of `folder`, which is made if it is missing.
+    /// `waiting` is called once if there is something to wait for.
     ///
     /// # Errors
     /// The folder cannot be written, or the user wants to stop.
@@ -48,7 +49,8 @@ impl FolderLock {
 }
 
 impl Drop for FolderLock {
-    /// The file goes before its lock does. If it cannot be removed, the next process takes it as it is: an empty file.
+    /// The file goes before its lock does. If it cannot be removed, the next process takes it as it
+    /// is: an empty file.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -62,9 +64,11 @@ fn attempt(path: &Path) -> io::Result<Option<File>> {
         Err(Errno::WOULDBLOCK) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
-    // The process that held it may have removed the file after it was opened here. A lock on a file without a name excludes nobody.
+    // The process that held it may have removed the file after it was opened here. A lock on a file
+    // without a name excludes nobody.
     let ours = file.metadata()?;
-    let is_named = fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()));
+    let is_named = fs::metadata(path)
+        .is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()));
     Ok(is_named.then_some(file))
 }
 

@@ -1,4 +1,5 @@
-//! Signed metadata of a TUF repository (<https://theupdateframework.github.io/specification/latest/>).
+//! Signed metadata of a TUF repository
+//! (<https://theupdateframework.github.io/specification/latest/>).
 
 use super::wait::wait;
 use crate::error::{Context, Error, Result};
@@ -40,7 +41,8 @@ impl Metadata {
     }
 }
 
-/// What every kind of metadata has, with what is its own in `rest`. It is believed to the end of the day `until`.
+/// What every kind of metadata has, with what is its own in `rest`. It is believed to the end of
+/// the day `until`.
 pub(super) fn role(kind: &str, version: u64, until: Date, rest: Value) -> Value {
     let mut role = json!({ "_type": kind, "spec_version": SPECIFICATION, "version": version });
     role["expires"] = format!("{}T00:00:00Z", until.plus_days(1)).into();
@@ -54,29 +56,47 @@ pub(super) fn last_day(expires: i64) -> Date {
     Date::from_unix(u64::try_from(expires - 1).unwrap_or(0))
 }
 
-/// Signs metadata with those of `keys` that one of the roots `by` names for it, and gives the file's bytes, the same each time.
-pub(super) fn sign<T>(name: &'static str, role: Value, by: &[&Root], keys: &[Arc<dyn ReleaseSigner>]) -> Result<Metadata>
+/// Signs metadata with those of `keys` that one of the roots `by` names for it, and gives the
+/// file's bytes, the same each time.
+pub(super) fn sign<T>(
+    name: &'static str,
+    role: Value,
+    by: &[&Root],
+    keys: &[Arc<dyn ReleaseSigner>],
+) -> Result<Metadata>
 where
     T: Role + Serialize + DeserializeOwned + Clone,
 {
     let cannot = || format!("cannot sign `{name}`");
     let role: T = serde_json::from_value(role).or_build(cannot)?;
     let version = role.version().get();
-    let sources: Vec<Box<dyn KeySource>> = keys.iter().map(|key| Box::new(Source { name, signer: key.clone() }) as _).collect();
+    let sources: Vec<Box<dyn KeySource>> =
+        keys.iter().map(|key| Box::new(Source { name, signer: key.clone() }) as _).collect();
     let mut signatures = Vec::new();
     for root in by {
         let holder = KeyHolder::Root((*root).clone());
         let random = SystemRandom::new();
-        let signed = wait(async { Ok(SignedRole::new(role.clone(), &holder, &sources, &random).await) })?;
-        let signed = signed.map_err(|error| own_error(&error).unwrap_or_else(|| Error::build(cannot()).cause(error)))?;
-        signatures
-            .extend(signed.signed().signatures.iter().map(|one| serde_json::to_value(one).expect("a signature serializes")));
+        let signed =
+            wait(async { Ok(SignedRole::new(role.clone(), &holder, &sources, &random).await) })?;
+        let signed = signed.map_err(|error| {
+            own_error(&error).unwrap_or_else(|| Error::build(cannot()).cause(error))
+        })?;
+        signatures.extend(
+            signed
+                .signed()
+                .signatures
+                .iter()
+                .map(|one| serde_json::to_value(one).expect("a signature serializes")),
+        );
     }
     signatures.sort_by_key(Value::to_string);
     signatures.dedup();
-    // A map of JSON is in the order of its keys: that of the crate's own maps changes from run to run.
+    // A map of JSON is in the order of its keys: that of the crate's own maps changes from run to
+    // run.
     let signed = serde_json::to_value(&role).or_build(cannot)?;
-    let mut bytes = serde_json::to_vec_pretty(&json!({ "signatures": signatures, "signed": signed })).or_build(cannot)?;
+    let mut bytes =
+        serde_json::to_vec_pretty(&json!({ "signatures": signatures, "signed": signed }))
+            .or_build(cannot)?;
     bytes.push(b'\n');
     Ok(Metadata { name, version, bytes })
 }
@@ -135,12 +155,19 @@ impl KeySource for Source {
 #[async_trait]
 impl Sign for Source {
     fn tuf_key(&self) -> Key {
-        serde_json::from_value(tuf_key(self.signer.public())).expect("a key of ours always has this form")
+        serde_json::from_value(tuf_key(self.signer.public()))
+            .expect("a key of ours always has this form")
     }
 
-    async fn sign(&self, message: &[u8], _random: &(dyn SecureRandom + Sync)) -> std::result::Result<Vec<u8>, AnyError> {
-        // This runs inside of a `wait`. A key that is elsewhere is asked by calls that wait too, which they may not do on this thread.
-        let signed = std::thread::scope(|scope| scope.spawn(|| self.signer.sign(self.name, message)).join());
+    async fn sign(
+        &self,
+        message: &[u8],
+        _random: &(dyn SecureRandom + Sync),
+    ) -> std::result::Result<Vec<u8>, AnyError> {
+        // This runs inside of a `wait`. A key that is elsewhere is asked by calls that wait too,
+        // which they may not do on this thread.
+        let signed =
+            std::thread::scope(|scope| scope.spawn(|| self.signer.sign(self.name, message)).join());
         Ok(signed.expect("a signer does not panic")?)
     }
 }

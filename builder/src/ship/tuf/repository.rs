@@ -60,8 +60,9 @@ impl Repository {
         self.folder.join(METADATA).join(TIMESTAMP).is_file()
     }
 
-    /// Reads the metadata as a client does that trusts `root`. What has expired is read all the same: see [`Client::times`]. In `memory`, a
-    /// folder, a client finds again what it has seen, and refuses what is older.
+    /// Reads the metadata as a client does that trusts `root`. What has expired is read all the
+    /// same: see [`Client::times`]. In `memory`, a folder, a client finds again what it has seen,
+    /// and refuses what is older.
     ///
     /// # Errors
     /// A signature, a digest or a version is not what it must be (`Kind::Digest`).
@@ -70,9 +71,11 @@ impl Repository {
         let folder = self.folder.canonicalize().at("read", &self.folder)?;
         let url = |name: &str| {
             let path = folder.join(name);
-            Url::from_directory_path(&path).map_err(|()| Error::build(format!("cannot read `{}`", path.display())))
+            Url::from_directory_path(&path)
+                .map_err(|()| Error::build(format!("cannot read `{}`", path.display())))
         };
-        let loader = RepositoryLoader::new(&root.bytes, url(METADATA)?, url(TARGETS)?).transport(FilesystemTransport);
+        let loader = RepositoryLoader::new(&root.bytes, url(METADATA)?, url(TARGETS)?)
+            .transport(FilesystemTransport);
         let loader = loader.expiration_enforcement(ExpirationEnforcement::Unsafe);
         let loader = match memory {
             Some(folder) => {
@@ -81,7 +84,9 @@ impl Repository {
             }
             None => loader,
         };
-        let inner = wait(async { loader.load().await.or_build(|| format!("`{shown}` cannot be believed")) });
+        let inner = wait(async {
+            loader.load().await.or_build(|| format!("`{shown}` cannot be believed"))
+        });
         Ok(Client { folder, inner: inner.map_err(unbelievable)? })
     }
 }
@@ -119,12 +124,13 @@ impl Client {
 
     /// The root of trust to which the one that was given has led.
     pub fn root(&self) -> Result<Root> {
-        let bytes = serde_json::to_vec(self.inner.root()).or_build(|| "cannot read the root of trust".to_owned())?;
+        let bytes = serde_json::to_vec(self.inner.root())
+            .or_build(|| "cannot read the root of trust".to_owned())?;
         Root::parse(&bytes)
     }
 
-    /// The keys that sign releases, those of all roots of trust from `first` on: what an older one has signed is still good where the newest
-    /// metadata speak of it.
+    /// The keys that sign releases, those of all roots of trust from `first` on: what an older one
+    /// has signed is still good where the newest metadata speak of it.
     ///
     /// # Errors
     /// The roots in between do not lead from the one to the other (`Kind::Digest`).
@@ -134,7 +140,9 @@ impl Client {
         while root.version() < newest {
             let path = self.folder.join(METADATA).join(format!("{}.root.json", root.version() + 1));
             let bytes = fs::read(&path).at("read", &path)?;
-            root = root.next(&bytes).map_err(|error| error.cause(format!("it is `{}`", path.display())))?;
+            root = root
+                .next(&bytes)
+                .map_err(|error| error.cause(format!("it is `{}`", path.display())))?;
             keys.extend(root.release_keys());
         }
         Ok(keys)
@@ -148,7 +156,8 @@ impl Client {
             ("snapshot.json", &self.inner.snapshot().signed),
             ("targets.json", &self.inner.targets().signed),
         ];
-        let first = roles.into_iter().map(|(name, role)| (last_day(role.second()), name.to_owned())).min();
+        let first =
+            roles.into_iter().map(|(name, role)| (last_day(role.second()), name.to_owned())).min();
         let until = first.ok_or_else(|| Error::build("a repository has four files of metadata"))?;
         Ok(Times { version: self.version(RoleType::Timestamp), until })
     }

@@ -28,18 +28,25 @@ impl Root {
     /// Reads the one that followed this one, which vouches for it.
     ///
     /// # Errors
-    /// It is none, or is not signed by the key that it names and by that of this one (`Kind::Digest`).
+    /// It is none, or is not signed by the key that it names and by that of this one
+    /// (`Kind::Digest`).
     pub fn next(&self, bytes: &[u8]) -> Result<Self> {
         let next = Self::vouched_for(bytes, &[self])?;
         match next.version() == self.version() + 1 {
             true => Ok(next),
-            false => Err(Error::digest(format!("it has version {}, and follows {}", next.version(), self.version()))),
+            false => Err(Error::digest(format!(
+                "it has version {}, and follows {}",
+                next.version(),
+                self.version()
+            ))),
         }
     }
 
     fn vouched_for(bytes: &[u8], by: &[&Self]) -> Result<Self> {
-        let refuse = |error: &dyn std::error::Error| Error::digest("it is no root of trust").cause(error);
-        let root: Signed<schema::Root> = serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
+        let refuse =
+            |error: &dyn std::error::Error| Error::digest("it is no root of trust").cause(error);
+        let root: Signed<schema::Root> =
+            serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
         for signed in by.iter().map(|root| &root.signed).chain([&root.signed]) {
             signed.verify_role(&root).map_err(|error| refuse(&error))?;
         }
@@ -68,16 +75,21 @@ impl Root {
 
     fn keys_of(&self, role: RoleType) -> Vec<ReleasePublicKey> {
         let key = |key: &schema::key::Key| match key {
-            schema::key::Key::Ed25519 { keyval, .. } => Some(ReleasePublicKey::Ed25519(keyval.public.to_vec().try_into().ok()?)),
-            schema::key::Key::Ecdsa { keyval, .. } => Some(ReleasePublicKey::P256(keyval.public.to_vec().try_into().ok()?)),
+            schema::key::Key::Ed25519 { keyval, .. } => {
+                Some(ReleasePublicKey::Ed25519(keyval.public.to_vec().try_into().ok()?))
+            }
+            schema::key::Key::Ecdsa { keyval, .. } => {
+                Some(ReleasePublicKey::P256(keyval.public.to_vec().try_into().ok()?))
+            }
             _ => None,
         };
         self.signed.keys(role).filter_map(key).collect()
     }
 }
 
-/// Signs a root of trust: `by` is its own key, which signs the next one, and `release` the one that signs all else. It is believed to
-/// the end of the day `until`. A root that follows another one needs the signature of that one's key too.
+/// Signs a root of trust: `by` is its own key, which signs the next one, and `release` the one that
+/// signs all else. It is believed to the end of the day `until`. A root that follows another one
+/// needs the signature of that one's key too.
 pub fn sign_root(
     until: Date,
     by: &Arc<dyn ReleaseSigner>,
@@ -94,7 +106,8 @@ pub fn sign_root(
     });
     let version = before.map_or(1, |(root, _)| root.version() + 1);
     let root = role("root", version, until, rest);
-    let own: schema::Root = serde_json::from_value(root.clone()).or_build(|| "cannot make a root of trust".to_owned())?;
+    let own: schema::Root = serde_json::from_value(root.clone())
+        .or_build(|| "cannot make a root of trust".to_owned())?;
     let (roots, keys) = match before {
         Some((before, key)) => (vec![&own, &before.signed], vec![by.clone(), key.clone()]),
         None => (vec![&own], vec![by.clone()]),

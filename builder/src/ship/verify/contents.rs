@@ -1,4 +1,5 @@
-//! What is looked at of a root: whether its files are those that its inventory lists, and exactly the seven of a node.
+//! What is looked at of a root: whether its files are those that its inventory lists, and exactly
+//! the seven of a node.
 
 use super::Check;
 use crate::error::Result;
@@ -20,7 +21,10 @@ pub(super) fn contents(found: Result<Inspection>) -> Vec<Check> {
         let Binary { name, version, sha256, .. } = binary;
         Check::holds("binary", format!("{BIN}/{name} {version} sha256:{sha256}"))
     }));
-    checks.push(Check::holds("contents", format!("{files} files and {pods} pods, as listed; lock sha256:{lock}")));
+    checks.push(Check::holds(
+        "contents",
+        format!("{files} files and {pods} pods, as listed; lock sha256:{lock}"),
+    ));
     checks
 }
 
@@ -29,13 +33,23 @@ fn seven(binaries: &[Binary]) -> Check {
     let names = BinaryName::ALL.map(BinaryName::file_name);
     let has = |name: &&str| binaries.iter().any(|binary| binary.name == **name);
     let missing = names.iter().filter(|name| !has(name)).map(|name| format!("no `{name}`"));
-    let more = binaries.iter().filter(|binary| !names.contains(&binary.name.as_str())).map(|binary| format!("`{}`", binary.name));
+    let more = binaries
+        .iter()
+        .filter(|binary| !names.contains(&binary.name.as_str()))
+        .map(|binary| format!("`{}`", binary.name));
     let wrong: Vec<String> = missing.chain(more).collect();
     match wrong.is_empty() && binaries.len() == names.len() {
-        true => {
-            Check::holds("binaries", format!("the {} files of {BIN} are those of a node, and no other is there", names.len()))
-        }
-        false => Check::fails("binaries", format!("{BIN} is not that of a node: it has {}", wrong.join(", "))),
+        true => Check::holds(
+            "binaries",
+            format!(
+                "the {} files of {BIN} are those of a node, and no other is there",
+                names.len()
+            ),
+        ),
+        false => Check::fails(
+            "binaries",
+            format!("{BIN} is not that of a node: it has {}", wrong.join(", ")),
+        ),
     }
 }
 
@@ -61,7 +75,10 @@ mod tests {
         assert!(seven(&binaries(&names)).holds);
         names[6] = "sh";
         let check = seven(&binaries(&names));
-        let found = format!("/bin is not that of a node: it has no `{}`, `sh`", BinaryName::ALL[6].file_name());
+        let found = format!(
+            "/bin is not that of a node: it has no `{}`, `sh`",
+            BinaryName::ALL[6].file_name()
+        );
         assert_eq!((check.holds, check.found), (false, found));
         assert!(!seven(&[binaries(&names[..6]), binaries(&names[..1])].concat()).holds);
     }

@@ -8,19 +8,33 @@ use osbuild_abi::install::SETTINGS;
 /// Both copies of the partition table, and that firmware finds no other.
 pub(super) fn table(disk: &Disk) -> Check {
     match &disk.table_fault {
-        None => Check::holds("partition table", "both copies are good and say the same, and there is no other".to_owned()),
+        None => Check::holds(
+            "partition table",
+            "both copies are good and say the same, and there is no other".to_owned(),
+        ),
         Some(fault) => Check::fails("partition table", fault.clone()),
     }
 }
 
-/// Firmware looks for a program on whatever partition it can read, so there is none but those of a node.
+/// Firmware looks for a program on whatever partition it can read, so there is none but those of a
+/// node.
 pub(super) fn partitions(partitions: &[Partition]) -> Check {
-    let found: Vec<_> = partitions.iter().map(|one| (one.number, one.purpose.as_str(), one.name.as_str())).collect();
+    let found: Vec<_> = partitions
+        .iter()
+        .map(|one| (one.number, one.purpose.as_str(), one.name.as_str()))
+        .collect();
     match found == [(1, "esp", ESP), (2, "slot", SLOT_A), (3, "slot", SLOT_B), (4, "data", DATA)] {
-        true => Check::holds("partitions", format!("{ESP}, {SLOT_A}, {SLOT_B} and {DATA}, and no other")),
+        true => Check::holds(
+            "partitions",
+            format!("{ESP}, {SLOT_A}, {SLOT_B} and {DATA}, and no other"),
+        ),
         false => {
-            let found: Vec<_> = partitions.iter().map(|one| format!("`{}` ({})", one.name, one.purpose)).collect();
-            Check::fails("partitions", format!("they are not those of a node: {}", found.join(", ")))
+            let found: Vec<_> =
+                partitions.iter().map(|one| format!("`{}` ({})", one.name, one.purpose)).collect();
+            Check::fails(
+                "partitions",
+                format!("they are not those of a node: {}", found.join(", ")),
+            )
         }
     }
 }
@@ -31,33 +45,53 @@ pub(super) fn slots(slots: &[Slot]) -> Check {
         return Check::fails("slots", slot.to_string());
     }
     let (booted, not): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| slot.is_bootable());
-    let names = |slots: &[&Slot]| slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(" and ");
-    let aside = if not.is_empty() { String::new() } else { format!("; set aside: {}, which is not booted", names(&not)) };
-    Check::holds("slots", format!("{} can be booted and holds what its header speaks of{aside}", names(&booted)))
+    let names = |slots: &[&Slot]| {
+        slots.iter().map(|slot| slot.name.as_str()).collect::<Vec<_>>().join(" and ")
+    };
+    let aside = if not.is_empty() {
+        String::new()
+    } else {
+        format!("; set aside: {}, which is not booted", names(&not))
+    };
+    Check::holds(
+        "slots",
+        format!("{} can be booted and holds what its header speaks of{aside}", names(&booted)),
+    )
 }
 
 /// The header of a slot is not signed, and the UKI behind it is: both give the node one version.
 pub(super) fn version(header: &str, uki: &[u8]) -> Check {
     match inspect::version(uki) {
-        Ok(Some(inside)) if inside == header => Check::holds("version", format!("the slot's header and its UKI say {inside}")),
+        Ok(Some(inside)) if inside == header => {
+            Check::holds("version", format!("the slot's header and its UKI say {inside}"))
+        }
         Ok(inside) => {
             let inside = inside.unwrap_or_else(|| "none".to_owned());
-            Check::fails("version", format!("the header of the slot says {header}, and its UKI {inside}"))
+            Check::fails(
+                "version",
+                format!("the header of the slot says {header}, and its UKI {inside}"),
+            )
         }
         Err(error) => Check::fails("version", error.problems[0].message.clone()),
     }
 }
 
-/// The EFI system partition is not signed, so nothing may be on it that somebody could come to read, but what the firmware verifies. A stick
-/// that `installs` has its settings there, which are for everybody to edit.
+/// The EFI system partition is not signed, so nothing may be on it that somebody could come to
+/// read, but what the firmware verifies. A stick that `installs` has its settings there, which are
+/// for everybody to edit.
 pub(super) fn esp(files: &[String], boot: &str, installs: bool) -> Check {
     let settings = files.iter().any(|path| installs && path == SETTINGS);
     let others = files.iter().filter(|path| *path != boot && !(installs && *path == SETTINGS));
     let others: Vec<_> = others.map(|path| format!("`{path}`")).collect();
     match (others.is_empty(), settings) {
         (true, false) => Check::holds("ESP", format!("it has `{boot}` and no other file")),
-        (true, true) => Check::holds("ESP", format!("it has `{boot}`, and no other file but `{SETTINGS}`, which nobody signs")),
-        (false, _) => Check::fails("ESP", format!("it has more than `{boot}`: {}", others.join(", "))),
+        (true, true) => Check::holds(
+            "ESP",
+            format!("it has `{boot}`, and no other file but `{SETTINGS}`, which nobody signs"),
+        ),
+        (false, _) => {
+            Check::fails("ESP", format!("it has more than `{boot}`: {}", others.join(", ")))
+        }
     }
 }
 

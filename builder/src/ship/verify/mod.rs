@@ -1,4 +1,5 @@
-//! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from its bytes and the certificates alone.
+//! `osbuild verify`: whether an image, a UKI or an initramfs is what somebody signed, judged from
+//! its bytes and the certificates alone.
 
 mod contents;
 mod disk;
@@ -20,7 +21,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Who is trusted, as a machine's firmware would have it, and the day on which it is asked: firmware has no calendar, we do.
+/// Who is trusted, as a machine's firmware would have it, and the day on which it is asked:
+/// firmware has no calendar, we do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judge {
     /// Whether anybody is to have signed it yet. If not, nothing is said of signatures.
@@ -66,11 +68,13 @@ struct Names {
 }
 
 /// Those of what the firmware starts from a disk.
-const BOOT: Names = Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
+const BOOT: Names =
+    Names { signature: "boot signature", dates: "boot dates", revocation: "boot revocation" };
 /// Those of the UKI or the initramfs, with all that is in it.
 const CONTENTS: Names = Names { signature: "signature", dates: "dates", revocation: "revocation" };
 /// Those of the UKI that is booted when the first one is not.
-const OTHER: Names = Names { signature: "other signature", dates: "other dates", revocation: "other revocation" };
+const OTHER: Names =
+    Names { signature: "other signature", dates: "other dates", revocation: "other revocation" };
 
 /// The most bytes of a file with a signature, which has about 1,500.
 const MAX_SIGNATURE: u64 = 64 << 10;
@@ -78,15 +82,21 @@ const MAX_SIGNATURE: u64 = 64 << 10;
 /// Looks at a file, and compares it with what was built again if that is there.
 ///
 /// # Errors
-/// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see [`Verification::verdict`].
+/// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see
+/// [`Verification::verdict`].
 pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
     let mut opened = open(path)?;
     let kind = opened.kind;
     let others = opened.take_others();
     let mut checks = Vec::new();
-    let esp = opened.disk.as_ref().map(|disk| (std::mem::take(&mut opened.esp), disk.boot.path.clone()));
+    let esp =
+        opened.disk.as_ref().map(|disk| (std::mem::take(&mut opened.esp), disk.boot.path.clone()));
     if let (Some(disk), Some(boot)) = (&opened.disk, &opened.boot) {
-        checks.extend([disk::table(disk), disk::partitions(&disk.partitions), disk::slots(&disk.slots)]);
+        checks.extend([
+            disk::table(disk),
+            disk::partitions(&disk.partitions),
+            disk::slots(&disk.slots),
+        ]);
         checks.extend(judge.program(BOOT, boot));
     }
     if kind == Kind::Initramfs && judge.signed {
@@ -108,7 +118,11 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     for (name, other) in others {
         let mut found = judge.program(OTHER, &other.bytes);
         found.extend(contents::contents(other.inspect()));
-        checks.extend(found.into_iter().map(|check| Check { found: format!("{name}: {}", check.found), ..check }));
+        checks.extend(
+            found
+                .into_iter()
+                .map(|check| Check { found: format!("{name}: {}", check.found), ..check }),
+        );
     }
     Ok(Verification { file: path.to_owned(), kind: Some(kind), checks })
 }
@@ -118,7 +132,11 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
 /// # Errors
 /// It cannot be read. What is wrong with it is no error here: see [`Verification::verdict`].
 pub fn verify_release(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Verification> {
-    Ok(Verification { file: folder.to_owned(), kind: None, checks: release::checks(folder, reader, judge)? })
+    Ok(Verification {
+        file: folder.to_owned(),
+        kind: None,
+        checks: release::checks(folder, reader, judge)?,
+    })
 }
 
 /// Who signed an initramfs, of those who are trusted: the signature stands beside it.
@@ -130,13 +148,19 @@ fn detached_signer<'a>(
     let mut beside = path.as_os_str().to_owned();
     beside.push(".sig");
     let mut signature = Vec::new();
-    match File::open(&beside).and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut signature)) {
+    match File::open(&beside)
+        .and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut signature))
+    {
         Ok(length) if length as u64 > MAX_SIGNATURE => {
             Ok(Err(osbuild_signatures::Error::Unsupported("more bytes than a signature has")))
         }
         Ok(_) => Ok(detached::verify(&opened.bytes, &signature, trusted)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Err(osbuild_signatures::Error::Unsigned)),
-        Err(error) => Err(error).or_build(|| format!("cannot read `{}`", Path::new(&beside).display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Ok(Err(osbuild_signatures::Error::Unsigned))
+        }
+        Err(error) => {
+            Err(error).or_build(|| format!("cannot read `{}`", Path::new(&beside).display()))
+        }
     }
 }
 
@@ -147,19 +171,25 @@ impl Judge {
             return Vec::new();
         }
         let revocation = revoked(&names, bytes, &self.dbx);
-        let mut checks = self.signature(names, authenticode::verify(bytes, &self.db).map(|verified| verified.by));
+        let mut checks = self
+            .signature(names, authenticode::verify(bytes, &self.db).map(|verified| verified.by));
         // Of what cannot be read nobody knows by whom it is.
         checks.extend(authenticode::signatures(bytes).is_ok().then_some(revocation));
         checks
     }
 
     /// Judges who signed something.
-    fn signature(&self, names: Names, by: std::result::Result<&Certificate, osbuild_signatures::Error>) -> Vec<Check> {
+    fn signature(
+        &self,
+        names: Names,
+        by: std::result::Result<&Certificate, osbuild_signatures::Error>,
+    ) -> Vec<Check> {
         let certificate = match by {
             Ok(certificate) => certificate,
             Err(error) => return vec![Check::fails(names.signature, whole(&error))],
         };
-        let found = format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
+        let found =
+            format!("by {}, certificate sha256:{}", certificate.name(), certificate.fingerprint());
         vec![Check::holds(names.signature, found), dates(names.dates, certificate, self.day)]
     }
 }
@@ -173,7 +203,9 @@ fn whole(error: &dyn std::error::Error) -> String {
 fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
     let [since, until] = [certificate.not_before(), certificate.not_after()].map(Date::from_unix);
     match (day < since, until < day) {
-        (true, _) => Check::fails(name, format!("the certificate is valid from {since}, and this is {day}")),
+        (true, _) => {
+            Check::fails(name, format!("the certificate is valid from {since}, and this is {day}"))
+        }
         (_, true) => Check::fails(name, format!("the certificate has expired on {until}")),
         _ => Check::holds(name, format!("the certificate is valid until {until}")),
     }
@@ -183,16 +215,18 @@ fn dates(name: &'static str, certificate: &Certificate, day: Date) -> Check {
 fn revoked(names: &Names, program: &[u8], dbx: &[Listed]) -> Check {
     let is = |listed: &&Listed| match listed {
         Listed::Image(digest) => authenticode::digest(program).is_ok_and(|found| found == *digest),
-        Listed::Certificate(certificate) => {
-            authenticode::signatures(program).is_ok_and(|all| all.iter().any(|signature| signature.is_by(certificate)))
-        }
+        Listed::Certificate(certificate) => authenticode::signatures(program)
+            .is_ok_and(|all| all.iter().any(|signature| signature.is_by(certificate))),
     };
     match dbx.iter().find(is) {
         Some(Listed::Image(_)) => Check::fails(names.revocation, "the image is revoked".to_owned()),
-        Some(Listed::Certificate(certificate)) => {
-            Check::fails(names.revocation, format!("it has a signature by `{}`, which is revoked", certificate.name()))
+        Some(Listed::Certificate(certificate)) => Check::fails(
+            names.revocation,
+            format!("it has a signature by `{}`, which is revoked", certificate.name()),
+        ),
+        None => {
+            Check::holds(names.revocation, format!("it is none of {} that are revoked", dbx.len()))
         }
-        None => Check::holds(names.revocation, format!("it is none of {} that are revoked", dbx.len())),
     }
 }
 
@@ -203,15 +237,27 @@ impl Verification {
     /// Something does not: all of that (`Kind::Digest`).
     pub fn verdict(&self) -> Result<()> {
         let wrong = self.checks.iter().filter(|check| !check.holds);
-        let problem = |check: &Check| Problem::new(format!("`{}`: {}", self.file.display(), check.found));
+        let problem =
+            |check: &Check| Problem::new(format!("`{}`: {}", self.file.display(), check.found));
         let problems: Vec<Problem> = wrong.map(problem).collect();
-        if problems.is_empty() { Ok(()) } else { Err(Error::many(crate::error::Kind::Digest, problems)) }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::many(crate::error::Kind::Digest, problems))
+        }
     }
 }
 
 impl fmt::Display for Verification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = |check: &Check| format!("{:5}  {:15}  {}", if check.holds { "ok" } else { "WRONG" }, check.name, check.found);
+        let line = |check: &Check| {
+            format!(
+                "{:5}  {:15}  {}",
+                if check.holds { "ok" } else { "WRONG" },
+                check.name,
+                check.found
+            )
+        };
         f.write_str(&self.checks.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 }

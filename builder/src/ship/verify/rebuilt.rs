@@ -1,4 +1,5 @@
-//! Whether a file is what its recipe gives: compared with what a build of the recipe has left, which nobody signed.
+//! Whether a file is what its recipe gives: compared with what a build of the recipe has left,
+//! which nobody signed.
 
 use super::Check;
 use crate::error::{Context, Result, in_words};
@@ -16,7 +17,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Bytes of the entries of a partition table: 128 of 128 bytes, behind the sectors of the MBR and of its header.
+/// Bytes of the entries of a partition table: 128 of 128 bytes, behind the sectors of the MBR and
+/// of its header.
 const ENTRIES: u64 = 128 * 128;
 
 /// What a difference may come from.
@@ -54,7 +56,11 @@ impl Rebuilt {
                 let other = open(&self.image)?;
                 let boot = parts_that_differ(boot, other.boot.as_deref().unwrap_or_default());
                 let uki = parts_that_differ(&opened.bytes, &other.bytes);
-                vec![self.check("boot rebuild", boot), self.check("rebuild", uki), self.compare_disk(path, opened, disk, &other)?]
+                vec![
+                    self.check("boot rebuild", boot),
+                    self.check("rebuild", uki),
+                    self.compare_disk(path, opened, disk, &other)?,
+                ]
             }
             (Kind::Initramfs, ..) => {
                 let differs = opened.bytes != read(&self.initramfs)?;
@@ -66,8 +72,8 @@ impl Rebuilt {
         Ok(checks)
     }
 
-    /// What was made for this comparison. Of a step that the store had, the comparison says what an earlier build gave, maybe the very one that
-    /// made the file.
+    /// What was made for this comparison. Of a step that the store had, the comparison says what an
+    /// earlier build gave, maybe the very one that made the file.
     fn steps(&self) -> Check {
         let Steps { ran, stored } = &self.steps;
         let names = in_words(stored.iter().map(String::as_str));
@@ -77,7 +83,9 @@ impl Rebuilt {
             match (ran.len(), stored.len()) {
                 (ran, 0) => format!("all {ran} ran for this comparison"),
                 (0, stored) => format!("none ran: all {stored} came from the store, {again}"),
-                (ran, stored) => format!("{ran} ran, and {stored} came from the store, {again}: {names}"),
+                (ran, stored) => {
+                    format!("{ran} ran, and {stored} came from the store, {again}: {names}")
+                }
             },
         )
     }
@@ -85,13 +93,26 @@ impl Rebuilt {
     fn check(&self, name: &'static str, differs: Option<Vec<String>>) -> Check {
         let recipe = &self.recipe;
         match differs {
-            None => Check::holds(name, format!("without its signatures, it is what `{recipe}` gives, byte for byte")),
-            Some(parts) => Check::fails(name, format!("it is not what `{recipe}` gives: {} differ", parts.join(", "))),
+            None => Check::holds(
+                name,
+                format!("without its signatures, it is what `{recipe}` gives, byte for byte"),
+            ),
+            Some(parts) => Check::fails(
+                name,
+                format!("it is not what `{recipe}` gives: {} differ", parts.join(", ")),
+            ),
         }
     }
 
-    /// All of a disk but what firmware verifies on it, which was compared already. What a disk has of its own is set aside, by name.
-    fn compare_disk(&self, path: &Path, opened: &Opened, disk: &Disk, other: &Opened) -> Result<Check> {
+    /// All of a disk but what firmware verifies on it, which was compared already. What a disk has
+    /// of its own is set aside, by name.
+    fn compare_disk(
+        &self,
+        path: &Path,
+        opened: &Opened,
+        disk: &Disk,
+        other: &Opened,
+    ) -> Result<Check> {
         let Some(given) = &other.disk else { return Ok(self.differs("it gives no disk")) };
         let aside = match set_aside(disk, given, self.has_run) {
             Ok(aside) => aside,
@@ -107,12 +128,19 @@ impl Rebuilt {
             return Ok(self.differs(&format!("{why}{RAN}")));
         }
         let recipe = &self.recipe;
-        let what = if self.has_run { "the partitions are those" } else { "the table, the ESP, the slots and DATA are those" };
+        let what = if self.has_run {
+            "the partitions are those"
+        } else {
+            "the table, the ESP, the slots and DATA are those"
+        };
         Ok(Check::holds(
             "disk",
             match aside[..] {
                 [] => format!("{what} that `{recipe}` gives, byte for byte"),
-                _ => format!("{what} that `{recipe}` gives; set aside, as a disk has its own: {}", aside.join(", ")),
+                _ => format!(
+                    "{what} that `{recipe}` gives; set aside, as a disk has its own: {}",
+                    aside.join(", ")
+                ),
             },
         ))
     }
@@ -121,8 +149,15 @@ impl Rebuilt {
         Check::fails("disk", format!("it is not what `{}` gives: {why}", self.recipe))
     }
 
-    /// Where the bytes of a disk that no node has run are others than those of the rebuilt image; none if nowhere.
-    fn difference(&self, path: &Path, opened: &Opened, disk: &Disk, given: &Disk) -> Result<Option<String>> {
+    /// Where the bytes of a disk that no node has run are others than those of the rebuilt image;
+    /// none if nowhere.
+    fn difference(
+        &self,
+        path: &Path,
+        opened: &Opened,
+        disk: &Disk,
+        given: &Disk,
+    ) -> Result<Option<String>> {
         let name = opened.slot.as_deref().unwrap_or_default();
         let boot = opened.boot.as_deref().unwrap_or_default();
         let (esp, wanted) = (system(path, disk)?, self.system_with(given, boot)?);
@@ -131,7 +166,10 @@ impl Rebuilt {
         }
         for range in to_compare(disk, given, name, opened.bytes.len() as u64) {
             if let Some(at) = first_difference(path, &self.image, range)? {
-                let inside = disk.partitions.iter().find(|one| (one.start..one.start + one.size).contains(&at));
+                let inside = disk
+                    .partitions
+                    .iter()
+                    .find(|one| (one.start..one.start + one.size).contains(&at));
                 let place = inside.map_or("the partition table", |partition| &partition.name);
                 return Ok(Some(format!("{place} differs at byte {at}")));
             }
@@ -142,19 +180,26 @@ impl Rebuilt {
     /// The system partition that the recipe gives, with this program for the firmware to start.
     fn system_with(&self, given: &Disk, boot: &[u8]) -> Result<Vec<u8>> {
         let volume = system(&self.image, given)?;
-        let files = fat::read(&volume).or_build(|| format!("cannot read the ESP of `{}`", self.image.display()))?;
+        let files = fat::read(&volume)
+            .or_build(|| format!("cannot read the ESP of `{}`", self.image.display()))?;
         let own = |file: fat::File<Vec<u8>>| match file.path == given.boot.path {
             true => fat::File { bytes: boot.to_vec(), ..file },
             false => file,
         };
-        system_volume(given.sector_size, volume.len() as u64, &files.into_iter().map(own).collect::<Vec<_>>())
+        system_volume(
+            given.sector_size,
+            volume.len() as u64,
+            &files.into_iter().map(own).collect::<Vec<_>>(),
+        )
     }
 }
 
-/// What is another on a disk than in the image that was written to it, without being wrong: identifiers, and a size that fits the disk. Of a node
-/// that has run, what it writes, too.
+/// What is another on a disk than in the image that was written to it, without being wrong:
+/// identifiers, and a size that fits the disk. Of a node that has run, what it writes, too.
 fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Vec<String>, String> {
-    if disk.sector_size != given.sector_size || !disk.partitions.iter().map(place).eq(given.partitions.iter().map(place)) {
+    if disk.sector_size != given.sector_size
+        || !disk.partitions.iter().map(place).eq(given.partitions.iter().map(place))
+    {
         return Err("it has other partitions, or at other places".to_owned());
     }
     let mut aside = Vec::new();
@@ -173,7 +218,9 @@ fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Ve
         }
         match own.purpose == "data" {
             _ if own.size == given.size => {}
-            true if own.size > given.size => aside.push(format!("the size of {name}, {}", bytes(own.size))),
+            true if own.size > given.size => {
+                aside.push(format!("the size of {name}, {}", bytes(own.size)))
+            }
             _ => return Err(format!("{name} has another size")),
         }
     }
@@ -202,14 +249,18 @@ fn place(partition: &Partition) -> (u32, &str, &str, u64) {
     (partition.number, &partition.name, &partition.purpose, partition.start)
 }
 
-/// A disk without its EFI system partition, and without header and UKI of `length` bytes in the slot `name`. Where the disk has identifiers or a
-/// size of its own, without both copies of its partition table, too, which were judged by themselves, and without what is behind what was given.
+/// A disk without its EFI system partition, and without header and UKI of `length` bytes in the
+/// slot `name`. Where the disk has identifiers or a size of its own, without both copies of its
+/// partition table, too, which were judged by themselves, and without what is behind what was
+/// given.
 fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u64>> {
     let partitions = disk.partitions.iter().zip(&given.partitions);
     let mut aside: Vec<Range<u64>> = partitions
         .filter_map(|(partition, given)| match () {
             () if partition.purpose == "esp" => Some(partition.start..partition.start + given.size),
-            () if partition.name == name => Some(partition.start..partition.start + HEADER_SIZE + length),
+            () if partition.name == name => {
+                Some(partition.start..partition.start + HEADER_SIZE + length)
+            }
             () => None,
         })
         .collect();
@@ -224,7 +275,8 @@ fn to_compare(disk: &Disk, given: &Disk, name: &str, length: u64) -> Vec<Range<u
     starts.zip(ends).map(|(start, end)| start..end).filter(|range| !range.is_empty()).collect()
 }
 
-/// The parts of two PE images that are not the same, once the signatures are removed; none if all are.
+/// The parts of two PE images that are not the same, once the signatures are removed; none if all
+/// are.
 fn parts_that_differ(signed: &[u8], rebuilt: &[u8]) -> Option<Vec<String>> {
     let [mut plain, mut rebuilt] = [signed, rebuilt].map(<[u8]>::to_vec);
     let detached = pe::detach(&mut plain).and_then(|()| pe::detach(&mut rebuilt));
@@ -236,11 +288,18 @@ fn parts_that_differ(signed: &[u8], rebuilt: &[u8]) -> Option<Vec<String>> {
     };
     let names = one.sections.iter().chain(&other.sections).map(|section| section.name.as_str());
     let mut names: Vec<&str> = names
-        .filter(|name| one.section(name).map(|section| section.data()) != other.section(name).map(|section| section.data()))
+        .filter(|name| {
+            one.section(name).map(|section| section.data())
+                != other.section(name).map(|section| section.data())
+        })
         .collect();
     names.sort_unstable();
     names.dedup();
-    Some(if names.is_empty() { vec!["the headers".to_owned()] } else { names.iter().map(|name| format!("`{name}`")).collect() })
+    Some(if names.is_empty() {
+        vec!["the headers".to_owned()]
+    } else {
+        names.iter().map(|name| format!("`{name}`")).collect()
+    })
 }
 
 /// Where two files first differ in a range of bytes, of which one may end before the range does.

@@ -20,18 +20,37 @@ pub fn answer(state: &mut State, call: &Call) -> Answer {
 fn start(state: &mut State, call: &Call) -> Answer {
     let said: Value = serde_json::from_slice(&call.body).unwrap();
     let token = said["ClientToken"].as_str().unwrap().to_owned();
-    assert!((1..=255).contains(&token.len()) && (10..=4320).contains(&said["Timeout"].as_u64().unwrap()));
-    let same = state.snapshots.iter().find(|((region, _), snapshot)| *region == call.region && snapshot.token == token);
+    assert!(
+        (1..=255).contains(&token.len())
+            && (10..=4320).contains(&said["Timeout"].as_u64().unwrap())
+    );
+    let same = state
+        .snapshots
+        .iter()
+        .find(|((region, _), snapshot)| *region == call.region && snapshot.token == token);
     let (id, status) = match same {
         Some(((_, id), snapshot)) => (id.clone(), snapshot.state.clone()),
         None => {
             let id = state.name("snap");
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            let tags = said["Tags"].as_array().unwrap().iter().map(|tag| (text(&tag["Key"]), text(&tag["Value"]))).collect();
+            let tags = said["Tags"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|tag| (text(&tag["Key"]), text(&tag["Value"])))
+                .collect();
             let gibibytes = said["VolumeSize"].as_u64().unwrap();
             let (state_, started) = ("pending".to_owned(), state.time());
             let description = text(&said["Description"]);
-            let snapshot = Snapshot { description, state: state_, token, started, gibibytes, tags, ..Snapshot::default() };
+            let snapshot = Snapshot {
+                description,
+                state: state_,
+                token,
+                started,
+                gibibytes,
+                tags,
+                ..Snapshot::default()
+            };
             state.snapshots.insert((call.region.clone(), id.clone()), snapshot);
             (id, "pending".to_owned())
         }
@@ -80,17 +99,26 @@ fn put(state: &mut State, call: &Call) -> Answer {
 
 fn complete(state: &mut State, call: &Call) -> Answer {
     let id = call.path.strip_prefix("/snapshots/completion/").unwrap().to_owned();
-    let said = ["changedblockscount", "checksum", "checksum-algorithm", "checksum-aggregation-method"]
-        .map(|name| header(call, &format!("x-amz-{name}")).to_owned());
+    let said =
+        ["changedblockscount", "checksum", "checksum-algorithm", "checksum-aggregation-method"]
+            .map(|name| header(call, &format!("x-amz-{name}")).to_owned());
     let slow = state.slow;
     let snapshot = match open(state, call, &id) {
         Err(refused) => return refused,
         Ok(snapshot) => snapshot,
     };
-    let linear: Vec<u8> = snapshot.blocks.values().flat_map(|block| *Digest::of(block).hash()).collect();
+    let linear: Vec<u8> =
+        snapshot.blocks.values().flat_map(|block| *Digest::of(block).hash()).collect();
     let checksum = STANDARD.encode(Digest::of(&linear).hash());
-    if said != [snapshot.blocks.len().to_string(), checksum, "SHA256".to_owned(), "LINEAR".to_owned()] {
-        return refusal(call, 400, "ValidationException", "the whole is not what its checksum says");
+    if said
+        != [snapshot.blocks.len().to_string(), checksum, "SHA256".to_owned(), "LINEAR".to_owned()]
+    {
+        return refusal(
+            call,
+            400,
+            "ValidationException",
+            "the whole is not what its checksum says",
+        );
     }
     // It is put together by and by.
     (snapshot.sealed, snapshot.looks) = (true, slow);

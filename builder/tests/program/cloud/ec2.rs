@@ -40,17 +40,25 @@ fn list<'s>(said: &'s Said, name: &'s str) -> impl Iterator<Item = &'s str> {
 
 /// The tags that a call gives to what it makes of this kind.
 fn tags(said: &Said, kind: &str) -> BTreeMap<String, String> {
-    let of_kind =
-        (1..9).find(|number| said.get(&format!("TagSpecification.{number}.ResourceType")).is_some_and(|found| found == kind));
+    let of_kind = (1..9).find(|number| {
+        said.get(&format!("TagSpecification.{number}.ResourceType"))
+            .is_some_and(|found| found == kind)
+    });
     let Some(number) = of_kind else { return BTreeMap::new() };
-    let part = |tag: u32, part: &str| said.get(&format!("TagSpecification.{number}.Tag.{tag}.{part}")).cloned();
+    let part = |tag: u32, part: &str| {
+        said.get(&format!("TagSpecification.{number}.Tag.{tag}.{part}")).cloned()
+    };
     (1..).map_while(|tag| Some((part(tag, "Key")?, part(tag, "Value")?))).collect()
 }
 
 /// Whether something with this name and these tags is what the filters want.
 fn fits(said: &Said, name: &str, tags: &BTreeMap<String, String>) -> bool {
-    let filter =
-        |number: u32| Some((said.get(&format!("Filter.{number}.Name"))?, said.get(&format!("Filter.{number}.Value.1"))?));
+    let filter = |number: u32| {
+        Some((
+            said.get(&format!("Filter.{number}.Name"))?,
+            said.get(&format!("Filter.{number}.Value.1"))?,
+        ))
+    };
     (1..).map_while(filter).all(|(filter, value)| match filter.strip_prefix("tag:") {
         Some(tag) => tags.get(tag) == Some(value),
         None => filter == "name" && name == value,
@@ -58,7 +66,9 @@ fn fits(said: &Said, name: &str, tags: &BTreeMap<String, String>) -> bool {
 }
 
 fn tag_set(tags: &BTreeMap<String, String>) -> String {
-    let one = |(key, value): (&String, &String)| format!("<item><key>{key}</key><value>{value}</value></item>");
+    let one = |(key, value): (&String, &String)| {
+        format!("<item><key>{key}</key><value>{value}</value></item>")
+    };
     format!("<tagSet>{}</tagSet>", tags.iter().map(one).collect::<String>())
 }
 
@@ -68,7 +78,9 @@ fn snapshots(state: &mut State, call: &Call, said: &Said) -> Answer {
         return refusal(call, 400, "InvalidSnapshot.NotFound", gone);
     }
     let here = state.snapshots.iter_mut().filter(|((region, id), snapshot)| {
-        *region == call.region && (asked.is_empty() || asked.contains(&id.as_str())) && fits(said, "", &snapshot.tags)
+        *region == call.region
+            && (asked.is_empty() || asked.contains(&id.as_str()))
+            && fits(said, "", &snapshot.tags)
     });
     let one = |((_, id), snapshot): (&(String, String), &mut Snapshot)| {
         if snapshot.sealed && snapshot.state == "pending" {
@@ -106,7 +118,8 @@ fn images(state: &mut State, call: &Call, said: &Said) -> Answer {
             None if image.fails => "failed",
             None => "available",
         };
-        let (name, created, snapshot, tags) = (&image.said["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
+        let (name, created, snapshot, tags) =
+            (&image.said["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
         let description = &image.said["Description"];
         format!(
             "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name><description>{description}</description>\
@@ -127,7 +140,11 @@ fn tag(state: &mut State, call: &Call, said: &Said) -> Answer {
 
 fn delete_snapshot(state: &mut State, call: &Call, said: &Said) -> Answer {
     let id = &said["SnapshotId"];
-    if state.images.iter().any(|((region, _), image)| *region == call.region && image.snapshot == *id) {
+    if state
+        .images
+        .iter()
+        .any(|((region, _), image)| *region == call.region && image.snapshot == *id)
+    {
         return refusal(call, 400, "InvalidSnapshot.InUse", "an image is made of it");
     }
     match state.snapshots.remove(&key(call, id)) {
@@ -137,7 +154,10 @@ fn delete_snapshot(state: &mut State, call: &Call, said: &Said) -> Answer {
 }
 
 fn is_taken(state: &State, call: &Call, name: &str) -> bool {
-    state.images.iter().any(|((region, _), image)| *region == call.region && image.said["Name"] == name)
+    state
+        .images
+        .iter()
+        .any(|((region, _), image)| *region == call.region && image.said["Name"] == name)
 }
 
 fn register(state: &mut State, call: &Call, said: Said) -> Answer {
@@ -156,7 +176,15 @@ fn register(state: &mut State, call: &Call, said: Said) -> Answer {
 /// A new image, `pending` at first.
 fn insert(state: &mut State, call: &Call, id: &str, said: Said, snapshot: String) {
     let (created, looks, fails) = (state.time(), state.slow, state.next_fails());
-    let image = Image { created, looks, fails, tags: tags(&said, "image"), said, snapshot, ..Image::default() };
+    let image = Image {
+        created,
+        looks,
+        fails,
+        tags: tags(&said, "image"),
+        said,
+        snapshot,
+        ..Image::default()
+    };
     state.images.insert(key(call, id), image);
 }
 
@@ -174,8 +202,17 @@ fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
     }
     let (id, snapshot) = (state.name("ami"), state.name("snap"));
     let copied = state.snapshots[&(region, original.snapshot.clone())].clone();
-    let description = format!("Copied for DestinationAmi {id} from SourceAmi {source} for SourceSnapshot {}.", original.snapshot);
-    let copied = Snapshot { description, tags: tags(&said, "snapshot"), token: String::new(), started: state.time(), ..copied };
+    let description = format!(
+        "Copied for DestinationAmi {id} from SourceAmi {source} for SourceSnapshot {}.",
+        original.snapshot
+    );
+    let copied = Snapshot {
+        description,
+        tags: tags(&said, "snapshot"),
+        token: String::new(),
+        started: state.time(),
+        ..copied
+    };
     state.snapshots.insert(key(call, &snapshot), copied);
     state.tokens.insert(token, id.clone());
     insert(state, call, &id, said, snapshot);
@@ -184,13 +221,17 @@ fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
 
 fn share(state: &mut State, call: &Call, said: &Said) -> Answer {
     let image = state.images.get_mut(&key(call, &said["ImageId"])).unwrap();
-    let part = |number: u32, who: &str| said.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned();
-    image.shared = (1..).map_while(|number| part(number, "UserId").or_else(|| part(number, "Group"))).collect();
+    let part =
+        |number: u32, who: &str| said.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned();
+    image.shared = (1..)
+        .map_while(|number| part(number, "UserId").or_else(|| part(number, "Group")))
+        .collect();
     good()
 }
 
 fn deprecate(state: &mut State, call: &Call, said: &Said) -> Answer {
-    state.images.get_mut(&key(call, &said["ImageId"])).unwrap().deprecated = Some(said["DeprecateAt"].clone());
+    state.images.get_mut(&key(call, &said["ImageId"])).unwrap().deprecated =
+        Some(said["DeprecateAt"].clone());
     good()
 }
 

@@ -1,16 +1,20 @@
-//! KMS with three keys: one that signs images, one that signs releases, and an RSA key that is larger than firmware is promised to take.
+//! KMS with three keys: one that signs images, one that signs releases, and an RSA key that is
+//! larger than firmware is promised to take.
 
 use super::wire::Call;
 use super::{Answer, KEY_SIZE, State};
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// The name of the RSA key.
-pub const ARN: &str = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+pub const ARN: &str =
+    "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
 /// The name of the key on P-256.
 pub const P256_ARN: &str = "arn:aws:kms:eu-central-1:111122223333:alias/releases";
 /// The name of a larger RSA key.
@@ -46,15 +50,24 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
             ),
             false => (
                 "ECC_NIST_P256",
-                AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(keys.p256.public_key()).unwrap().as_ref().to_vec(),
+                AsDer::<aws_lc_rs::encoding::PublicKeyX509Der>::as_der(keys.p256.public_key())
+                    .unwrap()
+                    .as_ref()
+                    .to_vec(),
             ),
         };
         let public = STANDARD.encode(public);
-        return (200, json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string());
+        return (
+            200,
+            json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string(),
+        );
     }
     assert_ne!(said["KeyId"], RSA_4096_ARN, "a key signs that is too large");
     let algorithm = if is_rsa { "RSASSA_PKCS1_V1_5_SHA_256" } else { "ECDSA_SHA_256" };
-    assert_eq!((&said["MessageType"], &said["SigningAlgorithm"]), (&json!("DIGEST"), &json!(algorithm)));
+    assert_eq!(
+        (&said["MessageType"], &said["SigningAlgorithm"]),
+        (&json!("DIGEST"), &json!(algorithm))
+    );
     let hash = STANDARD.decode(said["Message"].as_str().unwrap()).unwrap();
     let hash = digest::Digest::import_less_safe(&hash, &digest::SHA256).unwrap();
     (200, json!({ "Signature": STANDARD.encode(signature(keys, is_rsa, &hash)) }).to_string())

@@ -1,5 +1,5 @@
-//! A little AWS on the loopback: it keeps snapshots and images, verifies every signature and checksum, remembers every call, and fails as it
-//! is told.
+//! A little AWS on the loopback: it keeps snapshots and images, verifies every signature and
+//! checksum, remembers every call, and fails as it is told.
 
 mod ebs;
 mod ec2;
@@ -44,7 +44,8 @@ pub struct Snapshot {
     pub description: String,
     /// `pending`, `completed`, `error`.
     pub state: String,
-    /// Whether it was said to be complete. It takes no more blocks, and is `pending` for some looks more.
+    /// Whether it was said to be complete. It takes no more blocks, and is `pending` for some looks
+    /// more.
     pub sealed: bool,
     pub looks: u32,
     pub token: String,
@@ -129,7 +130,14 @@ impl Cloud {
 
     /// Those calls of this name.
     pub fn calls(&self, action: &str) -> Vec<Call> {
-        self.state.lock().unwrap().calls.iter().filter(|call| call.action == action).cloned().collect()
+        self.state
+            .lock()
+            .unwrap()
+            .calls
+            .iter()
+            .filter(|call| call.action == action)
+            .cloned()
+            .collect()
     }
 
     /// Nobody made a mistake.
@@ -140,8 +148,8 @@ impl Cloud {
 }
 
 impl Drop for Cloud {
-    /// Its threads wait for calls as long as this process runs, and would keep all blocks that ever came: each program that another test starts would be
-    /// a copy of that.
+    /// Its threads wait for calls as long as this process runs, and would keep all blocks that ever
+    /// came: each program that another test starts would be a copy of that.
     fn drop(&mut self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State::default();
@@ -160,14 +168,23 @@ impl State {
         !self.fails.is_empty() && self.fails.remove(0)
     }
 
-    /// A snapshot of a recipe of the owner `team` that no image is made of, as a publish of ours would have left it.
+    /// A snapshot of a recipe of the owner `team` that no image is made of, as a publish of ours
+    /// would have left it.
     pub fn orphan(&mut self, id: &str, day: &str, recipe: &str) -> &mut Snapshot {
         let image = "ab".repeat(32);
         let description = format!("{recipe}-1.2.3-{}", &image[..12]);
-        let tags = [("osbuild:recipe", recipe), ("osbuild:owner", "team"), ("osbuild:image", &image)];
+        let tags =
+            [("osbuild:recipe", recipe), ("osbuild:owner", "team"), ("osbuild:image", &image)];
         let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let (state, started) = ("completed".to_owned(), format!("{day}T00:00:00.000Z"));
-        let snapshot = Snapshot { description, state, started, tags, token: id.to_owned(), ..Snapshot::default() };
+        let snapshot = Snapshot {
+            description,
+            state,
+            started,
+            tags,
+            token: id.to_owned(),
+            ..Snapshot::default()
+        };
         let key = ("eu-central-1".to_owned(), id.to_owned());
         self.snapshots.insert(key.clone(), snapshot);
         self.snapshots.get_mut(&key).unwrap()
@@ -185,12 +202,20 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>, keys: &kms::Keys) {
             let mut state = state.lock().unwrap();
             let count = state.calls.len();
             let fate = state.fates.as_mut().map_or(Fate::Done, |fates| fates(&call, count));
-            let mistakes = wire::mistakes(&call).into_iter().map(|mistake| format!("{}: {mistake}", call.action));
+            let mistakes = wire::mistakes(&call)
+                .into_iter()
+                .map(|mistake| format!("{}: {mistake}", call.action));
             state.wrong.extend(mistakes);
             state.calls.push(call.clone());
-            let expired = state.expired && call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN);
+            let expired = state.expired
+                && call
+                    .headers
+                    .get("x-amz-security-token")
+                    .is_some_and(|token| token == SESSION_TOKEN);
             let answer = match &fate {
-                Fate::Refused(status, code) => wire::refusal(&call, *status, code, "as the test wants it"),
+                Fate::Refused(status, code) => {
+                    wire::refusal(&call, *status, code, "as the test wants it")
+                }
                 _ if expired => wire::refusal(&call, 400, "ExpiredToken", "the token is over"),
                 Fate::Done | Fate::DoneUnheard => done(&mut state, &call, keys),
                 Fate::Lost | Fate::Hung => (0, String::new()),

@@ -1,4 +1,5 @@
-//! Calls as they come over a connection, and AWS's Signature Version 4 as its documentation tells it.
+//! Calls as they come over a connection, and AWS's Signature Version 4 as its documentation tells
+//! it.
 
 use super::{ACCESS_KEY, Answer, SECRET_KEY};
 use aws_lc_rs::{digest, hmac};
@@ -30,8 +31,11 @@ impl Call {
     }
 
     fn scope(&self) -> Vec<String> {
-        let text = self.headers.get("authorization").and_then(|text| text.split_once("Credential="));
-        text.map_or_else(Vec::new, |(_, rest)| rest.split([',', '/']).take(5).map(str::to_owned).collect())
+        let text =
+            self.headers.get("authorization").and_then(|text| text.split_once("Credential="));
+        text.map_or_else(Vec::new, |(_, rest)| {
+            rest.split([',', '/']).take(5).map(str::to_owned).collect()
+        })
     }
 }
 
@@ -48,7 +52,8 @@ pub fn read(stream: &mut TcpStream) -> Option<Call> {
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         call.headers.insert(name.to_lowercase(), value.trim().to_owned());
     }
-    let length = call.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length =
+        call.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     call.body = vec![0; length];
     reader.read_exact(&mut call.body).ok()?;
     let scope = call.scope();
@@ -67,7 +72,10 @@ pub fn read(stream: &mut TcpStream) -> Option<Call> {
 /// Answers. A caller that has gone away has its reasons.
 pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
     let code = body.split("ERROR:").nth(1).and_then(|rest| rest.split(':').next());
-    let header = code.filter(|_| call.service == "ebs").map(|code| format!("x-amzn-ErrorType: {code}\r\n")).unwrap_or_default();
+    let header = code
+        .filter(|_| call.service == "ebs")
+        .map(|code| format!("x-amzn-ErrorType: {code}\r\n"))
+        .unwrap_or_default();
     let head = format!("HTTP/1.1 {status} x\r\n{header}Content-Length: {}\r\n\r\n", body.len());
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
 }
@@ -75,7 +83,9 @@ pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
 /// How each service refuses.
 pub fn refusal(call: &Call, status: u16, code: &str, message: &str) -> Answer {
     let body = match call.service.as_str() {
-        "ec2" => format!("<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors></Response>"),
+        "ec2" => format!(
+            "<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors></Response>"
+        ),
         "kms" => format!("{{\"__type\":\"{code}\",\"message\":\"{message}\"}}"),
         _ => format!("{{\"Message\":\"{message}\",\"Internal\":\"ERROR:{code}:\"}}"),
     };
@@ -86,8 +96,13 @@ pub fn refusal(call: &Call, status: u16, code: &str, message: &str) -> Answer {
 pub fn mistakes(call: &Call) -> Vec<String> {
     let header = |name: &str| call.headers.get(name).cloned().unwrap_or_default();
     let authorization = header("authorization");
-    let part =
-        |name: &str| authorization.split([',', ' ']).find_map(|part| part.strip_prefix(name)).unwrap_or_default().to_owned();
+    let part = |name: &str| {
+        authorization
+            .split([',', ' '])
+            .find_map(|part| part.strip_prefix(name))
+            .unwrap_or_default()
+            .to_owned()
+    };
     let (signed, signature) = (part("SignedHeaders="), part("Signature="));
     let mut found = Vec::new();
     let mut say = |wrong: bool, what: &str| {
@@ -105,10 +120,15 @@ pub fn mistakes(call: &Call) -> Vec<String> {
     }
     let scope = call.scope();
     say(scope.first().is_none_or(|key| key != ACCESS_KEY), "somebody else calls");
-    let headers: String = signed.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
+    let headers: String =
+        signed.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
     let canonical = format!("{}\n{}\n\n{headers}\n{signed}\n{hash}", call.method, call.path);
     let canonical = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
-    let to_sign = format!("AWS4-HMAC-SHA256\n{}\n{}\n{canonical}", header("x-amz-date"), scope[1..].join("/"));
+    let to_sign = format!(
+        "AWS4-HMAC-SHA256\n{}\n{}\n{canonical}",
+        header("x-amz-date"),
+        scope[1..].join("/")
+    );
     let secret = format!("AWS4{SECRET_KEY}").into_bytes();
     let key = scope[1..].iter().fold(secret, |key, part| mac(&key, part));
     say(hex(&mac(&key, &to_sign)) != signature, "the signature is wrong");

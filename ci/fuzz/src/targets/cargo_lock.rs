@@ -7,7 +7,8 @@ use osbuild::plan::closure;
 use crate::target::{Answer, Memory, Target};
 
 /// See the module.
-pub const TARGET: Target = Target { name: "cargo_lock", seeds, run, memory: Memory::per_byte(1024) };
+pub const TARGET: Target =
+    Target { name: "cargo_lock", seeds, run, memory: Memory::per_byte(1024) };
 
 fn run(input: &[u8]) -> Answer {
     let Ok(text) = str::from_utf8(input) else { return Answer::Refused };
@@ -16,7 +17,9 @@ fn run(input: &[u8]) -> Answer {
         Ok(closure) => {
             assert!(closure.has("init"));
             assert!(closure.crates.is_sorted(), "crates have an order");
-            assert!(closure.crates.iter().all(|krate| closure.has_version(&krate.name, &krate.version)));
+            assert!(
+                closure.crates.iter().all(|krate| closure.has_version(&krate.name, &krate.version))
+            );
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -27,8 +30,13 @@ fn seeds() -> Vec<Vec<u8>> {
     let member = "[[package]]\nname = \"init\"\nversion = \"0.1.0\"\ndependencies = [\"abi\", \"libc 0.2.1\", \"libc 0.1.0 (registry+x)\"]\n";
     let abi = "[[package]]\nname = \"abi\"\nversion = \"0.1.0\"\ndependencies = [\"init\"]\n";
     let libc = |version: &str, from: &str| {
-        format!("[[package]]\nname = \"libc\"\nversion = \"{version}\"\nsource = \"{from}\"\nchecksum = \"aa\"\n")
+        format!(
+            "[[package]]\nname = \"libc\"\nversion = \"{version}\"\nsource = \"{from}\"\nchecksum = \"aa\"\n"
+        )
     };
-    let whole = |from: &str| format!("version = 4\n{member}{abi}{}{}", libc("0.2.1", from), libc("0.1.0", from)).into_bytes();
+    let whole = |from: &str| {
+        format!("version = 4\n{member}{abi}{}{}", libc("0.2.1", from), libc("0.1.0", from))
+            .into_bytes()
+    };
     vec![whole("registry+x"), whole("git+x")]
 }

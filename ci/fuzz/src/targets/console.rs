@@ -4,13 +4,18 @@ use osbuild::ship::console::{Console, Event, Line};
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the rest.
+/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the
+/// rest.
 pub const TARGET: Target = Target { name: "console", seeds, run, memory: Memory::per_byte(256) };
 
 fn run(input: &[u8]) -> Answer {
     let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
     let lines = lines(bytes, usize::from(*size).max(1));
-    assert_eq!(lines, self::lines(bytes, bytes.len().max(1)), "lines do not depend on the pieces in which they come");
+    assert_eq!(
+        lines,
+        self::lines(bytes, bytes.len().max(1)),
+        "lines do not depend on the pieces in which they come"
+    );
     for Line { text, event } in &lines {
         assert!(text.chars().all(|c| c == '\t' || !c.is_ascii_control()), "{text:?}");
         if let Some(Event::Phase { seconds, .. }) = event {

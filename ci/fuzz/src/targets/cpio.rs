@@ -5,12 +5,15 @@ use osbuild_formats::cpio::{self, Entry};
 use crate::target::{Answer, Memory, Target};
 
 /// See the module.
-pub const TARGET: Target = Target { name: "cpio", seeds, run, memory: Memory { base: 8 << 20, per_byte: 16 } };
+pub const TARGET: Target =
+    Target { name: "cpio", seeds, run, memory: Memory { base: 8 << 20, per_byte: 16 } };
 
 fn run(input: &[u8]) -> Answer {
     let read = cpio::read(input);
     // Somebody else's archive may have a path twice, or lack a folder: ours does not.
-    if let Some((entries, archive)) = read.iter().find_map(|entries| Some((entries, cpio::write(entries, Vec::new()).ok()?))) {
+    if let Some((entries, archive)) =
+        read.iter().find_map(|entries| Some((entries, cpio::write(entries, Vec::new()).ok()?)))
+    {
         let again = cpio::read(&archive).expect("what was written is read");
         assert_eq!(sorted(&again), sorted(entries));
     }

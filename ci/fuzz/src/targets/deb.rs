@@ -7,11 +7,13 @@ use osbuild::produce::deb;
 use crate::target::{Answer, Memory, Target};
 
 /// See the module. A decoder has a window of its own, whatever it reads.
-pub const TARGET: Target = Target { name: "deb", seeds, run, memory: Memory { base: 4 << 20, per_byte: 16 } };
+pub const TARGET: Target =
+    Target { name: "deb", seeds, run, memory: Memory { base: 4 << 20, per_byte: 16 } };
 
 fn run(input: &[u8]) -> Answer {
     // How much comes out is the package's affair: what is unpacked goes to the disk.
-    let read = deb::data(Cursor::new(input.to_vec())).and_then(|data| io::copy(&mut data.take(1 << 20), &mut io::sink()));
+    let read = deb::data(Cursor::new(input.to_vec()))
+        .and_then(|data| io::copy(&mut data.take(1 << 20), &mut io::sink()));
     Answer::of(&read)
 }
 
@@ -19,7 +21,10 @@ fn run(input: &[u8]) -> Answer {
 pub fn package(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut bytes = b"!<arch>\n".to_vec();
     for (name, content) in members {
-        bytes.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100644, content.len()).bytes());
+        bytes.extend(
+            format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 100644, content.len())
+                .bytes(),
+        );
         bytes.extend(*content);
         bytes.extend(vec![b'\n'; content.len() % 2]);
     }
@@ -34,6 +39,15 @@ fn seeds() -> Vec<Vec<u8>> {
     };
     let xz = liblzma::encode_all(&*files, 1).expect("memory can be written");
     let zst = zstd::encode_all(&*files, 1).expect("memory can be written");
-    let all = [("data.tar", files.clone()), ("data.tar.gz", gz), ("data.tar.xz", xz), ("data.tar.zst/", zst)];
-    all.iter().map(|(name, data)| package(&[("debian-binary", b"2.0\n"), ("control.tar", b"odd"), (name, data)])).collect()
+    let all = [
+        ("data.tar", files.clone()),
+        ("data.tar.gz", gz),
+        ("data.tar.xz", xz),
+        ("data.tar.zst/", zst),
+    ];
+    all.iter()
+        .map(|(name, data)| {
+            package(&[("debian-binary", b"2.0\n"), ("control.tar", b"odd"), (name, data)])
+        })
+        .collect()
 }

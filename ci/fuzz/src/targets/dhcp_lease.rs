@@ -17,7 +17,8 @@ const LOST: u8 = 1;
 const PASS: u8 = 2;
 /// Two bytes: seconds that pass.
 const WAIT: u8 = 3;
-/// A server answers the last question: six bytes with the kind, the host's and the server's last octet, T1, T2 and the lease in seconds.
+/// A server answers the last question: six bytes with the kind, the host's and the server's last
+/// octet, T1, T2 and the lease in seconds.
 const ANSWER: u8 = 4;
 /// The same of a server that says nothing that fits: a length, and as many bytes of options.
 const OPTIONS: u8 = 5;
@@ -77,13 +78,22 @@ impl Scene {
     fn answer(&self, [kind, host, server, times @ ..]: [u8; 6]) -> Message {
         let [t1, t2, lease] = times.map(|seconds| u32::from(seconds).to_be_bytes());
         let options = vec![(code::KIND, vec![kind])];
-        let message = Message { options, ..self.empty(host) }.with(code::SERVER, &[10, 0, 0, server]);
+        let message =
+            Message { options, ..self.empty(host) }.with(code::SERVER, &[10, 0, 0, server]);
         message.with(code::LEASE_TIME, &lease).with(code::T1, &t1).with(code::T2, &t2)
     }
 
     fn empty(&self, host: u8) -> Message {
         let (ciaddr, yiaddr) = ([0; 4].into(), [10, 0, 0, host].into());
-        Message { side: Side::Server, xid: self.question, secs: 0, ciaddr, yiaddr, chaddr: MAC, options: Vec::new() }
+        Message {
+            side: Side::Server,
+            xid: self.question,
+            secs: 0,
+            ciaddr,
+            yiaddr,
+            chaddr: MAC,
+            options: Vec::new(),
+        }
     }
 
     /// Hears an answer with these bytes as options, if they are some.
@@ -105,13 +115,22 @@ impl Scene {
                     assert!(self.client.listens(), "an answer is listened for");
                     self.question = message.xid;
                 }
-                Action::Apply(_, left) => assert_ne!(left, Some(Duration::ZERO), "a lease has not expired"),
+                Action::Apply(_, left) => {
+                    assert_ne!(left, Some(Duration::ZERO), "a lease has not expired")
+                }
                 Action::Remove(_) | Action::Note(_) => {}
             }
         }
-        assert!(self.client.deadline().is_none_or(|deadline| deadline > self.now), "the client is late: {:?}", self.client);
+        assert!(
+            self.client.deadline().is_none_or(|deadline| deadline > self.now),
+            "the client is late: {:?}",
+            self.client
+        );
         let expiry = self.client.terms().and_then(|terms| terms.lifetimes);
-        assert!(expiry.is_none() || self.client.deadline().is_some(), "a lease that ends is waited for");
+        assert!(
+            expiry.is_none() || self.client.deadline().is_some(),
+            "a lease that ends is waited for"
+        );
     }
 }
 
@@ -121,7 +140,25 @@ fn seeds() -> Vec<Vec<u8>> {
     const NAK: u8 = 6;
     let answer = |kind: u8| [ANSWER, kind, 9, 1, 50, 80, 100];
     let bound = [&[UP][..], &answer(OFFER), &answer(ACK)].concat();
-    let options = [OPTIONS, 15, code::KIND, 1, ACK, code::SERVER, 4, 10, 0, 0, 1, code::LEASE_TIME, 4, 0, 0, 1, 0];
+    let options = [
+        OPTIONS,
+        15,
+        code::KIND,
+        1,
+        ACK,
+        code::SERVER,
+        4,
+        10,
+        0,
+        0,
+        1,
+        code::LEASE_TIME,
+        4,
+        0,
+        0,
+        1,
+        0,
+    ];
     vec![
         bound.clone(),
         [bound.as_slice(), &[PASS], &answer(ACK), &[PASS, PASS, PASS, PASS]].concat(),

@@ -9,7 +9,8 @@ use pod_dhcp::terms::Terms;
 use crate::target::{Answer, Memory, Target};
 
 /// See the module. A search list may name the same domain again and again in two bytes.
-pub const TARGET: Target = Target { name: "dhcp_message", seeds, run, memory: Memory::per_byte(1024) };
+pub const TARGET: Target =
+    Target { name: "dhcp_message", seeds, run, memory: Memory::per_byte(1024) };
 
 fn run(input: &[u8]) -> Answer {
     if let Some(payload) = packet::payload(input) {
@@ -32,14 +33,23 @@ fn run(input: &[u8]) -> Answer {
 /// The terms are possible ones, and `init` takes what it is told of them.
 fn fit(terms: &Terms) {
     if let Some(lifetimes) = terms.lifetimes {
-        assert!(lifetimes.renew < lifetimes.rebind && lifetimes.rebind < lifetimes.expire, "{lifetimes:?}");
+        assert!(
+            lifetimes.renew < lifetimes.rebind && lifetimes.rebind < lifetimes.expire,
+            "{lifetimes:?}"
+        );
     }
     assert!((1..=32).contains(&terms.prefix_length));
     for route in &terms.routes {
         let host = u32::MAX.checked_shr(route.prefix_length.into()).unwrap_or(0);
         assert_eq!(u32::from(route.destination) & host, 0, "{route:?}");
     }
-    let facts = Facts { link: "eth0", terms: Some(terms), addresses6: &[], name_servers6: vec![], search6: vec![] };
+    let facts = Facts {
+        link: "eth0",
+        terms: Some(terms),
+        addresses6: &[],
+        name_servers6: vec![],
+        search6: vec![],
+    };
     for line in settings::lines(&[facts]) {
         assert!(verbs::parse(Role::Net, &line).is_ok(), "`init` refuses `{line}`");
     }
@@ -54,7 +64,10 @@ pub fn acknowledgement() -> Message {
         .with(code::T2, &2000u32.to_be_bytes())
         .with(code::SUBNET_MASK, &[255, 255, 255, 0])
         .with(code::ROUTERS, &[10, 0, 0, 1, 10, 0, 0, 2])
-        .with(code::CLASSLESS_ROUTES, &[24, 10, 1, 2, 10, 0, 0, 5, 0, 10, 0, 0, 1, 32, 10, 0, 0, 1, 0, 0, 0, 0])
+        .with(
+            code::CLASSLESS_ROUTES,
+            &[24, 10, 1, 2, 10, 0, 0, 5, 0, 10, 0, 0, 1, 32, 10, 0, 0, 1, 0, 0, 0, 0],
+        )
         .with(code::NAME_SERVERS, &[10, 0, 0, 3])
         .with(code::NTP_SERVERS, &[10, 0, 0, 4])
         .with(code::HOST_NAME, b"Node-1")

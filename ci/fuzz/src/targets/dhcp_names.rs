@@ -7,7 +7,8 @@ use pod_dhcp::names;
 use crate::target::{Answer, Memory, Target};
 
 /// See the module. A search list may name the same domain again and again in two bytes.
-pub const TARGET: Target = Target { name: "dhcp_names", seeds, run, memory: Memory::per_byte(1024) };
+pub const TARGET: Target =
+    Target { name: "dhcp_names", seeds, run, memory: Memory::per_byte(1024) };
 
 fn run(input: &[u8]) -> Answer {
     if let Some(name) = names::host_name(input) {

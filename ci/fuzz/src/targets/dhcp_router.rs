@@ -1,4 +1,5 @@
-//! What routers advertise to programs, which anybody on the link can send, up to what `init` is told of it.
+//! What routers advertise to programs, which anybody on the link can send, up to what `init` is
+//! told of it.
 
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use pod_dhcp::settings::{self, Facts};
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is the options of an advertisement as the kernel passes them on, which gives each at least eight bytes. A search
-/// list may name the same domain again and again in two bytes.
-pub const TARGET: Target = Target { name: "dhcp_router", seeds, run, memory: Memory::per_byte(1024) };
+/// See the module. An input is the options of an advertisement as the kernel passes them on, which
+/// gives each at least eight bytes. A search list may name the same domain again and again in two
+/// bytes.
+pub const TARGET: Target =
+    Target { name: "dhcp_router", seeds, run, memory: Memory::per_byte(1024) };
 
 /// The index of the link.
 const INDEX: u32 = 7;
@@ -36,7 +39,10 @@ fn run(input: &[u8]) -> Answer {
     for _ in 0..20 {
         let Some(deadline) = advertised.deadline() else { return answer };
         advertised.tick(deadline);
-        assert!(advertised.deadline() > Some(deadline) || advertised.deadline().is_none(), "{advertised:?}");
+        assert!(
+            advertised.deadline() > Some(deadline) || advertised.deadline().is_none(),
+            "{advertised:?}"
+        );
     }
     panic!("more expires than was advertised: {advertised:?}");
 }

@@ -8,13 +8,18 @@ use osbuild_abi::sockets::{MAX_LINE, admin, net, time, update};
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the rest.
+/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the
+/// rest.
 pub const TARGET: Target = Target { name: "doors", seeds, run, memory: Memory::per_byte(64) };
 
 fn run(input: &[u8]) -> Answer {
     let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
     let lines = lines(bytes, usize::from(*size).max(1));
-    assert_eq!(lines, self::lines(bytes, bytes.len().max(1)), "lines do not depend on the pieces in which they come");
+    assert_eq!(
+        lines,
+        self::lines(bytes, bytes.len().max(1)),
+        "lines do not depend on the pieces in which they come"
+    );
     let mut answer = Answer::Refused;
     for line in lines {
         for role in [Role::Net, Role::Admin, Role::Update, Role::Time] {
@@ -47,9 +52,13 @@ fn written(request: &Request) -> String {
     match request {
         Request::HostName(name) => format!("{} {name}", net::HOSTNAME),
         Request::Resolv { servers, search } if search.is_empty() => words(net::RESOLV, servers),
-        Request::Resolv { servers, search } => format!("{} {}", words(net::RESOLV, servers), words(net::SEARCH, search)),
+        Request::Resolv { servers, search } => {
+            format!("{} {}", words(net::RESOLV, servers), words(net::SEARCH, search))
+        }
         Request::TimeServers(servers) => words(net::NTP, servers),
-        Request::Addresses { addresses, link } => format!("{} on {link}", words(net::ADDRESS, addresses)),
+        Request::Addresses { addresses, link } => {
+            format!("{} on {link}", words(net::ADDRESS, addresses))
+        }
         Request::RouterAdvertisements(link) => format!("{} on {link}", net::ROUTER_ADVERTISEMENTS),
         Request::LastClock => time::LAST.to_owned(),
         Request::ClockSet(report) => time_report(time::SET, report),

@@ -31,7 +31,11 @@ pub fn image(options: &[&str]) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
     let (root, image) = (folder.path().join("root"), folder.path().join("image"));
     fill(&root).expect("a folder can be filled");
-    let made = Command::new("mkfs.erofs").args(["--quiet", "-T0"]).args(options).args([&image, &root]).status();
+    let made = Command::new("mkfs.erofs")
+        .args(["--quiet", "-T0"])
+        .args(options)
+        .args([&image, &root])
+        .status();
     assert!(made.expect("`erofs-utils` is installed").success());
     fs::read(image).expect("mkfs.erofs has written it")
 }
@@ -45,5 +49,13 @@ fn fill(root: &Path) -> std::io::Result<()> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    [&[][..], &["-zlz4hc"], &["-Eforce-inode-extended"], &["-zlz4hc", "-Eztailpacking"], &["--chunksize=4096"]].map(image).into()
+    [
+        &[][..],
+        &["-zlz4hc"],
+        &["-Eforce-inode-extended"],
+        &["-zlz4hc", "-Eztailpacking"],
+        &["--chunksize=4096"],
+    ]
+    .map(image)
+    .into()
 }

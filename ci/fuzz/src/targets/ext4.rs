@@ -7,7 +7,8 @@ use osbuild_formats::gpt::Source;
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is the first superblock and then the second one, wherever the first says that it is.
+/// See the module. An input is the first superblock and then the second one, wherever the first
+/// says that it is.
 pub const TARGET: Target = Target { name: "ext4", seeds, run, memory: Memory::per_byte(4) };
 
 const SIZE: usize = 1024;
@@ -24,7 +25,8 @@ impl Source for Volume {
 }
 
 fn run(input: &[u8]) -> Answer {
-    let Some((first, Some((second, _)))) = input.split_first_chunk().map(|(first, rest)| (first, rest.split_first_chunk()))
+    let Some((first, Some((second, _)))) =
+        input.split_first_chunk().map(|(first, rest)| (first, rest.split_first_chunk()))
     else {
         return Answer::Refused;
     };

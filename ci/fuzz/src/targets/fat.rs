@@ -1,4 +1,5 @@
-//! The FAT volume of an EFI system partition, as `osbuild inspect` reads it, and as `init` replaces slotboot on it.
+//! The FAT volume of an EFI system partition, as `osbuild inspect` reads it, and as `init` replaces
+//! slotboot on it.
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -14,17 +15,20 @@ const BOOT: &str = "/EFI/BOOT/BOOTX64.EFI";
 const NEW: [u8; 5000] = [7; 5000];
 
 /// See the module. An input is changes to a sound volume. What is read may be as large as that.
-pub const TARGET: Target = Target { name: "fat", seeds, run, memory: Memory { base: 40 << 20, per_byte: 0 } };
+pub const TARGET: Target =
+    Target { name: "fat", seeds, run, memory: Memory { base: 40 << 20, per_byte: 0 } };
 
 static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let files = [(BOOT, 3000), ("/EFI/osbuild/a longer name than eight.txt", 700), ("/loader.conf", 0)];
+    let files =
+        [(BOOT, 3000), ("/EFI/osbuild/a longer name than eight.txt", 700), ("/loader.conf", 0)];
     let files = files.map(|(path, size)| File { path: path.to_owned(), bytes: vec![b'x'; size] });
     let volume = Volume { sector_size: 512, size: fat::least_size(512), label: "ESP", id: 1 };
     volume.write(&files).expect("the files fit the volume")
 });
 
 thread_local! {
-    /// A volume that is changed and made sound again: to copy 33 MiB for each input would take longer than to read it.
+    /// A volume that is changed and made sound again: to copy 33 MiB for each input would take
+    /// longer than to read it.
     static VOLUME: RefCell<Vec<u8>> = RefCell::new(SOUND.clone());
 }
 
@@ -51,18 +55,26 @@ fn run(input: &[u8]) -> Answer {
                 let place = write.offset as usize;
                 volume[place..place + write.bytes.len()].copy_from_slice(&write.bytes);
             }
-            assert!(fat::find(&volume, BOOT).is_ok_and(|found| found.is_some_and(|found| found == NEW)));
+            assert!(
+                fat::find(&volume, BOOT).is_ok_and(|found| found.is_some_and(|found| found == NEW))
+            );
             for write in &writes {
                 let place = write.offset as usize;
-                volume[place..place + write.bytes.len()].copy_from_slice(&SOUND[place..place + write.bytes.len()]);
+                volume[place..place + write.bytes.len()]
+                    .copy_from_slice(&SOUND[place..place + write.bytes.len()]);
             }
         }
         for (start, bytes) in changes(input, &regions, size) {
             volume[start..start + bytes.len()].copy_from_slice(&SOUND[start..start + bytes.len()]);
         }
         if let Ok(files) = &read {
-            assert!(files.iter().map(|file| file.bytes.len()).sum::<usize>() <= size, "each cluster is in one file");
-            assert!(files.iter().all(|file| file.path.starts_with('/') && !file.path.contains('\0')));
+            assert!(
+                files.iter().map(|file| file.bytes.len()).sum::<usize>() <= size,
+                "each cluster is in one file"
+            );
+            assert!(
+                files.iter().all(|file| file.path.starts_with('/') && !file.path.contains('\0'))
+            );
         }
         Answer::of(&read)
     })
@@ -72,7 +84,8 @@ fn seeds() -> Vec<Vec<u8>> {
     let folder = |at: u16, bytes: &[u8]| change(2, at, bytes);
     vec![
         Vec::new(),
-        // Another size of clusters, the chain of the root, a folder that is in itself, a name that is no text, and a longer file.
+        // Another size of clusters, the chain of the root, a folder that is in itself, a name that
+        // is no text, and a longer file.
         change(0, 13, &[2]),
         change(1, 8, &3u32.to_le_bytes()),
         folder(32 + 26, &[2, 0]),

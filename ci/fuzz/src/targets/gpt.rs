@@ -1,14 +1,18 @@
-//! The partition table of a disk, as the node and `osbuild inspect` read it: repaired, grown and changed, with a power cut in between.
+//! The partition table of a disk, as the node and `osbuild inspect` read it: repaired, grown and
+//! changed, with a power cut in between.
 
 use std::io::Cursor;
 use std::sync::LazyLock;
 
-use osbuild_formats::gpt::{self, Geometry, Health, Label, Partition, Table, Write, guid_from_name};
+use osbuild_formats::gpt::{
+    self, Geometry, Health, Label, Partition, Table, Write, guid_from_name,
+};
 
 use crate::patch::{change, changes};
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is one byte of flags, two that say where the power is cut, and changes to a sound disk.
+/// See the module. An input is one byte of flags, two that say where the power is cut, and changes
+/// to a sound disk.
 pub const TARGET: Target = Target { name: "gpt", seeds, run, memory: Memory::per_byte(16) };
 
 /// Sectors of 4096 bytes instead of 512.
@@ -17,7 +21,8 @@ const BIG_SECTORS: u8 = 1;
 const GROWN: u8 = 2;
 /// The checksums of both copies are made right after the changes.
 const SEALED: u8 = 4;
-/// Two bits that say what the table is changed to: nothing, a grown one, one with other attributes, an empty one.
+/// Two bits that say what the table is changed to: nothing, a grown one, one with other attributes,
+/// an empty one.
 const WISH: u8 = 3;
 
 /// Bytes of an array of entries.
@@ -25,7 +30,8 @@ const ARRAY: usize = 128 * 128;
 
 static DISKS: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| [512, 4096].map(node_disk));
 
-/// A disk with ESP, one slot and DATA, of eight sectors each, and eight sectors between them and the tables.
+/// A disk with ESP, one slot and DATA, of eight sectors each, and eight sectors between them and
+/// the tables.
 fn node_disk(sector_size: u64) -> Vec<u8> {
     let first = 2 + ARRAY as u64 / sector_size + 8;
     let partition = |(index, name): (u64, &str)| Partition {
@@ -39,7 +45,8 @@ fn node_disk(sector_size: u64) -> Vec<u8> {
     };
     let partitions = (0..).zip(["ESP", "SLOT-A", "DATA"]).map(partition).collect();
     let sectors = 2 * (first - 1) + 24 + 1;
-    let geometry = Geometry::new(sector_size, sectors * sector_size).expect("the disk is big enough");
+    let geometry =
+        Geometry::new(sector_size, sectors * sector_size).expect("the disk is big enough");
     let mut disk = vec![0; (sectors * sector_size) as usize];
     let table = Table { disk_guid: guid_from_name("disk"), partitions };
     write(&mut disk, &gpt::create(&table, geometry).expect("the table is sound"));
@@ -53,10 +60,13 @@ fn write(disk: &mut [u8], writes: &[Write]) {
 }
 
 fn run(input: &[u8]) -> Answer {
-    let Some(([flags, cut @ ..], patches)) = input.split_first_chunk::<3>() else { return Answer::Refused };
+    let Some(([flags, cut @ ..], patches)) = input.split_first_chunk::<3>() else {
+        return Answer::Refused;
+    };
     let mut disk = Vec::new();
     allocation_counter::opt_out(|| disk = damaged(*flags, patches));
-    let geometry = Geometry::new(sector_size(*flags), disk.len() as u64).expect("the disk is big enough");
+    let geometry =
+        Geometry::new(sector_size(*flags), disk.len() as u64).expect("the disk is big enough");
     let Ok(label) = Label::read(&mut Cursor::new(&disk), geometry) else { return Answer::Refused };
     let new = wished(&label, flags >> WISH);
     let Ok(writes) = label.change_to(&new) else { return Answer::Refused };
@@ -64,7 +74,11 @@ fn run(input: &[u8]) -> Answer {
     let mut after = disk.clone();
     write(&mut after, &writes);
     let again = sound(&after, geometry, &new);
-    assert_eq!(again.change_to(&new).expect("it was written"), [], "a repaired disk needs no repair");
+    assert_eq!(
+        again.change_to(&new).expect("it was written"),
+        [],
+        "a repaired disk needs no repair"
+    );
     cut_short(disk, geometry, &writes, u16::from_le_bytes(*cut), label.table(), &new);
     Answer::Taken
 }
@@ -82,7 +96,15 @@ fn damaged(flags: u8, patches: &[u8]) -> Vec<u8> {
         disk.resize(end + 64 * sector, 0);
     }
     let backup = sector + ARRAY;
-    let regions = [0, sector, 2 * sector, end - backup, end - sector, disk.len() - backup, disk.len() - sector];
+    let regions = [
+        0,
+        sector,
+        2 * sector,
+        end - backup,
+        end - sector,
+        disk.len() - backup,
+        disk.len() - sector,
+    ];
     let size = disk.len();
     for (start, bytes) in changes(patches, &regions, size) {
         disk[start..start + bytes.len()].copy_from_slice(bytes);
@@ -97,7 +119,10 @@ fn damaged(flags: u8, patches: &[u8]) -> Vec<u8> {
 
 /// Makes the checksums of the header at `start` and of its array right (UEFI 2.10, 5.3.2).
 fn seal(disk: &mut [u8], start: usize, sector: usize) {
-    let array = disk[start + 72..].first_chunk().map(|sector| u64::from_le_bytes(*sector)).expect("a header is no shorter");
+    let array = disk[start + 72..]
+        .first_chunk()
+        .map(|sector| u64::from_le_bytes(*sector))
+        .expect("a header is no shorter");
     let array = usize::try_from(array).ok().and_then(|array| array.checked_mul(sector));
     if let Some(array) = array.and_then(|array| disk.get(array..)?.get(..ARRAY)) {
         let sum = crc32fast::hash(array);
@@ -113,7 +138,8 @@ fn wished(label: &Label, wish: u8) -> Table {
     match wish % 4 {
         1 => {
             if let Ok((grown, _)) = label.grow(4096) {
-                let sizes = |table: &Table| table.partitions.iter().map(Partition::sectors).sum::<u64>();
+                let sizes =
+                    |table: &Table| table.partitions.iter().map(Partition::sectors).sum::<u64>();
                 assert!(sizes(&grown) >= sizes(&new), "growing never shrinks");
                 new = grown;
             }
@@ -131,21 +157,34 @@ fn spare_partitions(writes: &[Write], table: &Table, geometry: Geometry) {
         let (first, last) = (write.offset, write.offset + write.bytes.len() as u64 - 1);
         assert!(last / geometry.sector_size() <= geometry.last(), "a write ends on the disk");
         for partition in &table.partitions {
-            let [start, end] = [partition.first, partition.last + 1].map(|sector| sector * geometry.sector_size());
-            assert!(last < start || end <= first, "a write to {first}..={last} is in partition {}", partition.number);
+            let [start, end] =
+                [partition.first, partition.last + 1].map(|sector| sector * geometry.sector_size());
+            assert!(
+                last < start || end <= first,
+                "a write to {first}..={last} is in partition {}",
+                partition.number
+            );
         }
     }
 }
 
 /// The disk's label, which must have both copies and say `table`.
 fn sound(disk: &[u8], geometry: Geometry, table: &Table) -> Label {
-    let label = Label::read(&mut Cursor::new(disk), geometry).expect("a repaired table can be read");
+    let label =
+        Label::read(&mut Cursor::new(disk), geometry).expect("a repaired table can be read");
     assert_eq!((label.table(), label.health()), (table, Health::Sound));
     label
 }
 
 /// Makes a part of the writes: the table is the old or the new one, and can be finished.
-fn cut_short(mut disk: Vec<u8>, geometry: Geometry, writes: &[Write], cut: u16, old: &Table, new: &Table) {
+fn cut_short(
+    mut disk: Vec<u8>,
+    geometry: Geometry,
+    writes: &[Write],
+    cut: u16,
+    old: &Table,
+    new: &Table,
+) {
     let total: usize = writes.iter().map(|write| write.bytes.len()).sum();
     let mut left = total * usize::from(cut) / usize::from(u16::MAX);
     for Write { offset, bytes } in writes {
@@ -153,8 +192,13 @@ fn cut_short(mut disk: Vec<u8>, geometry: Geometry, writes: &[Write], cut: u16, 
         write(&mut disk, &[Write { offset: *offset, bytes: bytes[..done].to_vec() }]);
         left -= done;
     }
-    let label = Label::read(&mut Cursor::new(&disk), geometry).expect("at each instant one copy is good");
-    assert!([old, new].contains(&label.table()), "{:?} is neither\n{old:?} nor\n{new:?}", label.table());
+    let label =
+        Label::read(&mut Cursor::new(&disk), geometry).expect("at each instant one copy is good");
+    assert!(
+        [old, new].contains(&label.table()),
+        "{:?} is neither\n{old:?} nor\n{new:?}",
+        label.table()
+    );
     write(&mut disk, &label.change_to(new).expect("the table was accepted before"));
     sound(&disk, geometry, new);
 }
@@ -166,8 +210,11 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push(seed(flags, &[]));
     }
     for flags in [0, BIG_SECTORS, GROWN, SEALED, SEALED | GROWN, SEALED | BIG_SECTORS | GROWN] {
-        // The signature, a checksum and the place of the array in each header, an entry's name, and the record of the MBR.
-        for (region, place) in [(1, 0), (4, 0), (1, 16), (4, 16), (1, 72), (4, 72), (2, 56), (3, 56), (0, 450)] {
+        // The signature, a checksum and the place of the array in each header, an entry's name, and
+        // the record of the MBR.
+        for (region, place) in
+            [(1, 0), (4, 0), (1, 16), (4, 16), (1, 72), (4, 72), (2, 56), (3, 56), (0, 450)]
+        {
             seeds.push(seed(flags | 1 << WISH, &[change(region, place, &[40, 0])]));
         }
         seeds.push(seed(flags | 2 << WISH, &[change(1, 24, &[0; 68]), change(4, 24, &[1; 68])]));

@@ -1,4 +1,5 @@
-//! Files that `osbuild inspect` is given: an initramfs or a UKI with one. (Disks: see `gpt` and `fat`.)
+//! Files that `osbuild inspect` is given: an initramfs or a UKI with one. (Disks: see `gpt` and
+//! `fat`.)
 
 use std::fs;
 
@@ -9,7 +10,8 @@ use super::{erofs, pe};
 use crate::target::{Answer, Memory, Target};
 
 /// See the module.
-pub const TARGET: Target = Target { name: "inspect", seeds, run, memory: Memory { base: 8 << 20, per_byte: 2048 } };
+pub const TARGET: Target =
+    Target { name: "inspect", seeds, run, memory: Memory { base: 8 << 20, per_byte: 2048 } };
 
 const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {"a": "1"},
     "pods": {}, "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 4,

@@ -12,7 +12,11 @@ fn run(input: &[u8]) -> Answer {
     let read = Lock::parse("recipes/a.lock", text);
     match &read {
         Ok(lock) => {
-            assert_eq!(Lock::parse("recipes/a.lock", &lock.print()).as_ref(), Ok(lock), "what is printed is read back");
+            assert_eq!(
+                Lock::parse("recipes/a.lock", &lock.print()).as_ref(),
+                Ok(lock),
+                "what is printed is read back"
+            );
             lock.sources(&[]);
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -22,7 +26,8 @@ fn run(input: &[u8]) -> Answer {
 
 fn seeds() -> Vec<Vec<u8>> {
     let package = r#"{ package = "gcc", version = "4:12.2.0-3", architecture = "amd64", sha256 = "aa", size = 1 }"#;
-    let list = |name: &str| format!("[{name}]\nasked = [\"gcc\"]\npackages = [\n    {package},\n]\n");
+    let list =
+        |name: &str| format!("[{name}]\nasked = [\"gcc\"]\npackages = [\n    {package},\n]\n");
     let go = "[[go]]\ncomponent = \"runc\"\nmodule = \"m\"\nversion = \"v1.4.3\"\nasked = \"aa\"\ngo-mod = \"\"\"\nmodule x\n\"\"\"\n\
               modules = [\n    { path = \"m\", version = \"v1\", sum = \"h1:\", mod-sum = \"h1:\", zip = { sha256 = \"aa\", size = 1 }, mod = { sha256 = \"aa\", size = 1 } },\n]\n";
     let head = format!(
@@ -30,5 +35,9 @@ fn seeds() -> Vec<Vec<u8>> {
     );
     let toolchain = "[toolchain.go]\nversion = \"1.26.8\"\nsum = \"h1:\"\nsha256 = \"aa\"\nsize = 1\n\
                      [toolchain.rust]\nversion = \"1.95.0\"\ntargets = [\"t\"]\nsha256 = \"aa\"\nsize = 1\n[crates]\ndigest = \"aa\"\n";
-    vec![[&*head, &list("sandbox"), &list("cross"), &list("files"), go, toolchain].concat().into_bytes()]
+    vec![
+        [&*head, &list("sandbox"), &list("cross"), &list("files"), go, toolchain]
+            .concat()
+            .into_bytes(),
+    ]
 }

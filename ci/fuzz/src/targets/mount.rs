@@ -13,17 +13,29 @@ use crate::target::{Answer, Memory, Target};
 pub const TARGET: Target = Target { name: "mount", seeds, run, memory: Memory::per_byte(64) };
 
 fn run(input: &[u8]) -> Answer {
-    let words: Vec<OsString> = input.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect();
+    let words: Vec<OsString> =
+        input.split(|byte| *byte == 0).map(|word| OsStr::from_bytes(word).to_owned()).collect();
     if let Ok(request) = UmountRequest::parse(&words) {
         assert_eq!(Some(&request.target), words.last());
     }
     let read = MountRequest::parse(&words);
     if let Ok(request) = &read {
-        let [.., source, target] = words.as_slice() else { panic!("a request has a source and a target") };
-        assert_eq!((&request.source, &request.target), (source, target), "the last two words are never flags");
+        let [.., source, target] = words.as_slice() else {
+            panic!("a request has a source and a target")
+        };
+        assert_eq!(
+            (&request.source, &request.target),
+            (source, target),
+            "the last two words are never flags"
+        );
         let data = &request.options.data;
-        let again = Options::parse(data).expect("what is left for the file system is no refused word");
-        assert_eq!(again, Options { data: data.clone(), ..Options::default() }, "no flag is left for the file system");
+        let again =
+            Options::parse(data).expect("what is left for the file system is no refused word");
+        assert_eq!(
+            again,
+            Options { data: data.clone(), ..Options::default() },
+            "no flag is left for the file system"
+        );
         let plan = Plan::new(request);
         let mounts_over = matches!(plan.first, First::Mount(..) | First::Probe(_));
         assert!(!(mounts_over && request.options.remount), "a remount never mounts");

@@ -1,5 +1,5 @@
-//! Texts that the node reads and the kernel, the firmware or the builder have written: the table of mounts with names that pods gave,
-//! the command line, the list of pods, a firmware variable.
+//! Texts that the node reads and the kernel, the firmware or the builder have written: the table of
+//! mounts with names that pods gave, the command line, the list of pods, a firmware variable.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -40,7 +40,13 @@ fn mount_points(input: &[u8]) {
 /// A path as the kernel writes it (`mangle_path` with the characters of `show_mountinfo`).
 fn escaped(path: &[u8]) -> Vec<u8> {
     path.iter()
-        .flat_map(|byte| if b" \t\n\\".contains(byte) { format!("\\{byte:03o}").into_bytes() } else { vec![*byte] })
+        .flat_map(|byte| {
+            if b" \t\n\\".contains(byte) {
+                format!("\\{byte:03o}").into_bytes()
+            } else {
+                vec![*byte]
+            }
+        })
         .collect()
 }
 

@@ -1,4 +1,5 @@
-//! Images of pods that a user brings: an OCI image layout that the recipe pins by the digest of its index.
+//! Images of pods that a user brings: an OCI image layout that the recipe pins by the digest of its
+//! index.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +12,10 @@ use osbuild::produce::store::Store;
 use crate::documents::{self, Document, END, LIE};
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is documents, of which the first is the index; serde takes a tree for them.
-pub const TARGET: Target = Target { name: "oci", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
+/// See the module. An input is documents, of which the first is the index; serde takes a tree for
+/// them.
+pub const TARGET: Target =
+    Target { name: "oci", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
 
 fn run(input: &[u8]) -> Answer {
     let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
@@ -20,7 +23,8 @@ fn run(input: &[u8]) -> Answer {
     fs::create_dir_all(&blobs).expect("a folder can be made");
     let documents = documents::read(input);
     let Some((index, others)) = documents.split_first() else { return Answer::Refused };
-    fs::write(folder.path().join("layout/index.json"), &index.bytes).expect("a file can be written");
+    fs::write(folder.path().join("layout/index.json"), &index.bytes)
+        .expect("a file can be written");
     for Document { name, bytes } in others {
         fs::write(blobs.join(name), bytes).expect("a file can be written");
     }
@@ -33,14 +37,20 @@ fn run(input: &[u8]) -> Answer {
     Answer::of(&read)
 }
 
-/// Everything in the image hangs on the digest that the recipe has: nothing that is not what its name says has led to it.
+/// Everything in the image hangs on the digest that the recipe has: nothing that is not what its
+/// name says has led to it.
 fn all_is_pinned(image: &Image, index: &Document, others: &[Document], store: &Store) {
     let mut reached = BTreeSet::new();
     let mut open = vec![index];
     while let Some(document) = open.pop() {
         let text = String::from_utf8_lossy(&document.bytes);
         let is_true = |other: &&Document| other.name == Digest::of(&other.bytes).hex();
-        open.extend(others.iter().filter(is_true).filter(|other| text.contains(&other.name) && reached.insert(&other.name)));
+        open.extend(
+            others
+                .iter()
+                .filter(is_true)
+                .filter(|other| text.contains(&other.name) && reached.insert(&other.name)),
+        );
     }
     for blob in &image.blobs {
         assert!(reached.contains(&blob.hex()), "{blob} is not pinned");
@@ -59,13 +69,26 @@ fn seeds() -> Vec<Vec<u8>> {
         )
     };
     let index = |entry: &str| format!(r#"{{"schemaVersion":2,"manifests":[{entry}]}}"#);
-    let manifest =
-        |number: u8| format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c", number), blob("l", number + 1));
-    let join = |documents: &[&str], end: u8| documents.join(&*char::from(end).to_string()).into_bytes();
-    let nested = [&*index(&blob(INDEX, 1)), &index(&blob(MANIFEST, 2)), &manifest(3), CONFIG, "layer"];
+    let manifest = |number: u8| {
+        format!(
+            r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#,
+            blob("c", number),
+            blob("l", number + 1)
+        )
+    };
+    let join =
+        |documents: &[&str], end: u8| documents.join(&*char::from(end).to_string()).into_bytes();
+    let nested =
+        [&*index(&blob(INDEX, 1)), &index(&blob(MANIFEST, 2)), &manifest(3), CONFIG, "layer"];
     let mut lie = join(&nested, END);
-    if let Some(second) = lie.iter().enumerate().filter(|(_, byte)| **byte == END).nth(1).map(|(at, _)| at) {
+    if let Some(second) =
+        lie.iter().enumerate().filter(|(_, byte)| **byte == END).nth(1).map(|(at, _)| at)
+    {
         lie[second] = LIE;
     }
-    vec![join(&[&index(&blob(MANIFEST, 1)), &manifest(2), CONFIG, "layer"], END), join(&nested, END), lie]
+    vec![
+        join(&[&index(&blob(MANIFEST, 1)), &manifest(2), CONFIG, "layer"], END),
+        join(&nested, END),
+        lie,
+    ]
 }

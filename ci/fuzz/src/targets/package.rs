@@ -12,12 +12,19 @@ use tempfile::TempDir;
 use super::deb;
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is entries of a tar file: one byte that says what it is, one of mode, then path, link and content, each
-/// behind its length in one byte. In path and link the byte 1 stands for the absolute path of a folder beside the root.
-pub const TARGET: Target = Target { name: "package", seeds, run, memory: Memory { base: 4 << 20, per_byte: 1024 } };
+/// See the module. An input is entries of a tar file: one byte that says what it is, one of mode,
+/// then path, link and content, each behind its length in one byte. In path and link the byte 1
+/// stands for the absolute path of a folder beside the root.
+pub const TARGET: Target =
+    Target { name: "package", seeds, run, memory: Memory { base: 4 << 20, per_byte: 1024 } };
 
-const KINDS: [EntryType; 5] =
-    [EntryType::Regular, EntryType::Directory, EntryType::Symlink, EntryType::Link, EntryType::GNULongName];
+const KINDS: [EntryType; 5] = [
+    EntryType::Regular,
+    EntryType::Directory,
+    EntryType::Symlink,
+    EntryType::Link,
+    EntryType::GNULongName,
+];
 const FILE: u8 = 0;
 const FOLDER: u8 = 1;
 const SYMLINK: u8 = 2;
@@ -58,7 +65,11 @@ impl Scene {
 
     fn nothing_got_out(&self) {
         let names = |path: &Path| {
-            let mut names: Vec<_> = fs::read_dir(path).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+            let mut names: Vec<_> = fs::read_dir(path)
+                .expect("it is there")
+                .flatten()
+                .map(|entry| entry.file_name())
+                .collect();
             names.sort();
             names
         };
@@ -67,7 +78,10 @@ impl Scene {
         assert_eq!(names(beside), ["passwd"]);
         let passwd = beside.join("passwd");
         assert_eq!(
-            (fs::read(&passwd).expect("it is there").as_slice(), fs::metadata(&passwd).map(|it| it.nlink()).ok()),
+            (
+                fs::read(&passwd).expect("it is there").as_slice(),
+                fs::metadata(&passwd).map(|it| it.nlink()).ok()
+            ),
             (&b"secret"[..], Some(1))
         );
     }
@@ -95,7 +109,9 @@ impl Scene {
 
     fn placed(&self, name: &[u8]) -> Vec<u8> {
         name.iter()
-            .flat_map(|byte| if *byte == 1 { self.beside.as_bytes() } else { std::slice::from_ref(byte) })
+            .flat_map(
+                |byte| if *byte == 1 { self.beside.as_bytes() } else { std::slice::from_ref(byte) },
+            )
             .copied()
             .collect()
     }

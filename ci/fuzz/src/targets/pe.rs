@@ -7,7 +7,8 @@ use osbuild_signatures::authenticode;
 use crate::target::{Answer, Memory, Target};
 
 /// See the module. Sections are padded to as much as 64 KiB.
-pub const TARGET: Target = Target { name: "pe", seeds, run, memory: Memory { base: 4 << 20, per_byte: 64 } };
+pub const TARGET: Target =
+    Target { name: "pe", seeds, run, memory: Memory { base: 4 << 20, per_byte: 64 } };
 
 fn run(input: &[u8]) -> Answer {
     let read = Image::parse(input);
@@ -40,7 +41,11 @@ fn appended(input: &[u8], image: &Image) {
     let (last, before) = again.sections.split_last().expect("a section was added");
     assert_eq!((&*last.name, last.data().get(..4)), (".new", Some(&b"data"[..])));
     assert_eq!(before, image.sections);
-    assert!(before.iter().all(|section| last.address >= section.address.saturating_add(section.virtual_size)));
+    assert!(
+        before
+            .iter()
+            .all(|section| last.address >= section.address.saturating_add(section.virtual_size))
+    );
     assert!(again.size_of_image >= last.address + 5000);
 }
 
@@ -64,19 +69,24 @@ fn built(input: &[u8]) {
 /// An image for x86_64 with two sections, in as few bytes as it needs.
 pub fn image() -> Vec<u8> {
     let mut image = vec![0; 0x400];
-    let mut put = |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |offset: usize, bytes: &[u8]| image[offset..offset + bytes.len()].copy_from_slice(bytes);
     put(0, b"MZ");
     put(0x3C, &0x40u32.to_le_bytes());
     put(0x40, b"PE\0\0\x64\x86\x02\0");
     put(0x54, &[160, 0, 0x06, 0x02, 0x0B, 0x02]);
     // Alignments, sizes of image and headers, the checksum, and the number of directories.
-    for (offset, value) in [(32, 0x1000u32), (36, 0x200), (56, 0x3000), (60, 0x400), (64, 7), (108, 6)] {
+    for (offset, value) in
+        [(32, 0x1000u32), (36, 0x200), (56, 0x3000), (60, 0x400), (64, 7), (108, 6)]
+    {
         put(0x58 + offset, &value.to_le_bytes());
     }
     for (index, name) in (0..).zip([b".text\0\0\0", b".data\0\0\0"]) {
         let header = 0xF8 + 40 * index as usize;
         put(header, name);
-        for (offset, value) in [(8, 0x133), (12, 0x1000 * (index + 1)), (16, 0x200), (20, 0x400 + 0x200 * index)] {
+        for (offset, value) in
+            [(8, 0x133), (12, 0x1000 * (index + 1)), (16, 0x200), (20, 0x400 + 0x200 * index)]
+        {
             put(header + offset, &u32::to_le_bytes(value));
         }
     }
@@ -87,8 +97,14 @@ pub fn image() -> Vec<u8> {
 /// A UKI with an initramfs.
 pub fn uki_with(initramfs: &[u8]) -> Vec<u8> {
     let (stub, kernel) = (image(), image());
-    let parts =
-        Parts { os_release: "ID=a\n", command_line: "quiet", uname: "6.12", security_epoch: 7, initramfs, kernel: &kernel };
+    let parts = Parts {
+        os_release: "ID=a\n",
+        command_line: "quiet",
+        uname: "6.12",
+        security_epoch: 7,
+        initramfs,
+        kernel: &kernel,
+    };
     uki::build(&stub, &parts).expect("the image can be a stub and a kernel")
 }
 

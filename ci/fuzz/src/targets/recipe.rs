@@ -1,4 +1,5 @@
-//! Recipes, boards, components, fragments of kernel configurations and pod manifests: any text in any file of a project.
+//! Recipes, boards, components, fragments of kernel configurations and pod manifests: any text in
+//! any file of a project.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -8,8 +9,10 @@ use osbuild::plan::{self, Date, Project, Strictness};
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is the number of a file of a small project, and what that file holds instead. A plan is a large tree.
-pub const TARGET: Target = Target { name: "recipe", seeds, run, memory: Memory { base: 16 << 20, per_byte: 1024 } };
+/// See the module. An input is the number of a file of a small project, and what that file holds
+/// instead. A plan is a large tree.
+pub const TARGET: Target =
+    Target { name: "recipe", seeds, run, memory: Memory { base: 16 << 20, per_byte: 1024 } };
 
 const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
 
@@ -22,7 +25,11 @@ fn run(input: &[u8]) -> Answer {
     let Some((file, text)) = input.split_first() else { return Answer::Refused };
     let mut project = PROJECT.clone();
     let files = project.files.len();
-    let bytes = project.files.values_mut().nth(usize::from(*file) % files).expect("the number is one of a file");
+    let bytes = project
+        .files
+        .values_mut()
+        .nth(usize::from(*file) % files)
+        .expect("the number is one of a file");
     *bytes = text.to_vec();
     for problem in plan::check(&project, TODAY) {
         assert!(!problem.to_string().is_empty());
@@ -36,5 +43,8 @@ fn run(input: &[u8]) -> Answer {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    (0..).zip(PROJECT.files.values()).map(|(number, text)| [&[number], text.as_slice()].concat()).collect()
+    (0..)
+        .zip(PROJECT.files.values())
+        .map(|(number, text)| [&[number], text.as_slice()].concat())
+        .collect()
 }

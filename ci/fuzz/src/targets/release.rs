@@ -1,4 +1,5 @@
-//! What updaters and `osbuild verify` read of a release: its document, the settings of the node, and the papers beside it.
+//! What updaters and `osbuild verify` read of a release: its document, the settings of the node,
+//! and the papers beside it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,10 @@ fn run(input: &[u8]) -> Answer {
         assert_eq!(document.encode(), input, "a document has one form");
         let Document { recipe, version, files, .. } = document;
         let mut names = files.keys().map(|name| target::file(recipe, version, name));
-        assert!(names.all(|name| !name.starts_with('.') && !name.contains(['/', '\\'])), "{files:?}");
+        assert!(
+            names.all(|name| !name.starts_with('.') && !name.contains(['/', '\\'])),
+            "{files:?}"
+        );
         assert!(files.contains_key(target::NODE) && files.contains_key(target::BOOT));
     }
     let settings = str::from_utf8(input).ok().and_then(Settings::parse);
@@ -27,7 +31,10 @@ fn run(input: &[u8]) -> Answer {
     }
     let nobody = ReleasePublicKey::Ed25519([0; 32]);
     assert!(dsse::open(input, provenance::STATEMENT, &[nobody]).is_err(), "nobody has signed it");
-    assert!(provenance::check(input, &BTreeMap::from([("x".to_owned(), "y".to_owned())]), "", &[]).is_err());
+    assert!(
+        provenance::check(input, &BTreeMap::from([("x".to_owned(), "y".to_owned())]), "", &[])
+            .is_err()
+    );
     let _ = sbom::check(input, ["x", "y"], &[]);
     if document.is_ok() || settings.is_some() { Answer::Taken } else { Answer::Refused }
 }
@@ -35,7 +42,8 @@ fn run(input: &[u8]) -> Answer {
 fn seeds() -> Vec<Vec<u8>> {
     let file = |length: u64| File { length, sha256: Sha256([7; 32]) };
     let files = [target::NODE, target::BOOT].map(|name| (name.to_owned(), file(70 << 20)));
-    let document = Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into());
+    let document =
+        Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into());
     let settings = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 1\n";
     vec![
         document.expect("these are names").encode(),

@@ -35,7 +35,10 @@ fn in_an_image(input: &[u8]) -> bool {
     }
     let Ok(signatures) = authenticode::signatures(&image) else { return false };
     let [signature] = &signatures[..] else { panic!("one signature was attached") };
-    assert!(!signature.name().is_empty() || signature.certificate().is_none_or(|certificate| certificate.subject().is_empty()));
+    assert!(
+        !signature.name().is_empty()
+            || signature.certificate().is_none_or(|certificate| certificate.subject().is_empty())
+    );
     assert!(matches!(authenticode::verify(&image, &[]), Err(Error::NotTrusted(_))));
     true
 }
@@ -43,11 +46,19 @@ fn in_an_image(input: &[u8]) -> bool {
 fn seeds() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("there is a folder for files of this moment");
     let keys = Keys::named(folder.path(), "seed").expect("it is a name");
-    make(&keys, Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 1 }, None).expect("keys can be made");
+    make(&keys, Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 1 }, None)
+        .expect("keys can be made");
     let signer = keys.signer(Role::Db).expect("they were made");
-    let image = Signed::by(&signer, EfiProgram(super::pe::image())).expect("the image can be signed").into_inner().0;
+    let image = Signed::by(&signer, EfiProgram(super::pe::image()))
+        .expect("the image can be signed")
+        .into_inner()
+        .0;
     let inside = pe::certificates(&image).expect("it was signed")[0].to_vec();
-    let beside = Signed::by(&signer, Beside::of(CONTENT)).expect("bytes can be signed").into_inner().signature().to_vec();
+    let beside = Signed::by(&signer, Beside::of(CONTENT))
+        .expect("bytes can be signed")
+        .into_inner()
+        .signature()
+        .to_vec();
     let certificate = keys.certificate(Role::Db).expect("it was made");
     vec![inside, beside, certificate.der().to_vec()]
 }

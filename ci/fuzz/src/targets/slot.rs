@@ -1,4 +1,5 @@
-//! What slotboot, `init` and the updater read of a slot: its header, and slotboot's word in a firmware variable.
+//! What slotboot, `init` and the updater read of a slot: its header, and slotboot's word in a
+//! firmware variable.
 
 use init::variable;
 use osbuild_abi::slot::HEADER_SIZE;
@@ -6,7 +7,8 @@ use osbuild_slots::{Booted, Header};
 
 use crate::target::{Answer, Memory, Target};
 
-/// See the module. An input is both: the start of a header, whose checksum is made right, and a whole variable.
+/// See the module. An input is both: the start of a header, whose checksum is made right, and a
+/// whole variable.
 pub const TARGET: Target = Target { name: "slot", seeds, run, memory: Memory::per_byte(16) };
 
 /// Where the checksum of a header stands.
@@ -19,12 +21,19 @@ fn run(input: &[u8]) -> Answer {
     if let Ok(header) = &header {
         let written = header.encode().expect("a version that was read can be written");
         assert_eq!(Header::parse(&written).as_ref(), Ok(header));
-        assert!(!header.version.is_empty() && header.version.bytes().all(|byte| byte.is_ascii_graphic()), "{header:?}");
+        assert!(
+            !header.version.is_empty()
+                && header.version.bytes().all(|byte| byte.is_ascii_graphic()),
+            "{header:?}"
+        );
     }
     let booted = variable::volatile(input).and_then(Booted::parse);
     if let Some(booted) = &booted {
         assert_eq!(Booted::parse(booted.to_string().as_bytes()).as_ref(), Some(booted));
-        assert!(booted.why.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{booted:?}");
+        assert!(
+            booted.why.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
+            "{booted:?}"
+        );
     }
     if header.is_ok() || booted.is_some() { Answer::Taken } else { Answer::Refused }
 }
@@ -42,5 +51,10 @@ fn seeds() -> Vec<Vec<u8>> {
     let header = Header { length: 70 << 20, sha256: [7; 32], version: "1.35.8".to_owned() };
     let header = header.encode().expect("the version can be written");
     let word = b"\x06\0\0\0881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06 SLOT-B good; passed over SLOT-A: it is empty";
-    vec![header[..128].to_vec(), header[..CHECKSUM].to_vec(), word.to_vec(), b"OSBSLOT\0\x02".to_vec()]
+    vec![
+        header[..128].to_vec(),
+        header[..CHECKSUM].to_vec(),
+        word.to_vec(),
+        b"OSBSLOT\0\x02".to_vec(),
+    ]
 }

@@ -13,7 +13,8 @@ use crate::documents::{self, Document, END, LIE};
 use crate::target::{Answer, Memory, Target};
 
 /// See the module. An input is documents, of which the first is the list.
-pub const TARGET: Target = Target { name: "sources", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
+pub const TARGET: Target =
+    Target { name: "sources", seeds, run, memory: Memory { base: 8 << 20, per_byte: 1024 } };
 
 /// Says nothing.
 static REPORT: LazyLock<Report> = LazyLock::new(|| Report::new(Verbosity::Quiet, Color::Never));
@@ -31,17 +32,27 @@ fn run(input: &[u8]) -> Answer {
     }
     let store = Store::open(folder.path().join("store")).expect("a store can be made");
     let taken = Exported::at(&exported).import(&store, &REPORT);
-    assert_eq!(store.find(&Digest::of(b"secret").hex()), None, "nothing from outside of the folder is taken");
+    assert_eq!(
+        store.find(&Digest::of(b"secret").hex()),
+        None,
+        "nothing from outside of the folder is taken"
+    );
     if let Ok(moved) = taken {
         // The list may name a source twice, and an input may have a document twice.
-        let there: BTreeSet<_> = others.iter().map(|other| &other.name).filter(|name| store.find(name).is_some()).collect();
+        let there: BTreeSet<_> = others
+            .iter()
+            .map(|other| &other.name)
+            .filter(|name| store.find(name).is_some())
+            .collect();
         assert!(there.len() <= moved.count && (!there.is_empty() || moved.count == 0));
     }
     Answer::of(&taken)
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let entry = |digest: &str| format!(r#"{{"name":"a 1.0 amd64","digest":"sha256:{digest}","size":5,"kind":"debian"}}"#);
+    let entry = |digest: &str| {
+        format!(r#"{{"name":"a 1.0 amd64","digest":"sha256:{digest}","size":5,"kind":"debian"}}"#)
+    };
     let whole = format!("[{},{}]", entry("@1"), entry("@2"));
     let join = |end: u8| [whole.as_bytes(), b"one", b"two"].join(&end);
     vec![join(END), join(LIE), format!("[{}]", entry("../../secret")).into_bytes()]

@@ -1,4 +1,5 @@
-//! The metadata of a TUF repository, as updaters and `osbuild verify` read them: by the types of the crate `tough`, and what we read of roots.
+//! The metadata of a TUF repository, as updaters and `osbuild verify` read them: by the types of
+//! the crate `tough`, and what we read of roots.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,9 +18,11 @@ static ROOTS: LazyLock<[Root; 2]> = LazyLock::new(|| {
     let key = || Arc::new(ReleaseKey::generate().expect("there is randomness"));
     let until = Date { year: 2999, month: 1, day: 1 };
     let (old, new, release) = (key(), key(), key().public());
-    let first = sign_root(until, &(Arc::clone(&old) as _), release, None).expect("a root can be signed");
+    let first =
+        sign_root(until, &(Arc::clone(&old) as _), release, None).expect("a root can be signed");
     let before = (&first, &(old as Arc<dyn ReleaseSigner>));
-    let second = sign_root(until, &(new as _), release, Some(before)).expect("a root can be signed");
+    let second =
+        sign_root(until, &(new as _), release, Some(before)).expect("a root can be signed");
     [first, second]
 });
 
@@ -33,7 +36,11 @@ fn run(input: &[u8]) -> Answer {
         let _ = (root.until(), root.release_keys());
     }
     if let Ok(next) = first.next(input) {
-        assert_eq!(next.release_keys(), second.release_keys(), "nobody else has the key that vouches");
+        assert_eq!(
+            next.release_keys(),
+            second.release_keys(),
+            "nobody else has the key that vouches"
+        );
     }
     let others = [
         serde_json::from_slice::<Signed<schema::Timestamp>>(input).is_ok(),

@@ -1,4 +1,5 @@
-//! What UEFI firmware keeps: its file of variables, and the lists in them, which are files of their own too.
+//! What UEFI firmware keeps: its file of variables, and the lists in them, which are files of their
+//! own too.
 
 use osbuild_signatures::efi::{Listed, Store, UpdateTime, Variable, read_list, write_list};
 
@@ -7,9 +8,14 @@ use crate::target::{Answer, Memory, Target};
 /// See the module.
 pub const TARGET: Target = Target { name: "variables", seeds, run, memory: Memory::per_byte(64) };
 
-/// The headers of a volume and of a store in it (see `osbuild_signatures::efi::Store`), without what EDK2 has besides.
-const VOLUME: [u8; 16] = [0x8d, 0x2b, 0xf1, 0xff, 0x96, 0x76, 0x8b, 0x4c, 0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50];
-const STORE: [u8; 16] = [0x78, 0x2c, 0xf3, 0xaa, 0x7b, 0x94, 0x9a, 0x43, 0xa1, 0x80, 0x2e, 0x14, 0x4e, 0xc3, 0x77, 0x92];
+/// The headers of a volume and of a store in it (see `osbuild_signatures::efi::Store`), without
+/// what EDK2 has besides.
+const VOLUME: [u8; 16] = [
+    0x8d, 0x2b, 0xf1, 0xff, 0x96, 0x76, 0x8b, 0x4c, 0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50,
+];
+const STORE: [u8; 16] = [
+    0x78, 0x2c, 0xf3, 0xaa, 0x7b, 0x94, 0x9a, 0x43, 0xa1, 0x80, 0x2e, 0x14, 0x4e, 0xc3, 0x77, 0x92,
+];
 const VOLUME_HEADER: usize = 72;
 const STORE_HEADER: usize = 28;
 

@@ -20,18 +20,27 @@ impl Api {
     /// A client of the API server at this URL, with the certificate `name` of the cluster's CA.
     pub fn new(authority: &Authority, name: &str, server: &str) -> Result<Self> {
         let cannot = || "cannot use a certificate of the lab".to_owned();
-        let certificate = |file: &str| Certificate::from_pem(authority.read(file)?.as_bytes()).or_build(cannot);
-        let key = PrivateKey::from_pem(authority.read(&format!("{name}.key"))?.as_bytes()).or_build(cannot)?;
+        let certificate =
+            |file: &str| Certificate::from_pem(authority.read(file)?.as_bytes()).or_build(cannot);
+        let key = PrivateKey::from_pem(authority.read(&format!("{name}.key"))?.as_bytes())
+            .or_build(cannot)?;
         let client = ClientCert::new_with_certs(&[certificate(&format!("{name}.crt"))?], key);
         let roots = RootCerts::new_with_certs(&[certificate("ca.crt")?]);
         let tls = TlsConfig::builder().client_cert(Some(client)).root_certs(roots).build();
-        let config = Agent::config_builder().tls_config(tls).http_status_as_error(false).timeout_global(Some(TIMEOUT)).build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .timeout_global(Some(TIMEOUT))
+            .build();
         Ok(Api { agent: config.into(), server: server.to_owned() })
     }
 
     /// Whether all that the API server needs is there.
     pub fn is_ready(&self) -> bool {
-        self.agent.get(format!("{}/readyz", self.server)).call().is_ok_and(|answer| answer.status() == 200)
+        self.agent
+            .get(format!("{}/readyz", self.server))
+            .call()
+            .is_ok_and(|answer| answer.status() == 200)
     }
 
     /// The items of the list at `path`.
@@ -48,8 +57,10 @@ impl Api {
     /// Status and body of an answer.
     fn request(&self, method: &str, path: &str, object: Option<&Value>) -> Result<(u16, String)> {
         let cannot = || format!("cannot ask the API server: {method} {path}");
-        let request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.server));
-        let request = request.header("Content-Type", "application/json").header("Accept", "application/json");
+        let request =
+            ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.server));
+        let request =
+            request.header("Content-Type", "application/json").header("Accept", "application/json");
         let answer = match object {
             Some(object) => self.agent.run(request.body(object.to_string()).or_build(cannot)?),
             None => self.agent.run(request.body(()).or_build(cannot)?),

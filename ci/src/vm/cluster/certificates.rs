@@ -4,8 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild::error::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose, PublicKeyData,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,17 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes the CA, and a key pair of the cluster's service accounts, `accounts.key` and `accounts.pub`.
+    /// Makes the CA, and a key pair of the cluster's service accounts, `accounts.key` and
+    /// `accounts.pub`.
     pub fn new(folder: &Path) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name = subject("lab-ca", None);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
         let issuer = CertifiedIssuer::self_signed(params, key()?).or_build(|| CANNOT.to_owned())?;
         let authority = Authority { folder: folder.to_owned(), issuer };
         authority.write("ca.crt", &pem(CERTIFICATE, authority.issuer.der()))?;
@@ -49,7 +54,8 @@ impl Authority {
         self.sign(name, params)
     }
 
-    /// A certificate for a client. Kubernetes takes its common name for the user and its organization for a group.
+    /// A certificate for a client. Kubernetes takes its common name for the user and its
+    /// organization for a group.
     pub fn client(&self, name: &str, user: &str, group: Option<&str>) -> Result<()> {
         let mut params = CertificateParams::default();
         params.distinguished_name = subject(user, group);
@@ -60,7 +66,10 @@ impl Authority {
     /// A kubeconfig with the certificate `name`, in the file `NAME.kubeconfig`.
     pub fn kubeconfig(&self, name: &str, server: &str) -> Result<PathBuf> {
         let user = format!("client-certificate: {name}.crt, client-key: {name}.key");
-        self.write(&format!("{name}.kubeconfig"), &kubeconfig(server, "certificate-authority: ca.crt", &user))
+        self.write(
+            &format!("{name}.kubeconfig"),
+            &kubeconfig(server, "certificate-authority: ca.crt", &user),
+        )
     }
 
     /// The path of one of its files.
@@ -100,7 +109,11 @@ pub fn kubeconfig(server: &str, authority: &str, user: &str) -> String {
 /// Bytes as text (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
-    let lines = text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line) + "\n").collect::<String>();
+    let lines = text
+        .as_bytes()
+        .chunks(64)
+        .map(|line| String::from_utf8_lossy(line) + "\n")
+        .collect::<String>();
     format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")
 }
 

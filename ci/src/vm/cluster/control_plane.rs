@@ -1,5 +1,5 @@
-//! The control plane of a cluster on this machine's loopback: etcd, the API server, the controllers and the scheduler, as their projects
-//! release them.
+//! The control plane of a cluster on this machine's loopback: etcd, the API server, the controllers
+//! and the scheduler, as their projects release them.
 
 use super::api::Api;
 use super::certificates::Authority;
@@ -21,17 +21,27 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// Where the lab's programs are built, below the checkout.
 pub const BIN: &str = "out/lab/bin";
 
-/// A bootstrap token: its id and its secret (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
+/// A bootstrap token: its id and its secret
+/// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
 const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
 
 /// The group of whoever has a bootstrap token.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 
-/// Who may do what, so that a node with a token gets a certificate, and a new one before that has expired: name, role, group.
+/// Who may do what, so that a node with a token gets a certificate, and a new one before that has
+/// expired: name, role, group.
 const BINDINGS: [(&str, &str, &str); 3] = [
     ("lab-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
-    ("lab-approve", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", BOOTSTRAPPERS),
-    ("lab-renew", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"),
+    (
+        "lab-approve",
+        "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        BOOTSTRAPPERS,
+    ),
+    (
+        "lab-renew",
+        "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+        "system:nodes",
+    ),
 ];
 
 /// A cluster without nodes. All of it ends when this is dropped.
@@ -45,13 +55,17 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Builds the programs, starts them, and comes back when the API server is ready and lets nodes in that have [`Self::token`].
+    /// Builds the programs, starts them, and comes back when the API server is ready and lets nodes
+    /// in that have [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
         builds_the_lab(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         let authority = Authority::new(folder.path())?;
         let host = HOST.to_string();
-        authority.server("api-server", &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"])?;
+        authority.server(
+            "api-server",
+            &["127.0.0.1", &host, "10.96.0.1", "kubernetes", "kubernetes.default.svc"],
+        )?;
         authority.client("administrator", "lab-administrator", Some("system:masters"))?;
         authority.client("controllers", "system:kube-controller-manager", None)?;
         authority.client("scheduler", "system:kube-scheduler", None)?;
@@ -59,7 +73,8 @@ impl ControlPlane {
         let port = free_port()?;
         let local = format!("https://127.0.0.1:{port}");
         let api = Api::new(&authority, "administrator", &local)?;
-        let mut plane = ControlPlane { processes: Vec::new(), authority, api, port, _folder: folder };
+        let mut plane =
+            ControlPlane { processes: Vec::new(), authority, api, port, _folder: folder };
         plane.run(site, &local)?;
         Ok(plane)
     }
@@ -97,10 +112,17 @@ impl ControlPlane {
         self.processes.push(Process::start(site, &bin, "kube-apiserver", &self.api_server(&etcd))?);
         let seen = wait(TIMEOUT, || {
             self.is_running()?;
-            Ok(if self.api.is_ready() { Seen::Yes(()) } else { Seen::NotYet("`/readyz` does not say `ok`".to_owned()) })
+            Ok(if self.api.is_ready() {
+                Seen::Yes(())
+            } else {
+                Seen::NotYet("`/readyz` does not say `ok`".to_owned())
+            })
         });
         let api_server = &self.processes[1];
-        seen?.map_err(|_| api_server.failure(&format!("`kube-apiserver` is not ready after {} s", TIMEOUT.as_secs())))?;
+        seen?.map_err(|_| {
+            api_server
+                .failure(&format!("`kube-apiserver` is not ready after {} s", TIMEOUT.as_secs()))
+        })?;
         self.let_nodes_in()?;
         let controllers = self.controllers(&self.authority.kubeconfig("controllers", local)?);
         self.processes.push(Process::start(site, &bin, "kube-controller-manager", &controllers)?);
@@ -167,7 +189,10 @@ impl ControlPlane {
     /// The bootstrap token, and who may do what with it.
     fn let_nodes_in(&self) -> Result<()> {
         for (name, role, group) in BINDINGS {
-            self.api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", &binding(name, role, group))?;
+            self.api.create(
+                "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+                &binding(name, role, group),
+            )?;
         }
         let token = json!({
             "metadata": { "name": format!("bootstrap-token-{}", TOKEN.0), "namespace": "kube-system" },
@@ -179,7 +204,11 @@ impl ControlPlane {
 }
 
 fn scheduler(kubeconfig: &Path) -> Vec<String> {
-    flags(&[("kubeconfig", &kubeconfig.display().to_string()), ("leader-elect", "false"), ("secure-port", "0")])
+    flags(&[
+        ("kubeconfig", &kubeconfig.display().to_string()),
+        ("leader-elect", "false"),
+        ("secure-port", "0"),
+    ])
 }
 
 fn binding(name: &str, role: &str, group: &str) -> Value {

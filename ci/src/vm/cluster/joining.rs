@@ -1,4 +1,5 @@
-//! What a node needs of a cluster to join it, put there as an administrator's and a CNI's pod would put it.
+//! What a node needs of a cluster to join it, put there as an administrator's and a CNI's pod would
+//! put it.
 
 use super::certificates::kubeconfig;
 use super::control_plane::ControlPlane;
@@ -26,7 +27,8 @@ const CA: &str = "/etc/kubernetes/ca.crt";
 const PLUGINS: &str = "/opt/cni/bin";
 const NETWORK: &str = "/etc/cni/net.d/10-lab.conflist";
 
-/// A bridge with addresses. Nothing of it is translated, so a pod talks with the node and with other pods.
+/// A bridge with addresses. Nothing of it is translated, so a pod talks with the node and with
+/// other pods.
 const BRIDGE: &str = r#"{
   "cniVersion": "1.0.0",
   "name": "lab",
@@ -63,13 +65,16 @@ fn archive(plane: &ControlPlane, bin: &Path) -> Result<Vec<u8>> {
         let mut header = tar::Header::new_gnu();
         header.set_mode(mode);
         header.set_size(bytes.len() as u64);
-        archive.append_data(&mut header, path.trim_start_matches('/'), bytes).or_build(|| format!("cannot pack `{path}`"))
+        archive
+            .append_data(&mut header, path.trim_start_matches('/'), bytes)
+            .or_build(|| format!("cannot pack `{path}`"))
     };
     add(CA, 0o644, plane.ca()?.as_bytes())?;
     add(BOOTSTRAP_KUBECONFIG, 0o600, bootstrap.as_bytes())?;
     add(&format!("{KUBELET_CONFIG_DIR}/50-cluster.conf"), 0o644, settings().as_bytes())?;
     for plugin in ["bridge", "host-local"] {
-        let bytes = fs::read(bin.join(plugin)).or_build(|| format!("cannot read the CNI plugin `{plugin}`"))?;
+        let bytes = fs::read(bin.join(plugin))
+            .or_build(|| format!("cannot read the CNI plugin `{plugin}`"))?;
         add(&format!("{PLUGINS}/{plugin}"), 0o755, &bytes)?;
     }
     add(NETWORK, 0o644, BRIDGE.as_bytes())?;

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 /// How many of a program's last lines an error shows.
 const TAIL: usize = 40;
 
-/// A program that runs. It ends when this is dropped, and with the thread that started it, even if that is killed.
+/// A program that runs. It ends when this is dropped, and with the thread that started it, even if
+/// that is killed.
 pub struct Process {
     name: String,
     child: Child,
@@ -51,7 +52,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already. What it keeps goes with its folder, so it has nothing to put in order.
+        // Both fail only for a process that is gone already. What it keeps goes with its folder, so
+        // it has nothing to put in order.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

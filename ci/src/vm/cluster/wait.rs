@@ -18,7 +18,10 @@ pub enum Seen<T> {
 ///
 /// # Errors
 /// A look itself has failed.
-pub fn wait<T>(timeout: Duration, mut look: impl FnMut() -> Result<Seen<T>>) -> Result<std::result::Result<T, String>> {
+pub fn wait<T>(
+    timeout: Duration,
+    mut look: impl FnMut() -> Result<Seen<T>>,
+) -> Result<std::result::Result<T, String>> {
     let end = Instant::now() + timeout;
     loop {
         match look()? {

@@ -1,11 +1,13 @@
-//! What a pod that may do all that root can do is able to change of the running kernel, held against what was promised: nothing.
+//! What a pod that may do all that root can do is able to change of the running kernel, held
+//! against what was promised: nothing.
 
 use super::facts::{Facts, expect};
 use rustix::io::Errno;
 
 type Holds = Result<(), String>;
 
-/// By the words of the command line that is signed: an oops and a processor that is locked up are a panic, and a panic restarts.
+/// By the words of the command line that is signed: an oops and a processor that is locked up are a
+/// panic, and a panic restarts.
 pub fn restarts(facts: &Facts) -> Holds {
     expect(number(facts, "panic_on_oops")?, 1)?;
     expect(number(facts, "softlockup_panic")?, 1)?;
@@ -15,10 +17,12 @@ pub fn restarts(facts: &Facts) -> Holds {
 /// A number of the kernel's.
 pub fn number(facts: &Facts, name: &str) -> Result<u64, String> {
     let fact = facts.all("kernel").find(|fact| fact[0] == name);
-    fact.and_then(|fact| fact.get(1)?.parse().ok()).ok_or_else(|| format!("the probe does not say `kernel {name}`"))
+    fact.and_then(|fact| fact.get(1)?.parse().ok())
+        .ok_or_else(|| format!("the probe does not say `kernel {name}`"))
 }
 
-/// Nothing but the kernel itself refuses what the probe tries: it has every capability, and no filter stands before its system calls.
+/// Nothing but the kernel itself refuses what the probe tries: it has every capability, and no
+/// filter stands before its system calls.
 pub fn gives_all_rights(facts: &Facts) -> Holds {
     let last = facts.number("rights", 1)?;
     let rights = facts.all("rights").next().unwrap_or_default();
@@ -67,7 +71,8 @@ fn error(facts: &Facts, kind: &str, name: &str) -> Result<i32, String> {
 mod tests {
     use super::*;
 
-    /// What the probe says of Debian's kernel 6.1.192 for cloud machines, started by QEMU with nothing on its command line.
+    /// What the probe says of Debian's kernel 6.1.192 for cloud machines, started by QEMU with
+    /// nothing on its command line.
     const STOCK: &str = "\
 rights 000001ffffffffff 40 0
 lockdown [none] integrity confidentiality
@@ -120,7 +125,11 @@ kcore
 
     #[test]
     fn a_pod_with_fewer_rights_shows_nothing() {
-        for (what, weaker) in [("000001ffffffffff", "00000000a80425fb"), (" 40 0", " 40 2"), ("reboot 22", "reboot 1")] {
+        for (what, weaker) in [
+            ("000001ffffffffff", "00000000a80425fb"),
+            (" 40 0", " 40 2"),
+            ("reboot 22", "reboot 1"),
+        ] {
             assert!(gives_all_rights(&Facts(STOCK.replace(what, weaker))).is_err(), "{weaker}");
         }
         assert!(gives_all_rights(&Facts(String::new())).is_err());

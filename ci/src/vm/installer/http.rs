@@ -1,4 +1,5 @@
-//! The installer's UKI by UEFI HTTP boot, on a machine without a stick: from this machine's Python, as any web server would do.
+//! The installer's UKI by UEFI HTTP boot, on a machine without a stick: from this machine's Python,
+//! as any web server would do.
 
 use super::machine::Starts;
 use super::{PATIENCE, RECIPE, boots_the_disk};
@@ -30,17 +31,29 @@ const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 /// Size of the disk.
 const DISK_SIZE: u64 = 1 << 30;
 
-/// Firmware that enforces Secure Boot fetches the UKI from the URI of its boot entry, and the machine installs itself and reboots into its disk.
+/// Firmware that enforces Secure Boot fetches the UKI from the URI of its boot entry, and the
+/// machine installs itself and reboots into its disk.
 pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict> {
     let project = site.root.join("out/ci").join(NAME);
     site.copy_to(&project)?;
     write_recipe(site, &project)?;
-    site.finish("installer-http-build", site.osbuild()?.current_dir(&project).args(["build", NAME, "--yes"]))?;
+    site.finish(
+        "installer-http-build",
+        site.osbuild()?.current_dir(&project).args(["build", NAME, "--yes"]),
+    )?;
     let (port, disk) = (free_port()?, project.join("disk.raw"));
     let _web = Web::serve(site, &project.join("out").join(NAME), port)?;
-    File::create(&disk).and_then(|file| file.set_len(DISK_SIZE)).or_build(|| "cannot make a disk".to_owned())?;
+    File::create(&disk)
+        .and_then(|file| file.set_len(DISK_SIZE))
+        .or_build(|| "cannot make a disk".to_owned())?;
     let mut variables = Command::new("virt-fw-vars");
-    variables.args(["--input", VARIABLES, "--set-boot-uri", &format!("http://{HOST}:{port}/{UKI}"), "--output"]);
+    variables.args([
+        "--input",
+        VARIABLES,
+        "--set-boot-uri",
+        &format!("http://{HOST}:{port}/{UKI}"),
+        "--output",
+    ]);
     site.finish("installer-http-variables", variables.arg(disk.with_extension("variables")))?;
     let machine = options_of(site, RECIPE, disk.clone(), NAME)?;
     let machine = RunOptions {
@@ -62,8 +75,15 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict
 /// The installer with settings of its own.
 fn write_recipe(site: &Site, project: &Path) -> Result<()> {
     let settings = format!("recipes/{NAME}-settings.toml");
-    fs::write(project.join(&settings), SETTINGS).or_build(|| format!("cannot write `{settings}`"))?;
-    recipe::inherit(site, project, NAME, RECIPE, &format!("\n[installs]\nsettings = \"{settings}\"\n"))
+    fs::write(project.join(&settings), SETTINGS)
+        .or_build(|| format!("cannot write `{settings}`"))?;
+    recipe::inherit(
+        site,
+        project,
+        NAME,
+        RECIPE,
+        &format!("\n[installs]\nsettings = \"{settings}\"\n"),
+    )
 }
 
 /// A web server on the loopback, until it is dropped.
@@ -76,9 +96,21 @@ impl Web {
         let log = site.log("installer-http-server");
         let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let mut python = Command::new("python3");
-        python.args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "127.0.0.1", &port.to_string(), "--directory"]);
-        let python = python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
-        Ok(Web { python: python.map_err(|error| Error::build("cannot start `python3`").cause(error))? })
+        python.args([
+            "-m",
+            "http.server",
+            "--protocol",
+            "HTTP/1.1",
+            "--bind",
+            "127.0.0.1",
+            &port.to_string(),
+            "--directory",
+        ]);
+        let python =
+            python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
+        Ok(Web {
+            python: python.map_err(|error| Error::build("cannot start `python3`").cause(error))?,
+        })
     }
 }
 

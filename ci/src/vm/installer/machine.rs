@@ -31,7 +31,8 @@ const DISK_SIZE: u64 = 1 << 30;
 pub enum Starts {
     /// What its boot menu says.
     Menu,
-    /// What QEMU calls the first disk. Debian's firmware takes all other disks from its boot menu then, also those that a system has put there.
+    /// What QEMU calls the first disk. Debian's firmware takes all other disks from its boot menu
+    /// then, also those that a system has put there.
     FirstDisk,
 }
 
@@ -55,16 +56,20 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// A machine in setup mode, with a keyboard, a stick that was just built from this recipe, an empty disk, and one with somebody's bytes on it.
+    /// A machine in setup mode, with a keyboard, a stick that was just built from this recipe, an
+    /// empty disk, and one with somebody's bytes on it.
     pub fn new(site: &'a Site<'a>, recipe: &'static str) -> Result<Self> {
         let image = image(site, recipe)?;
-        let folder = tempfile::tempdir_in(site.root.join("out/ci")).or_build(|| "cannot make a folder".to_owned())?;
+        let folder = tempfile::tempdir_in(site.root.join("out/ci"))
+            .or_build(|| "cannot make a folder".to_owned())?;
         let machine = Machine { site, recipe, folder, keyboard: Keyboard::new()? };
         let mut copy = Command::new("cp");
         site.finish("installer-copy", copy.arg("--sparse=always").arg(image).arg(machine.stick()))?;
         for (serial, seed) in [(MEANT, 0), (OTHER, 0x5A_u8)] {
-            let file = File::create(machine.disk(serial)).or_build(|| "cannot make a disk".to_owned())?;
-            let bytes: Vec<u8> = (0..4 << 20).map(|at: u32| seed.wrapping_mul((at >> 9) as u8 | 1)).collect();
+            let file =
+                File::create(machine.disk(serial)).or_build(|| "cannot make a disk".to_owned())?;
+            let bytes: Vec<u8> =
+                (0..4 << 20).map(|at: u32| seed.wrapping_mul((at >> 9) as u8 | 1)).collect();
             let written = file.set_len(DISK_SIZE).and_then(|()| file.write_all_at(&bytes, 0));
             written
                 .and_then(|()| file.write_all_at(&bytes, DISK_SIZE - bytes.len() as u64))
@@ -77,7 +82,9 @@ impl<'a> Machine<'a> {
     pub fn is_verified(&self) -> Result<()> {
         let stick = self.stick().display().to_string();
         let mut osbuild = self.site.osbuild()?;
-        self.site.finish("installer-verify", osbuild.args(["verify", &stick, "--key", DEV])).map(drop)
+        self.site
+            .finish("installer-verify", osbuild.args(["verify", &stick, "--key", DEV]))
+            .map(drop)
     }
 
     /// What is typed on it.
@@ -105,11 +112,15 @@ impl<'a> Machine<'a> {
         let file = self.folder.path().join("file");
         fs::write(&file, text).or_build(|| "cannot write a file".to_owned())?;
         let mut mcopy = Command::new("mcopy");
-        mcopy.args(["-n", "-o", "-i", &format!("{}@@{ALIGNMENT}", self.stick().display())]).arg(&file).arg(format!("::/{name}"));
+        mcopy
+            .args(["-n", "-o", "-i", &format!("{}@@{ALIGNMENT}", self.stick().display())])
+            .arg(&file)
+            .arg(format!("::/{name}"));
         self.site.finish("installer-mcopy", &mut mcopy).map(drop)
     }
 
-    /// Puts the keys that signed the stick onto it, as `osbuild keys enroll` leaves them for a machine.
+    /// Puts the keys that signed the stick onto it, as `osbuild keys enroll` leaves them for a
+    /// machine.
     pub fn put_keys_onto_stick(&self) -> Result<()> {
         self.site.finish("installer-keys", self.site.osbuild()?.args(["keys", "enroll", DEV]))?;
         let enroll = self.site.project().join("keys").join(DEV).join("enroll");
@@ -123,21 +134,34 @@ impl<'a> Machine<'a> {
 
     /// Forgets all that its firmware knows: whom it trusts, and its boot menu.
     pub fn forget(&self) -> Result<()> {
-        fs::remove_file(self.stick().with_extension("variables")).or_build(|| "cannot remove the firmware's variables".to_owned())
+        fs::remove_file(self.stick().with_extension("variables"))
+            .or_build(|| "cannot remove the firmware's variables".to_owned())
     }
 
-    /// Powers on with the stick in, on firmware that follows its boot menu or starts the stick whatever that says. The console goes to the log `log`.
+    /// Powers on with the stick in, on firmware that follows its boot menu or starts the stick
+    /// whatever that says. The console goes to the log `log`.
     pub fn boot(&self, starts: Starts, log: &str) -> Result<Node<'a>> {
         let disk = |(id, serial): (&str, &str)| {
             let file = self.disk(serial).display().to_string().replace(',', ",,");
             let drive = format!("if=none,id={id},format=raw,discard=unmap,file={file}");
-            ["-drive".to_owned(), drive, "-device".to_owned(), format!("nvme,drive={id},serial={serial}")]
+            [
+                "-drive".to_owned(),
+                drive,
+                "-device".to_owned(),
+                format!("nvme,drive={id},serial={serial}"),
+            ]
         };
         let disks = [("meant", MEANT), ("other", OTHER)].into_iter().flat_map(disk);
         let machine = RunOptions {
             keep: Some(self.stick()),
             secure_boot: SecureBoot::Setup,
-            arguments: self.keyboard.arguments().into_iter().chain(disks).chain(starts.arguments()).collect(),
+            arguments: self
+                .keyboard
+                .arguments()
+                .into_iter()
+                .chain(disks)
+                .chain(starts.arguments())
+                .collect(),
             ..self.options(Bus::Usb, self.stick(), log)?
         };
         start(self.site.report, &machine)
@@ -145,31 +169,44 @@ impl<'a> Machine<'a> {
 
     /// The digests of the disk that is meant, and of the other one.
     pub fn digests(&self) -> Result<Vec<String>> {
-        [MEANT, OTHER].into_iter().map(|serial| Ok(Digest::of_file(&self.disk(serial))?.hex())).collect()
+        [MEANT, OTHER]
+            .into_iter()
+            .map(|serial| Ok(Digest::of_file(&self.disk(serial))?.hex()))
+            .collect()
     }
 
-    /// Has `sgdisk` give a disk partitions as a system would have left them, in other places than the image's.
+    /// Has `sgdisk` give a disk partitions as a system would have left them, in other places than
+    /// the image's.
     pub fn partition(&self, serial: &str) -> Result<()> {
         let mut sgdisk = Command::new("sgdisk");
-        sgdisk.args(["--zap-all", "--new=1:0:+100M", "--new=2:0:+300M", "--new=4:0:+400M"]).arg(self.disk(serial));
+        sgdisk
+            .args(["--zap-all", "--new=1:0:+100M", "--new=2:0:+300M", "--new=4:0:+400M"])
+            .arg(self.disk(serial));
         self.site.finish("installer-sgdisk", &mut sgdisk).map(drop)
     }
 
     /// Whether `sfdisk` finds a partition table on a disk.
     pub fn has_table(&self, serial: &str) -> Result<bool> {
-        let ran = self.site.finish("installer-sfdisk", Command::new("sfdisk").arg("--list").arg(self.disk(serial)))?;
+        let ran = self.site.finish(
+            "installer-sfdisk",
+            Command::new("sfdisk").arg("--list").arg(self.disk(serial)),
+        )?;
         Ok(ran.said.contains("Disklabel type"))
     }
 
     /// `sgdisk` finds the disk sound, and no identifier on it that is one of the stick's.
     pub fn has_own_identifiers(&self) -> Result<()> {
-        let verified = self.site.finish("installer-sgdisk", Command::new("sgdisk").arg("-v").arg(self.disk(MEANT)))?;
+        let verified = self
+            .site
+            .finish("installer-sgdisk", Command::new("sgdisk").arg("-v").arg(self.disk(MEANT)))?;
         if !verified.said.contains("No problems found") {
             return Err(verified.failure("`sgdisk` finds fault with the disk"));
         }
-        let (ours, theirs) = (self.identifiers(&self.disk(MEANT))?, self.identifiers(&self.stick())?);
+        let (ours, theirs) =
+            (self.identifiers(&self.disk(MEANT))?, self.identifiers(&self.stick())?);
         match ours.iter().any(|guid| theirs.contains(guid)) || ours.len() != 5 {
-            true => Err(Error::build("the disk has an identifier of the stick").cause(format!("{ours:?} {theirs:?}"))),
+            true => Err(Error::build("the disk has an identifier of the stick")
+                .cause(format!("{ours:?} {theirs:?}"))),
             false => Ok(()),
         }
     }
@@ -180,10 +217,14 @@ impl<'a> Machine<'a> {
         words.extend((1..=4).map(|number| vec![format!("--info={number}")]));
         let mut found = Vec::new();
         for words in words {
-            let said = self.site.finish("installer-sgdisk", Command::new("sgdisk").args(words).arg(disk))?.said;
-            let line = said
-                .lines()
-                .find_map(|line| line.strip_prefix("Disk identifier (GUID): ").or(line.strip_prefix("Partition unique GUID: ")));
+            let said = self
+                .site
+                .finish("installer-sgdisk", Command::new("sgdisk").args(words).arg(disk))?
+                .said;
+            let line = said.lines().find_map(|line| {
+                line.strip_prefix("Disk identifier (GUID): ")
+                    .or(line.strip_prefix("Partition unique GUID: "))
+            });
             found.extend(line.map(str::to_owned));
         }
         Ok(found)

@@ -16,7 +16,8 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 const ADMINISTRATORS: &[u8] = b"system:masters";
 
 /// What it says to everything else. The kubelet tries again, whatever it makes of this.
-const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const UNAVAILABLE: &str =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// The server, which runs as long as the check.
 pub struct ApiServer {
@@ -59,11 +60,14 @@ impl ApiServer {
         self.agents.try_iter().for_each(drop);
     }
 
-    /// Waits until somebody whose name begins with `agent` has asked, at most for `timeout`, and gives the whole name.
+    /// Waits until somebody whose name begins with `agent` has asked, at most for `timeout`, and
+    /// gives the whole name.
     pub fn sees(&self, agent: &str, timeout: Duration) -> Result<String> {
         let mut others = BTreeSet::new();
         let end = Instant::now() + timeout;
-        while let Ok(found) = self.agents.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        while let Ok(found) =
+            self.agents.recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
             if found.starts_with(agent) {
                 return Ok(found);
             }
@@ -75,7 +79,11 @@ impl ApiServer {
 }
 
 /// Passes on who asked, and answers.
-fn answer(mut stream: TcpStream, said: &Sender<String>, reviews: &AtomicBool) -> std::io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    said: &Sender<String>,
+    reviews: &AtomicBool,
+) -> std::io::Result<()> {
     let mut request = BufReader::new(stream.try_clone()?);
     let mut first = String::new();
     request.read_line(&mut first)?;

@@ -18,14 +18,20 @@ pub struct Booting {
     pub disk: PathBuf,
 }
 
-/// Boots from one disk after the other, until there are no more, also after an error: the judge waits for somebody to take his disks.
-pub fn boot_all(session: &Session, disks: &Mutex<Receiver<Booting>>, findings: &Findings) -> Result<()> {
+/// Boots from one disk after the other, until there are no more, also after an error: the judge
+/// waits for somebody to take his disks.
+pub fn boot_all(
+    session: &Session,
+    disks: &Mutex<Receiver<Booting>>,
+    findings: &Findings,
+) -> Result<()> {
     let mut noted = Ok(());
     loop {
         let next = disks.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Booting { index, about, disk }) = next else { return noted };
         let booted = session.boot(&disk, index);
-        let removed = fs::remove_file(&disk).or_build(|| format!("cannot remove `{}`", disk.display()));
+        let removed =
+            fs::remove_file(&disk).or_build(|| format!("cannot remove `{}`", disk.display()));
         noted = noted.and(findings.add(index, &about, booted)).and(removed);
     }
 }

@@ -1,4 +1,5 @@
-//! What is on a disk when the power goes: all that was flushed, and of the rest any part in any order.
+//! What is on a disk when the power goes: all that was flushed, and of the rest any part in any
+//! order.
 
 use super::recording::{Entry, Recording, SECTOR};
 use osbuild::error::{Context, Result};
@@ -6,7 +7,8 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// A power cut: how much of the recording the machine had sent, and what of it the disk had taken besides what it had to.
+/// A power cut: how much of the recording the machine had sent, and what of it the disk had taken
+/// besides what it had to.
 #[derive(Clone, Debug)]
 pub struct Cut {
     /// How many entries were sent.
@@ -29,20 +31,22 @@ struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extract(usize, Vec<Piece>);
 
-/// How many entries are on the medium for certain after the first `sent`: those before the last flush.
+/// How many entries are on the medium for certain after the first `sent`: those before the last
+/// flush.
 fn flushed(entries: &[Entry], sent: usize) -> usize {
     entries[..sent].iter().rposition(|entry| entry.flushes).map_or(0, |at| at + 1)
 }
 
 impl Cut {
-    /// The cut after `sent` entries that `dice` makes: sometimes all arrived, sometimes nothing, mostly a part, in another order, some of it torn
-    /// between two sectors.
+    /// The cut after `sent` entries that `dice` makes: sometimes all arrived, sometimes nothing,
+    /// mostly a part, in another order, some of it torn between two sectors.
     pub fn roll(recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
         let certain = flushed(&recording.entries, sent);
         Cut { sent, certain, kept: kept(recording, certain..sent, dice) }
     }
 
-    /// The cut after `sent` entries of a disk that lies: all from entry `lost` on is gone, whether it was flushed or not.
+    /// The cut after `sent` entries of a disk that lies: all from entry `lost` on is gone, whether
+    /// it was flushed or not.
     pub fn of_a_liar(lost: usize, sent: usize) -> Cut {
         Cut { sent, certain: lost, kept: Vec::new() }
     }
@@ -51,7 +55,10 @@ impl Cut {
     pub fn extract(&self, recording: &Recording, part: impl Fn(&Entry) -> bool) -> Extract {
         let entries = &recording.entries;
         let certain = entries[..self.certain].iter().filter(|entry| part(entry)).count();
-        Extract(certain, self.kept.iter().filter(|piece| part(&entries[piece.entry])).cloned().collect())
+        Extract(
+            certain,
+            self.kept.iter().filter(|piece| part(&entries[piece.entry])).cloned().collect(),
+        )
     }
 }
 
@@ -66,7 +73,10 @@ fn kept(recording: &Recording, sent: Range<usize>, dice: &mut fastrand::Rng) -> 
             continue;
         }
         let torn = sectors > 1 && share < 100 && dice.u8(..100) < 20;
-        kept.push(Piece { entry: index, range: if torn { tear(sectors, dice) } else { 0..length } });
+        kept.push(Piece {
+            entry: index,
+            range: if torn { tear(sectors, dice) } else { 0..length },
+        });
     }
     if share < 100 && dice.bool() {
         dice.shuffle(&mut kept);
@@ -79,7 +89,8 @@ fn tear(sectors: u64, dice: &mut fastrand::Rng) -> Range<u64> {
     if dice.bool() { 0..at } else { at..sectors * SECTOR }
 }
 
-/// A disk that goes through a recording. Between two cuts it holds what is on the medium for certain.
+/// A disk that goes through a recording. Between two cuts it holds what is on the medium for
+/// certain.
 pub struct Medium<'a> {
     recording: &'a Recording,
     disk: File,
@@ -93,8 +104,8 @@ impl<'a> Medium<'a> {
         Medium { recording, disk, certain: 0 }
     }
 
-    /// Makes the disk what the cut leaves, calls `look`, and takes back what was not certain and what `look` wrote by [`Undo`].
-    /// Cuts come in the order of what was sent.
+    /// Makes the disk what the cut leaves, calls `look`, and takes back what was not certain and
+    /// what `look` wrote by [`Undo`]. Cuts come in the order of what was sent.
     pub fn after<T>(&mut self, cut: &Cut, look: impl FnOnce(&mut Undo) -> Result<T>) -> Result<T> {
         for entry in &self.recording.entries[self.certain..cut.certain] {
             let bytes = self.recording.read(entry, 0, entry.length)?;
@@ -134,7 +145,11 @@ impl Undo<'_> {
     }
 
     fn all(self) -> Result<()> {
-        self.before.iter().rev().try_for_each(|(offset, bytes)| self.disk.write_all_at(bytes, *offset)).or_build(cannot)
+        self.before
+            .iter()
+            .rev()
+            .try_for_each(|(offset, bytes)| self.disk.write_all_at(bytes, *offset))
+            .or_build(cannot)
     }
 }
 
@@ -160,9 +175,20 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..400 {
             let cut = Cut::roll(&recording, 4, &mut fastrand::Rng::with_seed(seed));
-            seen.insert(cut.kept.iter().map(|piece| (piece.entry, piece.range.clone().count())).collect::<Vec<_>>());
+            seen.insert(
+                cut.kept
+                    .iter()
+                    .map(|piece| (piece.entry, piece.range.clone().count()))
+                    .collect::<Vec<_>>(),
+            );
         }
-        for kept in [vec![], vec![(2, 1024), (3, 1024)], vec![(3, 1024), (2, 1024)], vec![(3, 1024)], vec![(2, 512), (3, 1024)]] {
+        for kept in [
+            vec![],
+            vec![(2, 1024), (3, 1024)],
+            vec![(3, 1024), (2, 1024)],
+            vec![(3, 1024)],
+            vec![(2, 512), (3, 1024)],
+        ] {
             assert!(seen.contains(&kept), "{kept:?}");
         }
         assert!(seen.iter().flatten().all(|(entry, _)| *entry >= 2));

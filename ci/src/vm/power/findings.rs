@@ -30,7 +30,8 @@ impl Findings {
         match came {
             Ok(()) => lock(&self.progress).add(cut),
             Err(error) => {
-                lock(&self.problems).extend([Problem::new(about)].into_iter().chain(error.problems));
+                lock(&self.problems)
+                    .extend([Problem::new(about)].into_iter().chain(error.problems));
                 Ok(())
             }
         }

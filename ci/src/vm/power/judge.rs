@@ -1,4 +1,5 @@
-//! Whether a disk that lost its power is one to boot: by slotboot's own code, and by programs that we did not write.
+//! Whether a disk that lost its power is one to boot: by slotboot's own code, and by programs that
+//! we did not write.
 
 use super::cut::Undo;
 use super::recording::{Entry, SECTOR};
@@ -34,13 +35,27 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// The judge of the disk `path`, which is as it was before the recording, and whose end was at `before` before it grew.
-    pub fn new(site: &'a Site<'a>, path: &Path, folder: &Path, before: u64, programs: Vec<Digest>) -> Result<Self> {
+    /// The judge of the disk `path`, which is as it was before the recording, and whose end was at
+    /// `before` before it grew.
+    pub fn new(
+        site: &'a Site<'a>,
+        path: &Path,
+        folder: &Path,
+        before: u64,
+        programs: Vec<Digest>,
+    ) -> Result<Self> {
         let disk = File::open(path).or_build(cannot)?;
         let table = table(&disk)?;
         let data_start = partition(&table, DATA)?.first * SECTOR;
         let ends = [before, disk.metadata().or_build(cannot)?.len()];
-        Ok(Judge { site, path: path.to_owned(), folder: folder.to_owned(), programs, data_start, ends })
+        Ok(Judge {
+            site,
+            path: path.to_owned(),
+            folder: folder.to_owned(),
+            programs,
+            data_start,
+            ends,
+        })
     }
 
     /// Whether an entry can be in DATA, which grows up to the end of the disk.
@@ -48,14 +63,15 @@ impl<'a> Judge<'a> {
         entry.start >= self.data_start
     }
 
-    /// Whether an entry can be in what is before DATA, or in the backup of a partition table, which is at the end of the disk or where that
-    /// was before it grew.
+    /// Whether an entry can be in what is before DATA, or in the backup of a partition table, which
+    /// is at the end of the disk or where that was before it grew.
     pub fn is_rest(&self, entry: &Entry) -> bool {
         let end = entry.start + entry.length;
         !self.is_data(entry) || self.ends.iter().any(|at| entry.start < *at && end > at - BACKUP)
     }
 
-    /// Looks at all but DATA: slotboot has to find something to start, and to leave a sound partition table.
+    /// Looks at all but DATA: slotboot has to find something to start, and to leave a sound
+    /// partition table.
     ///
     /// # Errors
     /// The disk is not one to boot.
@@ -68,7 +84,10 @@ impl<'a> Judge<'a> {
         }
         let verified = self.tool(Command::new("sgdisk").arg("-v").arg(&self.path))?;
         if !verified.contains("No problems found") {
-            return Err(Error::build("`sgdisk` finds fault with the partition table that slotboot leaves").cause(verified));
+            return Err(Error::build(
+                "`sgdisk` finds fault with the partition table that slotboot leaves",
+            )
+            .cause(verified));
         }
         match self.programs.contains(&self.program(&table(undo.disk())?)?) {
             true => Ok(()),
@@ -81,12 +100,16 @@ impl<'a> Judge<'a> {
         let esp = partition(table, ESP)?.first * SECTOR;
         let at = self.folder.join("boot.efi");
         let image = format!("{}@@{esp}", self.path.display());
-        self.tool(Command::new("mcopy").args(["-n", "-o", "-i", &image, "::EFI/BOOT/BOOTX64.EFI"]).arg(&at))?;
+        self.tool(
+            Command::new("mcopy")
+                .args(["-n", "-o", "-i", &image, "::EFI/BOOT/BOOTX64.EFI"])
+                .arg(&at),
+        )?;
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and its journal was replayed, and to hold the
-    /// probe's first `synced` files.
+    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and
+    /// its journal was replayed, and to hold the probe's first `synced` files.
     ///
     /// # Errors
     /// DATA is damaged, or has lost what it was told to keep.
@@ -136,7 +159,8 @@ fn mend(path: &Path) -> Result<()> {
 /// A file that the probe had flushed holds its number from end to end.
 fn is_whole(path: &Path, number: u32) -> Result<()> {
     let bytes = fs::read(path).or_build(|| format!("the synced file {number} is gone"))?;
-    let whole = bytes.len() == 4096 && bytes.chunks(64).all(|line| super::number(line) == Some(number));
+    let whole =
+        bytes.len() == 4096 && bytes.chunks(64).all(|line| super::number(line) == Some(number));
     if whole { Ok(()) } else { Err(Error::build(format!("the synced file {number} is damaged"))) }
 }
 
@@ -195,7 +219,9 @@ impl Machine for Bench<'_, '_> {
         if self.started.is_some() {
             return Ok(());
         }
-        self.undo.write(write.offset, &write.bytes).map_err(|error| std::io::Error::other(error.to_string()))
+        self.undo
+            .write(write.offset, &write.bytes)
+            .map_err(|error| std::io::Error::other(error.to_string()))
     }
 
     fn verifies(&self) -> bool {

@@ -1,5 +1,6 @@
-//! Power cuts. Ending QEMU loses no write, so a machine's writes are recorded, and then replayed up to any point, without some of those
-//! that were not flushed and with others in another order. Every disk that comes of it is judged, and some are booted.
+//! Power cuts. Ending QEMU loses no write, so a machine's writes are recorded, and then replayed up
+//! to any point, without some of those that were not flushed and with others in another order.
+//! Every disk that comes of it is judged, and some are booted.
 
 mod booting;
 mod cut;
@@ -42,13 +43,15 @@ const LONG: Effort = Effort { judged: 10_000, booted: 60 };
 /// How many machines boot beside each other.
 const MACHINES: usize = 2;
 
-/// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it installs, slotboot's replacement, and the first
-/// boot of the other slot: the power may go anywhere.
+/// A node's first boot, which grows DATA, a pod's files that it flushes, the update that it
+/// installs, slotboot's replacement, and the first boot of the other slot: the power may go
+/// anywhere.
 pub fn a_node_survives_any_power_cut(site: &Site) -> Result<Verdict> {
     try_all(site, &SHORT)
 }
 
-/// The same, with as many cuts as give rare ones a chance. If it is interrupted it goes on from there.
+/// The same, with as many cuts as give rare ones a chance. If it is interrupted it goes on from
+/// there.
 pub fn a_node_survives_any_power_cut_at_length(site: &Site) -> Result<Verdict> {
     try_all(site, &LONG)
 }
@@ -61,15 +64,23 @@ fn try_all(site: &Site, effort: &Effort) -> Result<Verdict> {
     let (give, take) = sync_channel(0);
     let take = Mutex::new(take);
     std::thread::scope(|scope| {
-        let machines: Vec<_> = (0..MACHINES).map(|_| scope.spawn(|| boot_all(&session, &take, &findings))).collect();
+        let machines: Vec<_> =
+            (0..MACHINES).map(|_| scope.spawn(|| boot_all(&session, &take, &findings))).collect();
         let judged = judge_all(site, &session, &recording, &findings, give, effort);
-        let booted = machines.into_iter().map(|machine| machine.join().expect("a machine's thread does not panic"));
+        let booted = machines
+            .into_iter()
+            .map(|machine| machine.join().expect("a machine's thread does not panic"));
         booted.chain([judged]).collect::<Result<()>>()
     })?;
     let mut verdict = Verdict { problems: findings.problems(), ..Verdict::default() };
     verdict.problems.extend(lies_are_found(site, &session, &recording)?);
     verdict.passed = usize::from(verdict.problems.is_empty());
-    verdict.said = format!("{} writes, {} cuts, {} booted", recording.entries.len(), effort.judged, effort.booted);
+    verdict.said = format!(
+        "{} writes, {} cuts, {} booted",
+        recording.entries.len(),
+        effort.judged,
+        effort.booted
+    );
     if verdict.problems.is_empty() {
         session.end()?;
     }
@@ -94,7 +105,9 @@ fn judge_all(
         let disk = session.disk(index);
         match court.judge(&cut, boots.then_some(&disk)) {
             Ok(()) if boots => {
-                machines.send(Booting { index, about, disk }).expect("who takes disks outlives this");
+                machines
+                    .send(Booting { index, about, disk })
+                    .expect("who takes disks outlives this");
             }
             judged => findings.add(index, &about, judged)?,
         }
@@ -114,15 +127,22 @@ fn lies_are_found(site: &Site, session: &Session, recording: &Recording) -> Resu
         begins
     });
     // Who wrote the later file of two had flushed the earlier one.
-    let lies: Vec<Cut> = begins.windows(2).map(|files| Cut::of_a_liar(files[0].0, files[1].0 + 1)).collect();
+    let lies: Vec<Cut> =
+        begins.windows(2).map(|files| Cut::of_a_liar(files[0].0, files[1].0 + 1)).collect();
     let mut problems = Vec::new();
     for lie in lies.iter().step_by((lies.len() / LIES).max(1)).take(LIES) {
         if court.judge(lie, None).is_ok() {
-            problems.push(Problem::new(format!("nobody notices that a disk lost a flushed file, after {} writes", lie.sent)));
+            problems.push(Problem::new(format!(
+                "nobody notices that a disk lost a flushed file, after {} writes",
+                lie.sent
+            )));
         }
     }
     if lies.len() < LIES {
-        problems.push(Problem::new(format!("only {} of the probe's files were flushed in the recording", lies.len())));
+        problems.push(Problem::new(format!(
+            "only {} of the probe's files were flushed in the recording",
+            lies.len()
+        )));
     }
     Ok(problems)
 }
@@ -140,7 +160,11 @@ struct Court<'a> {
 impl<'a> Court<'a> {
     fn new(site: &'a Site, session: &'a Session, recording: &'a Recording) -> Result<Self> {
         let disk = session.before()?;
-        let open = File::options().read(true).write(true).open(&disk).or_build(|| format!("cannot open `{}`", disk.display()))?;
+        let open = File::options()
+            .read(true)
+            .write(true)
+            .open(&disk)
+            .or_build(|| format!("cannot open `{}`", disk.display()))?;
         Ok(Court {
             judge: Judge::new(site, &disk, session.folder(), session.size()?, session.programs()?)?,
             medium: Medium::new(recording, open),
@@ -150,7 +174,8 @@ impl<'a> Court<'a> {
         })
     }
 
-    /// Judges what the cut leaves, as far as it was not judged before. `copy` is where a machine wants to have the disk.
+    /// Judges what the cut leaves, as far as it was not judged before. `copy` is where a machine
+    /// wants to have the disk.
     fn judge(&mut self, cut: &Cut, copy: Option<&PathBuf>) -> Result<()> {
         // Who wrote a file had flushed the one before.
         let files = self.synced[..cut.sent].iter().flatten().last().map_or(0, |file| file - 1);
@@ -175,11 +200,13 @@ impl<'a> Court<'a> {
 
 /// Copies the disk to `to`.
 fn whole(disk: &File, to: &Path) -> Result<()> {
-    let length = disk.metadata().or_build(|| "cannot read the disk of a power cut".to_owned())?.len();
+    let length =
+        disk.metadata().or_build(|| "cannot read the disk of a power cut".to_owned())?.len();
     judge::copy(disk, 0, length, to).or_build(|| format!("cannot write `{}`", to.display()))
 }
 
-/// Cut `index` of `number`, in the order of what was sent: every prefix comes if there are as many cuts as writes.
+/// Cut `index` of `number`, in the order of what was sent: every prefix comes if there are as many
+/// cuts as writes.
 fn cut(recording: &Recording, index: usize, number: usize) -> Cut {
     let sent = ((index + 1) * recording.entries.len()).div_ceil(number);
     Cut::roll(recording, sent, &mut fastrand::Rng::with_seed(index as u64))

@@ -32,7 +32,8 @@ impl Progress {
     /// Notes that it is.
     pub fn add(&mut self, cut: usize) -> Result<()> {
         self.done.insert(cut);
-        writeln!(self.file, "{cut}").or_build(|| "cannot note how far the check has come".to_owned())
+        writeln!(self.file, "{cut}")
+            .or_build(|| "cannot note how far the check has come".to_owned())
     }
 }
 

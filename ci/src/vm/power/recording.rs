@@ -1,7 +1,8 @@
-//! What a machine wrote to its disk, in its order, in the format of Linux's dm-log-writes as QEMU's `blklogwrites` writes it
-//! (Documentation/admin-guide/device-mapper/log-writes.rst): a sector that describes the log, and then entries, each a sector that
-//! describes it and the data. All numbers are little-endian. QEMU does
-//! not mark writes that are to be on the medium at once; a machine with virtio-blk sends none.
+//! What a machine wrote to its disk, in its order, in the format of Linux's dm-log-writes as QEMU's
+//! `blklogwrites` writes it (Documentation/admin-guide/device-mapper/log-writes.rst): a sector that
+//! describes the log, and then entries, each a sector that describes it and the data. All numbers
+//! are little-endian. QEMU does not mark writes that are to be on the medium at once; a machine
+//! with virtio-blk sends none.
 
 use osbuild::error::{Context, Error, Result};
 use std::fs::File;
@@ -67,7 +68,9 @@ impl Recording {
     pub fn read(&self, entry: &Entry, offset: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         if let Some(data) = entry.data {
-            self.log.read_exact_at(&mut bytes, data + offset).or_build(|| "cannot read the recording".to_owned())?;
+            self.log
+                .read_exact_at(&mut bytes, data + offset)
+                .or_build(|| "cannot read the recording".to_owned())?;
         }
         Ok(bytes)
     }
@@ -115,12 +118,15 @@ mod tests {
             disk.display()
         );
         let mut qemu = Command::new("qemu-io");
-        for command in ["write -P 65 4096 1024", "flush", "write -P 66 512 512", "discard 8192 4096", "flush"] {
+        for command in
+            ["write -P 65 4096 1024", "flush", "write -P 66 512 512", "discard 8192 4096", "flush"]
+        {
             qemu.args(["-c", command]);
         }
         assert!(qemu.args(["--image-opts", &options]).output().unwrap().status.success());
         let recording = Recording::open(&log).unwrap();
-        let writes: Vec<&Entry> = recording.entries.iter().filter(|entry| entry.length > 0).collect();
+        let writes: Vec<&Entry> =
+            recording.entries.iter().filter(|entry| entry.length > 0).collect();
         let told = |entry: &Entry| (entry.start, entry.length, entry.data.is_some());
         assert_eq!(
             writes.iter().map(|entry| told(entry)).collect::<Vec<_>>(),

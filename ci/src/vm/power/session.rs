@@ -1,4 +1,5 @@
-//! The node whose writes were recorded, and the machines that boot from what a power cut left of its disk.
+//! The node whose writes were recorded, and the machines that boot from what a power cut left of
+//! its disk.
 
 use crate::site::Site;
 use crate::vm::machine;
@@ -61,7 +62,10 @@ impl<'a> Session<'a> {
     /// The boot programs that may be on the disk: that of the image, and that of the release.
     pub fn programs(&self) -> Result<Vec<Digest>> {
         let lab = &self.played.lab;
-        [self.image(), lab.image()].iter().map(|image| Ok(Digest::of(&lab.boot_program(image)?))).collect()
+        [self.image(), lab.image()]
+            .iter()
+            .map(|image| Ok(Digest::of(&lab.boot_program(image)?)))
+            .collect()
     }
 
     /// The disk as it was before the first boot.
@@ -70,12 +74,14 @@ impl<'a> Session<'a> {
         let mut copy = Command::new("cp");
         copy.arg("--sparse=always").arg(self.image()).arg(&to);
         self.site.finish("power-copy", &mut copy)?;
-        let grow = File::options().write(true).open(&to).and_then(|file| file.set_len(DISK_MIB << 20));
+        let grow =
+            File::options().write(true).open(&to).and_then(|file| file.set_len(DISK_MIB << 20));
         grow.or_build(|| format!("cannot grow `{}`", to.display()))?;
         Ok(to)
     }
 
-    /// Boots from the disk, which stays as it is: the node has to get ready, and to end up with the release as a good node.
+    /// Boots from the disk, which stays as it is: the node has to get ready, and to end up with the
+    /// release as a good node.
     pub fn boot(&self, disk: &Path, cut: usize) -> Result<()> {
         let options = RunOptions {
             secure_boot: SecureBoot::enforced(self.played.lab.keys()?.trust()?),
@@ -85,7 +91,8 @@ impl<'a> Session<'a> {
         };
         let mut node = start(self.site.report, &options)?;
         node.ready(options.timeout)?;
-        let said = fs::read_to_string(&options.log).or_build(|| format!("cannot read `{}`", options.log.display()))?;
+        let said = fs::read_to_string(&options.log)
+            .or_build(|| format!("cannot read `{}`", options.log.display()))?;
         let runs = said.lines().find(|line| line.contains(SLOT)).unwrap_or_default();
         if !(runs.contains(NEW) && runs.ends_with(": good")) {
             is_updated(&mut node)?;
@@ -95,7 +102,8 @@ impl<'a> Session<'a> {
 
     /// Removes all of it but the recording.
     pub fn end(&self) -> Result<()> {
-        fs::remove_dir_all(&self.folder).or_build(|| format!("cannot remove `{}`", self.folder.display()))
+        fs::remove_dir_all(&self.folder)
+            .or_build(|| format!("cannot remove `{}`", self.folder.display()))
     }
 
     fn image(&self) -> PathBuf {

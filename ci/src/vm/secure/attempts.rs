@@ -24,14 +24,18 @@ pub const REFUSED: &[Named] = &[
 ];
 
 /// What must not start though one of two keys is trusted.
-pub const REFUSED_OF_TWO: &[Named] =
-    &[("uki_with_a_revoked_signature_beside_a_good_one_is_refused", by_a_revoked_certificate_and_a_good_one)];
+pub const REFUSED_OF_TWO: &[Named] = &[(
+    "uki_with_a_revoked_signature_beside_a_good_one_is_refused",
+    by_a_revoked_certificate_and_a_good_one,
+)];
 
 /// What must start.
-pub const STARTED: &[Named] = &[("uki_by_an_expired_certificate_starts", by_an_expired_certificate)];
+pub const STARTED: &[Named] =
+    &[("uki_by_an_expired_certificate_starts", by_an_expired_certificate)];
 
 /// What must start though there is a newer key.
-pub const STARTED_OF_TWO: &[Named] = &[("uki_by_the_key_before_a_rotation_starts", by_the_key_before_a_rotation)];
+pub const STARTED_OF_TWO: &[Named] =
+    &[("uki_by_the_key_before_a_rotation_starts", by_the_key_before_a_rotation)];
 
 fn unsigned(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     Ok((lab.unsigned.clone(), lab.keys("ours", lab.terms())?.trust()?))
@@ -70,7 +74,8 @@ fn by_a_revoked_certificate_and_a_good_one(lab: &Lab) -> Result<(Vec<u8>, Trust)
 
 fn with_a_revoked_hash(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let keys = lab.keys("hash", lab.terms())?;
-    let digest = authenticode::digest(&lab.unsigned).or_build(|| "cannot digest the UKI".to_owned())?;
+    let digest =
+        authenticode::digest(&lab.unsigned).or_build(|| "cannot digest the UKI".to_owned())?;
     revoke(&keys, Listed::Image(digest))?;
     Ok((signed(&lab.unsigned, &keys)?, keys.trust()?))
 }
@@ -86,6 +91,7 @@ fn slotboot_with_a_flipped_bit(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
 }
 
 fn by_an_expired_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
-    let keys = lab.keys("expired", Terms { since: Date { year: 2015, month: 1, day: 1 }, years: 1 })?;
+    let keys =
+        lab.keys("expired", Terms { since: Date { year: 2015, month: 1, day: 1 }, years: 1 })?;
     Ok((signed(&lab.unsigned, &keys)?, keys.trust()?))
 }

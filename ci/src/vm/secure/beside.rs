@@ -1,5 +1,6 @@
-//! What a stub or a boot loader would read though nobody signed it: files on the EFI system partition, and strings that the machine's owner
-//! gives. Each has a word of its own, by which a UKI that tells shows whether it came through.
+//! What a stub or a boot loader would read though nobody signed it: files on the EFI system
+//! partition, and strings that the machine's owner gives. Each has a word of its own, by which a
+//! UKI that tells shows whether it came through.
 
 use super::lab::{Lab, PATIENCE, signed};
 use crate::check::Verdict;
@@ -21,7 +22,8 @@ const LOADER: &str = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
 /// Where the UKI stands that this loader starts.
 const BESIDE: &str = "EFI/osbuild/teller.efi";
 
-/// What QEMU is started with: a command line as newer stubs take it, and a credential in both ways in which systemd does.
+/// What QEMU is started with: a command line as newer stubs take it, and a credential in both ways
+/// in which systemd does.
 const STRINGS: &[&str] = &[
     "-smbios",
     "type=11,value=io.systemd.stub.kernel-cmdline-extra=osbuild.by-smbios",
@@ -31,8 +33,9 @@ const STRINGS: &[&str] = &[
     "name=opt/io.systemd.credentials/osbuild.by-fw-cfg,string=1",
 ];
 
-/// What is claimed: the name, the word, and whether systemd's own loader with its stub of Debian 12 lets the word through where the firmware
-/// verifies nothing. That stub knows no addons and no strings of the machine.
+/// What is claimed: the name, the word, and whether systemd's own loader with its stub of Debian 12
+/// lets the word through where the firmware verifies nothing. That stub knows no addons and no
+/// strings of the machine.
 const CLAIMS: &[(&str, &str, bool)] = &[
     ("cred_on_esp_is_ignored", "by-cred", true),
     ("global_cred_on_esp_is_ignored", "by-global-cred", true),
@@ -52,8 +55,8 @@ struct Laid {
     addon: Vec<u8>,
 }
 
-/// Starts one UKI twice beside the same files: by slotboot with Secure Boot enforced, where nothing of them may come through, and by
-/// systemd's loader without it, where what it reads has to.
+/// Starts one UKI twice beside the same files: by slotboot with Secure Boot enforced, where nothing
+/// of them may come through, and by systemd's loader without it, where what it reads has to.
 pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Verdict> {
     let lab = Lab::open(site)?;
     let keys = lab.keys("ours", lab.terms())?;
@@ -68,7 +71,10 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Verdict> {
     let others = [
         ("the_command_line_is_the_one_that_was_signed", as_signed),
         ("the_stub_adds_no_file", !attacked.contains(EXTRA)),
-        ("the_machine_has_the_strings_that_are_ignored", attacked.contains(&format!("{SMBIOS}2\n"))),
+        (
+            "the_machine_has_the_strings_that_are_ignored",
+            attacked.contains(&format!("{SMBIOS}2\n")),
+        ),
     ];
     let mut verdict = Verdict::default();
     for (name, word, comes_through) in CLAIMS {
@@ -80,14 +86,24 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Verdict> {
     Ok(verdict)
 }
 
-/// The word has to be absent where it was an attack, and where it was none, to come through if it can be shown to do so at all.
-fn judge(word: &str, comes_through: bool, attacked: &str, control: &str) -> std::result::Result<(), String> {
-    let has = |told: &str| lines(told).any(|line| line.split(['.', '/', ' ', '=']).any(|part| part == word));
+/// The word has to be absent where it was an attack, and where it was none, to come through if it
+/// can be shown to do so at all.
+fn judge(
+    word: &str,
+    comes_through: bool,
+    attacked: &str,
+    control: &str,
+) -> std::result::Result<(), String> {
+    let has = |told: &str| {
+        lines(told).any(|line| line.split(['.', '/', ' ', '=']).any(|part| part == word))
+    };
     match (has(attacked), has(control)) {
         (true, _) => Err(format!("the node was told `{word}`: {attacked}")),
         (false, found) if found == comes_through => Ok(()),
         (false, true) => Err(format!("this stub reads `{word}`, which was not known: {control}")),
-        (false, false) => Err(format!("`{word}` shows nothing, as it has no effect elsewhere either: {control}")),
+        (false, false) => {
+            Err(format!("`{word}` shows nothing, as it has no effect elsewhere either: {control}"))
+        }
     }
 }
 
@@ -97,7 +113,13 @@ fn lines(told: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Boots from such a disk, and gives what the UKI tells.
-fn tells(lab: &Lab, name: &str, program: &[u8], laid: &Laid, secure_boot: SecureBoot) -> Result<String> {
+fn tells(
+    lab: &Lab,
+    name: &str,
+    program: &[u8],
+    laid: &Laid,
+    secure_boot: SecureBoot,
+) -> Result<String> {
     let removable = removable_path(Architecture::Amd64);
     let mut files = vec![
         laid_file(removable, program),
@@ -130,11 +152,13 @@ fn entry(word: &str) -> String {
     format!("title node\nefi /{BESIDE}\noptions console=ttyS0 no_timer_check {word}\n")
 }
 
-/// A signed addon with a word more for the command line: even what somebody signed for another machine is not read.
+/// A signed addon with a word more for the command line: even what somebody signed for another
+/// machine is not read.
 fn addon(keys: &Keys) -> Result<Vec<u8>> {
     let cannot = || "cannot make an addon".to_owned();
     let stub = fs::read(STUB).or_build(cannot)?;
     let data = b"osbuild.by-addon osbuild.by-global-addon";
-    let words = NewSection { name: ".cmdline", data, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
+    let words =
+        NewSection { name: ".cmdline", data, virtual_size: 0, characteristics: pe::READ_ONLY_DATA };
     signed(&pe::append(&stub, &[words]).or_build(cannot)?, keys)
 }

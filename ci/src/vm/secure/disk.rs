@@ -20,7 +20,8 @@ const SIZE: u64 = 192 << 20;
 /// The state of the slot.
 const GOOD: State = State { priority: 1, tries: 0, successful: true };
 
-/// Writes a disk with these files on its system partition, and with a slot that is good and holds this UKI, if there is one.
+/// Writes a disk with these files on its system partition, and with a slot that is good and holds
+/// this UKI, if there is one.
 pub fn write(path: &Path, files: &[File<Vec<u8>>], uki: Option<&[u8]>) -> Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     let volume = Volume { sector_size: SECTOR_SIZE.into(), size: SIZE, label: ESP, id: 1 };
@@ -40,11 +41,22 @@ pub fn started(program: &[u8]) -> File<Vec<u8>> {
 
 /// A UKI behind its header.
 fn slot(uki: &[u8]) -> Result<Vec<u8>> {
-    let header = Header { length: uki.len() as u64, sha256: *Digest::of(uki).hash(), version: "0.0.1".to_owned() };
+    let header = Header {
+        length: uki.len() as u64,
+        sha256: *Digest::of(uki).hash(),
+        version: "0.0.1".to_owned(),
+    };
     Ok([&header.encode().or_build(|| "cannot make the header of a slot".to_owned())?, uki].concat())
 }
 
 fn partition<'a>(name: &'a str, kind: &str, attributes: u64, bytes: &'a [u8]) -> Partition<'a> {
     let type_guid = kind.parse().expect("the types in abi are GUIDs");
-    Partition { name, type_guid, guid: guid_from_name(name), attributes, size: SIZE, content: Content::bytes(bytes) }
+    Partition {
+        name,
+        type_guid,
+        guid: guid_from_name(name),
+        attributes,
+        size: SIZE,
+        content: Content::bytes(bytes),
+    }
 }

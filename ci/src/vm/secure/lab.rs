@@ -1,4 +1,5 @@
-//! Where UKIs are tampered with and started: the one that the VMs boot, keys of its own, and firmware that trusts what it is told.
+//! Where UKIs are tampered with and started: the one that the VMs boot, keys of its own, and
+//! firmware that trusts what it is told.
 
 use super::disk;
 use crate::image::RECIPE;
@@ -64,8 +65,10 @@ impl<'a> Lab<'a> {
     /// Takes the UKI that is built already.
     pub fn open(site: &'a Site<'a>) -> Result<Self> {
         let path = site.project().join("out").join(RECIPE).join(UKI);
-        let mut unsigned = std::fs::read(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
-        pe::detach(&mut unsigned).or_build(|| "cannot remove the signature of the UKI".to_owned())?;
+        let mut unsigned =
+            std::fs::read(&path).or_build(|| format!("cannot read `{}`", path.display()))?;
+        pe::detach(&mut unsigned)
+            .or_build(|| "cannot remove the signature of the UKI".to_owned())?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         Ok(Lab { site, folder, unsigned })
     }
@@ -91,7 +94,9 @@ impl<'a> Lab<'a> {
         let partition = inspect(&image)?.disk.map(|disk| disk.partitions[0].clone());
         let partition = partition.ok_or_else(|| Error::build("the image is no disk"))?;
         let mut bytes = vec![0; partition.size as usize];
-        std::fs::File::open(&image).and_then(|file| file.read_exact_at(&mut bytes, partition.start)).or_build(cannot)?;
+        std::fs::File::open(&image)
+            .and_then(|file| file.read_exact_at(&mut bytes, partition.start))
+            .or_build(cannot)?;
         let program = fat::read(&bytes).or_build(cannot)?.pop();
         Ok(program.ok_or_else(|| Error::build("the image has no boot program"))?.bytes)
     }
@@ -111,10 +116,14 @@ impl<'a> Lab<'a> {
         let image = Image::parse(&uki).or_build(|| "cannot read the UKI".to_owned())?;
         let at = match part {
             // The image's time, which nothing but a digest looks at.
-            HEADERS => u32::from_le_bytes(uki[60..64].try_into().expect("these are 4 bytes")) as usize + 8,
+            HEADERS => {
+                u32::from_le_bytes(uki[60..64].try_into().expect("these are 4 bytes")) as usize + 8
+            }
             SIGNATURE => uki.len() - 200,
             name => {
-                let section = image.section(name).ok_or_else(|| Error::build(format!("the UKI has no section `{name}`")))?;
+                let section = image
+                    .section(name)
+                    .ok_or_else(|| Error::build(format!("the UKI has no section `{name}`")))?;
                 section.offset as usize + section.data().len() / 2
             }
         };
@@ -134,7 +143,13 @@ impl<'a> Lab<'a> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
         let options = RunOptions {
-            qemu: Qemu { machine: "q35".into(), cpu: "max".into(), memory_mib: 1024, cpus: 1, bus: Bus::VirtioBlk },
+            qemu: Qemu {
+                machine: "q35".into(),
+                cpu: "max".into(),
+                memory_mib: 1024,
+                cpus: 1,
+                bus: Bus::VirtioBlk,
+            },
             secure_boot,
             arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
             until: Until::Ready,
@@ -155,15 +170,22 @@ impl<'a> Lab<'a> {
         self.site.log(&format!("secure-{name}"))
     }
 
-    /// Boots a machine from a disk with this UKI as what firmware starts, whose firmware trusts `trust` alone.
+    /// Boots a machine from a disk with this UKI as what firmware starts, whose firmware trusts
+    /// `trust` alone.
     pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
         // A node without DATA never gets ready: what it was that stopped it is the question.
-        let error = match self.start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?.ready(Some(PATIENCE)) {
+        let error = match self
+            .start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?
+            .ready(Some(PATIENCE))
+        {
             Ok(()) => return Err(Error::build("a node without DATA got ready")),
             Err(error) => error,
         };
         let said = self.said(name)?;
-        match (said.contains(KERNEL), error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED)) {
+        match (
+            said.contains(KERNEL),
+            error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED),
+        ) {
             (true, false) => Ok(Outcome::Started),
             (false, true) => Ok(Outcome::Refused),
             _ => Err(error),

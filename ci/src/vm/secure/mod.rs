@@ -1,5 +1,6 @@
-//! Secure Boot: what the firmware does not trust does not start, and what it trusts does. Each attempt is one UKI, the one that the VMs boot
-//! with something done to it, on a disk with nothing but a system partition.
+//! Secure Boot: what the firmware does not trust does not start, and what it trusts does. Each
+//! attempt is one UKI, the one that the VMs boot with something done to it, on a disk with nothing
+//! but a system partition.
 
 mod attempts;
 mod beside;
@@ -20,8 +21,9 @@ use osbuild::error::{Error, Problem, Result};
 /// The part of a UKI in which `cargo ci` flips a bit. `cargo ci full` does so in all.
 const TELLING: &str = ".linux";
 
-/// The firmware refuses a UKI that is not signed, that somebody else signed, that is revoked, or that has one bit flipped. It starts one
-/// whose certificate has expired, as it does not look at dates.
+/// The firmware refuses a UKI that is not signed, that somebody else signed, that is revoked, or
+/// that has one bit flipped. It starts one whose certificate has expired, as it does not look at
+/// dates.
 pub fn the_firmware_starts_what_it_trusts_and_nothing_else(site: &Site) -> Result<Verdict> {
     let lab = Lab::open(site)?;
     let mut verdict = Verdict::default();
@@ -30,7 +32,8 @@ pub fn the_firmware_starts_what_it_trusts_and_nothing_else(site: &Site) -> Resul
     Ok(verdict)
 }
 
-/// So it is where two keys are at work, and one flipped bit is refused in whatever other part of the UKI.
+/// So it is where two keys are at work, and one flipped bit is refused in whatever other part of
+/// the UKI.
 pub fn the_firmware_is_not_fooled_by_halves(site: &Site) -> Result<Verdict> {
     let lab = Lab::open(site)?;
     let mut verdict = Verdict::default();
@@ -50,7 +53,12 @@ fn try_each(lab: &Lab, verdict: &mut Verdict, refused: &[Named], started: &[Name
 fn flip(lab: &Lab, verdict: &mut Verdict, chosen: impl Fn(&str) -> bool) -> Result<()> {
     for part in lab.parts()?.into_iter().filter(|part| chosen(part)) {
         let name = format!("uki_with_a_flipped_bit_in_{}_is_refused", part.trim_start_matches('.'));
-        judge(verdict, &name, Outcome::Refused, lab.flipped(&part).and_then(|(uki, trust)| lab.boot(&name, &uki, trust)));
+        judge(
+            verdict,
+            &name,
+            Outcome::Refused,
+            lab.flipped(&part).and_then(|(uki, trust)| lab.boot(&name, &uki, trust)),
+        );
     }
     Ok(())
 }
@@ -63,8 +71,12 @@ fn attempt(lab: &Lab, name: &str, prepare: Attempt) -> Result<Outcome> {
 fn judge(verdict: &mut Verdict, name: &str, wanted: Outcome, found: Result<Outcome>) {
     match found {
         Ok(found) if found == wanted => verdict.passed += 1,
-        Ok(found) => verdict.problems.push(Problem::new(format!("not so: {name}")).cause(format!("it was {found}"))),
-        Err(error) => verdict.problems.extend(error.problems.into_iter().map(|problem| problem.cause(name))),
+        Ok(found) => verdict
+            .problems
+            .push(Problem::new(format!("not so: {name}")).cause(format!("it was {found}"))),
+        Err(error) => {
+            verdict.problems.extend(error.problems.into_iter().map(|problem| problem.cause(name)))
+        }
     }
 }
 
@@ -72,13 +84,27 @@ fn judge(verdict: &mut Verdict, name: &str, wanted: Outcome, found: Result<Outco
 pub fn run_says_what_the_firmware_refused(site: &Site) -> Result<Verdict> {
     let copy = site.root.join("out/ci/secure boot");
     site.copy_to(&copy)?;
-    let flags = ["run", RECIPE, "--until", "ready", "--timeout", "120", "--unsigned", "--trust", "ours", "--yes"];
+    let flags = [
+        "run",
+        RECIPE,
+        "--until",
+        "ready",
+        "--timeout",
+        "120",
+        "--unsigned",
+        "--trust",
+        "ours",
+        "--yes",
+    ];
     site.finish("secure-keys", site.osbuild()?.current_dir(&copy).args(["keys", "new", "ours"]))?;
     let ran = site.run("secure-boot", site.osbuild()?.current_dir(&copy).args(flags))?;
-    let explained = ran.said.contains("caused by: Secure Boot: the image has no signature that the firmware trusts");
+    let explained = ran
+        .said
+        .contains("caused by: Secure Boot: the image has no signature that the firmware trusts");
     if ran.code != Some(1) || !explained || ran.said.contains("init: ") {
         return Err(ran.failure("an unsigned image was not refused with a clear reason"));
     }
-    std::fs::remove_dir_all(&copy).map_err(|error| Error::build("cannot remove the copy of the checkout").cause(error))?;
+    std::fs::remove_dir_all(&copy)
+        .map_err(|error| Error::build("cannot remove the copy of the checkout").cause(error))?;
     Ok(Verdict::holds(""))
 }

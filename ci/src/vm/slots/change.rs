@@ -55,7 +55,8 @@ impl Change<'_> {
         if self.recipe != RECIPE {
             site.finish("slots-build", site.osbuild()?.args(["build", self.recipe, "--yes"]))?;
         }
-        let built = fs::read(site.project().join("out").join(self.recipe).join(UKI)).or_build(cannot)?;
+        let built =
+            fs::read(site.project().join("out").join(self.recipe).join(UKI)).or_build(cannot)?;
         let parts = uki::read(&built).or_build(cannot)?;
         let line = format!("{} {}", parts.command_line, self.words);
         let initramfs = self.initramfs(site, parts.initramfs)?;
@@ -68,7 +69,11 @@ impl Change<'_> {
         };
         let uki = uki::build(&stub, &parts).or_build(cannot)?;
         let uki = Signed::by(&keys.signer(Role::Db)?, EfiProgram(uki))?.into_inner().0;
-        let header = Header { length: uki.len() as u64, sha256: *Digest::of(&uki).hash(), version: self.version.to_owned() };
+        let header = Header {
+            length: uki.len() as u64,
+            sha256: *Digest::of(&uki).hash(),
+            version: self.version.to_owned(),
+        };
         Ok((header.encode().or_build(cannot)?, uki))
     }
 
@@ -83,9 +88,16 @@ impl Change<'_> {
         for (path, over) in self.over {
             put(&root.join(path.trim_start_matches('/')), over).or_build(cannot)?;
         }
-        site.finish("slots-layer", Command::new("mkfs.erofs").arg("--quiet").arg("--all-root").args([&layer, &root]))?;
+        site.finish(
+            "slots-layer",
+            Command::new("mkfs.erofs").arg("--quiet").arg("--all-root").args([&layer, &root]),
+        )?;
         let folder = Entry::directory(LAYERS, 0o755);
-        let layer = Entry::file(&format!("{LAYERS}/99-over.erofs"), 0o444, fs::read(&layer).or_build(cannot)?);
+        let layer = Entry::file(
+            &format!("{LAYERS}/99-over.erofs"),
+            0o444,
+            fs::read(&layer).or_build(cannot)?,
+        );
         let mut whole = initramfs.to_vec();
         whole.resize(whole.len().next_multiple_of(4), 0);
         Ok(Cow::Owned(cpio::write(&[folder, layer], whole).or_build(cannot)?))

@@ -1,4 +1,5 @@
-//! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt` where its table is meant to stay sound.
+//! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt`
+//! where its table is meant to stay sound.
 
 use super::change::Change;
 use crate::site::Site;
@@ -52,10 +53,19 @@ pub struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image in the folder `out` is then, which these keys signed. The consoles go to the logs `log-1` and so on.
+    /// A disk that the first machine gets as the image in the folder `out` is then, which these
+    /// keys signed. The consoles go to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        Ok(Disk { site, out, keys, architecture: Architecture::Amd64, log, boots: Cell::new(0), folder })
+        Ok(Disk {
+            site,
+            out,
+            keys,
+            architecture: Architecture::Amd64,
+            log,
+            boots: Cell::new(0),
+            folder,
+        })
     }
 
     /// The same for machines with this processor.
@@ -123,7 +133,10 @@ impl<'a> Disk<'a> {
     pub fn replace_slotboot(&self, program: &[u8]) -> Result<()> {
         let file = self.folder.path().join("program.efi");
         fs::write(&file, program).or_build(|| format!("cannot write `{}`", file.display()))?;
-        let (disk, to) = (format!("{}@@1M", self.path().display()), format!("::/{}", removable_path(self.architecture)));
+        let (disk, to) = (
+            format!("{}@@1M", self.path().display()),
+            format!("::/{}", removable_path(self.architecture)),
+        );
         self.tool(Command::new("mcopy").args(["-o", "-i", &disk]).arg(&file).arg(to)).map(drop)
     }
 
@@ -137,10 +150,15 @@ impl<'a> Disk<'a> {
 
     /// `cgpt` has to find a slot in this state.
     pub fn is(&self, slot: Slot, state: State) -> Result<()> {
-        let shown = self.tool(Command::new("cgpt").args(["show", "-i", slot.0]).arg(self.path()))?;
+        let shown =
+            self.tool(Command::new("cgpt").args(["show", "-i", slot.0]).arg(self.path()))?;
         let State { priority, tries, successful } = state;
         let bits = format!("priority={priority} tries={tries} successful={}", u8::from(successful));
-        if shown.contains(&bits) { Ok(()) } else { Err(Error::build(format!("`cgpt` does not show `{bits}`")).cause(shown)) }
+        if shown.contains(&bits) {
+            Ok(())
+        } else {
+            Err(Error::build(format!("`cgpt` does not show `{bits}`")).cause(shown))
+        }
     }
 
     /// `sgdisk` has to find both copies of the partition table sound and equal.
@@ -148,13 +166,16 @@ impl<'a> Disk<'a> {
         let verified = self.tool(Command::new("sgdisk").arg("-v").arg(self.path()))?;
         match verified.contains("No problems found") {
             true => Ok(()),
-            false => Err(Error::build("`sgdisk` finds fault with the partition table").cause(verified)),
+            false => {
+                Err(Error::build("`sgdisk` finds fault with the partition table").cause(verified))
+            }
         }
     }
 
     /// Where a slot starts, in bytes.
     pub fn start(&self, slot: Slot) -> Result<u64> {
-        let sector = self.tool(Command::new("cgpt").args(["show", "-b", "-i", slot.0]).arg(self.path()))?;
+        let sector =
+            self.tool(Command::new("cgpt").args(["show", "-b", "-i", slot.0]).arg(self.path()))?;
         Ok(sector.trim().parse::<u64>().or_build(|| format!("`cgpt` says `{sector}`"))? * 512)
     }
 
@@ -172,7 +193,9 @@ impl<'a> Disk<'a> {
     /// The bytes from `offset`.
     pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
-        self.open()?.read_exact_at(&mut bytes, offset).or_build(|| "cannot read the disk".to_owned())?;
+        self.open()?
+            .read_exact_at(&mut bytes, offset)
+            .or_build(|| "cannot read the disk".to_owned())?;
         Ok(bytes)
     }
 
@@ -182,7 +205,11 @@ impl<'a> Disk<'a> {
     }
 
     fn open(&self) -> Result<File> {
-        File::options().read(true).write(true).open(self.path()).or_build(|| "cannot open the disk".to_owned())
+        File::options()
+            .read(true)
+            .write(true)
+            .open(self.path())
+            .or_build(|| "cannot open the disk".to_owned())
     }
 
     fn tool(&self, command: &mut Command) -> Result<String> {

@@ -27,7 +27,8 @@ pub fn older(disk: &Disk) -> Result<String> {
     Ok(String::new())
 }
 
-/// Starts a good slot of a newer epoch: on trial it changes nothing yet, and then the older slot starts as well as before.
+/// Starts a good slot of a newer epoch: on trial it changes nothing yet, and then the older slot
+/// starts as well as before.
 fn raise(disk: &Disk) -> Result<()> {
     disk.fill(B, &Change { epoch: NEWER, ..Change::default() })?;
     for (a, b, line) in [
@@ -48,15 +49,20 @@ pub fn old_in_slotboots_place(disk: &Disk) -> Result<String> {
     raise(disk)?;
     let node = disk.out("node.efi");
     let node = fs::read(&node).or_build(|| format!("cannot read `{}`", node.display()))?;
-    let old = Signed::by(&disk.keys().signer(Role::Db)?, EfiProgram(teller::uki(&node)?))?.into_inner().0;
+    let old =
+        Signed::by(&disk.keys().signer(Role::Db)?, EfiProgram(teller::uki(&node)?))?.into_inner().0;
     disk.replace_slotboot(&old)?;
     let mut node = disk.boot()?;
     node.hear(teller::END, PATIENCE)?;
     node.power_off()?;
     let mut trust = disk.keys().trust()?;
-    trust.dbx.push(Listed::Image(authenticode::digest(&old).or_build(|| "cannot digest the UKI".to_owned())?));
+    trust.dbx.push(Listed::Image(
+        authenticode::digest(&old).or_build(|| "cannot digest the UKI".to_owned())?,
+    ));
     match disk.boot_trusting(trust)?.ready(Some(PATIENCE)) {
-        Err(error) if error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED) => Ok(String::new()),
+        Err(error) if error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED) => {
+            Ok(String::new())
+        }
         Err(error) => Err(error),
         Ok(()) => Err(Error::build("a UKI whose hash is revoked became a node")),
     }

@@ -1,4 +1,5 @@
-//! What can be wrong with a slot, on the disk or when it runs, and that the other one is back without anybody there.
+//! What can be wrong with a slot, on the disk or when it runs, and that the other one is back
+//! without anybody there.
 
 use super::change::{Change, Over};
 use super::disk::{A, B, Disk};
@@ -9,7 +10,8 @@ use osbuild::error::{Error, Result};
 use osbuild::ship::machine::Forward;
 use osbuild::ship::node::Node;
 use osbuild_abi::console::{
-    ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS, SLOTBOOT_STOPPED,
+    ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS,
+    SLOTBOOT_STOPPED,
 };
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
 use osbuild_abi::slot::HEADER_SIZE;
@@ -23,12 +25,15 @@ use std::time::{Duration, Instant};
 pub type Fault = fn(&Disk) -> Result<Back>;
 
 /// Every fault that shows when the slot runs. All of them want a disk whose SLOT-A is good.
-pub const ALL: [Fault; 9] = [panic, init_crash, hang, deadline, kubelet, untold, pod, network, boot_loop];
+pub const ALL: [Fault; 9] =
+    [panic, init_crash, hang, deadline, kubelet, untold, pod, network, boot_loop];
 
-/// Words for a kernel that finds neither a program to run nor a root, and waits one second instead of ten.
+/// Words for a kernel that finds neither a program to run nor a root, and waits one second instead
+/// of ten.
 const PANICS: &str = "rdinit=/nothing panic=1";
 
-/// Where the probe freezes PID 1, where it says something to `init`, and where it makes the disk read-only or writable.
+/// Where the probe freezes PID 1, where it says something to `init`, and where it makes the disk
+/// read-only or writable.
 const FREEZE: u16 = 7072;
 const SAY: u16 = 7076;
 const DISK: u16 = 7077;
@@ -76,7 +81,9 @@ pub fn deadline(disk: &Disk) -> Result<Back> {
 pub fn hang(disk: &Disk) -> Result<Back> {
     let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600 osbuild.watchdog-s=20";
     let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
-    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: FREEZE }))?;
+    let mut trial = Trial::begin_on(disk, &probe, || {
+        disk.boot_forwarding(Forward { host: port, node: FREEZE })
+    })?;
     trial.node.hear(READY, PATIENCE)?;
     ask(port)?;
     trial.since = Instant::now();
@@ -149,7 +156,8 @@ pub fn boot_loop(disk: &Disk) -> Result<Back> {
 
 pub fn truncated(disk: &Disk) -> Result<String> {
     disk.fill(B, &Change::default())?;
-    // What an update leaves that wrote the header too early: the second half is what was there before.
+    // What an update leaves that wrote the header too early: the second half is what was there
+    // before.
     disk.write(disk.start(B)? + HEADER_SIZE + (30 << 20), &vec![0; 60 << 20])?;
     passes_over(disk, "the firmware refuses it")
 }
@@ -184,16 +192,20 @@ pub fn exchanged(disk: &Disk) -> Result<String> {
     disk.write(a, &in_a).map(|()| String::new())
 }
 
-/// The node falls back to the other slot, and both start from the same slotboot: nobody gets to change either.
+/// The node falls back to the other slot, and both start from the same slotboot: nobody gets to
+/// change either.
 pub fn asked_for_an_update(disk: &Disk) -> Result<String> {
     let words = "osbuild.gate-hold-s=3600 osbuild.gate-deadline-s=3600";
     let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
-    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: SAY }))?;
+    let mut trial =
+        Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: SAY }))?;
     trial.node.hear(READY, PATIENCE)?;
     for line in [update::SLOT, update::BOOT_PROGRAM, update::TRY] {
         let said = answer(port, |stream| write!(stream, "{UPDATE_SOCKET} {line}"))?;
         if said != format!("{ERROR}SLOT-B is on trial") {
-            return Err(Error::build(format!("a slot on trial does not refuse `{line}`")).cause(said));
+            return Err(
+                Error::build(format!("a slot on trial does not refuse `{line}`")).cause(said)
+            );
         }
     }
     trial.node.power_off()?;
@@ -205,7 +217,8 @@ pub fn asked_for_an_update(disk: &Disk) -> Result<String> {
 pub fn marked_later(disk: &Disk) -> Result<String> {
     let words = "osbuild.gate-hold-s=20 osbuild.gate-deadline-s=3600";
     let (port, probe) = (free_port()?, Change { recipe: PROBE, words, ..Change::default() });
-    let mut trial = Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: DISK }))?;
+    let mut trial =
+        Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: DISK }))?;
     trial.node.hear(READY, PATIENCE)?;
     tell(port, |stream| stream.write_all(b"read-only"))?;
     trial.node.hear("trial: write the partition table", PATIENCE)?;
@@ -218,7 +231,10 @@ pub fn marked_later(disk: &Disk) -> Result<String> {
     trial.node.power_off()?;
     disk.is(B, State { priority: LAST_TRY.priority, ..GOOD })?;
     disk.is_sound()?;
-    Ok(format!("marked {:.0} s after a disk that could not be written", failed.elapsed().as_secs_f64()))
+    Ok(format!(
+        "marked {:.0} s after a disk that could not be written",
+        failed.elapsed().as_secs_f64()
+    ))
 }
 
 /// The only slot there is does not know its name, and becomes a good one.
@@ -241,7 +257,11 @@ pub fn both_damaged(disk: &Disk) -> Result<String> {
     let bytes = [disk.start(A)?, disk.start(B)?].map(|start| start + HEADER_SIZE + (20 << 20));
     bytes.iter().try_for_each(|byte| disk.flip(*byte))?;
     let mut node = disk.boot()?;
-    hears(&mut node, SLOTBOOT_STOPPED, &["SLOT-A: the firmware refuses it", "SLOT-B: the firmware refuses it"])?;
+    hears(
+        &mut node,
+        SLOTBOOT_STOPPED,
+        &["SLOT-A: the firmware refuses it", "SLOT-B: the firmware refuses it"],
+    )?;
     node.power_off()?;
     disk.flip(bytes[0]).map(|()| String::new())
 }
@@ -251,12 +271,16 @@ pub fn damaged_tables(disk: &Disk) -> Result<String> {
     disk.set(A, GOOD)?;
     disk.set(B, SECOND)?;
     let end = disk.size()?;
-    for (part, byte) in
-        [("header", 512 + 60), ("entries", 1024 + 200), ("backup's entries", end - BACKUP + 200), ("backup", end - 500)]
-    {
+    for (part, byte) in [
+        ("header", 512 + 60),
+        ("entries", 1024 + 200),
+        ("backup's entries", end - BACKUP + 200),
+        ("backup", end - 500),
+    ] {
         disk.flip(byte)?;
         let mut node = disk.boot()?;
-        hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A"]).map_err(|error| error.cause(format!("damaged was the {part}")))?;
+        hears(&mut node, SLOTBOOT_STARTS, &["SLOT-A"])
+            .map_err(|error| error.cause(format!("damaged was the {part}")))?;
         node.power_off()?;
         disk.is_sound()?;
     }
@@ -278,7 +302,8 @@ pub fn passes_over(disk: &Disk, why: &str) -> Result<String> {
 pub struct Back {
     /// What was wrong with the other one.
     pub from: &'static str,
-    /// From the start of that slot, or from the fault if it is made later, until slotboot starts the good one.
+    /// From the start of that slot, or from the fault if it is made later, until slotboot starts
+    /// the good one.
     pub took: Duration,
 }
 
@@ -302,7 +327,11 @@ impl<'a> Trial<'a> {
     }
 
     /// The same on a machine that is powered on otherwise.
-    fn begin_on(disk: &'a Disk, change: &Change, boot: impl FnOnce() -> Result<Node<'a>>) -> Result<Self> {
+    fn begin_on(
+        disk: &'a Disk,
+        change: &Change,
+        boot: impl FnOnce() -> Result<Node<'a>>,
+    ) -> Result<Self> {
         disk.fill(B, change)?;
         disk.set(A, GOOD)?;
         disk.set(B, LAST_TRY)?;

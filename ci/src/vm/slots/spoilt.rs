@@ -1,4 +1,5 @@
-//! What is kept of containers on DATA is the same for both slots: where boot after boot fails by it, the node begins without that, and not sooner.
+//! What is kept of containers on DATA is the same for both slots: where boot after boot fails by
+//! it, the node begins without that, and not sooner.
 
 use super::change::{Change, Over};
 use super::disk::{A, B, Disk};
@@ -13,7 +14,8 @@ use osbuild_slots::State;
 /// containerd's database on DATA.
 const DATABASE: &str = "containerd/io.containerd.metadata.v1.bolt/meta.db";
 
-/// Files that stand for what users have in the folders of containerd and of CNI plugins: nothing but the last resort removes them.
+/// Files that stand for what users have in the folders of containerd and of CNI plugins: nothing
+/// but the last resort removes them.
 const USERS: [&str; 2] = ["containerd/users", "cni/users"];
 
 /// Where `init` counts failures on DATA.
@@ -32,10 +34,14 @@ pub fn database(disk: &Disk) -> Result<String> {
     is_given_up(disk, "images", |data| data.write(&[DATABASE], &"torn".repeat(1 << 14)))
 }
 
-/// A release whose images are not there fails as often as it has tries, and the good slot finds all that it had.
+/// A release whose images are not there fails as often as it has tries, and the good slot finds all
+/// that it had.
 pub fn on_trial(disk: &Disk) -> Result<String> {
     let blobs = format!("{IMAGES}/blobs");
-    disk.fill(B, &Change { over: &[(blobs.as_str(), Over::Link("nowhere"))], ..Change::default() })?;
+    disk.fill(
+        B,
+        &Change { over: &[(blobs.as_str(), Over::Link("nowhere"))], ..Change::default() },
+    )?;
     was_ready(disk)?;
     spoil(disk, |_| Ok(()))?;
     disk.set(B, State { tries: UPDATE_TRIES, ..LAST_TRY })?;
@@ -53,8 +59,13 @@ pub fn on_trial(disk: &Disk) -> Result<String> {
     }
 }
 
-/// Spoils DATA of a disk that a node was ready on. Its only slot fails once more in the phase, and is ready at the next boot without anything of before.
-fn is_given_up(disk: &Disk, phase: &str, do_it: impl FnOnce(&Data) -> Result<()>) -> Result<String> {
+/// Spoils DATA of a disk that a node was ready on. Its only slot fails once more in the phase, and
+/// is ready at the next boot without anything of before.
+fn is_given_up(
+    disk: &Disk,
+    phase: &str,
+    do_it: impl FnOnce(&Data) -> Result<()>,
+) -> Result<String> {
     was_ready(disk)?;
     spoil(disk, |data| {
         data.write(&[COUNT], &UPDATE_TRIES.to_string())?;

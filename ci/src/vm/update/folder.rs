@@ -1,4 +1,5 @@
-//! A node without a network that finds a release in a folder of its own, which an administrator's pod fills.
+//! A node without a network that finds a release in a folder of its own, which an administrator's
+//! pod fills.
 
 use super::lab::{Lab, Releases};
 use super::{NEW, OLD, installs, is_installed};
@@ -25,7 +26,8 @@ const FOLDER_ARM64: &str = "update-folder-arm64";
 /// Where the probe, which stands for the administrator's pod, takes a tar archive.
 const PORT: u16 = 7074;
 
-/// The node writes the release into its other slot, reboots into it by itself, and becomes a good one; there is no server.
+/// The node writes the release into its other slot, reboots into it by itself, and becomes a good
+/// one; there is no server.
 pub fn a_node_updates_itself_from_a_folder(site: &Site) -> Result<Verdict> {
     let (_, took) = updates(site, FOLDER, Architecture::Amd64)?;
     Ok(Verdict { passed: 4, said: format!("installed in {took:.1} s"), ..Verdict::default() })
@@ -40,7 +42,11 @@ pub fn a_node_with_arm64_updates_itself_and_goes_back(site: &Site) -> Result<Ver
 }
 
 /// Gives the disk, whose slots are both good then, and the seconds that writing the release took.
-fn updates<'a>(site: &'a Site<'a>, name: &'static str, architecture: Architecture) -> Result<(Disk<'a>, f64)> {
+fn updates<'a>(
+    site: &'a Site<'a>,
+    name: &'static str,
+    architecture: Architecture,
+) -> Result<(Disk<'a>, f64)> {
     let lab = Lab::new(site, name)?.with(architecture);
     lab.write_recipe(OLD, Releases::Folder)?;
     lab.build()?;
@@ -60,7 +66,12 @@ fn updates<'a>(site: &'a Site<'a>, name: &'static str, architecture: Architectur
 
 /// Has `tar` send a folder.
 fn pack(folder: &Path, to: &mut TcpStream) -> io::Result<()> {
-    let mut tar = Command::new("tar").arg("--directory").arg(folder).args(["--create", "."]).stdout(Stdio::piped()).spawn()?;
+    let mut tar = Command::new("tar")
+        .arg("--directory")
+        .arg(folder)
+        .args(["--create", "."])
+        .stdout(Stdio::piped())
+        .spawn()?;
     if let Some(mut archive) = tar.stdout.take() {
         io::copy(&mut archive, to)?;
     }

@@ -1,4 +1,5 @@
-//! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks at.
+//! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks
+//! at.
 
 use crate::image::ARM64;
 use crate::recipe;
@@ -49,7 +50,11 @@ pub struct Lab<'a> {
 impl<'a> Lab<'a> {
     /// The copy in the folder `name` that a check made before.
     pub fn existing(site: &'a Site<'a>, name: &str) -> Self {
-        Lab { site, project: site.root.join("out/ci").join(name), architecture: Architecture::Amd64 }
+        Lab {
+            site,
+            project: site.root.join("out/ci").join(name),
+            architecture: Architecture::Amd64,
+        }
     }
 
     /// A fresh copy with keys of its own.
@@ -118,10 +123,11 @@ impl<'a> Lab<'a> {
         recipe::inherit(self.site, &self.project, NAME, base, &more)
     }
 
-    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image, beside those that the web trusts, and that have the
-    /// probe answer for the server's name.
+    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image,
+    /// beside those that the web trusts, and that have the probe answer for the server's name.
     fn trust_the_server(&self) -> Result<String> {
-        fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY)).or_build(|| format!("cannot write `{AUTHORITY}`"))?;
+        fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY))
+            .or_build(|| format!("cannot write `{AUTHORITY}`"))?;
         Ok(format!(
             "\n[files]\n\"/etc/ssl/certs/ours.crt\" = {{ source = \"{AUTHORITY}\", mode = 0o644 }}\n\
              \"/usr/share/osbuild/probe-names\" = {{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}\n"
@@ -196,6 +202,8 @@ impl<'a> Lab<'a> {
 
     fn osbuild(&self, words: &[&str]) -> Result<()> {
         let mut osbuild = self.site.osbuild()?;
-        self.site.finish(&format!("{NAME}-{}", words[0]), osbuild.current_dir(&self.project).args(words)).map(drop)
+        self.site
+            .finish(&format!("{NAME}-{}", words[0]), osbuild.current_dir(&self.project).args(words))
+            .map(drop)
     }
 }

@@ -1,4 +1,5 @@
-//! A web server on the loopback that serves the repository by HTTPS: that of this machine's Python, as any web server would do.
+//! A web server on the loopback that serves the repository by HTTPS: that of this machine's Python,
+//! as any web server would do.
 
 use super::lab::{Lab, SERVER};
 use crate::site::Site;
@@ -17,22 +18,34 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves what is in the repository at the time of each request, at this port, or at a free one if it is 0. Its certificate is by a CA of the lab.
+    /// Serves what is in the repository at the time of each request, at this port, or at a free one
+    /// if it is 0. Its certificate is by a CA of the lab.
     pub fn start(site: &Site, lab: &Lab, port: u16) -> Result<Self> {
         let (log, web) = (site.log("update-server"), lab.web());
         fs::create_dir_all(&web).or_build(|| format!("cannot make `{}`", web.display()))?;
         let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let mut python = Command::new("python3");
-        python.arg(site.root.join(PROGRAM)).arg(lab.repository()).arg(port.to_string()).arg(web).arg(format!("DNS:{SERVER}"));
+        python
+            .arg(site.root.join(PROGRAM))
+            .arg(lab.repository())
+            .arg(port.to_string())
+            .arg(web)
+            .arg(format!("DNS:{SERVER}"));
         // It ends when nobody holds the other end of its standard input any more.
         python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
         let mut python = python.spawn().or_build(|| "cannot start `python3`".to_owned())?;
         let mut line = String::new();
         if let Some(stdout) = python.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).or_build(|| "cannot read what `python3` says".to_owned())?;
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .or_build(|| "cannot read what `python3` says".to_owned())?;
         }
         let server = Server { python, port: line.trim().parse().unwrap_or_default() };
-        if server.port > 0 { Ok(server) } else { Err(Error::build("the web server does not start").cause(log.display())) }
+        if server.port > 0 {
+            Ok(server)
+        } else {
+            Err(Error::build("the web server does not start").cause(log.display()))
+        }
     }
 
     /// The port, of this machine alone.

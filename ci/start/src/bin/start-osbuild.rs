@@ -1,5 +1,6 @@
-//! `cargo osbuild …`: compiles `osbuild` where that is needed, and becomes it.
-//! It needs no crate, so that a new checkout's first words come after a second. When nothing has changed, cargo is not even asked.
+//! `cargo osbuild …`: compiles `osbuild` where that is needed, and becomes it. It needs no crate,
+//! so that a new checkout's first words come after a second. When nothing has changed, cargo is not
+//! even asked.
 
 use std::convert::Infallible;
 use std::io::{self, Error};
@@ -32,7 +33,10 @@ impl std::error::Error for Failed {}
 #[cfg(not(target_os = "linux"))]
 fn start() -> io::Result<Infallible> {
     let hint = "use a virtual machine or a container with Linux";
-    Err(Error::other(format!("it runs on Linux alone, and this is {}\nhint: {hint}", std::env::consts::OS)))
+    Err(Error::other(format!(
+        "it runs on Linux alone, and this is {}\nhint: {hint}",
+        std::env::consts::OS
+    )))
 }
 
 /// Compiles, and becomes what was compiled.
@@ -44,13 +48,16 @@ fn start() -> io::Result<Infallible> {
     use std::process::Command;
 
     let program = start::target()?.join("release/osbuild");
-    let fresh = Fresh::look(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
+    let fresh =
+        Fresh::look(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
     if !fresh.is_so() {
         let begun = fresh.begin()?;
         let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls start at once";
         let work = Work { name: "osbuild", notice: (!program.exists()).then_some(first) };
-        let status =
-            progress::show(start::cargo().args(["build", "--release", "--package", "osbuild", "--bin", "osbuild"]), &work)?;
+        let status = progress::show(
+            start::cargo().args(["build", "--release", "--package", "osbuild", "--bin", "osbuild"]),
+            &work,
+        )?;
         if !status.success() {
             // As a shell says it when a signal ended a program.
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());

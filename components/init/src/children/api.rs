@@ -1,6 +1,7 @@
 //! The part of containerd's gRPC API that loads images: content, images, snapshots and leases.
 //!
-//! The messages have only the fields that are used here; names and numbers are those of containerd's `api/services/*/v1/*.proto`.
+//! The messages have only the fields that are used here; names and numbers are those of
+//! containerd's `api/services/*/v1/*.proto`.
 
 use std::collections::HashMap;
 
@@ -27,18 +28,25 @@ pub struct Connection {
 impl Connection {
     /// Connects to containerd's socket.
     pub async fn open() -> Outcome<Connection> {
-        let endpoint = Endpoint::from_shared(format!("unix://{CONTAINERD_SOCKET}")).explain("name containerd's socket")?;
-        let channel = endpoint.connect().await.explain(format_args!("connect to {CONTAINERD_SOCKET}"))?;
+        let endpoint = Endpoint::from_shared(format!("unix://{CONTAINERD_SOCKET}"))
+            .explain("name containerd's socket")?;
+        let channel =
+            endpoint.connect().await.explain(format_args!("connect to {CONTAINERD_SOCKET}"))?;
         Ok(Connection { grpc: Grpc::new(channel), lease: None })
     }
 
-    /// What is written from now on belongs to this lease, so that nothing collects it before something refers to it.
+    /// What is written from now on belongs to this lease, so that nothing collects it before
+    /// something refers to it.
     pub fn use_lease(&mut self, id: &str) {
         self.lease = Some(id.to_owned());
     }
 
     /// Calls a method that takes one message and gives one. `method` is `/PACKAGE.SERVICE/METHOD`.
-    pub async fn call<Asked, Given>(&mut self, method: &'static str, message: Asked) -> Result<Given, Status>
+    pub async fn call<Asked, Given>(
+        &mut self,
+        method: &'static str,
+        message: Asked,
+    ) -> Result<Given, Status>
     where
         Asked: Message + 'static,
         Given: Message + Default + 'static,
@@ -50,7 +58,10 @@ impl Connection {
     }
 
     /// Writes a blob: sends the messages and returns when containerd has answered the last one.
-    pub async fn write(&mut self, messages: impl Stream<Item = WriteContent> + Send + 'static) -> Result<(), Status> {
+    pub async fn write(
+        &mut self,
+        messages: impl Stream<Item = WriteContent> + Send + 'static,
+    ) -> Result<(), Status> {
         self.ready().await?;
         let request = self.request(messages);
         let codec = ProstCodec::<WriteContent, WriteContentAnswer>::default();
@@ -61,7 +72,10 @@ impl Connection {
     }
 
     /// Lists the snapshots of a snapshotter.
-    pub async fn list_snapshots(&mut self, message: ListSnapshots) -> Result<Vec<Snapshot>, Status> {
+    pub async fn list_snapshots(
+        &mut self,
+        message: ListSnapshots,
+    ) -> Result<Vec<Snapshot>, Status> {
         self.ready().await?;
         let request = self.request(message);
         let codec = ProstCodec::<ListSnapshots, ListSnapshotsAnswer>::default();
@@ -80,7 +94,9 @@ impl Connection {
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        request.metadata_mut().insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
+        request
+            .metadata_mut()
+            .insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
         // A lease's name is ours and plain ASCII.
         if let Some(lease) = self.lease.as_ref().and_then(|lease| lease.parse().ok()) {
             request.metadata_mut().insert("containerd-lease", lease);
@@ -208,7 +224,8 @@ pub struct Image {
     pub target: Option<Descriptor>,
 }
 
-/// `CreateImageRequest`, and as far as it is used here `UpdateImageRequest` too, which without a mask replaces the whole image.
+/// `CreateImageRequest`, and as far as it is used here `UpdateImageRequest` too, which without a
+/// mask replaces the whole image.
 #[derive(Clone, PartialEq, Message)]
 pub struct PutImage {
     /// The image.

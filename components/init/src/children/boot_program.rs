@@ -1,4 +1,5 @@
-//! `init boot-program DEVICE` replaces slotboot on the system partition by what it reads from its standard input.
+//! `init boot-program DEVICE` replaces slotboot on the system partition by what it reads from its
+//! standard input.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,20 +15,29 @@ use osbuild_formats::gpt::Write;
 use osbuild_formats::pe::Image;
 
 /// Where firmware looks, and the number of this machine in a PE file (UEFI 2.10, 2.1.1).
-const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") { (BOOT_PROGRAM_ARM64, 0xAA64) } else { (BOOT_PROGRAM_AMD64, 0x8664) };
+const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") {
+    (BOOT_PROGRAM_ARM64, 0xAA64)
+} else {
+    (BOOT_PROGRAM_AMD64, 0x8664)
+};
 /// The subsystem of a UEFI application.
 const APPLICATION: u16 = 10;
 
-/// Replaces it by what `input` gives. At every instant of it the partition has the old program or the new one.
+/// Replaces it by what `input` gives. At every instant of it the partition has the old program or
+/// the new one.
 pub fn replace(device: &Path, input: impl Read) -> Outcome {
     let mut program = Vec::new();
     input.take(MOST_BOOT_PROGRAM + 1).read_to_end(&mut program).explain("read the boot program")?;
     check(&program)?;
     let name = device.display();
-    let disk = File::options().read(true).write(true).open(device).explain(format_args!("open {name}"))?;
+    let disk =
+        File::options().read(true).write(true).open(device).explain(format_args!("open {name}"))?;
     for write in writes(&disk, &program).explain(format_args!("read {name}"))? {
-        // Each has to be on the medium before the next one begins: that is what makes a power cut harmless.
-        disk.write_all_at(&write.bytes, write.offset).and_then(|()| disk.sync_all()).explain(format_args!("write {name}"))?;
+        // Each has to be on the medium before the next one begins: that is what makes a power cut
+        // harmless.
+        disk.write_all_at(&write.bytes, write.offset)
+            .and_then(|()| disk.sync_all())
+            .explain(format_args!("write {name}"))?;
     }
     Ok(())
 }
@@ -53,10 +63,13 @@ fn writes(mut disk: &File, program: &[u8]) -> Outcome<Vec<Write>> {
     if there == program {
         return Ok(Vec::new());
     }
-    // An older one may not know the hole that its successor has closed, or not look at epochs at all.
+    // An older one may not know the hole that its successor has closed, or not look at epochs at
+    // all.
     let (old, new) = (epoch_of(&there).unwrap_or(0), epoch_of(program)?);
     if new < old {
-        return Err(Failure::new(format!("the boot program is of security epoch {new}, and the one that is there of {old}")));
+        return Err(Failure::new(format!(
+            "the boot program is of security epoch {new}, and the one that is there of {old}"
+        )));
     }
     fat::replace(&volume, &path, program).explain("replace the boot program")
 }
@@ -113,7 +126,11 @@ mod tests {
         assert!(copied(device.path()) == old);
         replace(device.path(), &new[..]).unwrap();
         assert!(copied(device.path()) == new);
-        let checked = Command::new("fsck.fat").arg("-n").arg(device.path()).output().expect("dosfstools are installed");
+        let checked = Command::new("fsck.fat")
+            .arg("-n")
+            .arg(device.path())
+            .output()
+            .expect("dosfstools are installed");
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
     }
 
@@ -144,7 +161,13 @@ mod tests {
         let good = program(HERE.1, APPLICATION, 1);
         let device = system(good.clone());
         let too_long = [good.clone(), vec![0; MOST_BOOT_PROGRAM as usize]].concat();
-        for wrong in [vec![], b"MZ".to_vec(), program(0x14C, APPLICATION, 1), program(HERE.1, 11, 1), too_long] {
+        for wrong in [
+            vec![],
+            b"MZ".to_vec(),
+            program(0x14C, APPLICATION, 1),
+            program(HERE.1, 11, 1),
+            too_long,
+        ] {
             assert!(replace(device.path(), &wrong[..]).is_err());
         }
         assert!(copied(device.path()) == good);

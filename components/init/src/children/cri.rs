@@ -1,6 +1,7 @@
 //! The part of the CRI that looks at pods and ends them, and that finds images.
 //!
-//! The messages have only the fields that are used here; names and numbers are those of `k8s.io/cri-api`'s `runtime/v1/api.proto`.
+//! The messages have only the fields that are used here; names and numbers are those of
+//! `k8s.io/cri-api`'s `runtime/v1/api.proto`.
 
 use std::collections::HashMap;
 
@@ -149,7 +150,8 @@ struct ImageStatus {
 }
 
 impl Connection {
-    /// The image that a pod would get under this name, by the digest of its configuration; empty for none.
+    /// The image that a pod would get under this name, by the digest of its configuration; empty
+    /// for none.
     pub async fn image_id(&mut self, name: &str) -> Result<String, Status> {
         let ask = AskImage { image: Some(ImageSpec { image: name.to_owned() }) };
         let answer: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
@@ -163,19 +165,25 @@ impl Connection {
 
     /// All containers of all pods, also those that have ended.
     pub async fn containers(&mut self) -> Result<Vec<Container>, Status> {
-        let answer: Containers = self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;
+        let answer: Containers =
+            self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;
         Ok(answer.items)
     }
 
     /// The exit code of a container that has ended.
     pub async fn exit_code(&mut self, id: String) -> Result<i32, Status> {
-        let answer: ContainerAnswer = self.call("/runtime.v1.RuntimeService/ContainerStatus", AskContainer { id }).await?;
-        answer.status.map(|status| status.exit_code).ok_or_else(|| Status::not_found("it has no status"))
+        let answer: ContainerAnswer =
+            self.call("/runtime.v1.RuntimeService/ContainerStatus", AskContainer { id }).await?;
+        answer
+            .status
+            .map(|status| status.exit_code)
+            .ok_or_else(|| Status::not_found("it has no status"))
     }
 
     /// All sandboxes, also those that have ended.
     pub async fn sandboxes(&mut self) -> Result<Vec<Sandbox>, Status> {
-        let answer: Sandboxes = self.call("/runtime.v1.RuntimeService/ListPodSandbox", Everything {}).await?;
+        let answer: Sandboxes =
+            self.call("/runtime.v1.RuntimeService/ListPodSandbox", Everything {}).await?;
         Ok(answer.items)
     }
 
@@ -188,7 +196,8 @@ impl Connection {
 
     /// Ends a sandbox and what is left in it.
     pub async fn stop_sandbox(&mut self, id: String) -> Result<(), Status> {
-        self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopPodSandbox", StopSandbox { id }).await?;
+        self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopPodSandbox", StopSandbox { id })
+            .await?;
         Ok(())
     }
 }

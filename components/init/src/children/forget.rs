@@ -1,4 +1,5 @@
-//! Makes containerd forget what it has kept of our images on DATA: the records of their blobs, and what was unpacked of them.
+//! Makes containerd forget what it has kept of our images on DATA: the records of their blobs, and
+//! what was unpacked of them.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +7,8 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use tonic::{Code, Status};
 
 use super::api::{
-    Connection, CreateLease, DeleteContent, DeleteLease, Ignored, Labels, ListLeases, ListLeasesAnswer, ListSnapshots,
-    RemoveSnapshot, Snapshot, told, unless_there,
+    Connection, CreateLease, DeleteContent, DeleteLease, Ignored, Labels, ListLeases,
+    ListLeasesAnswer, ListSnapshots, RemoveSnapshot, Snapshot, told, unless_there,
 };
 use super::layout::Image;
 
@@ -17,49 +18,64 @@ const SNAPSHOTTER: &str = "overlayfs";
 /// The lease with whose end containerd collects what nothing refers to.
 const LEASE: &str = "osbuild-forget";
 
-/// Forgets these images. Whatever was made on top of them goes too: the containers of earlier boots, none of which runs.
+/// Forgets these images. Whatever was made on top of them goes too: the containers of earlier
+/// boots, none of which runs.
 pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
     let snapshots = list(containerd).await?;
-    let unpacked: BTreeSet<&str> = images.iter().flat_map(|image| image.chain.iter().map(String::as_str)).collect();
+    let unpacked: BTreeSet<&str> =
+        images.iter().flat_map(|image| image.chain.iter().map(String::as_str)).collect();
     let mut left = BTreeSet::new();
     for key in on_top_of(&unpacked, &snapshots) {
         let remove = RemoveSnapshot { snapshotter: SNAPSHOTTER.to_owned(), key: key.to_owned() };
-        match containerd.call::<_, Ignored>("/containerd.services.snapshots.v1.Snapshots/Remove", remove).await {
+        match containerd
+            .call::<_, Ignored>("/containerd.services.snapshots.v1.Snapshots/Remove", remove)
+            .await
+        {
             Err(status) if status.code() == Code::FailedPrecondition => drop(left.insert(key)),
             removed => unless_gone(removed).explain(format_args!("remove the snapshot {key}"))?,
         }
     }
     for blob in images.iter().flat_map(Image::blobs) {
         let delete = DeleteContent { digest: blob.digest.clone() };
-        let deleted = containerd.call::<_, Ignored>("/containerd.services.content.v1.Content/Delete", delete).await;
+        let deleted = containerd
+            .call::<_, Ignored>("/containerd.services.content.v1.Content/Delete", delete)
+            .await;
         unless_gone(deleted).explain(format_args!("forget {}", blob.digest))?;
     }
     if left.is_empty() { Ok(()) } else { collect(containerd, &left).await }
 }
 
-/// Has containerd collect these snapshots, to which nothing refers any more. It refuses to remove one of which it knows a child, and when it
-/// has collected a child, as that of a container whose making was broken off, it knows it still (containerd's issue 11908). What it collects is
-/// not asked for children.
+/// Has containerd collect these snapshots, to which nothing refers any more. It refuses to remove
+/// one of which it knows a child, and when it has collected a child, as that of a container whose
+/// making was broken off, it knows it still (containerd's issue 11908). What it collects is not
+/// asked for children.
 async fn collect(containerd: &mut Connection, snapshots: &BTreeSet<&str>) -> Outcome {
     let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
-    let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
+    let made =
+        containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
     unless_there(made.map(drop)).explain("make a lease")?;
-    // Leases of an earlier boot hold snapshots by their names, and nobody waits for what they were made for.
+    // Leases of an earlier boot hold snapshots by their names, and nobody waits for what they were
+    // made for.
     let listed = containerd.call("/containerd.services.leases.v1.Leases/List", ListLeases {}).await;
     let ListLeasesAnswer { leases } = listed.map_err(told).explain("list the leases")?;
     for lease in leases {
         let delete = DeleteLease { id: lease.id, sync: true };
-        let ended = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", delete).await;
+        let ended = containerd
+            .call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", delete)
+            .await;
         unless_gone(ended).explain("end a lease")?;
     }
     match list(containerd).await?.into_iter().find(|one| snapshots.contains(one.name.as_str())) {
-        Some(kept) => Err(Failure::new(format!("containerd does not let go of the snapshot {}", kept.name))),
+        Some(kept) => {
+            Err(Failure::new(format!("containerd does not let go of the snapshot {}", kept.name)))
+        }
         None => Ok(()),
     }
 }
 
 async fn list(containerd: &mut Connection) -> Outcome<Vec<Snapshot>> {
-    let listed = containerd.list_snapshots(ListSnapshots { snapshotter: SNAPSHOTTER.to_owned() }).await;
+    let listed =
+        containerd.list_snapshots(ListSnapshots { snapshotter: SNAPSHOTTER.to_owned() }).await;
     listed.map_err(|status| status.to_string()).explain("list the snapshots")
 }
 
@@ -67,8 +83,11 @@ async fn list(containerd: &mut Connection) -> Outcome<Vec<Snapshot>> {
 fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'a str> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     loop {
-        let is_on_top = |one: &&Snapshot| names.contains(one.name.as_str()) || found.contains(one.parent.as_str());
-        let all: BTreeSet<&str> = snapshots.iter().filter(is_on_top).map(|one| one.name.as_str()).collect();
+        let is_on_top = |one: &&Snapshot| {
+            names.contains(one.name.as_str()) || found.contains(one.parent.as_str())
+        };
+        let all: BTreeSet<&str> =
+            snapshots.iter().filter(is_on_top).map(|one| one.name.as_str()).collect();
         if all.len() == found.len() {
             break;
         }
@@ -76,9 +95,13 @@ fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'
     }
     let mut ordered = Vec::new();
     while !found.is_empty() {
-        let parents = snapshots.iter().filter(|one| found.contains(one.name.as_str())).map(|one| one.parent.as_str());
+        let parents = snapshots
+            .iter()
+            .filter(|one| found.contains(one.name.as_str()))
+            .map(|one| one.parent.as_str());
         let parents: BTreeSet<&str> = parents.collect();
-        let (below, top): (BTreeSet<&str>, BTreeSet<&str>) = found.iter().partition(|name| parents.contains(**name));
+        let (below, top): (BTreeSet<&str>, BTreeSet<&str>) =
+            found.iter().partition(|name| parents.contains(**name));
         // What stands on itself has no top. containerd refuses to remove it, which is a failure.
         found = if top.is_empty() { BTreeSet::new() } else { below.clone() };
         ordered.extend(if top.is_empty() { below } else { top });
@@ -99,12 +122,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn snapshots(rows: &[(&str, &str)]) -> Vec<Snapshot> {
-        rows.iter().map(|(name, parent)| Snapshot { name: (*name).to_owned(), parent: (*parent).to_owned() }).collect()
+        rows.iter()
+            .map(|(name, parent)| Snapshot {
+                name: (*name).to_owned(),
+                parent: (*parent).to_owned(),
+            })
+            .collect()
     }
 
     #[test]
     fn what_stands_on_an_image_goes_before_it_and_everything_else_stays() {
-        let all = snapshots(&[("ours", ""), ("container", "ours"), ("other", ""), ("users", "other"), ("planted", "container")]);
+        let all = snapshots(&[
+            ("ours", ""),
+            ("container", "ours"),
+            ("other", ""),
+            ("users", "other"),
+            ("planted", "container"),
+        ]);
         assert_eq!(on_top_of(&["ours"].into(), &all), ["planted", "container", "ours"]);
         assert_eq!(on_top_of(&["gone"].into(), &all), [""; 0]);
     }

@@ -1,5 +1,5 @@
-//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs, or has done its work if it runs once; `init trial NODE-NAME` when it has been so
-//! for a while.
+//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs, or has
+//! done its work if it runs once; `init trial NODE-NAME` when it has been so for a while.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,7 +20,8 @@ const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALH
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// When to say for the first time what is missing. Each further time comes after twice as long, up to the longest.
+/// When to say for the first time what is missing. Each further time comes after twice as long, up
+/// to the longest.
 const FIRST_WORD: Duration = Duration::from_secs(30);
 /// The longest time between two reports.
 const LONGEST_SILENCE: Duration = Duration::from_secs(600);
@@ -29,7 +30,8 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 pub async fn hold(node_name: &str) -> Outcome {
     let line = std::fs::read_to_string("/proc/cmdline").explain("read /proc/cmdline")?;
     let seconds = value(&line, GATE_HOLD).and_then(|text| text.parse().ok());
-    let seconds = seconds.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
+    let seconds =
+        seconds.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
     wait(node_name, Duration::from_secs(seconds)).await
 }
 
@@ -43,7 +45,9 @@ pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
     let mut open_since = None;
     loop {
         match look(&mut containerd, &declared, node_name).await {
-            Ok(()) if open_since.get_or_insert_with(Instant::now).elapsed() >= hold => return Ok(()),
+            Ok(()) if open_since.get_or_insert_with(Instant::now).elapsed() >= hold => {
+                return Ok(());
+            }
             Ok(()) => {}
             Err(missing) => {
                 open_since = None;
@@ -58,10 +62,18 @@ pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
     }
 }
 
-/// Returns whether the node is ready, and if not, why. Pods are looked at first: as long as one is missing the kubelet is not bothered.
-async fn look(containerd: &mut Connection, declared: &[DeclaredPod<'_>], node_name: &str) -> Outcome {
-    let containers =
-        containerd.containers().await.map_err(|status| status.message().to_owned()).explain("list the containers")?;
+/// Returns whether the node is ready, and if not, why. Pods are looked at first: as long as one is
+/// missing the kubelet is not bothered.
+async fn look(
+    containerd: &mut Connection,
+    declared: &[DeclaredPod<'_>],
+    node_name: &str,
+) -> Outcome {
+    let containers = containerd
+        .containers()
+        .await
+        .map_err(|status| status.message().to_owned())
+        .explain("list the containers")?;
     let codes = exit_codes(containerd, declared, node_name, &containers).await?;
     let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers, &codes));
     missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
@@ -77,10 +89,14 @@ async fn exit_codes(
 ) -> Outcome<HashMap<String, i32>> {
     let mut codes = HashMap::new();
     let once = declared.iter().filter(|pod| pod.runs_once);
-    let newest = once.flat_map(|pod| pod.containers().filter_map(|name| newest(pod, name, node_name, containers)));
+    let newest = once.flat_map(|pod| {
+        pod.containers().filter_map(|name| newest(pod, name, node_name, containers))
+    });
     for container in newest.filter(|container| container.state() == ContainerState::Exited) {
         let code = containerd.exit_code(container.id.clone()).await;
-        let code = code.map_err(|status| status.message().to_owned()).explain("ask how a container has ended")?;
+        let code = code
+            .map_err(|status| status.message().to_owned())
+            .explain("ask how a container has ended")?;
         codes.insert(container.id.clone(), code);
     }
     Ok(codes)
@@ -101,20 +117,31 @@ fn missing(
         match (newest.state(), exit_codes.get(&newest.id)) {
             (ContainerState::Running, _) | (ContainerState::Exited, Some(0)) => None,
             (ContainerState::Created, _) => Some(format!("{of_pod} is not started yet")),
-            (ContainerState::Exited, Some(code)) => Some(format!("{of_pod} has ended with exit code {code}")),
+            (ContainerState::Exited, Some(code)) => {
+                Some(format!("{of_pod} has ended with exit code {code}"))
+            }
             (ContainerState::Exited, None) => Some(format!("{of_pod} has ended")),
             (ContainerState::Unknown, _) => Some(format!("nobody knows how {of_pod} is")),
         }
     })
 }
 
-/// The container of this name that counts: one that runs, or else the newest. Those of earlier boots have ended, whatever the clock said that made
-/// them.
-fn newest<'a>(pod: &DeclaredPod<'_>, name: &str, node_name: &str, containers: &'a [Container]) -> Option<&'a Container> {
+/// The container of this name that counts: one that runs, or else the newest. Those of earlier
+/// boots have ended, whatever the clock said that made them.
+fn newest<'a>(
+    pod: &DeclaredPod<'_>,
+    name: &str,
+    node_name: &str,
+    containers: &'a [Container],
+) -> Option<&'a Container> {
     // The kubelet adds the node's name to that of a static pod.
     let full_name = format!("{}-{node_name}", pod.name);
-    let has = |container: &Container, label: &str, value: &str| container.labels.get(label).is_some_and(|found| found == value);
-    let of_this_name = containers.iter().filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
+    let has = |container: &Container, label: &str, value: &str| {
+        container.labels.get(label).is_some_and(|found| found == value)
+    };
+    let of_this_name = containers
+        .iter()
+        .filter(|one| has(one, POD_NAME, &full_name) && has(one, CONTAINER_NAME, name));
     of_this_name.max_by_key(|one| (one.state() == ContainerState::Running, one.created_at))
 }
 
@@ -136,7 +163,8 @@ mod tests {
     use super::*;
 
     fn container(pod: &str, name: &str, state: ContainerState, created_at: i64) -> Container {
-        let labels = [(POD_NAME, pod), (CONTAINER_NAME, name)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = [(POD_NAME, pod), (CONTAINER_NAME, name)]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()));
         Container { state: state.into(), created_at, labels: labels.into(), ..Container::default() }
     }
 
@@ -148,7 +176,10 @@ mod tests {
     #[test]
     fn a_pod_whose_containers_all_run_is_not_missing() {
         let side = container("web-node-1", "side", ContainerState::Running, 1);
-        assert_eq!(why(&[container("web-node-1", "nginx", ContainerState::Running, 1), side]), None);
+        assert_eq!(
+            why(&[container("web-node-1", "nginx", ContainerState::Running, 1), side]),
+            None
+        );
     }
 
     #[test]
@@ -175,14 +206,16 @@ mod tests {
 
     #[test]
     fn a_pod_of_another_node_name_does_not_count() {
-        let other = ["nginx", "side"].map(|name| container("web-node-2", name, ContainerState::Running, 1));
+        let other =
+            ["nginx", "side"].map(|name| container("web-node-2", name, ContainerState::Running, 1));
         assert!(why(&other).is_some());
     }
 
     #[test]
     fn a_pod_that_runs_once_is_not_missing_while_it_runs_and_when_it_has_ended_well() {
         let said = |list: &str, state, code: Option<i32>| {
-            let one = Container { id: "1".to_owned(), ..container("setup-node-1", "setup", state, 1) };
+            let one =
+                Container { id: "1".to_owned(), ..container("setup-node-1", "setup", state, 1) };
             let codes = code.map(|code| ("1".to_owned(), code)).into_iter().collect();
             missing(&pods::parse(list).next().unwrap(), "node-1", &[one], &codes)
         };
@@ -191,12 +224,16 @@ mod tests {
         let failed = said("setup -once setup", ContainerState::Exited, Some(3)).unwrap();
         assert_eq!(failed, "container `setup` of pod `setup` has ended with exit code 3");
         // One that is to run for ever has failed however it has ended.
-        assert_eq!(said("setup setup", ContainerState::Exited, None).unwrap(), "container `setup` of pod `setup` has ended");
+        assert_eq!(
+            said("setup setup", ContainerState::Exited, None).unwrap(),
+            "container `setup` of pod `setup` has ended"
+        );
     }
 
     #[test]
     fn a_container_that_is_made_and_not_started_does_not_count() {
-        let both = ["nginx", "side"].map(|name| container("web-node-1", name, ContainerState::Created, 1));
+        let both =
+            ["nginx", "side"].map(|name| container("web-node-1", name, ContainerState::Created, 1));
         assert_eq!(why(&both).unwrap(), "container `nginx` of pod `web` is not started yet");
     }
 }

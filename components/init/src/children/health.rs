@@ -1,4 +1,5 @@
-//! `init health`: asks the two daemons whether they are well, and says of each that does not answer why.
+//! `init health`: asks the two daemons whether they are well, and says of each that does not answer
+//! why.
 
 use osbuild_failure::{Failure, Outcome};
 use tokio::time::timeout;

@@ -1,6 +1,7 @@
-//! `init kubelet-config` reads what others have written for the kubelet, so that PID 1 does not have to: it leaves the name in the kubelet's client
-//! certificate in [`CERTIFIED_NAME`], and the kubelet's configuration in [`STANDALONE`] and [`JOINED`]. What it cannot read it says, and goes on without:
-//! the kubelet says the same when it starts.
+//! `init kubelet-config` reads what others have written for the kubelet, so that PID 1 does not
+//! have to: it leaves the name in the kubelet's client certificate in [`CERTIFIED_NAME`], and the
+//! kubelet's configuration in [`STANDALONE`] and [`JOINED`]. What it cannot read it says, and goes
+//! on without: the kubelet says the same when it starts.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -21,7 +22,8 @@ use super::kubelet_settings::Settings;
 use crate::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
 use crate::{memory, name, node_name, run_files};
 
-/// The certificate that the kubelet has got from its cluster, with its key. It counts before the one in the kubeconfig.
+/// The certificate that the kubelet has got from its cluster, with its key. It counts before the
+/// one in the kubeconfig.
 const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 /// What the common name of a node's certificate starts with.
 const NODE_USER: &str = "system:node:";
@@ -32,16 +34,19 @@ const MAX_SIZE: u64 = 1 << 20;
 
 /// Reads everything and leaves what was found.
 pub fn write() -> Outcome {
-    let name = certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
-        println!("{failure}");
-        None
-    });
+    let name =
+        certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
+            println!("{failure}");
+            None
+        });
     run_files::write(CERTIFIED_NAME, &name.unwrap_or_default())?;
     let settings = Settings::read(Path::new(KUBELET_CONFIG), Path::new(KUBELET_CONFIG_DIR))?;
     settings.weakened(node_name::has_credentials()).iter().for_each(|line| println!("{line}"));
     let memory = memory::total_mib();
     let client_ca = Path::new(CLIENT_CA).is_file().then_some(CLIENT_CA);
-    for (path, config) in [(STANDALONE, settings.standalone(memory)), (JOINED, settings.joined(memory, client_ca))] {
+    for (path, config) in
+        [(STANDALONE, settings.standalone(memory)), (JOINED, settings.joined(memory, client_ca))]
+    {
         run_files::write(path, &config.to_string())?;
     }
     Ok(())
@@ -53,8 +58,12 @@ fn certified_name(rotated: &Path, kubeconfig: &Path) -> Outcome<Option<String>> 
         return node_of(&pem).explain(format_args!("read {}", rotated.display()));
     }
     let Some(text) = read(kubeconfig)? else { return Ok(None) };
-    let pem = certificate_in(&text, kubeconfig).explain(format_args!("read {}", kubeconfig.display()))?;
-    pem.map_or(Ok(None), |pem| node_of(&pem).explain(format_args!("read the client certificate of {}", kubeconfig.display())))
+    let pem =
+        certificate_in(&text, kubeconfig).explain(format_args!("read {}", kubeconfig.display()))?;
+    pem.map_or(Ok(None), |pem| {
+        node_of(&pem)
+            .explain(format_args!("read the client certificate of {}", kubeconfig.display()))
+    })
 }
 
 /// A kubeconfig (`k8s.io/client-go/tools/clientcmd/api/v1`), as far as it is read here.
@@ -96,9 +105,16 @@ struct User {
 
 /// The client certificate of a kubeconfig's current context, in PEM, if it has one.
 fn certificate_in(text: &str, file: &Path) -> Outcome<Option<String>> {
-    let config: Kubeconfig = serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
-    let context = config.contexts.into_iter().find(|one| one.name == config.current_context).map(|one| one.context);
-    let Some(user) = context.and_then(|context| config.users.into_iter().find(|one| one.name == context.user)) else {
+    let config: Kubeconfig =
+        serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
+    let context = config
+        .contexts
+        .into_iter()
+        .find(|one| one.name == config.current_context)
+        .map(|one| one.context);
+    let Some(user) =
+        context.and_then(|context| config.users.into_iter().find(|one| one.name == context.user))
+    else {
         return Ok(None);
     };
     match user.user {
@@ -107,7 +123,9 @@ fn certificate_in(text: &str, file: &Path) -> Outcome<Option<String>> {
             String::from_utf8(pem).explain("decode its certificate").map(Some)
         }
         // A relative path is relative to the kubeconfig's folder.
-        User { client_certificate: Some(path), .. } => read(&file.parent().unwrap_or(Path::new("/")).join(path)),
+        User { client_certificate: Some(path), .. } => {
+            read(&file.parent().unwrap_or(Path::new("/")).join(path))
+        }
         User { .. } => Ok(None),
     }
 }
@@ -119,9 +137,13 @@ fn node_of(pem: &str) -> Outcome<Option<String>> {
         let end = pem[start..].find(END)?;
         Some(&pem[start..start + end + END.len()])
     });
-    let certificate = Certificate::from_pem(block.ok_or_else(|| Failure::new("it has no certificate"))?).explain("decode it")?;
+    let certificate =
+        Certificate::from_pem(block.ok_or_else(|| Failure::new("it has no certificate"))?)
+            .explain("decode it")?;
     let attributes = certificate.tbs_certificate.subject.0.iter().flat_map(|set| set.0.iter());
-    let names = attributes.filter(|one| one.oid == COMMON_NAME).filter_map(|one| std::str::from_utf8(one.value.value()).ok());
+    let names = attributes
+        .filter(|one| one.oid == COMMON_NAME)
+        .filter_map(|one| std::str::from_utf8(one.value.value()).ok());
     Ok(names.filter_map(|one| one.strip_prefix(NODE_USER)).find_map(|node| name::check(node).ok()))
 }
 
@@ -136,7 +158,11 @@ pub fn read(path: &Path) -> Outcome<Option<String>> {
         return Err(Failure::new(format!("{} is not a file", path.display())));
     }
     // Should it be something else by now, opening must not wait for anybody.
-    let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path).explain(what())?;
+    let file = File::options()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)
+        .explain(what())?;
     let mut text = String::new();
     file.take(MAX_SIZE).read_to_string(&mut text).explain(what())?;
     Ok(Some(text))
@@ -173,7 +199,9 @@ JFqCckZ8CIyktxJc1LYP8oM=
     impl Files {
         fn new(files: &[(&str, &str)]) -> Self {
             let folder = Files(tempfile::tempdir().unwrap());
-            files.iter().for_each(|(name, text)| fs::write(folder.0.path().join(name), text).unwrap());
+            files
+                .iter()
+                .for_each(|(name, text)| fs::write(folder.0.path().join(name), text).unwrap());
             folder
         }
 
@@ -191,7 +219,8 @@ JFqCckZ8CIyktxJc1LYP8oM=
     }
 
     #[test]
-    fn the_name_is_in_the_certificate_that_the_kubelet_has_got_whether_its_key_is_before_or_behind_it() {
+    fn the_name_is_in_the_certificate_that_the_kubelet_has_got_whether_its_key_is_before_or_behind_it()
+     {
         let key = "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n";
         for pem in [format!("{EDGE_7}{key}"), format!("{key}{EDGE_7}")] {
             let files = Files::new(&[("rotated.pem", &pem), ("kubeconfig", "not read")]);
@@ -204,7 +233,10 @@ JFqCckZ8CIyktxJc1LYP8oM=
         let inside = kubeconfig(&format!("client-certificate-data: {}", STANDARD.encode(EDGE_7)));
         let beside = kubeconfig("client-certificate: me.pem");
         for text in [inside, beside] {
-            assert_eq!(Files::new(&[("kubeconfig", &text), ("me.pem", EDGE_7)]).name(), Ok(Some("edge-7".to_owned())));
+            assert_eq!(
+                Files::new(&[("kubeconfig", &text), ("me.pem", EDGE_7)]).name(),
+                Ok(Some("edge-7".to_owned()))
+            );
         }
     }
 
@@ -217,11 +249,17 @@ JFqCckZ8CIyktxJc1LYP8oM=
 
     #[test]
     fn what_cannot_be_read_is_said_and_waits_for_nobody() {
-        for (name, text) in [("rotated.pem", ""), ("rotated.pem", "no PEM"), ("kubeconfig", "{"), ("kubeconfig", "- a\n")] {
+        for (name, text) in [
+            ("rotated.pem", ""),
+            ("rotated.pem", "no PEM"),
+            ("kubeconfig", "{"),
+            ("kubeconfig", "- a\n"),
+        ] {
             assert!(Files::new(&[(name, text)]).name().is_err(), "{name}: {text}");
         }
         let files = Files::new(&[]);
-        rustix::fs::mkfifoat(rustix::fs::CWD, files.0.path().join("kubeconfig"), 0o600.into()).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, files.0.path().join("kubeconfig"), 0o600.into())
+            .unwrap();
         assert!(files.name().unwrap_err().to_string().ends_with("is not a file"));
     }
 }

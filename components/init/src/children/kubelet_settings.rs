@@ -1,6 +1,7 @@
-//! The kubelet's configuration, in two forms that `init kubelet-config` writes: for a node without a cluster, and for one that joins. Both begin with
-//! what the recipe has put on the node, and the drop-ins on DATA win over both. With a cluster, the API server says who may do what on the node: a
-//! certificate of the cluster's CA alone opens nothing.
+//! The kubelet's configuration, in two forms that `init kubelet-config` writes: for a node without
+//! a cluster, and for one that joins. Both begin with what the recipe has put on the node, and the
+//! drop-ins on DATA win over both. With a cluster, the API server says who may do what on the node:
+//! a certificate of the cluster's CA alone opens nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use super::kubelet_config::{first_line, read};
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT_MAX_PODS: u64 = 110;
 
-/// Memory in MiB that init, containerd and the kubelet need, and what each pod adds to that: its shim, and what the daemons keep of it. Measured were
-/// 140, and 7 to 8 (decision 22).
+/// Memory in MiB that init, containerd and the kubelet need, and what each pod adds to that: its
+/// shim, and what the daemons keep of it. Measured were 140, and 7 to 8 (decision 22).
 const SYSTEM_MIB: u64 = 200;
 const POD_MIB: u64 = 9;
 /// The same for processes and threads.
@@ -41,7 +42,12 @@ const WEAKENING: [Weakening; 4] = [
         means: "nobody has to say who they are",
         joined: false,
     },
-    Weakening { pointer: "/readOnlyPort", value: Weak::Port, means: "everybody can read what runs on the node", joined: false },
+    Weakening {
+        pointer: "/readOnlyPort",
+        value: Weak::Port,
+        means: "everybody can read what runs on the node",
+        joined: false,
+    },
 ];
 
 struct Weakening {
@@ -49,7 +55,8 @@ struct Weakening {
     pointer: &'static str,
     value: Weak,
     means: &'static str,
-    /// Whether it is so only of a node in a cluster: without one it is the default, and harms nothing as nobody has a certificate.
+    /// Whether it is so only of a node in a cluster: without one it is the default, and harms
+    /// nothing as nobody has a certificate.
     joined: bool,
 }
 
@@ -78,8 +85,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the base, and every `*.conf` in the folder of drop-ins and below. What a drop-in has that cannot be read is said; the kubelet does not
-    /// start with it.
+    /// Reads the base, and every `*.conf` in the folder of drop-ins and below. What a drop-in has
+    /// that cannot be read is said; the kubelet does not start with it.
     pub fn read(base: &Path, drop_ins: &Path) -> Outcome<Self> {
         let text = fs::read_to_string(base).explain(format_args!("read {}", base.display()))?;
         let base = parse(&text).explain(format_args!("read {}", base.display()))?;
@@ -87,8 +94,9 @@ impl Settings {
         walk(drop_ins, &mut files);
         let drop_ins = files.iter().filter_map(|file| {
             let name = file.file_name()?.to_string_lossy().into_owned();
-            let value =
-                read(file).and_then(|text| parse(&text.unwrap_or_default()).explain(format_args!("read {}", file.display())));
+            let value = read(file).and_then(|text| {
+                parse(&text.unwrap_or_default()).explain(format_args!("read {}", file.display()))
+            });
             value.map_err(|failure| println!("{failure}")).ok().map(|value| (name, value))
         });
         Ok(Settings { base, drop_ins: drop_ins.collect() })
@@ -119,7 +127,12 @@ impl Settings {
 
     /// What the drop-ins weaken, as sentences.
     pub fn weakened(&self, joins: bool) -> Vec<String> {
-        let last = |pointer| self.drop_ins.iter().rev().find_map(|(name, value)| Some((name, value.pointer(pointer)?)));
+        let last = |pointer| {
+            self.drop_ins
+                .iter()
+                .rev()
+                .find_map(|(name, value)| Some((name, value.pointer(pointer)?)))
+        };
         let weak = WEAKENING.iter().filter(|one| joins || !one.joined).filter_map(|one| {
             let (name, value) = last(one.pointer).filter(|(_, value)| one.value.is(value))?;
             let key = one.pointer.trim_start_matches('/').replace('/', ".");
@@ -144,16 +157,20 @@ impl Settings {
     }
 }
 
-/// What is kept for the node's own programs. A machine that is too small for so many pods keeps a quarter of its memory.
+/// What is kept for the node's own programs. A machine that is too small for so many pods keeps a
+/// quarter of its memory.
 fn reserved(max_pods: u64, memory_mib: u64) -> Value {
-    let memory = SYSTEM_MIB.saturating_add(POD_MIB.saturating_mul(max_pods)).min((memory_mib / 4).max(SYSTEM_MIB));
+    let memory = SYSTEM_MIB
+        .saturating_add(POD_MIB.saturating_mul(max_pods))
+        .min((memory_mib / 4).max(SYSTEM_MIB));
     let pids = SYSTEM_PIDS.saturating_add(POD_PIDS.saturating_mul(max_pods));
     json!({ "memory": format!("{memory}Mi"), "pid": pids.to_string() })
 }
 
 /// Reads YAML, of which JSON is a part. An empty file is an empty configuration.
 fn parse(text: &str) -> Outcome<Value> {
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
+    let value: Value =
+        serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
     Ok(if value.is_object() { value } else { Value::Object(Map::new()) })
 }
 
@@ -224,7 +241,10 @@ mod tests {
         assert_eq!(joined["authentication"]["anonymous"]["enabled"], false);
         assert_eq!(joined["authentication"]["x509"]["clientCAFile"], "/etc/kubernetes/ca.crt");
         // All else is what the recipe has put on the node.
-        assert_eq!((&joined["kind"], &joined["cgroupDriver"]), (&json!("KubeletConfiguration"), &json!("cgroupfs")));
+        assert_eq!(
+            (&joined["kind"], &joined["cgroupDriver"]),
+            (&json!("KubeletConfiguration"), &json!("cgroupfs"))
+        );
         assert!(settings(&[]).joined(LARGE, None)["authentication"].get("x509").is_none());
     }
 
@@ -244,13 +264,25 @@ mod tests {
         ]);
         let said = found.weakened(true);
         assert_eq!(said.len(), 3, "{said:?}");
-        assert!(said[0].starts_with("warning: `10-open.conf` sets `authorization.mode` to `AlwaysAllow`: "), "{}", said[0]);
         assert!(
-            said[1].starts_with("warning: `20-more.conf` sets `authentication.anonymous.enabled` to `true`: "),
+            said[0].starts_with(
+                "warning: `10-open.conf` sets `authorization.mode` to `AlwaysAllow`: "
+            ),
+            "{}",
+            said[0]
+        );
+        assert!(
+            said[1].starts_with(
+                "warning: `20-more.conf` sets `authentication.anonymous.enabled` to `true`: "
+            ),
             "{}",
             said[1]
         );
-        assert!(said[2].starts_with("warning: `10-open.conf` sets `readOnlyPort` to `10255`: "), "{}", said[2]);
+        assert!(
+            said[2].starts_with("warning: `10-open.conf` sets `readOnlyPort` to `10255`: "),
+            "{}",
+            said[2]
+        );
         assert_eq!(found.weakened(false).len(), 2);
     }
 
@@ -266,7 +298,9 @@ mod tests {
 
     #[test]
     fn what_is_reserved_follows_the_pods_and_the_machine() {
-        let memory = |drop_ins: &[(&str, &str)], mib| settings(drop_ins).joined(mib, None)["systemReserved"]["memory"].clone();
+        let memory = |drop_ins: &[(&str, &str)], mib| {
+            settings(drop_ins).joined(mib, None)["systemReserved"]["memory"].clone()
+        };
         let (few, usual) = (memory(&[("a.conf", "maxPods: 20\n")], LARGE), memory(&[], LARGE));
         assert_eq!(few, format!("{}Mi", SYSTEM_MIB + 20 * POD_MIB));
         assert_eq!(usual, format!("{}Mi", SYSTEM_MIB + 110 * POD_MIB));
@@ -279,7 +313,8 @@ mod tests {
 
     #[test]
     fn a_drop_in_that_is_no_yaml_does_not_hide_the_others() {
-        let found = settings(&[("10.conf", "{"), ("20.conf", "readOnlyPort: 1\n"), ("30.conf", "")]);
+        let found =
+            settings(&[("10.conf", "{"), ("20.conf", "readOnlyPort: 1\n"), ("30.conf", "")]);
         assert_eq!(found.weakened(true).len(), 1);
     }
 }

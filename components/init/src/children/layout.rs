@@ -1,4 +1,5 @@
-//! Reads the OCI image layout that came with the node (OCI image specification 1.1, image-layout.md).
+//! Reads the OCI image layout that came with the node (OCI image specification 1.1,
+//! image-layout.md).
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -8,7 +9,8 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The annotation of an index entry with the image's full name, as containerd's own importer reads it.
+/// The annotation of an index entry with the image's full name, as containerd's own importer reads
+/// it.
 const NAME: &str = "io.containerd.image.name";
 
 /// A blob that another one refers to.
@@ -36,7 +38,8 @@ pub struct Image {
     pub config: Blob,
     /// Its layers, lowest first.
     pub layers: Vec<Blob>,
-    /// The names of the snapshots that they become, lowest first (OCI image specification 1.1, config.md: ChainID).
+    /// The names of the snapshots that they become, lowest first (OCI image specification 1.1,
+    /// config.md: ChainID).
     pub chain: Vec<String>,
 }
 
@@ -76,7 +79,9 @@ pub fn read(layout: &Path) -> Outcome<Vec<Image>> {
 
 fn image(layout: &Path, manifest: Blob) -> Outcome<Image> {
     let name = manifest.annotations.get(NAME).cloned();
-    let name = name.ok_or_else(|| Failure::new(format!("image {} has no annotation `{NAME}`", manifest.digest)))?;
+    let name = name.ok_or_else(|| {
+        Failure::new(format!("image {} has no annotation `{NAME}`", manifest.digest))
+    })?;
     let Manifest { config, layers } = json(&path(layout, &manifest)?)?;
     let Config { rootfs } = json(&path(layout, &config)?)?;
     Ok(Image { name, manifest, config, layers, chain: chain(rootfs.diff_ids) })
@@ -103,14 +108,18 @@ fn hex(bytes: &[u8]) -> String {
 /// The file of a blob.
 pub fn path(layout: &Path, blob: &Blob) -> Outcome<PathBuf> {
     let digits = blob.digest.strip_prefix("sha256:");
-    let plain = |digits: &&str| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let digits = digits.filter(plain).ok_or_else(|| Failure::new(format!("`{}` is not a SHA-256 digest", blob.digest)))?;
+    let plain =
+        |digits: &&str| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let digits = digits
+        .filter(plain)
+        .ok_or_else(|| Failure::new(format!("`{}` is not a SHA-256 digest", blob.digest)))?;
     Ok(layout.join("blobs/sha256").join(digits))
 }
 
 fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Outcome<T> {
     let file = File::open(path).explain(format_args!("open {}", path.display()))?;
-    serde_json::from_reader(std::io::BufReader::new(file)).explain(format_args!("read {}", path.display()))
+    serde_json::from_reader(std::io::BufReader::new(file))
+        .explain(format_args!("read {}", path.display()))
 }
 
 #[cfg(test)]
@@ -126,12 +135,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let blobs = folder.path().join("blobs/sha256");
         create_dir_all(&blobs).unwrap();
-        let blob = |kind: &str, digest: &str| format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":7{annotations}}}"#);
-        write(folder.path().join("index.json"), format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, blob("m", DIGEST))).unwrap();
-        let manifest = format!(r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#, blob("c", CONFIG), blob("l", DIGEST));
+        let blob = |kind: &str, digest: &str| {
+            format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":7{annotations}}}"#)
+        };
+        write(
+            folder.path().join("index.json"),
+            format!(r#"{{"schemaVersion":2,"manifests":[{}]}}"#, blob("m", DIGEST)),
+        )
+        .unwrap();
+        let manifest = format!(
+            r#"{{"schemaVersion":2,"config":{},"layers":[{}]}}"#,
+            blob("c", CONFIG),
+            blob("l", DIGEST)
+        );
         write(blobs.join(&DIGEST[7..]), manifest).unwrap();
-        write(blobs.join(&CONFIG[7..]), r#"{"rootfs":{"type":"layers","diff_ids":["sha256:aa","sha256:bb","sha256:cc"]}}"#)
-            .unwrap();
+        write(
+            blobs.join(&CONFIG[7..]),
+            r#"{"rootfs":{"type":"layers","diff_ids":["sha256:aa","sha256:bb","sha256:cc"]}}"#,
+        )
+        .unwrap();
         folder
     }
 
@@ -166,7 +188,12 @@ mod tests {
     #[test]
     fn a_digest_that_is_a_path_is_refused() {
         for digest in ["sha256:../../../etc/passwd", "sha512:00", "", "sha256:"] {
-            let blob = Blob { media_type: String::new(), digest: digest.to_owned(), size: 0, annotations: HashMap::new() };
+            let blob = Blob {
+                media_type: String::new(),
+                digest: digest.to_owned(),
+                size: 0,
+                annotations: HashMap::new(),
+            };
             assert!(path(Path::new("/layout"), &blob).is_err(), "{digest}");
         }
     }

@@ -1,4 +1,5 @@
-//! `init images`: loads the pod images that came with the node into containerd, anew at each boot (see [`crate::images`]).
+//! `init images`: loads the pod images that came with the node into containerd, anew at each boot
+//! (see [`crate::images`]).
 //!
 //! Nothing is unpacked here: containerd does that when the first container of an image is made.
 
@@ -12,15 +13,16 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use tonic::Code;
 
 use super::api::{
-    Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels, ListImages, ListImagesAnswer,
-    PutImage, WriteAction, WriteContent, told, unless_there,
+    Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels,
+    ListImages, ListImagesAnswer, PutImage, WriteAction, WriteContent, told, unless_there,
 };
 use super::forget;
 use super::layout::{self, Blob};
 
 /// The lease that holds the blobs until their images are there.
 const LEASE: &str = "osbuild-images";
-/// Marks the images that came with a node, so that a later one can remove those that it does not have any more.
+/// Marks the images that came with a node, so that a later one can remove those that it does not
+/// have any more.
 const OURS: &str = "osbuild.shipped";
 /// How many bytes go into one message. containerd takes 16 MiB at most.
 const PIECE: usize = 1 << 20;
@@ -30,14 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often to ask for that.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Loads all images of the layout, and removes those that an earlier release of the node had. What containerd has kept of them counts for nothing.
+/// Loads all images of the layout, and removes those that an earlier release of the node had. What
+/// containerd has kept of them counts for nothing.
 pub async fn images() -> Outcome {
     let layout = Path::new(IMAGES);
     let images = layout::read(layout)?;
     let mut containerd = Connection::open().await?;
     forget::images(&mut containerd, &images).await?;
     let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
-    let made = containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
+    let made =
+        containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
     unless_there(made.map(drop)).explain("make a lease")?;
     containerd.use_lease(LEASE);
     for image in &images {
@@ -45,14 +49,18 @@ pub async fn images() -> Outcome {
     }
     remove_others(&mut containerd, &images).await?;
     let lease = DeleteLease { id: LEASE.to_owned(), sync: false };
-    containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease).await.explain("end the lease")?;
+    containerd
+        .call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", lease)
+        .await
+        .explain("end the lease")?;
     for image in &images {
         found(&mut containerd, image).await?;
     }
     Ok(())
 }
 
-/// Waits until a pod that asks for the image would get this one, and no other that had its name when containerd started.
+/// Waits until a pod that asks for the image would get this one, and no other that had its name
+/// when containerd started.
 async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
     let since = Instant::now();
     loop {
@@ -61,7 +69,10 @@ async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
             return Ok(());
         }
         if since.elapsed() > PATIENCE {
-            return Err(Failure::new(format!("containerd has {id:?} as {}, not {}", image.name, image.config.digest)));
+            return Err(Failure::new(format!(
+                "containerd has {id:?} as {}, not {}",
+                image.name, image.config.digest
+            )));
         }
         tokio::time::sleep(INTERVAL).await;
     }
@@ -74,10 +85,14 @@ async fn load(containerd: &mut Connection, layout: &Path, image: &layout::Image)
     // The manifest comes last, as its labels refer to the others.
     write(containerd, layout, &image.manifest, references(image)).await?;
     let put = PutImage { image: Some(record(image)) };
-    let made = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Create", put.clone()).await;
+    let made = containerd
+        .call::<_, Ignored>("/containerd.services.images.v1.Images/Create", put.clone())
+        .await;
     match made {
         Err(status) if status.code() == Code::AlreadyExists => {
-            let updated = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Update", put).await;
+            let updated = containerd
+                .call::<_, Ignored>("/containerd.services.images.v1.Images/Update", put)
+                .await;
             updated.map_err(told).explain("update the image")?;
         }
         other => other.map(|Ignored {}| ()).map_err(told).explain("make the image")?,
@@ -89,8 +104,16 @@ async fn load(containerd: &mut Connection, layout: &Path, image: &layout::Image)
 async fn write(containerd: &mut Connection, layout: &Path, blob: &Blob, labels: Labels) -> Outcome {
     let path = layout::path(layout, blob)?;
     let file = File::open(&path).explain(format_args!("open {}", path.display()))?;
-    let pieces = Pieces { file, digest: blob.digest.clone(), size: blob.size as i64, offset: 0, labels, finished: false };
-    unless_there(containerd.write(tokio_stream::iter(pieces)).await).explain(format_args!("write {}", blob.digest))
+    let pieces = Pieces {
+        file,
+        digest: blob.digest.clone(),
+        size: blob.size as i64,
+        offset: 0,
+        labels,
+        finished: false,
+    };
+    unless_there(containerd.write(tokio_stream::iter(pieces)).await)
+        .explain(format_args!("write {}", blob.digest))
 }
 
 /// The messages that write one blob.
@@ -121,7 +144,15 @@ impl Iterator for Pieces {
             false => (WriteAction::Write, Labels::new()),
         };
         let (reference, expected) = (format!("{LEASE}-{}", self.digest), self.digest.clone());
-        Some(WriteContent { action: action.into(), reference, total: self.size, expected, offset, data, labels })
+        Some(WriteContent {
+            action: action.into(),
+            reference,
+            total: self.size,
+            expected,
+            offset,
+            data,
+            labels,
+        })
     }
 }
 
@@ -129,7 +160,9 @@ impl Iterator for Pieces {
 fn references(image: &layout::Image) -> Labels {
     let config = [("containerd.io/gc.ref.content.config".to_owned(), image.config.digest.clone())];
     let layers = image.layers.iter().enumerate();
-    let layers = layers.map(|(index, layer)| (format!("containerd.io/gc.ref.content.l.{index}"), layer.digest.clone()));
+    let layers = layers.map(|(index, layer)| {
+        (format!("containerd.io/gc.ref.content.l.{index}"), layer.digest.clone())
+    });
     config.into_iter().chain(layers).collect()
 }
 
@@ -151,11 +184,21 @@ fn record(image: &layout::Image) -> Image {
 
 async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) -> Outcome {
     let filters = vec![format!("labels.\"{OURS}\"==true")];
-    let listed = containerd.call("/containerd.services.images.v1.Images/List", ListImages { filters }).await;
+    let listed =
+        containerd.call("/containerd.services.images.v1.Images/List", ListImages { filters }).await;
     let listed: ListImagesAnswer = listed.map_err(told).explain("list the images")?;
-    for other in listed.images.into_iter().filter(|other| images.iter().all(|image| image.name != other.name)) {
+    for other in listed
+        .images
+        .into_iter()
+        .filter(|other| images.iter().all(|image| image.name != other.name))
+    {
         let name = other.name.clone();
-        let removed = containerd.call::<_, Ignored>("/containerd.services.images.v1.Images/Delete", DeleteImage { name }).await;
+        let removed = containerd
+            .call::<_, Ignored>(
+                "/containerd.services.images.v1.Images/Delete",
+                DeleteImage { name },
+            )
+            .await;
         removed.map_err(told).explain(format_args!("remove {}", other.name))?;
     }
     Ok(())
@@ -171,14 +214,23 @@ mod tests {
         file.write_all(&vec![7; length]).unwrap();
         file.rewind().unwrap();
         let labels = [("a".to_owned(), "b".to_owned())].into();
-        Pieces { file, digest: "sha256:00".to_owned(), size: length as i64, offset: 0, labels, finished: false }.collect()
+        Pieces {
+            file,
+            digest: "sha256:00".to_owned(),
+            size: length as i64,
+            offset: 0,
+            labels,
+            finished: false,
+        }
+        .collect()
     }
 
     #[test]
     fn a_blob_of_any_length_is_committed_once_and_last() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
             let pieces = pieces(length);
-            let commits = pieces.iter().filter(|piece| piece.action() == WriteAction::Commit).count();
+            let commits =
+                pieces.iter().filter(|piece| piece.action() == WriteAction::Commit).count();
             assert_eq!(commits, 1, "{length}");
             let last = pieces.last().unwrap();
             assert_eq!((last.action(), last.labels.len()), (WriteAction::Commit, 1), "{length}");

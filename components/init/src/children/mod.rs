@@ -1,5 +1,6 @@
-//! The short-lived children of `init`: the same binary, started with the name of its work. Most talk to sockets and nothing else, so that
-//! PID 1 itself needs neither gRPC nor an async runtime. Two do an [errand](crate::errand) on a partition.
+//! The short-lived children of `init`: the same binary, started with the name of its work. Most
+//! talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor an async runtime.
+//! Two do an [errand](crate::errand) on a partition.
 
 mod api;
 mod boot_program;
@@ -26,7 +27,8 @@ use crate::errand::Work;
 /// Ends all pods before the node does.
 pub const STOP_PODS: &str = "stop-pods";
 
-/// Runs the child that the arguments name. What it says goes to its standard output, a line at a time.
+/// Runs the child that the arguments name. What it says goes to its standard output, a line at a
+/// time.
 pub fn run(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let (verify, replace) = (Work::Try.name(), Work::BootProgram.name());
@@ -40,7 +42,9 @@ pub fn run(arguments: &[String]) -> ExitCode {
         [crate::tidy::NAME] => crate::tidy::run(),
         [STOP_PODS] => block_on(stop::pods()),
         [name, device] if *name == verify => slot::verify(Path::new(device)),
-        [name, device] if *name == replace => boot_program::replace(Path::new(device), std::io::stdin().lock()),
+        [name, device] if *name == replace => {
+            boot_program::replace(Path::new(device), std::io::stdin().lock())
+        }
         _ => return refuse(),
     };
     match outcome {
@@ -66,5 +70,8 @@ fn refuse() -> ExitCode {
 
 fn block_on(work: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| Failure::new(error.to_string())).explain("start the runtime")?.block_on(work)
+    runtime
+        .map_err(|error| Failure::new(error.to_string()))
+        .explain("start the runtime")?
+        .block_on(work)
 }

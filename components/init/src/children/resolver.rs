@@ -16,8 +16,10 @@ use crate::resolver::{HISTORY, is_copy};
 const SANDBOXES: &str = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes";
 /// The file there that is mounted into the containers.
 const FILE: &str = "resolv.conf";
-/// When to look, each after the one before. A sandbox that is being made meanwhile may still get what the kubelet has read before the change.
-const LOOKS: [Duration; 4] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
+/// When to look, each after the one before. A sandbox that is being made meanwhile may still get
+/// what the kubelet has read before the change.
+const LOOKS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
 
 /// Looks at all pods, more than once.
 pub fn follow() -> Outcome {
@@ -25,7 +27,8 @@ pub fn follow() -> Outcome {
         std::thread::sleep(wait);
         let new = fs::read_to_string(RESOLV_CONF).explain(format_args!("read {RESOLV_CONF}"))?;
         let history = fs::read_to_string(HISTORY).explain(format_args!("read {HISTORY}"))?;
-        update(Path::new(SANDBOXES), &new, &history).explain(format_args!("update name servers of pods in {SANDBOXES}"))?;
+        update(Path::new(SANDBOXES), &new, &history)
+            .explain(format_args!("update name servers of pods in {SANDBOXES}"))?;
     }
     Ok(())
 }
@@ -68,7 +71,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let old = "nameserver 10.0.2.3\nsearch a.example b.example\n";
         let new = "nameserver 192.0.2.1\n";
-        let pods = [("empty", "", new), ("copy", old, new), ("cluster", "nameserver 10.96.0.10\n", "nameserver 10.96.0.10\n")];
+        let pods = [
+            ("empty", "", new),
+            ("copy", old, new),
+            ("cluster", "nameserver 10.96.0.10\n", "nameserver 10.96.0.10\n"),
+        ];
         let file = |name: &str| folder.path().join(name).join(FILE);
         let held = pods.map(|(name, text, _)| {
             fs::create_dir(folder.path().join(name)).unwrap();

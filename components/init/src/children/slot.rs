@@ -14,16 +14,24 @@ use sha2::{Digest, Sha256};
 /// Bytes that are hashed at once.
 const PIECE: usize = 1 << 20;
 
-/// Looks at the slot on this device, which nobody else may hold: otherwise it could change behind our back.
+/// Looks at the slot on this device, which nobody else may hold: otherwise it could change behind
+/// our back.
 pub fn verify(device: &Path) -> Outcome {
     let flags = OFlags::EXCL.bits() as i32;
-    let mut slot =
-        File::options().read(true).custom_flags(flags).open(device).explain(format_args!("open {} alone", device.display()))?;
+    let mut slot = File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(device)
+        .explain(format_args!("open {} alone", device.display()))?;
     let mut header = vec![0; HEADER_SIZE as usize];
     slot.read_exact(&mut header).explain("read the slot's header")?;
     let header = Header::parse(&header).explain("read the slot's header")?;
     let found = hash(&mut slot, header.length).explain("read the slot")?;
-    if found == header.sha256 { Ok(()) } else { Err(Failure::new("the slot does not hold what its header says")) }
+    if found == header.sha256 {
+        Ok(())
+    } else {
+        Err(Failure::new("the slot does not hold what its header says"))
+    }
 }
 
 /// SHA-256 of the next `length` bytes.
@@ -46,7 +54,11 @@ mod tests {
 
     fn slot(change: impl FnOnce(&mut Vec<u8>)) -> tempfile::NamedTempFile {
         let uki: Vec<u8> = (0..3_000_001u32).map(|number| (number / 251) as u8).collect();
-        let header = Header { length: uki.len() as u64, sha256: Sha256::digest(&uki).into(), version: "1.2".to_owned() };
+        let header = Header {
+            length: uki.len() as u64,
+            sha256: Sha256::digest(&uki).into(),
+            version: "1.2".to_owned(),
+        };
         let mut bytes = header.encode().unwrap();
         bytes.extend(uki);
         change(&mut bytes);

@@ -1,5 +1,6 @@
-//! `init stop-pods`: ends all pods before the node does, those that the cluster has placed first, then the static ones, which give the
-//! node its network. The kubelet must have ended before, or it would start them anew.
+//! `init stop-pods`: ends all pods before the node does, those that the cluster has placed first,
+//! then the static ones, which give the node its network. The kubelet must have ended before, or it
+//! would start them anew.
 
 use std::collections::HashMap;
 
@@ -8,9 +9,11 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use super::api::Connection;
 use super::cri::{Container, ContainerState, GRACE, SOURCE, Sandbox};
 
-/// The seconds that a container is given which does not say how many it wants: Kubernetes' own default.
+/// The seconds that a container is given which does not say how many it wants: Kubernetes' own
+/// default.
 const DEFAULT_GRACE: i64 = 30;
-/// The most seconds that a container is given, whatever it wants: a machine that is told to end does so.
+/// The most seconds that a container is given, whatever it wants: a machine that is told to end
+/// does so.
 const LONGEST_GRACE: i64 = 45;
 
 /// Ends all pods. All of one wave end at the same time.
@@ -41,8 +44,13 @@ fn waves(sandboxes: Vec<Sandbox>, containers: &[Container]) -> [Vec<Pod>; 2] {
     let mut waves = [Vec::new(), Vec::new()];
     for sandbox in sandboxes.into_iter().filter(|sandbox| sandbox.state == 0) {
         let is_static = sandbox.annotations.get(SOURCE).is_some_and(|source| source == "file");
-        let running = |one: &&Container| one.sandbox == sandbox.id && one.state() == ContainerState::Running;
-        let containers = containers.iter().filter(running).map(|one| (one.id.clone(), grace(&one.annotations))).collect();
+        let running =
+            |one: &&Container| one.sandbox == sandbox.id && one.state() == ContainerState::Running;
+        let containers = containers
+            .iter()
+            .filter(running)
+            .map(|one| (one.id.clone(), grace(&one.annotations)))
+            .collect();
         waves[usize::from(is_static)].push(Pod { sandbox: sandbox.id, containers });
     }
     waves
@@ -81,12 +89,21 @@ mod tests {
 
     fn container(id: &str, sandbox: &str, state: ContainerState, seconds: &str) -> Container {
         let annotations = [(GRACE.to_owned(), seconds.to_owned())].into();
-        Container { id: id.to_owned(), sandbox: sandbox.to_owned(), state: state.into(), annotations, ..Container::default() }
+        Container {
+            id: id.to_owned(),
+            sandbox: sandbox.to_owned(),
+            state: state.into(),
+            annotations,
+            ..Container::default()
+        }
     }
 
     #[test]
     fn the_clusters_pods_end_before_those_that_give_the_network() {
-        let [first, last] = waves(vec![sandbox("dhcp", "file", 0), sandbox("web", "api", 0), sandbox("gone", "api", 1)], &[]);
+        let [first, last] = waves(
+            vec![sandbox("dhcp", "file", 0), sandbox("web", "api", 0), sandbox("gone", "api", 1)],
+            &[],
+        );
         assert_eq!(first, [Pod { sandbox: "web".to_owned(), containers: vec![] }]);
         assert_eq!(last, [Pod { sandbox: "dhcp".to_owned(), containers: vec![] }]);
     }

@@ -17,26 +17,40 @@ fn every_line_of_the_kubelet_that_mounts_is_in_the_table() {
     let calls = table::calls();
     let root = golang::module(KUBERNETES, &calls.kubernetes);
     let found = golang::sites(KUBERNETES, &root, &["cmd/kubelet".into(), "pkg".into()], mounts);
-    let mut known: Vec<Site> = calls.call.iter().map(|call| call.site.clone()).chain(calls.other).collect();
+    let mut known: Vec<Site> =
+        calls.call.iter().map(|call| call.site.clone()).chain(calls.other).collect();
     known.retain(|site| site.module == KUBERNETES);
     golang::same_sites(found, known);
 }
 
-/// Options are put together in the functions around those lines and in a few others. When one of them changes, somebody has to
-/// read it before this table may be called current.
+/// Options are put together in the functions around those lines and in a few others. When one of
+/// them changes, somebody has to read it before this table may be called current.
 #[test]
 fn every_function_that_builds_arguments_is_the_one_that_was_read() {
     let calls = table::calls();
-    let around = calls.call.iter().map(|call| (&call.site.module, &call.site.file, &call.function, &call.digest));
-    let others = calls.function.iter().map(|function| (&function.module, &function.file, &function.name, &function.digest));
+    let around = calls
+        .call
+        .iter()
+        .map(|call| (&call.site.module, &call.site.file, &call.function, &call.digest));
+    let others = calls
+        .function
+        .iter()
+        .map(|function| (&function.module, &function.file, &function.name, &function.digest));
     let mut changed = Vec::new();
     for (module, file, name, digest) in around.chain(others) {
-        let found = golang::digest(&golang::function(&golang::module(module, &calls.kubernetes).join(file), name));
+        let found = golang::digest(&golang::function(
+            &golang::module(module, &calls.kubernetes).join(file),
+            name,
+        ));
         if found != *digest {
             changed.push(format!("{module}/{file}: {name}: {found}"));
         }
     }
-    assert!(changed.is_empty(), "read these, then set their digests in calls.toml:\n{}", changed.join("\n"));
+    assert!(
+        changed.is_empty(),
+        "read these, then set their digests in calls.toml:\n{}",
+        changed.join("\n")
+    );
 }
 
 #[test]
@@ -44,7 +58,12 @@ fn every_line_of_the_table_is_in_its_function() {
     let calls = table::calls();
     for call in calls.call {
         let file = golang::module(&call.site.module, &calls.kubernetes).join(&call.site.file);
-        assert!(golang::function(&file, &call.function).contains(&call.site.source), "{}: {}", call.site.file, call.function);
+        assert!(
+            golang::function(&file, &call.function).contains(&call.site.source),
+            "{}: {}",
+            call.site.file,
+            call.function
+        );
     }
 }
 

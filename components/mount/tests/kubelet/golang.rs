@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of a module at the version that `kubernetes` at this version is built with, downloaded if need be.
+/// The folder of a module at the version that `kubernetes` at this version is built with,
+/// downloaded if need be.
 pub fn module(path: &str, kubernetes: &str) -> PathBuf {
     let version = match path {
         "k8s.io/kubernetes" => kubernetes.to_owned(),
@@ -20,20 +21,33 @@ pub fn module(path: &str, kubernetes: &str) -> PathBuf {
 /// The version of `path` in the `go.mod` below `folder`.
 fn required(path: &str, folder: &Path) -> String {
     let go_mod = fs::read_to_string(folder.join("go.mod")).unwrap();
-    let version = go_mod.lines().find_map(|line| line.trim().strip_prefix(path)?.strip_prefix(' ')?.split(' ').next());
+    let version = go_mod
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(path)?.strip_prefix(' ')?.split(' ').next());
     version.unwrap_or_else(|| panic!("{path} is not in go.mod")).to_owned()
 }
 
 fn download(path: &str, version: &str) -> PathBuf {
     let module = format!("{path}@{version}");
-    let output = Command::new("go").args(["mod", "download", "-json", &module]).output().expect("`go` runs");
-    assert!(output.status.success(), "go mod download {module}: {}", String::from_utf8_lossy(&output.stderr));
+    let output =
+        Command::new("go").args(["mod", "download", "-json", &module]).output().expect("`go` runs");
+    assert!(
+        output.status.success(),
+        "go mod download {module}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     PathBuf::from(answer["Dir"].as_str().unwrap())
 }
 
-/// Every line below `folders` for which `wanted` holds, without comments, tests, and files for other systems.
-pub fn sites(module: &str, root: &Path, folders: &[String], wanted: impl Fn(&str) -> bool) -> Vec<Site> {
+/// Every line below `folders` for which `wanted` holds, without comments, tests, and files for
+/// other systems.
+pub fn sites(
+    module: &str,
+    root: &Path,
+    folders: &[String],
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<Site> {
     let mut files = Vec::new();
     for folder in folders {
         collect(&root.join(folder), &mut files);
@@ -51,18 +65,24 @@ pub fn sites(module: &str, root: &Path, folders: &[String], wanted: impl Fn(&str
     found
 }
 
-/// Fails with the lines that stand in only one of the two, where a line that stands several times must be known as often.
+/// Fails with the lines that stand in only one of the two, where a line that stands several times
+/// must be known as often.
 pub fn same_sites(mut found: Vec<Site>, mut known: Vec<Site>) {
     found.sort();
     known.sort();
     let new: Vec<&Site> = found.iter().filter(|site| !known.contains(site)).collect();
     let gone: Vec<&Site> = known.iter().filter(|site| !found.contains(site)).collect();
-    assert!(new.is_empty() && gone.is_empty(), "not in the table: {new:#?}\nno longer in the source: {gone:#?}");
+    assert!(
+        new.is_empty() && gone.is_empty(),
+        "not in the table: {new:#?}\nno longer in the source: {gone:#?}"
+    );
     assert_eq!(found.len(), known.len(), "a line that stands several times is listed as often");
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+    for entry in
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+    {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() {
@@ -76,16 +96,21 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 fn is_foreign(name: &str) -> bool {
-    ["_test.go", "_windows.go", "_unsupported.go", "_others.go", "_darwin.go"].iter().any(|end| name.ends_with(end))
+    ["_test.go", "_windows.go", "_unsupported.go", "_others.go", "_darwin.go"]
+        .iter()
+        .any(|end| name.ends_with(end))
         || name.starts_with("fake_")
 }
 
-/// The text of a function, without comments and indentation. A method is found by its name alone, so the file must hold only
-/// one of that name.
+/// The text of a function, without comments and indentation. A method is found by its name alone,
+/// so the file must hold only one of that name.
 pub fn function(file: &Path, name: &str) -> String {
-    let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let text =
+        fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let is_start = |line: &str| {
-        let after = line.strip_prefix("func ").map(|rest| rest.split_once(") ").filter(|_| rest.starts_with('(')));
+        let after = line
+            .strip_prefix("func ")
+            .map(|rest| rest.split_once(") ").filter(|_| rest.starts_with('(')));
         match after {
             Some(Some((_, method))) => method.starts_with(&format!("{name}(")),
             Some(None) => line.starts_with(&format!("func {name}(")),
@@ -93,7 +118,8 @@ pub fn function(file: &Path, name: &str) -> String {
         }
     };
     let mut lines = text.lines().skip_while(|line| !is_start(line));
-    let mut body: Vec<&str> = lines.by_ref().take_while(|line| *line != "}").map(str::trim).collect();
+    let mut body: Vec<&str> =
+        lines.by_ref().take_while(|line| *line != "}").map(str::trim).collect();
     body.retain(|line| !line.is_empty() && !line.starts_with("//"));
     assert!(!body.is_empty(), "{} has no function `{name}`", file.display());
     assert!(!lines.any(is_start), "{} has two functions `{name}`", file.display());
@@ -102,7 +128,8 @@ pub fn function(file: &Path, name: &str) -> String {
 
 /// The first 16 hexadecimal digits of the SHA-256 of a function's text.
 pub fn digest(function: &str) -> String {
-    let mut hex: String = Sha256::digest(function).iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut hex: String =
+        Sha256::digest(function).iter().map(|byte| format!("{byte:02x}")).collect();
     hex.truncate(16);
     hex
 }

@@ -1,4 +1,5 @@
-//! The kubelet's own mount library, driving our two programs: `tests/mounter` is a Go program that claims and checks.
+//! The kubelet's own mount library, driving our two programs: `tests/mounter` is a Go program that
+//! claims and checks.
 
 use crate::namespace::private;
 use crate::table;
@@ -36,7 +37,9 @@ fn the_library_is_the_one_that_the_kubelet_is_built_with() {
 fn build(scratch: &Path) -> PathBuf {
     let program = scratch.join("mounter");
     let mut go = Command::new("go");
-    go.args(["build", "-C", SOURCE, "-mod=readonly", "-trimpath", "-o"]).arg(&program).env("CGO_ENABLED", "0");
+    go.args(["build", "-C", SOURCE, "-mod=readonly", "-trimpath", "-o"])
+        .arg(&program)
+        .env("CGO_ENABLED", "0");
     let output = go.output().expect("`go` runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     program

@@ -32,11 +32,13 @@ impl Programs {
     }
 }
 
-/// Runs `work` on a thread with a private mount namespace of its own, in which `folder` is an empty tmpfs.
+/// Runs `work` on a thread with a private mount namespace of its own, in which `folder` is an empty
+/// tmpfs.
 pub fn private<T: Send>(folder: &Path, work: impl FnOnce() -> T + Send) -> T {
     let inside = || {
         // SAFETY: only the mount namespace is unshared, which no memory of this process depends on.
-        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("these tests need uid 0 and CAP_SYS_ADMIN");
+        unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
+            .expect("these tests need uid 0 and CAP_SYS_ADMIN");
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
         mount("work", folder, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, None).unwrap();
         work()

@@ -6,7 +6,9 @@ use std::fs;
 
 /// A call of `os/exec`, of `k8s.io/utils/exec`, or of the iscsi plugin's wrapper around it.
 fn executes(line: &str) -> bool {
-    [".Command(", ".CommandContext(", ".LookPath(", "execWithLog("].iter().any(|call| line.contains(call))
+    [".Command(", ".CommandContext(", ".LookPath(", "execWithLog("]
+        .iter()
+        .any(|call| line.contains(call))
 }
 
 #[test]
@@ -17,7 +19,12 @@ fn every_line_that_executes_a_program_is_in_a_table() {
         let root = golang::module(&module.path, &calls.kubernetes);
         found.extend(golang::sites(&module.path, &root, &module.folders, executes));
     }
-    let mut known: Vec<Site> = calls.call.into_iter().map(|call| call.site).filter(|site| executes(&site.source)).collect();
+    let mut known: Vec<Site> = calls
+        .call
+        .into_iter()
+        .map(|call| call.site)
+        .filter(|site| executes(&site.source))
+        .collect();
     known.extend(programs.program.into_iter().flat_map(|program| program.sites));
     known.extend(programs.other.into_iter().map(|other| other.site));
     golang::same_sites(found, known);
@@ -28,10 +35,15 @@ fn what_a_user_sees_is_what_the_source_says() {
     let kubernetes = table::calls().kubernetes;
     for program in table::programs().program {
         for Phrase { module, file, text } in program.phrases {
-            let source = fs::read_to_string(golang::module(&module, &kubernetes).join(&file)).unwrap();
+            let source =
+                fs::read_to_string(golang::module(&module, &kubernetes).join(&file)).unwrap();
             assert!(source.contains(&text), "{}: {file} does not say `{text}`", program.name);
             for part in text.split("%").map(|part| part.trim_start_matches(['s', 'v', 'w'])) {
-                assert!(program.seen.contains(part.trim()), "{}: `seen` does not say `{part}`", program.name);
+                assert!(
+                    program.seen.contains(part.trim()),
+                    "{}: `seen` does not say `{part}`",
+                    program.name
+                );
             }
         }
     }

@@ -8,12 +8,19 @@ use std::process::{Command, Output};
 fn outside_a_node_and_without_the_word_nothing_is_mounted() {
     let folder = tempfile::tempdir().unwrap();
     private(folder.path(), || {
-        for (program, words) in
-            [(env!("CARGO_BIN_EXE_mount"), vec!["-t", "tmpfs", "tmpfs"]), (env!("CARGO_BIN_EXE_umount"), vec![])]
-        {
+        for (program, words) in [
+            (env!("CARGO_BIN_EXE_mount"), vec!["-t", "tmpfs", "tmpfs"]),
+            (env!("CARGO_BIN_EXE_umount"), vec![]),
+        ] {
             for value in ["", "1"] {
                 let mut command = Command::new(program);
-                let output = command.args(&words).arg(folder.path()).env_clear().env(guard::KEY, value).output().unwrap();
+                let output = command
+                    .args(&words)
+                    .arg(folder.path())
+                    .env_clear()
+                    .env(guard::KEY, value)
+                    .output()
+                    .unwrap();
                 assert_eq!(output.status.code(), Some(1));
                 assert!(stderr(&output).contains("this is no node of ours"), "{}", stderr(&output));
             }
@@ -26,9 +33,20 @@ fn outside_a_node_and_without_the_word_nothing_is_mounted() {
 #[test]
 fn an_ordinary_user_may_not_mount() {
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_mount"), "-t", "tmpfs", "tmpfs", "/tmp"]);
+    command.args([
+        "--reuid=65534",
+        "--clear-groups",
+        env!("CARGO_BIN_EXE_mount"),
+        "-t",
+        "tmpfs",
+        "tmpfs",
+        "/tmp",
+    ]);
     let output = command.env(guard::KEY, guard::VALUE).output().unwrap();
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), "mount: must be superuser\n"));
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(1), "mount: must be superuser\n")
+    );
 }
 
 #[test]
@@ -50,7 +68,8 @@ fn more_than_is_served_is_refused_with_what_is() {
     }
 }
 
-/// In a user namespace the flags of what was mounted outside are locked, so the second call, which would drop them, fails.
+/// In a user namespace the flags of what was mounted outside are locked, so the second call, which
+/// would drop them, fails.
 #[test]
 fn a_bind_mount_that_cannot_get_its_flags_is_undone() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,10 +77,22 @@ fn a_bind_mount_that_cannot_get_its_flags_is_undone() {
         std::fs::create_dir(folder.path().join("target")).unwrap();
         let script = r#""$0" -o bind,ro "$1" "$1/target"; echo "$?"; cat /proc/self/mountinfo"#;
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_mount")]);
+        command.args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_mount"),
+        ]);
         command.arg(folder.path()).env(guard::KEY, guard::VALUE).output().unwrap()
     });
-    assert!(stderr(&output).contains("could not apply flags, nothing stays mounted: Operation not permitted"), "{output:?}");
+    assert!(
+        stderr(&output)
+            .contains("could not apply flags, nothing stays mounted: Operation not permitted"),
+        "{output:?}"
+    );
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(stdout.starts_with("32\n") && !stdout.contains("/target "), "{stdout}");
 }

@@ -1,5 +1,5 @@
-//! The same command lines to util-linux and to ours, in two namespaces that start alike: exit codes, texts and the mounts that
-//! are left must be the same.
+//! The same command lines to util-linux and to ours, in two namespaces that start alike: exit
+//! codes, texts and the mounts that are left must be the same.
 
 use crate::namespace::{Programs, private};
 use crate::table;
@@ -11,23 +11,50 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// More lines than the kubelet's own: what users write into `mountOptions`, and each text that they may come to see.
+/// More lines than the kubelet's own: what users write into `mountOptions`, and each text that they
+/// may come to see.
 const SCENES: &[&[&str]] = &[
     // One call of ours where the kubelet makes two: util-linux makes the second by itself.
     &["mount -o bind,ro,nosuid W/dir W/target"],
     &["mount -t tmpfs tmpfs W/dir/below", "mount -o bind W/dir W/target"],
-    &["mount -t tmpfs tmpfs W/dir/below", "mount -o rbind,ro W/dir W/target", "umount W/target", "umount W/target/below"],
+    &[
+        "mount -t tmpfs tmpfs W/dir/below",
+        "mount -o rbind,ro W/dir W/target",
+        "umount W/target",
+        "umount W/target/below",
+    ],
     &["mount -o bind,rshared W/dir W/target", "mount -o bind,slave W/target W/other"],
-    &["mount -t tmpfs -o private,size=4k,mode=0700,dirsync,sync,noatime,nodiratime,noexec tmpfs W/target"],
+    &[
+        "mount -t tmpfs -o private,size=4k,mode=0700,dirsync,sync,noatime,nodiratime,noexec tmpfs W/target",
+    ],
     &["mount -t tmpfs -o ro,rw,noexec,exec,strictatime,lazytime,nosymfollow tmpfs W/target"],
-    &["mount -t tmpfs tmpfs W/target", "mount -o remount,ro,size=8k tmpfs W/target", "mount -o remount,rw tmpfs W/target"],
-    &["mount -t tmpfs tmpfs W/target", "mount -o bind,remount,ro,nodev,noexec tmpfs W/target", "umount W/target"],
+    &[
+        "mount -t tmpfs tmpfs W/target",
+        "mount -o remount,ro,size=8k tmpfs W/target",
+        "mount -o remount,rw tmpfs W/target",
+    ],
+    &[
+        "mount -t tmpfs tmpfs W/target",
+        "mount -o bind,remount,ro,nodev,noexec tmpfs W/target",
+        "umount W/target",
+    ],
     &["mount -t tmpfs -o _netdev,defaults,nofail,noauto,x-note,comment=c tmpfs W/target"],
-    &["mount -t tmpfs tmpfs W/target", "mount -t tmpfs other W/target", "umount W/target", "umount W/target", "umount W/target"],
+    &[
+        "mount -t tmpfs tmpfs W/target",
+        "mount -t tmpfs other W/target",
+        "umount W/target",
+        "umount W/target",
+        "umount W/target",
+    ],
     &["mount -o bind W/dir/file W/file", "umount W/file"],
     // A device, by name and by symbolic link, with its type and without.
     &["mount -t ext4 -o ro,noatime DEVICE W/target", "umount W/target"],
-    &["mount -t ext4 -o ro DEVICE W/target", "mount -o bind,ro W/target W/other", "umount W/target", "umount W/other"],
+    &[
+        "mount -t ext4 -o ro DEVICE W/target",
+        "mount -o bind,ro W/target W/other",
+        "umount W/target",
+        "umount W/other",
+    ],
     &["mount -o ro DEVICE W/target"],
     &["mount -t auto -o ro DEVICE W/target"],
     &["mount -o ro LINK W/target"],
@@ -68,7 +95,12 @@ const SCENES: &[&[&str]] = &[
     &["umount W/nowhere"],
     &["umount W/dir/file/x"],
     &["umount -f W/target"],
-    &["mount -t tmpfs tmpfs W/target", "mount -t tmpfs tmpfs W/link", "umount W/link", "umount W/target"],
+    &[
+        "mount -t tmpfs tmpfs W/target",
+        "mount -t tmpfs tmpfs W/link",
+        "umount W/link",
+        "umount W/target",
+    ],
     &["mount -o bind W/dir W/target", "mount -t tmpfs tmpfs W/target/below", "umount W/target"],
 ];
 
@@ -92,7 +124,8 @@ fn util_linux_agrees_on_every_call_of_the_kubelet() {
 
 #[test]
 fn util_linux_agrees_on_what_users_write_and_on_every_failure() {
-    let scenes: Vec<Vec<String>> = SCENES.iter().map(|scene| scene.iter().map(|line| line.to_string()).collect()).collect();
+    let scenes: Vec<Vec<String>> =
+        SCENES.iter().map(|scene| scene.iter().map(|line| line.to_string()).collect()).collect();
     agree(&scenes);
 }
 
@@ -101,8 +134,9 @@ fn agree(scenes: &[Vec<String>]) {
     let mut differences = String::new();
     for lines in scenes {
         let folder = tempfile::tempdir().unwrap();
-        let [ours, theirs] = [Programs::Ours, Programs::UtilLinux]
-            .map(|programs| private(folder.path(), || play(lines, folder.path(), &devices, programs)));
+        let [ours, theirs] = [Programs::Ours, Programs::UtilLinux].map(|programs| {
+            private(folder.path(), || play(lines, folder.path(), &devices, programs))
+        });
         if ours != theirs {
             differences += &format!("{lines:#?}\nours: {ours:#?}\nutil-linux: {theirs:#?}\n");
         }
@@ -114,8 +148,12 @@ fn play(lines: &[String], folder: &Path, devices: &[Device; 2], programs: Progra
     let [device, protected] = devices;
     let held = furnish(folder, device);
     let answers = lines.iter().map(|line| {
-        let line = line.replace("FD", &format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd()));
-        let line = line.replace("DEVICE", &device.path).replace("LINK", LINK).replace("PROTECTED", &protected.path);
+        let line =
+            line.replace("FD", &format!("/proc/{}/fd/{}", std::process::id(), held.as_raw_fd()));
+        let line = line
+            .replace("DEVICE", &device.path)
+            .replace("LINK", LINK)
+            .replace("PROTECTED", &protected.path);
         let output = programs.run(&line.replace("W/", &format!("{}/", folder.display())));
         assert!(output.stdout.is_empty());
         (output.status.code(), said(&output.stderr))
@@ -131,7 +169,8 @@ fn said(stderr: &[u8]) -> String {
     text.lines().filter(|line| !line.contains("dmesg(1)")).collect()
 }
 
-/// Mount point, root, flags, propagation, type, source and file system options of each mount below `folder`.
+/// Mount point, root, flags, propagation, type, source and file system options of each mount below
+/// `folder`.
 fn mounts(folder: &Path) -> Vec<String> {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     let below = format!("{}/", folder.display());
@@ -156,15 +195,23 @@ fn mounts(folder: &Path) -> Vec<String> {
 }
 
 fn groups(fields: &str) -> Vec<String> {
-    let numbers = fields.split(' ').filter_map(|field| field.strip_prefix("shared:").or(field.strip_prefix("master:")));
+    let numbers = fields
+        .split(' ')
+        .filter_map(|field| field.strip_prefix("shared:").or(field.strip_prefix("master:")));
     numbers.map(str::to_owned).collect()
 }
 
-/// Unmounts at once what the end of the namespace would unmount some time later, so that the device is free for the next run.
+/// Unmounts at once what the end of the namespace would unmount some time later, so that the device
+/// is free for the next run.
 fn clear(folder: &Path) {
     let below = format!("{}/", folder.display());
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
-    for target in table.lines().rev().filter_map(|line| line.split(' ').nth(4)).filter(|path| path.starts_with(&below)) {
+    for target in table
+        .lines()
+        .rev()
+        .filter_map(|line| line.split(' ').nth(4))
+        .filter(|path| path.starts_with(&below))
+    {
         unmount(target, UnmountFlags::empty()).unwrap();
     }
 }
@@ -180,7 +227,10 @@ impl Device {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(8 << 20).unwrap();
         run(Command::new("/sbin/mke2fs").args(["-q", "-t", "ext4"]).arg(image.path()));
-        let path = run(Command::new("/sbin/losetup").args(["--find", "--show"]).args(flags).arg(image.path()));
+        let path = run(Command::new("/sbin/losetup")
+            .args(["--find", "--show"])
+            .args(flags)
+            .arg(image.path()));
         Device { path: path.trim().to_owned(), _image: image }
     }
 }
@@ -207,7 +257,14 @@ fn furnish(folder: &Path, device: &Device) -> File {
     }
     symlink("nowhere", folder.join("dangling")).unwrap();
     symlink("target", folder.join("link")).unwrap();
-    mount::<_, _, _, Option<&CStr>>("links", Path::new(LINK).parent().unwrap(), "tmpfs", MountFlags::empty(), None).unwrap();
+    mount::<_, _, _, Option<&CStr>>(
+        "links",
+        Path::new(LINK).parent().unwrap(),
+        "tmpfs",
+        MountFlags::empty(),
+        None,
+    )
+    .unwrap();
     symlink(&device.path, LINK).unwrap();
     File::open(folder.join("dir")).unwrap()
 }

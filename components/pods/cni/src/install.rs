@@ -1,4 +1,5 @@
-//! Copies files so that at each moment the old or the new one is there, whole, and leaves alone what is as it should be.
+//! Copies files so that at each moment the old or the new one is there, whole, and leaves alone
+//! what is as it should be.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -33,12 +34,17 @@ pub struct Sources<'a> {
     pub configurations: &'a Path,
 }
 
-/// Installs programs in the folder `plugins` and then configurations in the folder `configurations`: as soon as there is one of those, containerd uses
-/// the programs. Gives the path of each file or folder that was not there or was another one.
+/// Installs programs in the folder `plugins` and then configurations in the folder
+/// `configurations`: as soon as there is one of those, containerd uses the programs. Gives the path
+/// of each file or folder that was not there or was another one.
 ///
 /// # Errors
 /// Something cannot be read or written. What was installed so far stays.
-pub fn install(sources: &Sources<'_>, plugins: &Path, configurations: &Path) -> Outcome<Vec<PathBuf>> {
+pub fn install(
+    sources: &Sources<'_>,
+    plugins: &Path,
+    configurations: &Path,
+) -> Outcome<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for source in entries(sources.programs)? {
         changed.extend(file(&source, &plugins.join(name_of(&source)), EXECUTABLE)?);
@@ -59,7 +65,8 @@ fn entries(folder: &Path) -> Outcome<Vec<PathBuf>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read,
     };
-    let paths = read.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
+    let paths = read
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
     let mut paths = paths.explain(format_args!("read {}", folder.display()))?;
     paths.sort();
     Ok(paths)
@@ -88,8 +95,8 @@ fn file(from: &Path, to: &Path, mode: u32) -> Outcome<Option<PathBuf>> {
     copy().map_err(|error: io::Error| error).explain(format_args!("install {}", to.display()))
 }
 
-/// Makes the folder `to` a copy of `from`, which holds files alone. Gives its path, unless it is one already. Nobody sees files of the old and of the
-/// new one beside each other.
+/// Makes the folder `to` a copy of `from`, which holds files alone. Gives its path, unless it is
+/// one already. Nobody sees files of the old and of the new one beside each other.
 fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
     let sources = entries(from)?;
     let copy = || {
@@ -98,9 +105,12 @@ fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
             Err(_) => Vec::new(),
         };
         found.sort();
-        let same_names = found.iter().map(|path| name_of(path)).eq(sources.iter().map(|path| name_of(path)));
+        let same_names =
+            found.iter().map(|path| name_of(path)).eq(sources.iter().map(|path| name_of(path)));
         let is_same = |source: &PathBuf| is_copy(source, &to.join(name_of(source)), EXECUTABLE);
-        if same_names && sources.iter().map(is_same).collect::<io::Result<Vec<_>>>()?.iter().all(|same| *same) {
+        if same_names
+            && sources.iter().map(is_same).collect::<io::Result<Vec<_>>>()?.iter().all(|same| *same)
+        {
             return Ok(None);
         }
         let new = beside(to);
@@ -124,7 +134,8 @@ fn folder(from: &Path, to: &Path) -> Outcome<Option<PathBuf>> {
 
 /// Whether `to` is a regular file with the bytes of `from` and this mode. What is a link is none.
 fn is_copy(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
-    let is_file = |found: &fs::Metadata| found.is_file() && found.permissions().mode() & 0o7777 == mode;
+    let is_file =
+        |found: &fs::Metadata| found.is_file() && found.permissions().mode() & 0o7777 == mode;
     let Some(found) = fs::symlink_metadata(to).ok().filter(is_file) else { return Ok(false) };
     let (mut from, mut to) = (File::open(from)?, File::open(to)?);
     if from.metadata()?.len() != found.len() {
@@ -154,7 +165,8 @@ fn write(from: &Path, to: &Path, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where a file or folder is made before it gets its name. CNI takes none whose name begins so for a configuration.
+/// Where a file or folder is made before it gets its name. CNI takes none whose name begins so for
+/// a configuration.
 fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".new-");
     name.push(name_of(path));

@@ -1,4 +1,5 @@
-//! The `cni` pod: installs what its image carries in /opt/cni/bin, and the recipe's network configurations in /etc/cni/net.d, and waits.
+//! The `cni` pod: installs what its image carries in /opt/cni/bin, and the recipe's network
+//! configurations in /etc/cni/net.d, and waits.
 //!
 //! Installed as `nft`, the same program starts the `nft` in the folder beside it.
 
@@ -35,7 +36,8 @@ fn run() -> Outcome {
         launcher: &own,
         configurations: Path::new(paths::CNI),
     };
-    let changed = install(&sources, Path::new(paths::CNI_PLUGINS), Path::new(paths::CNI_CONFIGURATIONS))?;
+    let changed =
+        install(&sources, Path::new(paths::CNI_PLUGINS), Path::new(paths::CNI_CONFIGURATIONS))?;
     for path in &changed {
         eprintln!("installed {}", path.display());
     }

@@ -1,4 +1,5 @@
-//! The real program installs and launches: dynamically linked programs of this machine with its loader and its libraries.
+//! The real program installs and launches: dynamically linked programs of this machine with its
+//! loader and its libraries.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -31,7 +32,8 @@ impl World {
         fs::copy("/bin/cat", cat.join("cat")).unwrap();
         for library in libraries("/bin/cat") {
             let is_loader = library.file_name().unwrap().to_string_lossy().starts_with("ld-");
-            let name = if is_loader { Path::new(LOADER) } else { Path::new(library.file_name().unwrap()) };
+            let name =
+                if is_loader { Path::new(LOADER) } else { Path::new(library.file_name().unwrap()) };
             fs::copy(&library, cat.join(name)).unwrap();
         }
         world
@@ -43,11 +45,20 @@ impl World {
 
     /// Installs, and gives the names of what has changed.
     fn install(&self) -> Vec<String> {
-        let [programs, dynamic, configurations] = ["programs", "dynamic", "recipe"].map(|path| self.path(path));
-        let sources =
-            Sources { programs: &programs, dynamic: &dynamic, launcher: Path::new(LAUNCHER), configurations: &configurations };
-        let changed = install(&sources, &self.path("plugins"), &self.path("net.d")).unwrap_or_else(|failure| panic!("{failure}"));
-        changed.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+        let [programs, dynamic, configurations] =
+            ["programs", "dynamic", "recipe"].map(|path| self.path(path));
+        let sources = Sources {
+            programs: &programs,
+            dynamic: &dynamic,
+            launcher: Path::new(LAUNCHER),
+            configurations: &configurations,
+        };
+        let changed = install(&sources, &self.path("plugins"), &self.path("net.d"))
+            .unwrap_or_else(|failure| panic!("{failure}"));
+        changed
+            .iter()
+            .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+            .collect()
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -70,8 +81,11 @@ fn a_dynamic_program_runs_with_the_libraries_beside_it() {
     let ran = world.run(&["/proc/self/maps"]);
     assert!(ran.status.success(), "{ran:?}");
     let maps = String::from_utf8(ran.stdout).unwrap();
-    let mapped: BTreeSet<&str> =
-        maps.lines().filter_map(|line| line.split_whitespace().nth(5)).filter(|path| path.starts_with('/')).collect();
+    let mapped: BTreeSet<&str> = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .filter(|path| path.starts_with('/'))
+        .collect();
     let folder = fs::canonicalize(world.path("plugins/.cat")).unwrap();
     assert!(mapped.len() >= 3, "{maps}");
     for path in mapped {
@@ -112,7 +126,10 @@ fn whatever_is_in_the_way_is_replaced_and_what_a_link_points_at_is_not() {
     assert_eq!(fs::read_to_string(world.path("kept")).unwrap(), "kept");
     assert_eq!(fs::read_to_string(world.path("plugins/bridge")).unwrap(), "a plugin");
     assert!(world.run(&["/dev/null"]).status.success());
-    let names: BTreeSet<_> = fs::read_dir(world.path("plugins")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: BTreeSet<_> = fs::read_dir(world.path("plugins"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, [".cat", "bridge", "cat"].map(Into::into).into());
 }
 
@@ -138,7 +155,10 @@ fn programs_are_executable_and_configurations_are_not_whatever_they_were() {
     let world = World::new();
     world.install();
     let mode = |path: &str| fs::metadata(world.path(path)).unwrap().permissions().mode() & 0o7777;
-    assert_eq!([mode("plugins/bridge"), mode("plugins/.cat/cat"), mode("net.d/10-bridge.conflist")], [0o755, 0o755, 0o644]);
+    assert_eq!(
+        [mode("plugins/bridge"), mode("plugins/.cat/cat"), mode("net.d/10-bridge.conflist")],
+        [0o755, 0o755, 0o644]
+    );
     fs::set_permissions(world.path("plugins/bridge"), fs::Permissions::from_mode(0o4777)).unwrap();
     assert_eq!(world.install(), ["bridge"]);
     assert_eq!(mode("plugins/bridge"), 0o755);

@@ -1,17 +1,21 @@
-//! What the routers of one link have advertised, and when to ask them (RFC 4861, 6.3.7; RFC 7559; RFC 8106, 6). It knows neither clock nor
-//! socket: the time is an argument. Addresses and routes are the kernel's; this is the rest.
+//! What the routers of one link have advertised, and when to ask them (RFC 4861, 6.3.7; RFC 7559;
+//! RFC 8106, 6). It knows neither clock nor socket: the time is an argument. Addresses and routes
+//! are the kernel's; this is the rest.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::router::Advert;
 
-/// How long after the carrier came the first question is sent: within this, the link's own address is usually confirmed.
+/// How long after the carrier came the first question is sent: within this, the link's own address
+/// is usually confirmed.
 const FIRST_QUESTION: Duration = Duration::from_secs(1);
-/// The first wait for an answer (RFC 7559, `IRT`); every further one is twice as long, up to `MAX_WAIT` (`MRT`).
+/// The first wait for an answer (RFC 7559, `IRT`); every further one is twice as long, up to
+/// `MAX_WAIT` (`MRT`).
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// The most name servers, and the most domains, that are remembered of a link: whoever is on it may advertise any number.
+/// The most name servers, and the most domains, that are remembered of a link: whoever is on it may
+/// advertise any number.
 const MAX_ENTRIES: usize = 8;
 
 /// What a link's routers have advertised.
@@ -33,8 +37,8 @@ struct Entry<T> {
 }
 
 impl Advertised {
-    /// The link can carry frames now: its routers are asked, in a second at the earliest. They may be others than before, but what those
-    /// said holds until it expires.
+    /// The link can carry frames now: its routers are asked, in a second at the earliest. They may
+    /// be others than before, but what those said holds until it expires.
     pub fn carrier_up(&mut self, now: Duration) {
         (self.ask_at, self.wait) = (Some(now + FIRST_QUESTION), FIRST_WAIT);
     }
@@ -53,8 +57,12 @@ impl Advertised {
     pub fn hear(&mut self, adverts: Vec<Advert>, now: Duration) {
         for advert in adverts {
             match advert {
-                Advert::NameServers(servers, lifetime) => remember(&mut self.servers, servers, lifetime, now),
-                Advert::Search(domains, lifetime) => remember(&mut self.domains, domains, lifetime, now),
+                Advert::NameServers(servers, lifetime) => {
+                    remember(&mut self.servers, servers, lifetime, now)
+                }
+                Advert::Search(domains, lifetime) => {
+                    remember(&mut self.domains, domains, lifetime, now)
+                }
             }
         }
     }
@@ -73,7 +81,11 @@ impl Advertised {
 
     /// When [`Advertised::tick`] is due, if ever.
     pub fn deadline(&self) -> Option<Duration> {
-        let expiries = self.servers.iter().map(|entry| entry.until).chain(self.domains.iter().map(|entry| entry.until));
+        let expiries = self
+            .servers
+            .iter()
+            .map(|entry| entry.until)
+            .chain(self.domains.iter().map(|entry| entry.until));
         expiries.flatten().chain(self.ask_at).min()
     }
 
@@ -89,7 +101,12 @@ impl Advertised {
 }
 
 /// Adds values, or gives those that are there a new lifetime; one of zero takes them away.
-fn remember<T: PartialEq>(entries: &mut Vec<Entry<T>>, values: Vec<T>, lifetime: Option<Duration>, now: Duration) {
+fn remember<T: PartialEq>(
+    entries: &mut Vec<Entry<T>>,
+    values: Vec<T>,
+    lifetime: Option<Duration>,
+    now: Duration,
+) {
     let until = lifetime.map(|lifetime| now + lifetime);
     for value in values {
         if lifetime == Some(Duration::ZERO) {
@@ -115,7 +132,10 @@ mod tests {
     }
 
     fn servers(numbers: &[u16], lifetime: Option<u64>) -> Vec<Advert> {
-        vec![Advert::NameServers(numbers.iter().map(|number| server(*number)).collect(), lifetime.map(seconds))]
+        vec![Advert::NameServers(
+            numbers.iter().map(|number| server(*number)).collect(),
+            lifetime.map(seconds),
+        )]
     }
 
     fn known(advertised: &Advertised) -> Vec<Ipv6Addr> {
@@ -133,7 +153,10 @@ mod tests {
             asked.push(now.as_secs());
         }
         let waits: Vec<u64> = asked.windows(2).map(|two| two[1] - two[0]).collect();
-        assert_eq!((asked[0], waits), (101, vec![4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]));
+        assert_eq!(
+            (asked[0], waits),
+            (101, vec![4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600])
+        );
         advertised.answered();
         assert_eq!(advertised.deadline(), None);
     }
@@ -174,7 +197,10 @@ mod tests {
             let domain = format!("{number}.example");
             advertised.hear(vec![Advert::Search(vec![domain], None)], seconds(0));
         }
-        assert_eq!((known(&advertised).len(), advertised.search().count()), (MAX_ENTRIES, MAX_ENTRIES));
+        assert_eq!(
+            (known(&advertised).len(), advertised.search().count()),
+            (MAX_ENTRIES, MAX_ENTRIES)
+        );
         assert_eq!(known(&advertised)[0], server(0), "the first ones stay");
     }
 }

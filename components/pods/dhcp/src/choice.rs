@@ -1,4 +1,5 @@
-//! Which links are served: by default every Ethernet device. What others have made or own is left to them.
+//! Which links are served: by default every Ethernet device. What others have made or own is left
+//! to them.
 
 use crate::netlink::Link;
 
@@ -12,13 +13,15 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether a link is served. What software has made (bridge, veth, VXLAN, …) and what is a port of such a link belongs to whoever made
-    /// it, a CNI plugin for instance: it is served only if its whole name is given, without `*`.
+    /// Whether a link is served. What software has made (bridge, veth, VXLAN, …) and what is a port
+    /// of such a link belongs to whoever made it, a CNI plugin for instance: it is served only if
+    /// its whole name is given, without `*`.
     pub fn serves(&self, link: &Link) -> bool {
         if self.except.iter().any(|pattern| fits(pattern, &link.name)) {
             return false;
         }
-        let by_pattern = self.links.is_empty() || self.links.iter().any(|pattern| fits(pattern, &link.name));
+        let by_pattern =
+            self.links.is_empty() || self.links.iter().any(|pattern| fits(pattern, &link.name));
         (link.device && by_pattern) || self.links.contains(&link.name)
     }
 }
@@ -26,7 +29,9 @@ impl Choice {
 /// Whether a name fits a pattern.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
     for part in parts {
         match rest.split_once(part) {
@@ -42,7 +47,15 @@ mod tests {
     use super::*;
 
     fn link(name: &str, device: bool) -> Link {
-        Link { index: 1, name: name.to_owned(), mac: [2, 0, 0, 0, 0, 1], up: false, carrier: false, dhcpv6: false, device }
+        Link {
+            index: 1,
+            name: name.to_owned(),
+            mac: [2, 0, 0, 0, 0, 1],
+            up: false,
+            carrier: false,
+            dhcpv6: false,
+            device,
+        }
     }
 
     fn choice(links: &[&str], except: &[&str]) -> Choice {
@@ -59,10 +72,19 @@ mod tests {
     #[test]
     fn a_pattern_chooses_among_devices() {
         let rule = choice(&["en*", "eth0"], &["enp2s*"]);
-        for (name, served) in [("enp1s0", true), ("eth0", true), ("eth1", false), ("enp2s0", false), ("enp2s0f1", false)] {
+        for (name, served) in [
+            ("enp1s0", true),
+            ("eth0", true),
+            ("eth1", false),
+            ("enp2s0", false),
+            ("enp2s0f1", false),
+        ] {
             assert_eq!(rule.serves(&link(name, true)), served, "{name}");
         }
-        assert!(!choice(&["*"], &[]).serves(&link("cni0", false)), "a pattern never takes what a CNI has made");
+        assert!(
+            !choice(&["*"], &[]).serves(&link("cni0", false)),
+            "a pattern never takes what a CNI has made"
+        );
     }
 
     #[test]

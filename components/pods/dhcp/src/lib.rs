@@ -1,7 +1,10 @@
-//! A DHCPv4 client (RFC 2131) that gets a node its addresses, and reads what IPv6 routers advertise (RFC 8106). The library is for the tests; the program is `main.rs`.
+//! A DHCPv4 client (RFC 2131) that gets a node its addresses, and reads what IPv6 routers advertise
+//! (RFC 8106). The library is for the tests; the program is `main.rs`.
 //!
-//! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`], [`rtnetlink`]), what they mean ([`terms`]), what to do next
-//! ([`choice`], [`lease`], [`advertised`], which are pure), and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one link.
+//! From the inside out: bytes ([`message`], [`names`], [`packet`], [`router`], [`rtnetlink`]), what
+//! they mean ([`terms`]), what to do next ([`choice`], [`lease`], [`advertised`], which are pure),
+//! and the world ([`socket`], [`netlink`], [`settings`]), which [`link`] brings together for one
+//! link.
 
 pub mod advertised;
 pub mod choice;

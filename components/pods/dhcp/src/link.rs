@@ -26,8 +26,9 @@ pub fn now() -> Duration {
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at boot. These numbers keep no secret,
-    // and one that were not random at all would be no danger, only impolite.
+    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at
+    // boot. These numbers keep no secret, and one that were not random at all would be no danger,
+    // only impolite.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
@@ -47,7 +48,8 @@ pub struct LinkClient {
 }
 
 impl LinkClient {
-    /// A client for a link. An address with a lifetime that the link has is taken over: an earlier client has left it.
+    /// A client for a link. An address with a lifetime that the link has is taken over: an earlier
+    /// client has left it.
     pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
         let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
         let link = Link { carrier: false, dhcpv6: false, ..link.clone() };
@@ -86,7 +88,9 @@ impl LinkClient {
     pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.link, link.clone());
         if link.dhcpv6 && !before.dhcpv6 {
-            self.log("its routers leave addresses or name servers to DHCPv6, which is not supported");
+            self.log(
+                "its routers leave addresses or name servers to DHCPv6, which is not supported",
+            );
         }
         match (before.carrier, link.carrier) {
             (false, true) => {
@@ -108,7 +112,9 @@ impl LinkClient {
     }
 
     fn note_addresses6(&mut self, addresses: Vec<(Ipv6Addr, u8)>) {
-        for (address, prefix_length) in addresses.iter().filter(|address| !self.addresses6.contains(address)) {
+        for (address, prefix_length) in
+            addresses.iter().filter(|address| !self.addresses6.contains(address))
+        {
             self.log(&format!("has {address}/{prefix_length}"));
             self.advertised.answered();
         }
@@ -127,7 +133,8 @@ impl LinkClient {
         if self.advertised.tick(now()) {
             match socket::solicit(&self.link.name, self.link.index) {
                 Ok(()) => self.log("asks for routers"),
-                // EADDRNOTAVAIL: the link's own address is still being checked. It is asked again soon.
+                // EADDRNOTAVAIL: the link's own address is still being checked. It is asked again
+                // soon.
                 Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {}
                 Err(error) => self.log(&format!("cannot ask for routers: {error}")),
             }
@@ -141,7 +148,8 @@ impl LinkClient {
                 Ok(Some(message)) => self.handle(Event::Message(&message), netlink),
                 Ok(None) => return,
                 Err(error) => {
-                    // The link is going down or away, which the monitor will tell; a new question opens a new socket.
+                    // The link is going down or away, which the monitor will tell; a new question
+                    // opens a new socket.
                     self.log(&format!("cannot be listened on: {error}"));
                     self.socket = None;
                 }
@@ -169,7 +177,10 @@ impl LinkClient {
             }
             Action::Unicast(from, to, message) => {
                 self.log(&format!("asks {to} to prolong the lease of {from}"));
-                let sent = self.listen().map(drop).and_then(|()| socket::unicast(&self.link.name, from, to, &message));
+                let sent = self
+                    .listen()
+                    .map(drop)
+                    .and_then(|()| socket::unicast(&self.link.name, from, to, &message));
                 sent.map_err(|error| failed("cannot ask the server", error))
             }
             Action::Apply(terms, left) => self.configure(&terms, left, netlink),
@@ -191,12 +202,27 @@ impl LinkClient {
         })
     }
 
-    /// Gives the link the address, and after it what needs it. What fails is said, and keeps nothing else from being tried.
-    fn configure(&mut self, terms: &Terms, left: Option<Duration>, netlink: &mut Netlink) -> io::Result<()> {
-        let address = Address { address: terms.address, prefix_length: terms.prefix_length, permanent: left.is_none() };
-        let span = left.map_or_else(|| "ever".to_owned(), |left| format!("{:.0} s", left.as_secs_f64()));
-        self.log(&format!("has {}/{} from {} for {span}", terms.address, terms.prefix_length, terms.server));
-        // The old address goes first: were it the first of its subnet, the kernel would take the new one away with it.
+    /// Gives the link the address, and after it what needs it. What fails is said, and keeps
+    /// nothing else from being tried.
+    fn configure(
+        &mut self,
+        terms: &Terms,
+        left: Option<Duration>,
+        netlink: &mut Netlink,
+    ) -> io::Result<()> {
+        let address = Address {
+            address: terms.address,
+            prefix_length: terms.prefix_length,
+            permanent: left.is_none(),
+        };
+        let span =
+            left.map_or_else(|| "ever".to_owned(), |left| format!("{:.0} s", left.as_secs_f64()));
+        self.log(&format!(
+            "has {}/{} from {} for {span}",
+            terms.address, terms.prefix_length, terms.server
+        ));
+        // The old address goes first: were it the first of its subnet, the kernel would take the
+        // new one away with it.
         self.remove_addresses(Some(&address), netlink)?;
         let put = netlink.put_address(self.link.index, &address, left);
         put.map_err(|error| failed("cannot be given the address", error))?;
@@ -209,16 +235,26 @@ impl LinkClient {
         self.configure_routes(terms, netlink)
     }
 
-    /// Takes away what is leased, but not `kept`. An address that was there before any client is somebody else's, and stays.
-    fn remove_addresses(&mut self, kept: Option<&Address>, netlink: &mut Netlink) -> io::Result<()> {
-        let same = |one: &Address, other: &Address| (one.address, one.prefix_length) == (other.address, other.prefix_length);
+    /// Takes away what is leased, but not `kept`. An address that was there before any client is
+    /// somebody else's, and stays.
+    fn remove_addresses(
+        &mut self,
+        kept: Option<&Address>,
+        netlink: &mut Netlink,
+    ) -> io::Result<()> {
+        let same = |one: &Address, other: &Address| {
+            (one.address, one.prefix_length) == (other.address, other.prefix_length)
+        };
         for address in netlink.addresses(self.link.index)? {
-            let leased = !address.permanent || self.configured.is_some_and(|ours| same(&ours, &address));
+            let leased =
+                !address.permanent || self.configured.is_some_and(|ours| same(&ours, &address));
             if !leased || kept.is_some_and(|kept| same(kept, &address)) {
                 continue;
             }
             let deleted = netlink.delete_address(self.link.index, &address);
-            deleted.map_err(|error| failed(&format!("cannot lose the address {}", address.address), error))?;
+            deleted.map_err(|error| {
+                failed(&format!("cannot lose the address {}", address.address), error)
+            })?;
         }
         self.configured = self.configured.filter(|ours| kept.is_some_and(|kept| same(kept, ours)));
         Ok(())
@@ -227,7 +263,9 @@ impl LinkClient {
     fn configure_routes(&mut self, terms: &Terms, netlink: &mut Netlink) -> io::Result<()> {
         let index = self.link.index;
         for route in netlink.routes(index)?.iter().filter(|route| !terms.routes.contains(route)) {
-            netlink.delete_route(index, route).map_err(|error| failed(&format!("cannot lose {}", shown(route)), error))?;
+            netlink
+                .delete_route(index, route)
+                .map_err(|error| failed(&format!("cannot lose {}", shown(route)), error))?;
         }
         for route in &terms.routes {
             let beyond = route.gateway.is_some_and(|gateway| !within(gateway, terms));

@@ -1,8 +1,10 @@
-//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, has the kernel hear router advertisements there, and
-//! tells `init` what comes with both.
+//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, has the
+//! kernel hear router advertisements there, and tells `init` what comes with both.
 //!
-//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: with `--link`, only links of such names, and with `--except`, none of such
-//! names; in both `*` stands for any characters. `--socket` is where `init` listens. It says what happens on stderr, one line an event, and ends only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
+//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: with `--link`, only links of such
+//! names, and with `--except`, none of such names; in both `*` stands for any characters.
+//! `--socket` is where `init` listens. It says what happens on stderr, one line an event, and ends
+//! only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -106,10 +108,18 @@ impl Node {
         }
     }
 
-    /// Lists the links anew: switches on and serves those that are new, and forgets those that are gone or have become another.
+    /// Lists the links anew: switches on and serves those that are new, and forgets those that are
+    /// gone or have become another.
     fn look_at_links(&mut self) -> io::Result<()> {
-        let served: Vec<Link> = self.netlink.links()?.into_iter().filter(|link| self.arguments.choice.serves(link)).collect();
-        self.clients.retain(|index, client| served.iter().any(|link| link.index == *index && link.mac == client.link().mac));
+        let served: Vec<Link> = self
+            .netlink
+            .links()?
+            .into_iter()
+            .filter(|link| self.arguments.choice.serves(link))
+            .collect();
+        self.clients.retain(|index, client| {
+            served.iter().any(|link| link.index == *index && link.mac == client.link().mac)
+        });
         let mut new = Vec::new();
         for link in served.iter().filter(|link| !self.clients.contains_key(&link.index)) {
             new.push((link, LinkClient::new(link, &mut self.netlink)?));
@@ -117,7 +127,8 @@ impl Node {
         let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
         if !off.is_empty() {
-            // The kernel asks for routers when a link is switched on, if it is to hear them: `init` has to say so before.
+            // The kernel asks for routers when a link is switched on, if it is to hear them: `init`
+            // has to say so before.
             self.tell_init();
         }
         for link in off {
@@ -136,19 +147,24 @@ impl Node {
     fn tell_init(&mut self) {
         let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
         let lines = settings::lines(&links);
-        let done = self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
+        let done =
+            self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
         self.init_again = (!done).then(|| now() + INIT_AGAIN);
     }
 
-    /// Waits until something is to be done. Returns whether links have changed, and the links whose clients have something to read.
+    /// Waits until something is to be done. Returns whether links have changed, and the links whose
+    /// clients have something to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
         let deadline = deadlines.chain(self.init_again).min();
         let timeout = deadline.map(|deadline| timespec(deadline.saturating_sub(now())));
-        let sockets = self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
+        let sockets =
+            self.clients.iter().filter_map(|(index, client)| Some((*index, client.socket()?)));
         let (indices, sockets): (Vec<_>, Vec<_>) = sockets.unzip();
         let mut fds = vec![PollFd::new(&self.monitor, PollFlags::IN)];
-        fds.extend(sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)));
+        fds.extend(
+            sockets.into_iter().map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)),
+        );
         match poll(&mut fds, timeout.as_ref()) {
             // EINTR: the process was stopped and continued.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -162,5 +178,8 @@ impl Node {
 
 fn timespec(span: Duration) -> Timespec {
     // A span that no clock will see the end of is as good as the longest.
-    Timespec { tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX), tv_nsec: span.subsec_nanos().into() }
+    Timespec {
+        tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: span.subsec_nanos().into(),
+    }
 }

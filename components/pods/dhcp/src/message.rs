@@ -1,6 +1,8 @@
-//! DHCP messages as bytes: RFC 2131 (format), RFC 2132 (options), RFC 3396 (options in several pieces).
+//! DHCP messages as bytes: RFC 2131 (format), RFC 2132 (options), RFC 3396 (options in several
+//! pieces).
 //!
-//! Written here and not taken from `dhcproto`, which brings a DNS library and the Unicode tables with it: 45 crates for this file.
+//! Written here and not taken from `dhcproto`, which brings a DNS library and the Unicode tables
+//! with it: 45 crates for this file.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -45,7 +47,8 @@ pub mod code {
     pub const END: u8 = 255;
 }
 
-/// The DHCP message type (option 53). The kinds that only relays and other clients use are not here.
+/// The DHCP message type (option 53). The kinds that only relays and other clients use are not
+/// here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -63,7 +66,9 @@ pub enum Kind {
 
 impl Kind {
     fn of(value: u8) -> Option<Self> {
-        [Self::Discover, Self::Offer, Self::Request, Self::Ack, Self::Nak].into_iter().find(|kind| *kind as u8 == value)
+        [Self::Discover, Self::Offer, Self::Request, Self::Ack, Self::Nak]
+            .into_iter()
+            .find(|kind| *kind as u8 == value)
     }
 }
 
@@ -211,11 +216,13 @@ fn array<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
     field
 }
 
-/// Reads all option fields of a message that is at least a header long: the variable one, and the two that it may spill into.
+/// Reads all option fields of a message that is at least a header long: the variable one, and the
+/// two that it may spill into.
 fn decode_options(bytes: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, Malformed> {
     let mut options = Vec::new();
     read_field(&bytes[HEADER..], &mut options)?;
-    let overload = options.iter().position(|(code, _)| *code == code::OVERLOAD).map(|at| options.remove(at).1);
+    let overload =
+        options.iter().position(|(code, _)| *code == code::OVERLOAD).map(|at| options.remove(at).1);
     // The order is that of RFC 3396, section 5, by which pieces are put together.
     match overload.as_deref() {
         Some([1]) => read_field(&bytes[BOOT_FILE], &mut options)?,
@@ -237,7 +244,8 @@ fn read_field(mut field: &[u8], options: &mut Vec<(u8, Vec<u8>)>) -> Result<(), 
             [] | [code::END, ..] => return Ok(()),
             [code::PAD, rest @ ..] => rest,
             [code, length, rest @ ..] => {
-                let (value, rest) = rest.split_at_checked(usize::from(*length)).ok_or(Malformed::OptionCut)?;
+                let (value, rest) =
+                    rest.split_at_checked(usize::from(*length)).ok_or(Malformed::OptionCut)?;
                 match options.iter_mut().find(|(other, _)| other == code) {
                     Some((_, so_far)) => so_far.extend(value),
                     None => options.push((*code, value.to_vec())),
@@ -257,7 +265,8 @@ mod tests {
     const MAC: Mac = [2, 0, 0, 0, 0, 1];
 
     fn reply_with(options: &[u8]) -> Vec<u8> {
-        let mut bytes = Message { side: Side::Server, ..Message::request(Kind::Ack, 7, MAC) }.encode();
+        let mut bytes =
+            Message { side: Side::Server, ..Message::request(Kind::Ack, 7, MAC) }.encode();
         bytes.truncate(HEADER);
         bytes.extend(options);
         bytes
@@ -275,7 +284,10 @@ mod tests {
 
     #[test]
     fn a_cut_option_is_refused() {
-        assert_eq!(Message::decode(&reply_with(&[code::ROUTERS, 4, 10, 0, 0])), Err(Malformed::OptionCut));
+        assert_eq!(
+            Message::decode(&reply_with(&[code::ROUTERS, 4, 10, 0, 0])),
+            Err(Malformed::OptionCut)
+        );
         assert_eq!(Message::decode(&reply_with(&[code::ROUTERS])), Err(Malformed::OptionCut));
     }
 
@@ -288,7 +300,10 @@ mod tests {
 
     #[test]
     fn a_missing_end_is_no_harm() {
-        assert_eq!(Message::decode(&reply_with(&[code::KIND, 1, 5])).unwrap().kind(), Some(Kind::Ack));
+        assert_eq!(
+            Message::decode(&reply_with(&[code::KIND, 1, 5])).unwrap().kind(),
+            Some(Kind::Ack)
+        );
     }
 
     #[test]
@@ -299,8 +314,15 @@ mod tests {
 
     #[test]
     fn options_spill_into_file_and_server_name() {
-        let mut bytes = reply_with(&[code::OVERLOAD, 1, 3, code::NAME_SERVERS, 2, 10, 0, code::END]);
-        bytes[BOOT_FILE.start..][..5].copy_from_slice(&[code::NAME_SERVERS, 1, 0, code::PAD, code::END]);
+        let mut bytes =
+            reply_with(&[code::OVERLOAD, 1, 3, code::NAME_SERVERS, 2, 10, 0, code::END]);
+        bytes[BOOT_FILE.start..][..5].copy_from_slice(&[
+            code::NAME_SERVERS,
+            1,
+            0,
+            code::PAD,
+            code::END,
+        ]);
         bytes[SERVER_NAME.start..][..4].copy_from_slice(&[code::NAME_SERVERS, 1, 1, code::END]);
         let message = Message::decode(&bytes).unwrap();
         assert_eq!(message.options, [(code::NAME_SERVERS, vec![10, 0, 0, 1])]);

@@ -1,25 +1,29 @@
-//! Host and domain names as DHCP servers send them. They end up in the host name and in resolv.conf, so nothing but a name passes.
+//! Host and domain names as DHCP servers send them. They end up in the host name and in
+//! resolv.conf, so nothing but a name passes.
 
 /// The longest name of a domain (RFC 1035, 2.3.4).
 const LONGEST_DOMAIN: usize = 253;
-/// The longest host name that `init` takes: it is also a value of a Kubernetes label. Linux itself keeps one byte more.
+/// The longest host name that `init` takes: it is also a value of a Kubernetes label. Linux itself
+/// keeps one byte more.
 const LONGEST_HOST_NAME: usize = 63;
 const LONGEST_LABEL: usize = 63;
 
-/// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants the name of a node.
+/// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants
+/// the name of a node.
 pub fn host_name(bytes: &[u8]) -> Option<String> {
     domain(bytes).filter(|name| name.len() <= LONGEST_HOST_NAME && !name.contains('_'))
 }
 
-/// Reads a domain name in its usual text form (option 15), in lower case and without a dot at its end.
+/// Reads a domain name in its usual text form (option 15), in lower case and without a dot at its
+/// end.
 pub fn domain(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0').to_ascii_lowercase();
     let name = text.strip_suffix('.').unwrap_or(&text);
     (name.len() <= LONGEST_DOMAIN && name.split('.').all(is_label)).then(|| name.to_owned())
 }
 
-/// Reads a search list (option 119, RFC 3397): names in DNS's wire form, which may point back into the option.
-/// One bad name spoils the list, as the bytes behind it cannot be told apart.
+/// Reads a search list (option 119, RFC 3397): names in DNS's wire form, which may point back into
+/// the option. One bad name spoils the list, as the bytes behind it cannot be told apart.
 pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     let mut domains = Vec::new();
     let mut at = 0;
@@ -31,7 +35,8 @@ pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     Some(domains)
 }
 
-/// Reads a list of names in DNS's wire form with zeroes behind the last (RFC 8106, 5.2). One bad name spoils the list.
+/// Reads a list of names in DNS's wire form with zeroes behind the last (RFC 8106, 5.2). One bad
+/// name spoils the list.
 pub fn padded_list(bytes: &[u8]) -> Option<Vec<String>> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     // The last name ends with one of those zeroes.
@@ -69,8 +74,13 @@ fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
 }
 
 fn is_label(label: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
-    (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(allowed) && !label.starts_with('-') && !label.ends_with('-')
+    let allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
+    };
+    (1..=LONGEST_LABEL).contains(&label.len())
+        && label.bytes().all(allowed)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
 }
 
 #[cfg(test)]
@@ -85,13 +95,28 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_refused() {
-        for bad in [&b""[..], b"a b", b"a\nnameserver 6.6.6.6", b"a..b", b"-a", b"a-", b".", b"\xff", b"a/b", b"a_b"] {
+        for bad in [
+            &b""[..],
+            b"a b",
+            b"a\nnameserver 6.6.6.6",
+            b"a..b",
+            b"-a",
+            b"a-",
+            b".",
+            b"\xff",
+            b"a/b",
+            b"a_b",
+        ] {
             assert_eq!(host_name(bad), None, "{bad:?}");
         }
         assert_eq!(host_name(&[b'a'; 64]), None, "a label has at most 63 letters");
         let longest = format!("{}.example", "a".repeat(55));
         assert_eq!(host_name(longest.as_bytes()), Some(longest.clone()));
-        assert_eq!(host_name(format!("a{longest}").as_bytes()), None, "`init` refuses more than 63 bytes");
+        assert_eq!(
+            host_name(format!("a{longest}").as_bytes()),
+            None,
+            "`init` refuses more than 63 bytes"
+        );
     }
 
     #[test]

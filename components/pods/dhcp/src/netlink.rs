@@ -1,4 +1,5 @@
-//! The kernel's view of links, addresses and routes (rtnetlink): what the client has to see of it and what it sets.
+//! The kernel's view of links, addresses and routes (rtnetlink): what the client has to see of it
+//! and what it sets.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -12,11 +13,13 @@ use crate::router::{self, Advert};
 use crate::rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 use crate::terms::Route;
 
-/// The lengths of the fixed parts of messages about links, addresses and routes (`ifinfomsg`, `ifaddrmsg`, `rtmsg`).
+/// The lengths of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,
+/// `ifaddrmsg`, `rtmsg`).
 const LINK: usize = 16;
 const ADDRESS: usize = 8;
 const ROUTE: usize = 12;
-/// The flags of a request to list things, to do one, and to put one in place whether it is there or not.
+/// The flags of a request to list things, to do one, and to put one in place whether it is there or
+/// not.
 const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
 const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
 const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
@@ -27,19 +30,22 @@ const INET6: u8 = libc::AF_INET6 as u8;
 const BY_DHCP: u8 = 16;
 /// The gateway is on the link, whatever the address says (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
-/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses (`RTMGRP_IPV6_IFADDR`) and flags
-/// (`RTMGRP_IPV6_IFINFO`), and of what routers advertise to programs (`RTNLGRP_ND_USEROPT`, the twentieth).
+/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses
+/// (`RTMGRP_IPV6_IFADDR`) and flags (`RTMGRP_IPV6_IFINFO`), and of what routers advertise to
+/// programs (`RTNLGRP_ND_USEROPT`, the twentieth).
 const HEARD: u32 = 1 | 0x100 | 0x800 | 1 << 19;
-/// The attribute with the flags of a link's IPv6 (`IFLA_INET6_FLAGS`), and those that routers set who leave addresses or something else to
-/// DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
+/// The attribute with the flags of a link's IPv6 (`IFLA_INET6_FLAGS`), and those that routers set
+/// who leave addresses or something else to DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
 const IPV6_FLAGS: u16 = 1;
 const DHCPV6: u32 = 0x40 | 0x80;
-/// The flags of an IPv6 address that is not one of the node, or not yet (`IFA_F_TEMPORARY`, `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`,
-/// `IFA_F_TENTATIVE`).
+/// The flags of an IPv6 address that is not one of the node, or not yet (`IFA_F_TEMPORARY`,
+/// `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`, `IFA_F_TENTATIVE`).
 const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
-/// The attribute with all flags of an address, of which the fixed part has only eight (`IFA_FLAGS`).
+/// The attribute with all flags of an address, of which the fixed part has only eight
+/// (`IFA_FLAGS`).
 const FLAGS: u16 = 8;
-/// The metric of a route is this and its link's index: of two links with a default route, it is always the same one that is used.
+/// The metric of a route is this and its link's index: of two links with a default route, it is
+/// always the same one that is used.
 const METRIC: u32 = 1024;
 /// The lifetime that never ends.
 const FOR_EVER: u32 = u32::MAX;
@@ -59,7 +65,8 @@ pub struct Link {
     pub carrier: bool,
     /// Whether a router has said on it that there is more to know by DHCPv6.
     pub dhcpv6: bool,
-    /// Whether it is a device, and neither made by software (bridge, veth, VLAN …) nor a port of such a link.
+    /// Whether it is a device, and neither made by software (bridge, veth, VLAN …) nor a port of
+    /// such a link.
     pub device: bool,
 }
 
@@ -70,7 +77,8 @@ pub struct Address {
     pub address: Ipv4Addr,
     /// How many bits of it name the subnet.
     pub prefix_length: u8,
-    /// Whether it stays until somebody takes it away. An address of ours never does, unless its lease is for ever.
+    /// Whether it stays until somebody takes it away. An address of ours never does, unless its
+    /// lease is for ever.
     pub permanent: bool,
 }
 
@@ -97,12 +105,20 @@ impl Netlink {
     /// Switches a link on.
     pub fn switch_on(&mut self, index: u32) -> io::Result<()> {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
-        self.tell(Request::new(libc::RTM_NEWLINK, TELL, &[[0; 4], index.to_ne_bytes(), up, up].concat()))
+        self.tell(Request::new(
+            libc::RTM_NEWLINK,
+            TELL,
+            &[[0; 4], index.to_ne_bytes(), up, up].concat(),
+        ))
     }
 
     /// Sets the MTU of a link, in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
-        let request = Request::new(libc::RTM_NEWLINK, TELL, &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat());
+        let request = Request::new(
+            libc::RTM_NEWLINK,
+            TELL,
+            &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
+        );
         self.tell(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
@@ -114,8 +130,8 @@ impl Netlink {
         self.list(request, |answer| read_address(answer, index))
     }
 
-    /// The IPv6 addresses of a link, with their prefix lengths, that others can reach the node by: none that is link-local, still being
-    /// checked for a duplicate, or about to go.
+    /// The IPv6 addresses of a link, with their prefix lengths, that others can reach the node by:
+    /// none that is link-local, still being checked for a duplicate, or about to go.
     pub fn addresses6(&mut self, index: u32) -> io::Result<Vec<(Ipv6Addr, u8)>> {
         let mut fixed = [0; ADDRESS];
         fixed[0] = INET6;
@@ -123,17 +139,30 @@ impl Netlink {
         self.list(request, |answer| read_address6(answer, index))
     }
 
-    /// Gives a link an address, which the kernel takes away when the lifetime is over; or a new lifetime to one that it has.
-    pub fn put_address(&mut self, index: u32, address: &Address, lifetime: Option<Duration>) -> io::Result<()> {
+    /// Gives a link an address, which the kernel takes away when the lifetime is over; or a new
+    /// lifetime to one that it has.
+    pub fn put_address(
+        &mut self,
+        index: u32,
+        address: &Address,
+        lifetime: Option<Duration>,
+    ) -> io::Result<()> {
         // The kernel counts whole seconds; rounded up, as zero would be refused.
-        let seconds = lifetime.map_or(FOR_EVER, |left| left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32);
+        let seconds = lifetime.map_or(FOR_EVER, |left| {
+            left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32
+        });
         // Preferred and valid; the two time stamps of `ifa_cacheinfo` are the kernel's to fill in.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
-        let request = address_request(libc::RTM_NEWADDR, PUT, index, address).with(libc::IFA_CACHEINFO, &lifetimes);
+        let request = address_request(libc::RTM_NEWADDR, PUT, index, address)
+            .with(libc::IFA_CACHEINFO, &lifetimes);
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
         let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
         // A subnet of two addresses or one has none for everybody (RFC 3021).
-        self.tell(if address.prefix_length < 31 { request.with(libc::IFA_BROADCAST, &broadcast) } else { request })
+        self.tell(if address.prefix_length < 31 {
+            request.with(libc::IFA_BROADCAST, &broadcast)
+        } else {
+            request
+        })
     }
 
     /// Takes an address off a link, and with it all routes that come from it.
@@ -149,9 +178,15 @@ impl Netlink {
         self.list(request, |answer| read_route(answer, index))
     }
 
-    /// Adds a route over a link for packets from `source`, an address of the link. `on_link` says that the gateway is on the link
-    /// even if the address does not say so.
-    pub fn put_route(&mut self, index: u32, route: &Route, source: Ipv4Addr, on_link: bool) -> io::Result<()> {
+    /// Adds a route over a link for packets from `source`, an address of the link. `on_link` says
+    /// that the gateway is on the link even if the address does not say so.
+    pub fn put_route(
+        &mut self,
+        index: u32,
+        route: &Route,
+        source: Ipv4Addr,
+        on_link: bool,
+    ) -> io::Result<()> {
         let flags = if on_link && route.gateway.is_some() { ON_LINK } else { 0 };
         let request = route_request(libc::RTM_NEWROUTE, PUT, index, route, flags);
         self.tell(request.with(libc::RTA_PREFSRC, &source.octets()))
@@ -166,8 +201,13 @@ impl Netlink {
         self.list(request, |_| None::<()>).map(drop)
     }
 
-    /// Sends a request and collects what can be read of the answers, up to the one that says that there are no more.
-    fn list<T>(&mut self, request: Request, read: impl Fn(&Answer) -> Option<T>) -> io::Result<Vec<T>> {
+    /// Sends a request and collects what can be read of the answers, up to the one that says that
+    /// there are no more.
+    fn list<T>(
+        &mut self,
+        request: Request,
+        read: impl Fn(&Answer) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
         const DONE: u16 = libc::NLMSG_DONE as u16;
         const ERROR: u16 = libc::NLMSG_ERROR as u16;
         self.sequence = self.sequence.wrapping_add(1);
@@ -179,7 +219,9 @@ impl Netlink {
                 match (answer.kind, u32_at(answer.payload, 0)) {
                     (DONE, _) | (ERROR, None | Some(0)) => return Ok(list),
                     // The kernel's error numbers are negative.
-                    (ERROR, Some(number)) => return Err(io::Error::from_raw_os_error((number as i32).wrapping_neg())),
+                    (ERROR, Some(number)) => {
+                        return Err(io::Error::from_raw_os_error((number as i32).wrapping_neg()));
+                    }
                     _ => list.extend(read(&answer)),
                 }
             }
@@ -201,8 +243,9 @@ impl LinkMonitor {
         Ok(Self { socket })
     }
 
-    /// Reads all that it has heard, and returns what routers advertised, each with the index of its link. What else it was does not matter,
-    /// and some of it may be lost anyway: links and addresses have to be listed again.
+    /// Reads all that it has heard, and returns what routers advertised, each with the index of its
+    /// link. What else it was does not matter, and some of it may be lost anyway: links and
+    /// addresses have to be listed again.
     pub fn read(&self) -> Vec<(u32, Vec<Advert>)> {
         let mut buffer = Vec::with_capacity(1 << 16);
         let mut adverts = Vec::new();
@@ -211,7 +254,8 @@ impl LinkMonitor {
             match self.socket.recv_from(&mut buffer, 0) {
                 // Other programs can send to this socket, too; the kernel's number is 0.
                 Ok((_, sender)) if sender.port_number() == 0 => {
-                    let options = answers(&buffer).filter(|answer| answer.kind == router::NEW_OPTIONS);
+                    let options =
+                        answers(&buffer).filter(|answer| answer.kind == router::NEW_OPTIONS);
                     adverts.extend(options.filter_map(|answer| router::read(answer.payload)));
                 }
                 Ok(_) => {}
@@ -239,11 +283,17 @@ fn read_link(answer: &Answer) -> Option<Link> {
     let (mut name, mut mac, mut device, mut dhcpv6) = (None, None, true, false);
     for (kind, value) in attributes(&answer.payload[LINK..]) {
         match kind {
-            libc::IFLA_IFNAME => name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned()),
+            libc::IFLA_IFNAME => {
+                name = Some(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned())
+            }
             libc::IFLA_ADDRESS => mac = Mac::try_from(value).ok(),
             libc::IFLA_MASTER => device = false,
-            libc::IFLA_AF_SPEC => dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0),
-            libc::IFLA_LINKINFO => device &= attributes(value).all(|(kind, _)| kind != libc::IFLA_INFO_KIND),
+            libc::IFLA_AF_SPEC => {
+                dhcpv6 = ipv6_flags(value).is_some_and(|flags| flags & DHCPV6 != 0)
+            }
+            libc::IFLA_LINKINFO => {
+                device &= attributes(value).all(|(kind, _)| kind != libc::IFLA_INFO_KIND)
+            }
             _ => {}
         }
     }
@@ -259,15 +309,28 @@ fn ipv6_flags(families: &[u8]) -> Option<u32> {
 }
 
 fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Request {
-    let fixed = [[INET, address.prefix_length, 0, libc::RT_SCOPE_UNIVERSE], index.to_ne_bytes()].concat();
+    let fixed =
+        [[INET, address.prefix_length, 0, libc::RT_SCOPE_UNIVERSE], index.to_ne_bytes()].concat();
     let octets = address.address.octets();
-    // The local address and that of the other end, which are the same where there are many other ends.
-    Request::new(kind, flags, &fixed).with(libc::IFA_LOCAL, &octets).with(libc::IFA_ADDRESS, &octets)
+    // The local address and that of the other end, which are the same where there are many other
+    // ends.
+    Request::new(kind, flags, &fixed)
+        .with(libc::IFA_LOCAL, &octets)
+        .with(libc::IFA_ADDRESS, &octets)
 }
 
 fn route_request(kind: u16, flags: i32, index: u32, route: &Route, route_flags: u32) -> Request {
     let scope = if route.gateway.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
-    let mut fixed = vec![INET, route.prefix_length, 0, 0, libc::RT_TABLE_MAIN, BY_DHCP, scope, libc::RTN_UNICAST];
+    let mut fixed = vec![
+        INET,
+        route.prefix_length,
+        0,
+        0,
+        libc::RT_TABLE_MAIN,
+        BY_DHCP,
+        scope,
+        libc::RTN_UNICAST,
+    ];
     fixed.extend(route_flags.to_ne_bytes());
     let request = Request::new(kind, flags, &fixed)
         .with(libc::RTA_OIF, &index.to_ne_bytes())
@@ -284,7 +347,8 @@ fn read_address(answer: &Answer, index: u32) -> Option<Address> {
     if u32_at(fixed, 4)? != index {
         return None;
     }
-    let (_, local) = attributes(&answer.payload[ADDRESS..]).find(|(kind, _)| *kind == libc::IFA_LOCAL)?;
+    let (_, local) =
+        attributes(&answer.payload[ADDRESS..]).find(|(kind, _)| *kind == libc::IFA_LOCAL)?;
     let permanent = u32::from(fixed[2]) & libc::IFA_F_PERMANENT != 0;
     Some(Address { address: address_of(local)?, prefix_length: fixed[1], permanent })
 }
@@ -312,7 +376,8 @@ fn read_route(answer: &Answer, index: u32) -> Option<Route> {
     if (fixed[4], fixed[5]) != (libc::RT_TABLE_MAIN, BY_DHCP) {
         return None;
     }
-    let mut route = Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: fixed[1], gateway: None };
+    let mut route =
+        Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: fixed[1], gateway: None };
     let mut over = None;
     for (kind, value) in attributes(&answer.payload[ROUTE..]) {
         match kind {

@@ -1,4 +1,5 @@
-//! IPv4 and UDP headers (RFC 791, RFC 768) around a message, for a link that has no address and so no use of the kernel's own UDP.
+//! IPv4 and UDP headers (RFC 791, RFC 768) around a message, for a link that has no address and so
+//! no use of the kernel's own UDP.
 
 use std::net::Ipv4Addr;
 
@@ -51,13 +52,15 @@ pub fn packet(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of an IPv4 packet that is a whole UDP datagram from a server's port to ours, else `None`. Bytes behind the packet,
-/// which Ethernet adds to short ones, are passed over.
+/// The payload of an IPv4 packet that is a whole UDP datagram from a server's port to ours, else
+/// `None`. Bytes behind the packet, which Ethernet adds to short ones, are passed over.
 ///
-/// The UDP checksum is not looked at: a packet that never left this machine (a virtual link) does not have it yet.
+/// The UDP checksum is not looked at: a packet that never left this machine (a virtual link) does
+/// not have it yet.
 pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
     let header_length = usize::from(bytes.first()? & 0x0f) * 4;
-    let (header, _) = bytes.split_at_checked(header_length).filter(|_| header_length >= IP_HEADER)?;
+    let (header, _) =
+        bytes.split_at_checked(header_length).filter(|_| header_length >= IP_HEADER)?;
     let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let is_udp = header[0] >> 4 == 4 && header[9] == UDP && number(6) & FRAGMENT == 0;
     if !is_udp || !sum(header, 0) != 0 {
@@ -74,7 +77,8 @@ pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
 
 /// The ones' complement sum of 16-bit words (RFC 1071), on top of another one.
 fn sum(bytes: &[u8], before: u16) -> u16 {
-    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let words =
+        bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let mut total = words.fold(u32::from(before), |total, word| {
         let total = total + word;
         (total & 0xffff) + (total >> 16)
@@ -103,8 +107,8 @@ mod tests {
     fn the_header_checksum_is_that_of_the_textbook() {
         // The header of RFC 1071's usual worked example.
         let header = [
-            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x00, 0x00, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00,
-            0xc7,
+            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x00, 0x00, 0xc0, 0xa8,
+            0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7,
         ];
         assert_eq!(!sum(&header, 0), 0xb861);
     }

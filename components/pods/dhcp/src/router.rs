@@ -1,5 +1,6 @@
-//! What a router advertisement says to programs, and not to the kernel: name servers and search domains (RFC 8106), as the kernel passes
-//! them on (`RTM_NEWNDUSEROPT`, rtnetlink(7)). Bytes in, options out.
+//! What a router advertisement says to programs, and not to the kernel: name servers and search
+//! domains (RFC 8106), as the kernel passes them on (`RTM_NEWNDUSEROPT`, rtnetlink(7)). Bytes in,
+//! options out.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -21,7 +22,8 @@ const UNIT: usize = 8;
 /// The lifetime that never ends, in seconds.
 const FOREVER: u32 = u32::MAX;
 
-/// One option of an advertisement. A lifetime of zero withdraws what was advertised before; none is for ever.
+/// One option of an advertisement. A lifetime of zero withdraws what was advertised before; none is
+/// for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advert {
     /// Name servers, and for how long they are to be used.
@@ -30,18 +32,25 @@ pub enum Advert {
     Search(Vec<String>, Option<Duration>),
 }
 
-/// Reads the payload of a message of the kind [`NEW_OPTIONS`]: the index of the link, and the options that are understood. Options behind
-/// one that is not whole are lost. Nothing comes of a message that is not about a router advertisement.
+/// Reads the payload of a message of the kind [`NEW_OPTIONS`]: the index of the link, and the
+/// options that are understood. Options behind one that is not whole are lost. Nothing comes of a
+/// message that is not about a router advertisement.
 pub fn read(payload: &[u8]) -> Option<(u32, Vec<Advert>)> {
     let fixed = payload.get(..FIXED)?;
     let (family, length, index) = (fixed[0], usize::from(u16_at(fixed, 2)?), u32_at(fixed, 4)?);
     if i32::from(family) != libc::AF_INET6 || fixed[8..10] != ADVERTISEMENT {
         return None;
     }
-    Some((index, options(payload.get(FIXED..FIXED + length)?).filter_map(|(kind, body)| advert(kind, body)).collect()))
+    Some((
+        index,
+        options(payload.get(FIXED..FIXED + length)?)
+            .filter_map(|(kind, body)| advert(kind, body))
+            .collect(),
+    ))
 }
 
-/// The options, each with its type and what is behind its length, up to the first that is not whole.
+/// The options, each with its type and what is behind its length, up to the first that is not
+/// whole.
 fn options(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (kind, length) = (*bytes.first()?, usize::from(*bytes.get(1)?) * UNIT);
@@ -59,7 +68,8 @@ fn advert(kind: u8, body: &[u8]) -> Option<Advert> {
     match kind {
         NAME_SERVERS => {
             let (addresses, rest) = list.as_chunks::<16>();
-            let usable = addresses.iter().map(|octets| Ipv6Addr::from(*octets)).filter(is_usable).collect();
+            let usable =
+                addresses.iter().map(|octets| Ipv6Addr::from(*octets)).filter(is_usable).collect();
             rest.is_empty().then_some(Advert::NameServers(usable, lifetime))
         }
         SEARCH => Some(Advert::Search(names::padded_list(list)?, lifetime)),
@@ -67,10 +77,13 @@ fn advert(kind: u8, body: &[u8]) -> Option<Advert> {
     }
 }
 
-/// Whether an address can be that of a name server in resolv.conf. A link-local one would need the name of its link, which means nothing in
-/// a pod with a network of its own.
+/// Whether an address can be that of a name server in resolv.conf. A link-local one would need the
+/// name of its link, which means nothing in a pod with a network of its own.
 fn is_usable(address: &Ipv6Addr) -> bool {
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || address.is_unicast_link_local())
+    !(address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || address.is_unicast_link_local())
 }
 
 #[cfg(test)]
@@ -81,7 +94,9 @@ mod tests {
     const SERVER: Ipv6Addr = Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 3);
 
     fn option(kind: u8, seconds: u32, list: &[u8]) -> Vec<u8> {
-        let mut option = [&[kind, (list.len() / UNIT + 1) as u8, 0, 0][..], &seconds.to_be_bytes(), list].concat();
+        let mut option =
+            [&[kind, (list.len() / UNIT + 1) as u8, 0, 0][..], &seconds.to_be_bytes(), list]
+                .concat();
         option.resize(option.len().next_multiple_of(UNIT), 0);
         option[1] = (option.len() / UNIT) as u8;
         option
@@ -98,16 +113,26 @@ mod tests {
 
     #[test]
     fn name_servers_and_search_domains_are_read() {
-        let options = [option(NAME_SERVERS, 600, &SERVER.octets()), option(SEARCH, 60, b"\x03eng\x07example\0\x02hq\0")].concat();
+        let options = [
+            option(NAME_SERVERS, 600, &SERVER.octets()),
+            option(SEARCH, 60, b"\x03eng\x07example\0\x02hq\0"),
+        ]
+        .concat();
         let servers = Advert::NameServers(vec![SERVER], Some(Duration::from_secs(600)));
-        let search = Advert::Search(vec!["eng.example".to_owned(), "hq".to_owned()], Some(Duration::from_secs(60)));
+        let search = Advert::Search(
+            vec!["eng.example".to_owned(), "hq".to_owned()],
+            Some(Duration::from_secs(60)),
+        );
         assert_eq!(read(&message(7, &options)), Some((7, vec![servers, search])));
     }
 
     #[test]
     fn a_lifetime_of_all_ones_never_ends() {
         let options = option(NAME_SERVERS, FOREVER, &SERVER.octets());
-        assert_eq!(read(&message(7, &options)), Some((7, vec![Advert::NameServers(vec![SERVER], None)])));
+        assert_eq!(
+            read(&message(7, &options)),
+            Some((7, vec![Advert::NameServers(vec![SERVER], None)]))
+        );
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The bytes of rtnetlink messages (netlink(7), rtnetlink(7)): a header, a fixed part, and attributes.
+//! The bytes of rtnetlink messages (netlink(7), rtnetlink(7)): a header, a fixed part, and
+//! attributes.
 //!
-//! Written here and not taken from `netlink-packet-route`: that reads every attribute of every kind of link and gives a whole link up
-//! for one that it does not know the length of, where this client needs five of them, whatever a newer kernel adds. It would also be
-//! half of the program.
+//! Written here and not taken from `netlink-packet-route`: that reads every attribute of every kind
+//! of link and gives a whole link up for one that it does not know the length of, where this client
+//! needs five of them, whatever a newer kernel adds. It would also be half of the program.
 
 /// The length of a message's header.
 const HEADER: usize = 16;
@@ -61,11 +62,16 @@ pub fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
         let length = u32_at(bytes, 0)? as usize;
         let message = bytes.get(..length).filter(|_| length >= HEADER)?;
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some(Answer { kind: u16_at(message, 4)?, sequence: u32_at(message, 8)?, payload: &message[HEADER..] })
+        Some(Answer {
+            kind: u16_at(message, 4)?,
+            sequence: u32_at(message, 8)?,
+            payload: &message[HEADER..],
+        })
     })
 }
 
-/// The attributes behind the fixed part of a message, or inside another attribute, up to the first that is not whole.
+/// The attributes behind the fixed part of a message, or inside another attribute, up to the first
+/// that is not whole.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -102,7 +108,8 @@ mod tests {
 
     #[test]
     fn several_messages_are_told_apart() {
-        let bytes = [Request::new(1, 0, &[]).finish(1), Request::new(2, 0, &[0; 4]).finish(2)].concat();
+        let bytes =
+            [Request::new(1, 0, &[]).finish(1), Request::new(2, 0, &[0; 4]).finish(2)].concat();
         assert!(answers(&bytes).map(|answer| answer.kind).eq([1, 2]));
     }
 

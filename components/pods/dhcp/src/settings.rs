@@ -1,4 +1,5 @@
-//! What leases and routers say about the whole node, and how `init` is told: it alone can set a host name or write resolv.conf.
+//! What leases and routers say about the whole node, and how `init` is told: it alone can set a
+//! host name or write resolv.conf.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,7 +12,8 @@ use osbuild_abi::sockets::{self, net};
 
 use crate::terms::Terms;
 
-/// How long `init` may take for an answer: it has a hundred other things to do at boot, but none takes long.
+/// How long `init` may take for an answer: it has a hundred other things to do at boot, but none
+/// takes long.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many name servers a resolver reads (resolv.conf(5)), and so how many `init` takes.
 const MOST_NAME_SERVERS: usize = 3;
@@ -38,10 +40,13 @@ pub struct Facts<'a> {
     pub search6: Vec<&'a String>,
 }
 
-/// The lines that `init` is to be told of all links together: the first link comes first, and names the node. What nobody speaks of is left
-/// as it is.
+/// The lines that `init` is to be told of all links together: the first link comes first, and names
+/// the node. What nobody speaks of is left as it is.
 pub fn lines(links: &[Facts]) -> Vec<String> {
-    let mut lines: Vec<String> = links.iter().map(|facts| format!("{} on {}", net::ROUTER_ADVERTISEMENTS, facts.link)).collect();
+    let mut lines: Vec<String> = links
+        .iter()
+        .map(|facts| format!("{} on {}", net::ROUTER_ADVERTISEMENTS, facts.link))
+        .collect();
     lines.extend(links.iter().map(addresses));
     let terms = || links.iter().filter_map(|facts| facts.terms);
     if let Some(name) = terms().find_map(|terms| terms.host_name.as_ref()) {
@@ -63,13 +68,17 @@ pub fn lines(links: &[Facts]) -> Vec<String> {
 /// The line about the addresses of a link, of which it may have none.
 fn addresses(facts: &Facts) -> String {
     let leased = facts.terms.map(|terms| format!("{}/{}", terms.address, terms.prefix_length));
-    let advertised = facts.addresses6.iter().map(|(address, prefix_length)| format!("{address}/{prefix_length}"));
+    let advertised = facts
+        .addresses6
+        .iter()
+        .map(|(address, prefix_length)| format!("{address}/{prefix_length}"));
     let addresses: Vec<_> = leased.into_iter().chain(advertised).take(MAX_ADDRESSES).collect();
     format!("{} on {}", words(net::ADDRESS, &addresses), facts.link)
 }
 
-/// The name servers of all links: those of leases first, but at least one that a router has advertised, if there is any: a resolver reads
-/// three, and a node may lose one of the two protocols.
+/// The name servers of all links: those of leases first, but at least one that a router has
+/// advertised, if there is any: a resolver reads three, and a node may lose one of the two
+/// protocols.
 fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     let leased = links.iter().filter_map(|facts| facts.terms).flat_map(|terms| &terms.name_servers);
     let leased = distinct(leased.map(|server| IpAddr::from(*server)), MOST_NAME_SERVERS);
@@ -99,7 +108,8 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
     distinct
 }
 
-/// Tells `init` one line. An error is either that of the connection, or `init`'s own, of the kind `Other`.
+/// Tells `init` one line. An error is either that of the connection, or `init`'s own, of the kind
+/// `Other`.
 pub fn tell(socket: &Path, line: &str) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -110,7 +120,9 @@ pub fn tell(socket: &Path, line: &str) -> io::Result<()> {
     match answer.trim_end() {
         sockets::OK => Ok(()),
         "" => Err(io::ErrorKind::UnexpectedEof.into()),
-        other => Err(io::Error::other(other.strip_prefix(sockets::ERROR).unwrap_or(other).to_owned())),
+        other => {
+            Err(io::Error::other(other.strip_prefix(sockets::ERROR).unwrap_or(other).to_owned()))
+        }
     }
 }
 
@@ -123,17 +135,27 @@ pub struct Told {
 }
 
 impl Told {
-    /// Tells `init` those of the lines that it does not know yet. Returns whether it knows all of them now, so that nothing has to be
-    /// tried again; `report` hears of each line that it took or refused. A line that it refuses is not repeated: it would refuse again.
-    pub fn bring_up_to(&mut self, lines: &[String], socket: &Path, mut report: impl FnMut(String)) -> bool {
+    /// Tells `init` those of the lines that it does not know yet. Returns whether it knows all of
+    /// them now, so that nothing has to be tried again; `report` hears of each line that it took or
+    /// refused. A line that it refuses is not repeated: it would refuse again.
+    pub fn bring_up_to(
+        &mut self,
+        lines: &[String],
+        socket: &Path,
+        mut report: impl FnMut(String),
+    ) -> bool {
         self.lines.retain(|line| lines.contains(line));
         for line in lines {
-            if self.lines.contains(line) || (is_without_address(line) && !self.addressed.contains(line_end(line))) {
+            if self.lines.contains(line)
+                || (is_without_address(line) && !self.addressed.contains(line_end(line)))
+            {
                 continue;
             }
             match tell(socket, line) {
                 Ok(()) => report(format!("init took `{line}`")),
-                Err(error) if error.kind() == io::ErrorKind::Other => report(format!("init refused `{line}`: {error}")),
+                Err(error) if error.kind() == io::ErrorKind::Other => {
+                    report(format!("init refused `{line}`: {error}"))
+                }
                 Err(_) => return false,
             }
             if line.starts_with(net::ADDRESS) {
@@ -145,7 +167,8 @@ impl Told {
     }
 }
 
-/// Whether the line says that a link has no address, which `init` has to hear only of one that had some.
+/// Whether the line says that a link has no address, which `init` has to hear only of one that had
+/// some.
 fn is_without_address(line: &str) -> bool {
     line.strip_prefix(net::ADDRESS).is_some_and(|rest| rest.starts_with(" on "))
 }
@@ -198,14 +221,24 @@ mod tests {
 
     #[test]
     fn what_no_lease_speaks_of_is_left_alone() {
-        let terms = Terms { name_servers: vec![], search: vec![], ntp_servers: vec![], host_name: None, ..terms(5) };
-        assert_eq!(lines(&[leased("eth0", &terms)]), ["router-advertisements on eth0", "address 10.0.0.5/24 on eth0"]);
+        let terms = Terms {
+            name_servers: vec![],
+            search: vec![],
+            ntp_servers: vec![],
+            host_name: None,
+            ..terms(5)
+        };
+        assert_eq!(
+            lines(&[leased("eth0", &terms)]),
+            ["router-advertisements on eth0", "address 10.0.0.5/24 on eth0"]
+        );
     }
 
     #[test]
     fn no_line_has_more_servers_than_init_takes() {
         let many: Vec<Ipv4Addr> = (1..30).map(|host| Ipv4Addr::new(10, 0, 1, host)).collect();
-        let terms = Terms { name_servers: many.clone(), ntp_servers: many, host_name: None, ..terms(5) };
+        let terms =
+            Terms { name_servers: many.clone(), ntp_servers: many, host_name: None, ..terms(5) };
         let lines = lines(&[leased("eth0", &terms)]);
         assert_eq!(lines[2], "resolv 10.0.1.1 10.0.1.2 10.0.1.3 search example 5.example");
         assert_eq!(lines[3], "ntp 10.0.1.1 10.0.1.2 10.0.1.3 10.0.1.4");
@@ -215,11 +248,20 @@ mod tests {
     fn a_link_with_routers_alone_has_addresses_and_name_servers_too() {
         let (server, domain) = ("fec0::3".parse().unwrap(), "example".to_owned());
         let addresses6 = [("fec0::5".parse().unwrap(), 64), ("2001:db8::5".parse().unwrap(), 64)];
-        let facts =
-            Facts { link: "eth0", terms: None, addresses6: &addresses6, name_servers6: vec![&server], search6: vec![&domain] };
+        let facts = Facts {
+            link: "eth0",
+            terms: None,
+            addresses6: &addresses6,
+            name_servers6: vec![&server],
+            search6: vec![&domain],
+        };
         assert_eq!(
             lines(&[facts]),
-            ["router-advertisements on eth0", "address fec0::5/64 2001:db8::5/64 on eth0", "resolv fec0::3 search example"]
+            [
+                "router-advertisements on eth0",
+                "address fec0::5/64 2001:db8::5/64 on eth0",
+                "resolv fec0::3 search example"
+            ]
         );
     }
 
@@ -227,10 +269,20 @@ mod tests {
     fn an_advertised_name_server_has_a_place_beside_three_leased_ones() {
         let many = (1..5).map(|host| Ipv4Addr::new(10, 0, 1, host)).collect();
         let terms = Terms { name_servers: many, search: vec!["example".to_owned()], ..terms(5) };
-        let (servers, domain) = (["fec0::3".parse().unwrap(), "fec0::4".parse().unwrap()], "other.example".to_owned());
-        let facts = Facts { name_servers6: servers.iter().collect(), search6: vec![&domain], ..leased("eth0", &terms) };
+        let (servers, domain) =
+            (["fec0::3".parse().unwrap(), "fec0::4".parse().unwrap()], "other.example".to_owned());
+        let facts = Facts {
+            name_servers6: servers.iter().collect(),
+            search6: vec![&domain],
+            ..leased("eth0", &terms)
+        };
         let lines = lines(&[facts]);
-        assert!(lines.contains(&"resolv 10.0.1.1 10.0.1.2 fec0::3 search example other.example".to_owned()), "{lines:?}");
+        assert!(
+            lines.contains(
+                &"resolv 10.0.1.1 10.0.1.2 fec0::3 search example other.example".to_owned()
+            ),
+            "{lines:?}"
+        );
     }
 
     #[test]
@@ -261,7 +313,9 @@ mod tests {
     fn without_init_a_line_is_kept_for_later() {
         let mut told = Told::default();
         let lines = ["hostname node".to_owned()];
-        assert!(!told.bring_up_to(&lines, Path::new("/nonexistent/socket"), |line| panic!("{line}")));
+        assert!(
+            !told.bring_up_to(&lines, Path::new("/nonexistent/socket"), |line| panic!("{line}"))
+        );
         assert!(told.lines.is_empty());
     }
 }

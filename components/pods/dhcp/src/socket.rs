@@ -1,5 +1,6 @@
-//! The sockets on one link. All reading goes through a packet socket, which needs no address, and only while an answer is awaited;
-//! a port of the kernel's UDP would need a right that the pod does not have (`NET_BIND_SERVICE`).
+//! The sockets on one link. All reading goes through a packet socket, which needs no address, and
+//! only while an answer is awaited; a port of the kernel's UDP would need a right that the pod does
+//! not have (`NET_BIND_SERVICE`).
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
@@ -60,17 +61,21 @@ impl AsFd for LinkSocket {
     }
 }
 
-/// Sends a message to one server over a link that has an address, by the kernel's routes: the server can be behind a router.
-/// The answer goes to a [`LinkSocket`]; the kernel, which knows of no such port, may tell the server so, which servers ignore.
+/// Sends a message to one server over a link that has an address, by the kernel's routes: the
+/// server can be behind a router. The answer goes to a [`LinkSocket`]; the kernel, which knows of
+/// no such port, may tell the server so, which servers ignore.
 pub fn unicast(link: &str, from: Ipv4Addr, to: Ipv4Addr, message: &Message) -> io::Result<()> {
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP))?;
     socket.bind_device(Some(link.as_bytes()))?;
     socket.bind(&SocketAddrV4::new(from, 0).into())?;
-    socket.send_to(&packet::datagram(from, to, &message.encode()), &SocketAddrV4::new(to, 0).into()).map(drop)
+    socket
+        .send_to(&packet::datagram(from, to, &message.encode()), &SocketAddrV4::new(to, 0).into())
+        .map(drop)
 }
 
-/// Asks the routers of a link to advertise themselves (RFC 4861, 4.1). The answer goes to the kernel. It needs an address on the link: the
-/// link-local one, which the kernel gives it about a second after it has a carrier.
+/// Asks the routers of a link to advertise themselves (RFC 4861, 4.1). The answer goes to the
+/// kernel. It needs an address on the link: the link-local one, which the kernel gives it about a
+/// second after it has a carrier.
 pub fn solicit(link: &str, index: u32) -> io::Result<()> {
     const SOLICITATION: [u8; 8] = [133, 0, 0, 0, 0, 0, 0, 0];
     const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
@@ -81,7 +86,8 @@ pub fn solicit(link: &str, index: u32) -> io::Result<()> {
     socket.send_to(&SOLICITATION, &SocketAddrV6::new(ALL_ROUTERS, 0, 0, index).into()).map(drop)
 }
 
-/// Lets pass what is UDP, unfragmented, and to our port (classic BPF over the IPv4 header), so that a busy link wakes nobody up.
+/// Lets pass what is UDP, unfragmented, and to our port (classic BPF over the IPv4 header), so that
+/// a busy link wakes nobody up.
 fn filter() -> [SockFilter; 9] {
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_HALF: u16 = 0x28;

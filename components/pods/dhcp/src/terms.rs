@@ -1,4 +1,5 @@
-//! What a server offers or gives, read from its message and checked: nothing behind this file sees an option's bytes.
+//! What a server offers or gives, read from its message and checked: nothing behind this file sees
+//! an option's bytes.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -25,7 +26,8 @@ pub struct Terms {
     pub server: Ipv4Addr,
     /// How long they hold; `None` is for ever.
     pub lifetimes: Option<Lifetimes>,
-    /// Routes besides that to the subnet, the ones without a gateway first, as the others may need them.
+    /// Routes besides that to the subnet, the ones without a gateway first, as the others may need
+    /// them.
     pub routes: Vec<Route>,
     /// The MTU of the link in bytes.
     pub mtu: Option<u16>,
@@ -91,7 +93,8 @@ impl fmt::Display for Unacceptable {
 impl std::error::Error for Unacceptable {}
 
 impl Terms {
-    /// Reads the terms of an OFFER or ACK. Options that only add to the lease are left out when they make no sense.
+    /// Reads the terms of an OFFER or ACK. Options that only add to the lease are left out when
+    /// they make no sense.
     pub fn read(message: &Message) -> Result<Self, Unacceptable> {
         let address = message.yiaddr;
         if !usable(address) || address.is_broadcast() {
@@ -130,15 +133,19 @@ fn seconds(message: &Message, code: u8) -> Option<u32> {
     Some(u32::from_be_bytes(message.option(code)?.try_into().ok()?))
 }
 
-/// Every whole address of a list option that a host can have. RFC 2132 wants no remainder; one is passed over.
+/// Every whole address of a list option that a host can have. RFC 2132 wants no remainder; one is
+/// passed over.
 fn addresses(message: &Message, code: u8) -> Vec<Ipv4Addr> {
     let (list, _) = message.option(code).unwrap_or_default().as_chunks::<4>();
     list.iter().map(|octets| Ipv4Addr::from(*octets)).filter(|address| usable(*address)).collect()
 }
 
-/// The subnet mask's length; without a mask, that of the address's class (RFC 950), as everybody else takes it.
+/// The subnet mask's length; without a mask, that of the address's class (RFC 950), as everybody
+/// else takes it.
 fn prefix_length(message: &Message) -> Result<u8, Unacceptable> {
-    let Some(octets) = message.option(code::SUBNET_MASK).and_then(|value| <[u8; 4]>::try_from(value).ok()) else {
+    let Some(octets) =
+        message.option(code::SUBNET_MASK).and_then(|value| <[u8; 4]>::try_from(value).ok())
+    else {
         return Ok(match message.yiaddr.octets()[0] {
             0..128 => 8,
             128..192 => 16,
@@ -153,7 +160,8 @@ fn prefix_length(message: &Message) -> Result<u8, Unacceptable> {
     Ok(length as u8)
 }
 
-/// The lease's spans. T1 and T2 that are not in order are replaced by the defaults of RFC 2131, 4.4.5.
+/// The lease's spans. T1 and T2 that are not in order are replaced by the defaults of RFC 2131,
+/// 4.4.5.
 fn lifetimes(message: &Message) -> Result<Option<Lifetimes>, Unacceptable> {
     let lease = match seconds(message, code::LEASE_TIME) {
         None => return Err(Unacceptable::NoLeaseTime),
@@ -175,14 +183,19 @@ fn lifetimes(message: &Message) -> Result<Option<Lifetimes>, Unacceptable> {
 fn routes(message: &Message) -> Vec<Route> {
     let classless = message.option(code::CLASSLESS_ROUTES).and_then(classless_routes);
     let mut routes = classless.unwrap_or_else(|| {
-        let default = |router| Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: 0, gateway: Some(router) };
+        let default = |router| Route {
+            destination: Ipv4Addr::UNSPECIFIED,
+            prefix_length: 0,
+            gateway: Some(router),
+        };
         addresses(message, code::ROUTERS).into_iter().take(1).map(default).collect()
     });
     routes.sort_by_key(|route| route.gateway.is_some());
     routes
 }
 
-/// Reads option 121: a prefix length, as many octets as it fills, and the router. A list that breaks off is no list.
+/// Reads option 121: a prefix length, as many octets as it fills, and the router. A list that
+/// breaks off is no list.
 fn classless_routes(mut bytes: &[u8]) -> Option<Vec<Route>> {
     let mut routes = Vec::new();
     while let [prefix_length @ 0..=32, rest @ ..] = bytes {
@@ -204,7 +217,11 @@ fn classless_routes(mut bytes: &[u8]) -> Option<Vec<Route>> {
 /// The search list (RFC 3397), or the one domain that stands for it.
 fn search(message: &Message) -> Vec<String> {
     let list = message.option(code::SEARCH).and_then(names::search_list).unwrap_or_default();
-    if list.is_empty() { message.option(code::DOMAIN).and_then(names::domain).into_iter().collect() } else { list }
+    if list.is_empty() {
+        message.option(code::DOMAIN).and_then(names::domain).into_iter().collect()
+    } else {
+        list
+    }
 }
 
 #[cfg(test)]
@@ -236,7 +253,11 @@ mod tests {
     fn a_plain_lease_is_read() {
         let terms = Terms::read(&ack().with(code::ROUTERS, &[10, 0, 0, 1, 10, 0, 0, 2])).unwrap();
         assert_eq!((terms.address, terms.prefix_length), (Ipv4Addr::new(10, 0, 0, 9), 24));
-        let default = Route { destination: Ipv4Addr::UNSPECIFIED, prefix_length: 0, gateway: Some(Ipv4Addr::new(10, 0, 0, 1)) };
+        let default = Route {
+            destination: Ipv4Addr::UNSPECIFIED,
+            prefix_length: 0,
+            gateway: Some(Ipv4Addr::new(10, 0, 0, 1)),
+        };
         assert_eq!(terms.routes, [default]);
     }
 
@@ -285,37 +306,59 @@ mod tests {
 
     #[test]
     fn the_server_may_say_when_to_renew_and_rebind() {
-        let message = ack().with(code::T1, &100u32.to_be_bytes()).with(code::T2, &200u32.to_be_bytes());
-        assert_eq!((lifetimes_of(&message).renew.as_secs(), lifetimes_of(&message).rebind.as_secs()), (100, 200));
+        let message =
+            ack().with(code::T1, &100u32.to_be_bytes()).with(code::T2, &200u32.to_be_bytes());
+        assert_eq!(
+            (lifetimes_of(&message).renew.as_secs(), lifetimes_of(&message).rebind.as_secs()),
+            (100, 200)
+        );
     }
 
     #[test]
     fn times_out_of_order_are_replaced() {
-        let message = ack().with(code::T1, &300u32.to_be_bytes()).with(code::T2, &200u32.to_be_bytes());
+        let message =
+            ack().with(code::T1, &300u32.to_be_bytes()).with(code::T2, &200u32.to_be_bytes());
         assert_eq!(lifetimes_of(&message), lifetimes_of(&ack()));
     }
 
     #[test]
     fn classless_routes_replace_the_router() {
         let list = [24, 10, 1, 2, 10, 0, 0, 5, 0, 10, 0, 0, 1, 32, 10, 0, 0, 1, 0, 0, 0, 0];
-        let terms = Terms::read(&ack().with(code::ROUTERS, &[10, 0, 0, 77]).with(code::CLASSLESS_ROUTES, &list)).unwrap();
-        let shown = |route: &Route| (route.destination.octets(), route.prefix_length, route.gateway.map(|it| it.octets()));
+        let terms = Terms::read(
+            &ack().with(code::ROUTERS, &[10, 0, 0, 77]).with(code::CLASSLESS_ROUTES, &list),
+        )
+        .unwrap();
+        let shown = |route: &Route| {
+            (route.destination.octets(), route.prefix_length, route.gateway.map(|it| it.octets()))
+        };
         assert_eq!(
             terms.routes.iter().map(shown).collect::<Vec<_>>(),
-            [([10, 0, 0, 1], 32, None), ([10, 1, 2, 0], 24, Some([10, 0, 0, 5])), ([0, 0, 0, 0], 0, Some([10, 0, 0, 1])),]
+            [
+                ([10, 0, 0, 1], 32, None),
+                ([10, 1, 2, 0], 24, Some([10, 0, 0, 5])),
+                ([0, 0, 0, 0], 0, Some([10, 0, 0, 1])),
+            ]
         );
     }
 
     #[test]
     fn a_route_list_that_breaks_off_leaves_the_router() {
-        let message = ack().with(code::ROUTERS, &[10, 0, 0, 77]).with(code::CLASSLESS_ROUTES, &[24, 10, 1, 2, 10]);
-        assert_eq!(Terms::read(&message).unwrap().routes[0].gateway, Some(Ipv4Addr::new(10, 0, 0, 77)));
+        let message = ack()
+            .with(code::ROUTERS, &[10, 0, 0, 77])
+            .with(code::CLASSLESS_ROUTES, &[24, 10, 1, 2, 10]);
+        assert_eq!(
+            Terms::read(&message).unwrap().routes[0].gateway,
+            Some(Ipv4Addr::new(10, 0, 0, 77))
+        );
     }
 
     #[test]
     fn a_tiny_mtu_is_not_believed() {
         assert_eq!(Terms::read(&ack().with(code::MTU, &68u16.to_be_bytes())).unwrap().mtu, None);
-        assert_eq!(Terms::read(&ack().with(code::MTU, &9001u16.to_be_bytes())).unwrap().mtu, Some(9001));
+        assert_eq!(
+            Terms::read(&ack().with(code::MTU, &9001u16.to_be_bytes())).unwrap().mtu,
+            Some(9001)
+        );
     }
 
     proptest! {

@@ -4,12 +4,26 @@ mod world;
 
 use world::{LINK, SERVER_LINK, World, until};
 
-/// Starts dnsmasq on the server's side. It has no configuration and no leases but those of this world.
+/// Starts dnsmasq on the server's side. It has no configuration and no leases but those of this
+/// world.
 fn start_dnsmasq(world: &mut World, arguments: &[&str]) -> u32 {
     let leases = format!("--dhcp-leasefile={}", world.path("leases"));
-    let mut all = vec!["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--log-dhcp", "--log-facility=-"];
+    let mut all = vec![
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--log-dhcp",
+        "--log-facility=-",
+    ];
     let interface = format!("--interface={SERVER_LINK}");
-    all.extend(["--dhcp-authoritative", "--no-ping", "--user=root", "--pid-file=", &interface, &leases]);
+    all.extend([
+        "--dhcp-authoritative",
+        "--no-ping",
+        "--user=root",
+        "--pid-file=",
+        &interface,
+        &leases,
+    ]);
     all.extend(arguments);
     world.start_server("dnsmasq", &all)
 }
@@ -32,8 +46,13 @@ fn a_lease_configures_the_node() {
     );
     world.start_client();
     world.until_address("10.9.0.50/24");
-    let routes = until("a default route", || Some(world.ip("-4 route show")).filter(|routes| routes.contains("default")));
-    assert!(routes.contains(&format!("default via 10.9.0.1 dev {LINK} proto dhcp src 10.9.0.50")), "{routes}");
+    let routes = until("a default route", || {
+        Some(world.ip("-4 route show")).filter(|routes| routes.contains("default"))
+    });
+    assert!(
+        routes.contains(&format!("default via 10.9.0.1 dev {LINK} proto dhcp src 10.9.0.50")),
+        "{routes}"
+    );
     assert!(world.ip(&format!("link show dev {LINK}")).contains("mtu 1400"));
     until("init's lines", || (world.told().len() == 5).then_some(()));
     assert_eq!(
@@ -71,7 +90,10 @@ fn classless_routes_are_set_instead_of_the_router() {
     });
     assert!(routes.contains("10.8.0.0/16 via 10.9.0.2"), "{routes}");
     assert!(routes.contains("172.31.0.1 dev eth0 scope link"), "{routes}");
-    assert!(routes.contains("default via 172.31.0.1 dev eth0 src 10.9.0.50"), "a router outside the subnet: {routes}");
+    assert!(
+        routes.contains("default via 172.31.0.1 dev eth0 src 10.9.0.50"),
+        "a router outside the subnet: {routes}"
+    );
 }
 
 #[test]
@@ -80,17 +102,25 @@ fn a_renewal_brings_what_has_changed() {
     world.start_init();
     let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";
     let t1 = "--dhcp-option=option:T1,4";
-    let first = ["--dhcp-option=option:router,10.9.0.1", "--dhcp-option=option:dns-server,10.9.0.1"];
+    let first =
+        ["--dhcp-option=option:router,10.9.0.1", "--dhcp-option=option:dns-server,10.9.0.1"];
     let dnsmasq = start_dnsmasq(&mut world, &[range, t1, first[0], first[1]]);
     world.start_client();
-    until("the first route", || world.ip("-4 route show").contains("default via 10.9.0.1").then_some(()));
+    until("the first route", || {
+        world.ip("-4 route show").contains("default via 10.9.0.1").then_some(())
+    });
     world.end(dnsmasq, "-TERM");
 
-    let second = ["--dhcp-option=option:router,10.9.0.2", "--dhcp-option=option:dns-server,10.9.0.2"];
+    let second =
+        ["--dhcp-option=option:router,10.9.0.2", "--dhcp-option=option:dns-server,10.9.0.2"];
     start_dnsmasq(&mut world, &[range, t1, second[0], second[1]]);
-    until("the second route", || world.ip("-4 route show").contains("default via 10.9.0.2").then_some(()));
+    until("the second route", || {
+        world.ip("-4 route show").contains("default via 10.9.0.2").then_some(())
+    });
     assert!(!world.ip("-4 route show").contains("10.9.0.1 "), "the first route is gone");
-    until("the second name server", || world.told().contains(&"resolv 10.9.0.2".to_owned()).then_some(()));
+    until("the second name server", || {
+        world.told().contains(&"resolv 10.9.0.2".to_owned()).then_some(())
+    });
     world.until_address("10.9.0.50/24");
 }
 
@@ -98,7 +128,8 @@ fn a_renewal_brings_what_has_changed() {
 fn a_renewal_that_is_refused_leads_to_the_new_address() {
     let mut world = World::new();
     let t1 = "--dhcp-option=option:T1,4";
-    let dnsmasq = start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m", t1]);
+    let dnsmasq =
+        start_dnsmasq(&mut world, &["--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m", t1]);
     world.start_client();
     world.until_address("10.9.0.50/24");
     world.end(dnsmasq, "-TERM");

@@ -39,7 +39,8 @@ fn without_a_server_the_lease_is_rebound_then_given_up_then_sought_again() {
     world.until_no_address();
     until("a new search", || (server.heard().last()?.kind() == Some(Kind::Discover)).then_some(()));
     let heard = server.heard().into_iter().skip_while(|message| message.ciaddr.is_unspecified());
-    let heard: Vec<_> = heard.map(|message| (message.kind().unwrap(), !message.ciaddr.is_unspecified())).collect();
+    let heard: Vec<_> =
+        heard.map(|message| (message.kind().unwrap(), !message.ciaddr.is_unspecified())).collect();
     let (renew, discover) = ((Kind::Request, true), (Kind::Discover, false));
     assert_eq!(heard, [renew, renew, discover], "renewed at T1, rebound at T2");
     server.give(Some(LONG));
@@ -91,7 +92,9 @@ fn an_address_that_somebody_else_has_set_stays() {
     run_in_client(&world, "ip address add 10.8.0.8/24 dev eth0");
     let server = Server::start(&world, Some(SHORT));
     world.start_client();
-    until("both addresses", || (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(()));
+    until("both addresses", || {
+        (world.addresses() == ["10.8.0.8/24", "10.9.0.50/24"]).then_some(())
+    });
     server.give(None);
     world.until_address("10.8.0.8/24");
 }
@@ -108,7 +111,10 @@ fn a_pulled_cable_is_noticed_and_its_address_confirmed() {
     until("the loss", || world.log().contains("has lost its carrier").then_some(()));
     world::run(&format!("ip -n {} link set {SERVER_LINK} up", world.server_side));
     let confirmation = until("a question", || server.heard().get(before).cloned());
-    assert_eq!((confirmation.kind(), confirmation.ciaddr), (Some(Kind::Request), Ipv4Addr::UNSPECIFIED));
+    assert_eq!(
+        (confirmation.kind(), confirmation.ciaddr),
+        (Some(Kind::Request), Ipv4Addr::UNSPECIFIED)
+    );
     assert_eq!(world.addresses(), ["10.9.0.50/24"]);
 }
 
@@ -121,7 +127,10 @@ fn a_link_that_comes_later_is_served_and_init_told_when_it_listens() {
     Server::start(&world, Some(LONG));
     world.until_address("10.9.0.50/24");
     world.start_init();
-    until("init is told", || (world.told() == ["router-advertisements on eth0", "address 10.9.0.50/24 on eth0"]).then_some(()));
+    until("init is told", || {
+        (world.told() == ["router-advertisements on eth0", "address 10.9.0.50/24 on eth0"])
+            .then_some(())
+    });
 }
 
 #[test]
@@ -130,7 +139,10 @@ fn links_made_by_software_are_left_alone() {
     let server = Server::start(&world, Some(LONG));
     world.start_client_with(&[]);
     thread::sleep(Duration::from_secs(1));
-    assert!(server.heard().is_empty() && world.ip(&format!("link show dev {LINK}")).contains("state DOWN"));
+    assert!(
+        server.heard().is_empty()
+            && world.ip(&format!("link show dev {LINK}")).contains("state DOWN")
+    );
 }
 
 #[test]
@@ -140,7 +152,8 @@ fn garbage_and_lies_are_ignored() {
     let client = world.start_client();
     let discover = until("a question", || server.heard().first().cloned());
     let garbage = garbage(&discover);
-    let shown = world::run(&format!("ip -n {} -oneline link show dev {SERVER_LINK}", world.server_side));
+    let shown =
+        world::run(&format!("ip -n {} -oneline link show dev {SERVER_LINK}", world.server_side));
     let index = shown.split_once(':').unwrap().0;
     in_side(&world.server_side, || {
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, None).unwrap();
@@ -153,7 +166,11 @@ fn garbage_and_lies_are_ignored() {
     assert!(world.addresses().is_empty());
     server.give(Some(LONG));
     world.until_address("10.9.0.50/24");
-    assert_eq!(world.end(client, "-TERM"), Some(0), "it is the same client that has heard the garbage");
+    assert_eq!(
+        world.end(client, "-TERM"),
+        Some(0),
+        "it is the same client that has heard the garbage"
+    );
 }
 
 /// A thousand packets to the client's port, none of which is an answer to its question.

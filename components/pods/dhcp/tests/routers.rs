@@ -1,5 +1,5 @@
-//! The client on a link whose router advertises itself: dnsmasq (Debian package `dnsmasq-base`). The node's side is a router as well, which by
-//! itself would hear no router.
+//! The client on a link whose router advertises itself: dnsmasq (Debian package `dnsmasq-base`).
+//! The node's side is a router as well, which by itself would hear no router.
 
 mod world;
 
@@ -17,8 +17,15 @@ const ROUTER: &str = "2001:db8:9::1";
 fn start_router(world: &mut World, more: &[&str]) -> u32 {
     let server = &world.server_side;
     run(&format!("ip -n {server} address replace {ROUTER}/64 dev {SERVER_LINK} nodad"));
-    let mut arguments = vec!["--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--leasefile-ro", "--enable-ra"];
-    let (interface, range) = (format!("--interface={SERVER_LINK}"), format!("--dhcp-range={PREFIX},ra-only,64,10m"));
+    let mut arguments = vec![
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--port=0",
+        "--leasefile-ro",
+        "--enable-ra",
+    ];
+    let (interface, range) =
+        (format!("--interface={SERVER_LINK}"), format!("--dhcp-range={PREFIX},ra-only,64,10m"));
     let pid_file = format!("--pid-file={}", world.path("router.pid"));
     arguments.extend([interface.as_str(), &range, &pid_file, "--log-dhcp", "--user=root"]);
     arguments.extend(more);
@@ -37,10 +44,19 @@ fn a_network_with_ipv6_alone_gives_address_route_and_name_servers() {
     start_router(&mut world, &options);
     world.start_client();
     let address = world.address_in(PREFIX);
-    until("the line about the address", || world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(()));
+    until("the line about the address", || {
+        world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(())
+    });
     until("the name server", || world.last_told("resolv "));
-    assert_eq!(world.last_told("resolv ").unwrap(), "resolv 2001:db8:9::53 search eng.example example");
-    assert!(world.ip("-6 route show").contains("default via fe80::"), "{}", world.ip("-6 route show"));
+    assert_eq!(
+        world.last_told("resolv ").unwrap(),
+        "resolv 2001:db8:9::53 search eng.example example"
+    );
+    assert!(
+        world.ip("-6 route show").contains("default via fe80::"),
+        "{}",
+        world.ip("-6 route show")
+    );
     let shown = world.ip(&format!("-6 address show dev {LINK}"));
     assert!(!shown.contains("temporary"), "a node keeps its address: {shown}");
 }
@@ -51,7 +67,10 @@ fn a_restarted_client_asks_for_what_the_routers_say() {
     world.make_router();
     world.start_init();
     // A router that says something by itself once in ten minutes.
-    start_router(&mut world, &["--dhcp-option=option6:dns-server,[2001:db8:9::53]", "--ra-param=eth1,600,1800"]);
+    start_router(
+        &mut world,
+        &["--dhcp-option=option6:dns-server,[2001:db8:9::53]", "--ra-param=eth1,600,1800"],
+    );
     let client = world.start_client();
     until("the name server", || world.last_told("resolv "));
     // dnsmasq says more in its first minute, but not at once.
@@ -59,7 +78,9 @@ fn a_restarted_client_asks_for_what_the_routers_say() {
     world.end(client, "-KILL");
     let before = world.told().len();
     world.start_client();
-    let again = |start: &str| world.told()[before..].iter().any(|line| line.starts_with(start)).then_some(());
+    let again = |start: &str| {
+        world.told()[before..].iter().any(|line| line.starts_with(start)).then_some(())
+    };
     until("the address, again", || again("address 2001:db8:9:"));
     until("the name server, again", || again("resolv 2001:db8:9::53"));
 }
@@ -93,7 +114,9 @@ fn a_router_that_leaves_addresses_to_dhcpv6_is_said_to_do_so() {
     start_router(&mut world, &["--dhcp-range=2001:db8:9::100,2001:db8:9::200,64,10m"]);
     world.start_client();
     until("the line about DHCPv6", || {
-        let said = format!("{LINK}: its routers leave addresses or name servers to DHCPv6, which is not supported");
+        let said = format!(
+            "{LINK}: its routers leave addresses or name servers to DHCPv6, which is not supported"
+        );
         world.log().contains(&said).then_some(())
     });
 }
@@ -106,9 +129,13 @@ fn an_address_that_goes_is_taken_back() {
     start_router(&mut world, &[]);
     world.start_client();
     let address = world.address_in(PREFIX);
-    until("the address", || world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(()));
+    until("the address", || {
+        world.told().contains(&format!("address {address}/64 on {LINK}")).then_some(())
+    });
     run(&format!("ip -n {} address delete {address}/64 dev {LINK}", world.client_side));
-    until("that there is none", || (world.last_told("address").unwrap() == format!("address on {LINK}")).then_some(()));
+    until("that there is none", || {
+        (world.last_told("address").unwrap() == format!("address on {LINK}")).then_some(())
+    });
 }
 
 #[test]
@@ -134,7 +161,14 @@ fn what_a_cni_has_made_is_left_alone() {
     thread::sleep(Duration::from_secs(3));
     assert_eq!(world.told(), [""; 0]);
     for link in ["eth0", "cni0", "cali0", "flannel.1", "tap0"] {
-        assert!(!world.log().lines().any(|line| line.starts_with(&format!("{link}: "))), "{}", world.log());
-        assert!(!world.ip(&format!("link show dev {link}")).contains(",UP"), "{link} is switched on");
+        assert!(
+            !world.log().lines().any(|line| line.starts_with(&format!("{link}: "))),
+            "{}",
+            world.log()
+        );
+        assert!(
+            !world.ip(&format!("link show dev {link}")).contains(",UP"),
+            "{link} is switched on"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! An entry of the firmware's boot menu (`EFI_LOAD_OPTION`, UEFI 2.10, 3.1.3) for the system partition of a disk.
+//! An entry of the firmware's boot menu (`EFI_LOAD_OPTION`, UEFI 2.10, 3.1.3) for the system
+//! partition of a disk.
 
 use osbuild_formats::gpt::Partition;
 
@@ -10,8 +11,9 @@ const ACTIVE: u32 = 1;
 /// Bytes in front of the name: the attributes, and the length of the device path.
 const HEAD: usize = 6;
 
-/// The entry that starts a program, by its path with slashes, from the system partition. Its device path has a short form, which begins with
-/// the partition (10.3.5.1), so it does not matter where the disk is plugged in.
+/// The entry that starts a program, by its path with slashes, from the system partition. Its device
+/// path has a short form, which begins with the partition (10.3.5.1), so it does not matter where
+/// the disk is plugged in.
 pub fn encode(esp: &Partition, program: &str) -> Vec<u8> {
     let path = [hard_drive(esp), file(program), vec![0x7F, 0xFF, 4, 0]].concat();
     let length = u16::try_from(path.len()).expect("a path of three nodes is short");
@@ -74,15 +76,20 @@ mod tests {
         }
     }
 
-    /// Written from the tables of UEFI 2.10: 3.1.3, 10.3.5.1 and 10.3.5.4. A path of 21 letters and its end are 44 bytes, behind 4 of its node.
+    /// Written from the tables of UEFI 2.10: 3.1.3, 10.3.5.1 and 10.3.5.4. A path of 21 letters and
+    /// its end are 44 bytes, behind 4 of its node.
     #[test]
     fn the_entry_is_what_the_specification_says() {
         let mut expected = vec![1, 0, 0, 0, 42 + 48 + 4, 0];
         expected.extend(b"o\0s\0b\0u\0i\0l\0d\0 \0n\0o\0d\0e\0\0\0");
         expected.extend([4, 1, 42, 0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0]);
-        expected.extend([0x33, 0x22, 0x11, 0, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE, 0xFF, 2, 2]);
+        expected.extend([
+            0x33, 0x22, 0x11, 0, 0x55, 0x44, 0x77, 0x66, 0x88, 0x99, 0xAA, 0xBB, 0xCC, 0xDD, 0xEE,
+            0xFF, 2, 2,
+        ]);
         expected.extend([4, 4, 48, 0]);
-        expected.extend(b"\\\0E\0F\0I\0\\\0B\0O\0O\0T\0\\\0B\0O\0O\0T\0X\x006\x004\0.\0E\0F\0I\0\0\0");
+        expected
+            .extend(b"\\\0E\0F\0I\0\\\0B\0O\0O\0T\0\\\0B\0O\0O\0T\0X\x006\x004\0.\0E\0F\0I\0\0\0");
         expected.extend([0x7F, 0xFF, 4, 0]);
         assert_eq!(encode(&esp(), "EFI/BOOT/BOOTX64.EFI"), expected);
     }

@@ -16,7 +16,8 @@ use osbuild_slots::Header;
 use crate::rule::Need;
 
 /// Where the system partition has what firmware starts, on a machine of this architecture.
-pub const BOOT_PROGRAM: &str = if cfg!(target_arch = "aarch64") { BOOT_PROGRAM_ARM64 } else { BOOT_PROGRAM_AMD64 };
+pub const BOOT_PROGRAM: &str =
+    if cfg!(target_arch = "aarch64") { BOOT_PROGRAM_ARM64 } else { BOOT_PROGRAM_AMD64 };
 
 /// The sector sizes for which there are images.
 const SECTOR_SIZES: [u32; 2] = [512, 4096];
@@ -32,8 +33,9 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Opens the image, and verifies what the firmware would: the boot program and the UKI in the first slot, by the certificate in this file.
-    /// An image that nobody has signed has no such file.
+    /// Opens the image, and verifies what the firmware would: the boot program and the UKI in the
+    /// first slot, by the certificate in this file. An image that nobody has signed has no such
+    /// file.
     ///
     /// # Errors
     /// It is damaged, or not signed by whom the certificate names.
@@ -46,7 +48,8 @@ impl Carried {
             Err(error) => return Err(error).explain("read the certificate"),
         };
         let system = place(&image, ESP)?;
-        let files = fat::read(&bytes(&image, &system)?).explain("read the image's system partition")?;
+        let files =
+            fat::read(&bytes(&image, &system)?).explain("read the image's system partition")?;
         let boot = files.iter().find(|file| file.path.trim_start_matches('/') == BOOT_PROGRAM);
         let boot = boot.ok_or_else(|| Failure::new("the image is for another architecture"))?;
         let slot = place(&image, SLOT_A)?;
@@ -58,7 +61,8 @@ impl Carried {
         let uki = bytes(&image, &(start..end))?;
         if let Some(signer) = &signer {
             let trusted = std::slice::from_ref(signer);
-            authenticode::verify(&boot.bytes, trusted).explain("verify the image's boot program")?;
+            authenticode::verify(&boot.bytes, trusted)
+                .explain("verify the image's boot program")?;
             authenticode::verify(&uki, trusted).explain("verify the image's UKI")?;
         }
         Ok(Carried { version: header.version, signer, image })
@@ -72,7 +76,10 @@ impl Carried {
 
 /// Where a partition of the image stands, in bytes.
 fn place(image: &Image, name: &str) -> Outcome<Range<u64>> {
-    let found = image.table().named(name).ok_or_else(|| Failure::new(format!("the image has no partition {name}")))?;
+    let found = image
+        .table()
+        .named(name)
+        .ok_or_else(|| Failure::new(format!("the image has no partition {name}")))?;
     let start = found.first * image.sector_size();
     Ok(start..start + found.sectors() * image.sector_size())
 }

@@ -7,7 +7,8 @@ use osbuild_abi::console::INSTALLER;
 use osbuild_consoles::{Consoles, typed};
 use osbuild_failure::{Failure, Outcome};
 
-/// What somebody has to type. Its letters are at the same place on the keyboards of most countries, as the kernel takes each for an American one.
+/// What somebody has to type. Its letters are at the same place on the keyboards of most countries,
+/// as the kernel takes each for an American one.
 const WORD: &str = "begin";
 
 /// The machine's consoles.

@@ -38,10 +38,14 @@ pub struct Planned<'a> {
 /// # Errors
 /// Nothing of that path lasts on the node.
 pub fn plan<'a>(path: &str, bytes: &'a [u8]) -> Outcome<Planned<'a>> {
-    let below = |row: &&Writable| path.strip_prefix(row.path).is_some_and(|rest| rest.starts_with('/'));
+    let below =
+        |row: &&Writable| path.strip_prefix(row.path).is_some_and(|rest| rest.starts_with('/'));
     let row = WRITABLE.iter().filter(below).max_by_key(|row| row.path.len());
-    let found = row.and_then(|row| if let From::Data(folder) = row.from { Some((row, folder)) } else { None });
-    let (row, folder) = found.ok_or_else(|| Failure::new(format!("`{path}` is not below a path of the node that lasts")))?;
+    let found = row
+        .and_then(|row| if let From::Data(folder) = row.from { Some((row, folder)) } else { None });
+    let (row, folder) = found.ok_or_else(|| {
+        Failure::new(format!("`{path}` is not below a path of the node that lasts"))
+    })?;
     let rest = &path[row.path.len() + 1..];
     if rest.split('/').any(|name| matches!(name, "" | "." | "..")) || rest.contains('\0') {
         return Err(Failure::new(format!("`{path}` is not the path of a file")));
@@ -68,13 +72,22 @@ impl Planned<'_> {
     }
 }
 
-/// Puts the files onto DATA of a disk that holds all of an image but its table, which says where DATA is. Nobody else has the disk open.
+/// Puts the files onto DATA of a disk that holds all of an image but its table, which says where
+/// DATA is. Nobody else has the disk open.
 pub fn put(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) -> Outcome {
     let what = || format!("put files onto {DATA} of {}", disk.device.display());
-    let entry = table.named(DATA).ok_or_else(|| Failure::new(format!("the image has no partition {DATA}")))?;
+    let entry = table
+        .named(DATA)
+        .ok_or_else(|| Failure::new(format!("the image has no partition {DATA}")))?;
     let sector_size = u64::from(disk.sector_size);
     let file = File::open(&disk.device).explain(what())?;
-    sys::add_partition(&file, entry.number, entry.first * sector_size, entry.sectors() * sector_size).explain(what())?;
+    sys::add_partition(
+        &file,
+        entry.number,
+        entry.first * sector_size,
+        entry.sectors() * sector_size,
+    )
+    .explain(what())?;
     let written = write_all(&partition(disk, entry.number), files, mount_point).explain(what());
     let removed = sys::remove_partition(&file, entry.number).explain(what());
     written.and(removed)
@@ -135,7 +148,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         plan("/etc/kubernetes/a/b", b"text").unwrap().write(folder.path()).unwrap();
         assert_eq!(fs::read(folder.path().join("kubernetes/a/b")).unwrap(), b"text");
-        let mode = |path: &str| fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
+        let mode = |path: &str| {
+            fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777
+        };
         assert_eq!((mode("kubernetes"), mode("kubernetes/a/b")), (0o700, 0o600));
     }
 

@@ -1,4 +1,5 @@
-//! The keys that the stick gives to a machine in setup mode: what `osbuild keys enroll` leaves, in its folder `keys`.
+//! The keys that the stick gives to a machine in setup mode: what `osbuild keys enroll` leaves, in
+//! its folder `keys`.
 
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::certificate::Certificate;
@@ -7,12 +8,15 @@ use osbuild_signatures::efi::{Listed, Variable, read_list};
 use crate::firmware::Firmware;
 use crate::stick::Stick;
 
-/// Bytes of `EFI_TIME`, with which a signed update begins. The length of its signature follows (UEFI 2.10, 8.2.2).
+/// Bytes of `EFI_TIME`, with which a signed update begins. The length of its signature follows
+/// (UEFI 2.10, 8.2.2).
 const TIME: usize = 16;
-/// The attributes of these variables: kept, there before and after the system has started, and written by signed updates alone.
+/// The attributes of these variables: kept, there before and after the system has started, and
+/// written by signed updates alone.
 const ATTRIBUTES: u32 = 0x27;
 
-/// Signed updates in the order in which a machine in setup mode has to get them: the last one ends that mode.
+/// Signed updates in the order in which a machine in setup mode has to get them: the last one ends
+/// that mode.
 pub struct Keys {
     updates: Vec<(Variable, Vec<u8>)>,
 }
@@ -31,7 +35,9 @@ impl Keys {
         let db = updates.iter().find(|(variable, _)| *variable == Variable::Db);
         let trusts = db.map_or(Ok(false), |(_, update)| trusts(update, signer))?;
         if !trusts {
-            return Err(Failure::new("a machine with the keys of the stick would not start the image"));
+            return Err(Failure::new(
+                "a machine with the keys of the stick would not start the image",
+            ));
         }
         Ok(Keys { updates })
     }
@@ -47,7 +53,10 @@ impl Keys {
 
 /// Whether a signed update of db has the certificate of whoever signed the image.
 fn trusts(update: &[u8], signer: Option<&Certificate>) -> Outcome<bool> {
-    let length = update.get(TIME..).and_then(|rest| rest.first_chunk()).map(|length| u32::from_le_bytes(*length) as usize);
+    let length = update
+        .get(TIME..)
+        .and_then(|rest| rest.first_chunk())
+        .map(|length| u32::from_le_bytes(*length) as usize);
     let list = length.and_then(|length| update.get(TIME.checked_add(length)?..));
     let list = list.ok_or_else(|| Failure::new("`keys/db.auth` is not a signed update"))?;
     let listed = read_list(list).explain("read `keys/db.auth`")?;

@@ -1,4 +1,5 @@
-//! The firmware's variables: from what the machine was booted, what it boots next, and whom it trusts.
+//! The firmware's variables: from what the machine was booted, what it boots next, and whom it
+//! trusts.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,7 +19,8 @@ use crate::boot_entry;
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Bytes of a variable's attributes, with which a file of it begins.
 const ATTRIBUTES: usize = 4;
-/// The attributes of a variable of the boot menu: kept, and seen before and after the system has started.
+/// The attributes of a variable of the boot menu: kept, and seen before and after the system has
+/// started.
 const MENU: u32 = 7;
 /// The attributes of a variable that lasts as long as the machine runs.
 const VOLATILE: u32 = 6;
@@ -55,9 +57,11 @@ impl Firmware {
         told.get(ATTRIBUTES..) == Some(&esp.guid.to_bytes_le()[..])
     }
 
-    /// Has the firmware start a program of this system partition next, and from now on before all else.
+    /// Has the firmware start a program of this system partition next, and from now on before all
+    /// else.
     pub fn boot(&self, esp: &Partition, program: &str) -> Outcome {
-        let number = self.number().ok_or_else(|| Failure::new("the firmware's boot menu is full"))?;
+        let number =
+            self.number().ok_or_else(|| Failure::new("the firmware's boot menu is full"))?;
         let order = boot_entry::first(number, &self.value("BootOrder").unwrap_or_default());
         self.write_all(&[
             (format!("Boot{number:04X}-{GLOBAL}"), MENU, boot_entry::encode(esp, program)),
@@ -72,10 +76,12 @@ impl Firmware {
     /// # Errors
     /// The firmware refuses one. Those before it are written.
     pub fn write_all(&self, variables: &[(String, u32, Vec<u8>)]) -> Outcome {
-        // The kernel has one file system of variables, which nobody else can write to meanwhile, as its other mounts stay read-only.
+        // The kernel has one file system of variables, which nobody else can write to meanwhile, as
+        // its other mounts stay read-only.
         mount_remount(&self.folder, QUIET, c"").explain("open the firmware's variables")?;
         let written = variables.iter().try_for_each(|(name, attributes, value)| {
-            self.write(name, *attributes, value).explain(format_args!("write the firmware's variable {name}"))
+            self.write(name, *attributes, value)
+                .explain(format_args!("write the firmware's variable {name}"))
         });
         let closed = mount_remount(&self.folder, QUIET | MountFlags::RDONLY, c"");
         written.and(closed.explain("close the firmware's variables"))

@@ -1,7 +1,8 @@
 //! The installation, from the question which disk to the reboot.
 //!
-//! Everything that can be wrong is looked at before a byte is written. From then on the disk has no partition table until all else is on it and
-//! was read back: whenever the power fails, the next try begins anew.
+//! Everything that can be wrong is looked at before a byte is written. From then on the disk has no
+//! partition table until all else is on it and was read back: whenever the power fails, the next
+//! try begins anew.
 
 use std::path::PathBuf;
 
@@ -54,14 +55,19 @@ pub fn install(places: &Places, console: &mut Console) -> Outcome {
     let settings = settings(places, stick.as_ref())?;
     console.say("looks at the image that it carries");
     let carried = Carried::open(&places.image, &places.certificate)?;
-    let signer = carried.signer.as_ref().map_or_else(|| "nobody".to_owned(), |signer| signer.name());
+    let signer =
+        carried.signer.as_ref().map_or_else(|| "nobody".to_owned(), |signer| signer.name());
     console.say(format!("carries version {}, signed by {signer}", carried.version));
     let disk = choose(&settings, stick.as_ref(), &carried, console)?;
     let wishes = Wishes::of(&settings, stick.as_ref(), &carried, &firmware, console)?;
-    if let Some(table) = stick::table(&disk).filter(|table| !settings.replace_node && is_node(table)) {
+    if let Some(table) =
+        stick::table(&disk).filter(|table| !settings.replace_node && is_node(table))
+    {
         return match found(&settings, &firmware, &table) {
             None => boot(places, &firmware, &disk, &table, "held a node already", console),
-            Some(why) => Err(Failure::new(format!("{} holds a node already{why}", disk.device.display()))),
+            Some(why) => {
+                Err(Failure::new(format!("{} holds a node already{why}", disk.device.display())))
+            }
         };
     }
     console.line(&format!("{INSTALLER_ERASES}{}", rule::shown(&disk)));
@@ -70,7 +76,10 @@ pub fn install(places: &Places, console: &mut Console) -> Outcome {
     }
     console.count_down(settings.countdown_s);
     let table = put(&carried, &disk, &wishes, places, &firmware, console).map_err(|failure| {
-        Failure::new(format!("{failure}; {} has no partition table now, and can be installed again", disk.device.display()))
+        Failure::new(format!(
+            "{failure}; {} has no partition table now, and can be installed again",
+            disk.device.display()
+        ))
     })?;
     boot(places, &firmware, &disk, &table, &format!("holds version {}", carried.version), console)
 }
@@ -81,18 +90,27 @@ fn settings(places: &Places, stick: Option<&Stick>) -> Outcome<Settings> {
     match stick {
         Some(stick) => Settings::read(name, stick.file(SETTINGS)?),
         None => {
-            let bytes = std::fs::read(&places.settings).explain(format_args!("read {}", places.settings.display()))?;
+            let bytes = std::fs::read(&places.settings)
+                .explain(format_args!("read {}", places.settings.display()))?;
             Settings::read(name, &bytes)
         }
     }
 }
 
 /// The disk that the settings mean. If it is not one, the console shows all there are.
-fn choose(settings: &Settings, stick: Option<&Stick>, carried: &Carried, console: &mut Console) -> Outcome<Disk> {
+fn choose(
+    settings: &Settings,
+    stick: Option<&Stick>,
+    carried: &Carried,
+    console: &mut Console,
+) -> Outcome<Disk> {
     let disks = stick::settled();
     let Some(rule) = &settings.disk else {
         disks.iter().for_each(|disk| console.say(rule::shown(disk)));
-        return Err(Failure::new(format!("`{}` has no section `[disk]`", SETTINGS.trim_start_matches('/'))));
+        return Err(Failure::new(format!(
+            "`{}` has no section `[disk]`",
+            SETTINGS.trim_start_matches('/')
+        )));
     };
     match rule::choose(&disks, rule, carried.need(), stick.map(|stick| stick.name.as_str())) {
         Ok(disk) => Ok(disk.clone()),
@@ -111,8 +129,13 @@ impl<'a> Wishes<'a> {
         firmware: &Firmware,
         console: &mut Console,
     ) -> Outcome<Self> {
-        let stick_for = |what: &str| stick.ok_or_else(|| Failure::new(format!("there is no stick that could have {what}")));
-        let files = settings.files.iter().map(|(path, file)| data::plan(path, stick_for("files")?.file(file)?));
+        let stick_for = |what: &str| {
+            stick.ok_or_else(|| Failure::new(format!("there is no stick that could have {what}")))
+        };
+        let files = settings
+            .files
+            .iter()
+            .map(|(path, file)| data::plan(path, stick_for("files")?.file(file)?));
         let files = files.collect::<Outcome<_>>()?;
         let keys = match (settings.enroll_keys, firmware.is_in_setup_mode()) {
             (true, true) => Some(Keys::read(stick_for("keys")?, carried.signer.as_ref())?),
@@ -151,12 +174,22 @@ fn put(
     }
     let mut device = Device::open(&disk.device, true).explain(what())?;
     device.write_in_order(&ends.writes).explain(what())?;
-    ends.ranges.iter().try_for_each(|range| device.holds(&ends.bytes(range), range)).explain(what())?;
+    ends.ranges
+        .iter()
+        .try_for_each(|range| device.holds(&ends.bytes(range), range))
+        .explain(what())?;
     Ok(table)
 }
 
-/// Takes the old table away, writes the image without its own, and reads that back. Nobody else may have the disk open.
-fn write(carried: &Carried, disk: &Disk, pieces: &[Piece], ends: &Ends, console: &mut Console) -> osbuild_disks::Result<()> {
+/// Takes the old table away, writes the image without its own, and reads that back. Nobody else may
+/// have the disk open.
+fn write(
+    carried: &Carried,
+    disk: &Disk,
+    pieces: &[Piece],
+    ends: &Ends,
+    console: &mut Console,
+) -> osbuild_disks::Result<()> {
     let mut device = Device::open(&disk.device, true)?;
     for range in &ends.ranges {
         device.zero(range)?;
@@ -167,7 +200,8 @@ fn write(carried: &Carried, disk: &Disk, pieces: &[Piece], ends: &Ends, console:
         return Err(osbuild_disks::Error::InUse(disk.device.clone()));
     }
     let mut told = Told::of("written", length(pieces.iter().filter(|piece| !piece.is_zero)));
-    let to_compare = write::write(&carried.image, pieces, &mut device, |more| told.tell(more, console))?;
+    let to_compare =
+        write::write(&carried.image, pieces, &mut device, |more| told.tell(more, console))?;
     let mut told = Told::of("read back", length(&to_compare));
     write::compare(&carried.image, &to_compare, &mut device, |more| told.tell(more, console))
 }
@@ -207,14 +241,27 @@ fn found(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'st
 }
 
 /// Has the machine boot a disk with a node.
-fn boot(places: &Places, firmware: &Firmware, disk: &Disk, table: &Table, what: &str, console: &mut Console) -> Outcome {
-    let esp = table.named(ESP).ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))?;
+fn boot(
+    places: &Places,
+    firmware: &Firmware,
+    disk: &Disk,
+    table: &Table,
+    what: &str,
+    console: &mut Console,
+) -> Outcome {
+    let esp =
+        table.named(ESP).ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))?;
     let by_hand = |failure: Failure| {
         let device = disk.device.display();
-        Failure::new(format!("{device} {what}, and has to be booted by hand, as the firmware is not told: {failure}"))
+        Failure::new(format!(
+            "{device} {what}, and has to be booted by hand, as the firmware is not told: {failure}"
+        ))
     };
     firmware.boot(esp, BOOT_PROGRAM).map_err(by_hand)?;
-    console.line(&format!("{INSTALLER_DONE}{} {what}, and the machine reboots into it", disk.device.display()));
+    console.line(&format!(
+        "{INSTALLER_DONE}{} {what}, and the machine reboots into it",
+        disk.device.display()
+    ));
     door::reboot(&places.door)
 }
 

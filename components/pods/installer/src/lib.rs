@@ -1,4 +1,5 @@
-//! Installs a machine from the stick, or the network, that it was booted from. See the README beside it.
+//! Installs a machine from the stick, or the network, that it was booted from. See the README
+//! beside it.
 
 pub mod boot_entry;
 pub mod carried;

@@ -1,4 +1,5 @@
-//! `installer --erase-a-disk`: installs the machine that it runs on. See the library for what it does.
+//! `installer --erase-a-disk`: installs the machine that it runs on. See the library for what it
+//! does.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +16,9 @@ const WORD: &str = "--erase-a-disk";
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words != [WORD] {
-        eprintln!("installer: this erases a disk of the machine that it runs on, and does nothing without `{WORD}`");
+        eprintln!(
+            "installer: this erases a disk of the machine that it runs on, and does nothing without `{WORD}`"
+        );
         return ExitCode::from(2);
     }
     let places = Places {
@@ -30,7 +33,8 @@ fn main() -> ExitCode {
     if let Err(failure) = install(&places, &mut console) {
         console.line(&format!("{INSTALLER_STOPPED}{failure}"));
     }
-    // The node stays as it is, for whoever reads its console: a pod that ends would be started anew, and begin again.
+    // The node stays as it is, for whoever reads its console: a pod that ends would be started
+    // anew, and begin again.
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

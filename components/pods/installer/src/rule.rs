@@ -20,15 +20,28 @@ pub struct Need {
 ///
 /// # Errors
 /// None fits, or several do: lines that say of each disk why.
-pub fn choose<'a>(disks: &'a [Disk], rule: &Rule, need: Need, stick: Option<&str>) -> Result<&'a Disk, Vec<String>> {
-    let judged: Vec<(&Disk, Option<String>)> =
-        disks.iter().map(|disk| (disk, obstacle(disk, need, stick).or_else(|| differs(disk, rule)))).collect();
-    let fit: Vec<&Disk> = judged.iter().filter(|(_, why)| why.is_none()).map(|(disk, _)| *disk).collect();
-    let lines = judged.iter().map(|(disk, why)| format!("{}: {}", shown(disk), why.as_deref().unwrap_or("fits")));
+pub fn choose<'a>(
+    disks: &'a [Disk],
+    rule: &Rule,
+    need: Need,
+    stick: Option<&str>,
+) -> Result<&'a Disk, Vec<String>> {
+    let judged: Vec<(&Disk, Option<String>)> = disks
+        .iter()
+        .map(|disk| (disk, obstacle(disk, need, stick).or_else(|| differs(disk, rule))))
+        .collect();
+    let fit: Vec<&Disk> =
+        judged.iter().filter(|(_, why)| why.is_none()).map(|(disk, _)| *disk).collect();
+    let lines = judged
+        .iter()
+        .map(|(disk, why)| format!("{}: {}", shown(disk), why.as_deref().unwrap_or("fits")));
     match fit[..] {
         [one] => Ok(one),
         [] => Err(["no disk fits the rule".to_owned()].into_iter().chain(lines).collect()),
-        _ => Err([format!("{} disks fit the rule, and it has to be one", fit.len())].into_iter().chain(lines).collect()),
+        _ => Err([format!("{} disks fit the rule, and it has to be one", fit.len())]
+            .into_iter()
+            .chain(lines)
+            .collect()),
     }
 }
 
@@ -37,7 +50,11 @@ pub fn shown(disk: &Disk) -> String {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     let Disk { device, bus, contents, .. } = disk;
     let (model, serial) = (or_dash(&disk.model), or_dash(&disk.serial));
-    format!("{}, {}, {bus}, model {model}, serial {serial}, on it: {contents}", device.display(), size(disk.size))
+    format!(
+        "{}, {}, {bus}, model {model}, serial {serial}, on it: {contents}",
+        device.display(),
+        size(disk.size)
+    )
 }
 
 /// Why this disk never counts, whatever the rule.
@@ -52,9 +69,13 @@ fn obstacle(disk: &Disk, need: Need, stick: Option<&str>) -> Option<String> {
         return Some("it is write-protected".to_owned());
     }
     if u64::from(disk.sector_size) != need.sector_size {
-        return Some(format!("it has sectors of {} bytes, and the image of {}", disk.sector_size, need.sector_size));
+        return Some(format!(
+            "it has sectors of {} bytes, and the image of {}",
+            disk.sector_size, need.sector_size
+        ));
     }
-    (disk.size < need.size).then(|| format!("it is smaller than the image, which has {}", size(need.size)))
+    (disk.size < need.size)
+        .then(|| format!("it is smaller than the image, which has {}", size(need.size)))
 }
 
 /// What the rule says otherwise.
@@ -114,23 +135,40 @@ mod tests {
     }
 
     fn chosen(disks: &[Disk], rule: &Rule, stick: Option<&str>) -> Result<String, String> {
-        choose(disks, rule, NEED, stick).map(|disk| disk.name.clone()).map_err(|lines| lines.join("\n"))
+        choose(disks, rule, NEED, stick)
+            .map(|disk| disk.name.clone())
+            .map_err(|lines| lines.join("\n"))
     }
 
     #[test]
     fn a_rule_that_fits_one_disk_names_it() {
         let disks = [disk("sda", "sata"), disk("nvme0n1", "nvme"), disk("nvme1n1", "nvme")];
-        assert_eq!(chosen(&disks, &Rule { bus: text("sata"), ..Rule::default() }, None), Ok("sda".to_owned()));
-        assert_eq!(chosen(&disks, &Rule { serial: text("*1n1"), ..Rule::default() }, None), Ok("nvme1n1".to_owned()));
+        assert_eq!(
+            chosen(&disks, &Rule { bus: text("sata"), ..Rule::default() }, None),
+            Ok("sda".to_owned())
+        );
+        assert_eq!(
+            chosen(&disks, &Rule { serial: text("*1n1"), ..Rule::default() }, None),
+            Ok("nvme1n1".to_owned())
+        );
     }
 
     #[test]
     fn two_that_fit_are_as_bad_as_none() {
         let disks = [disk("nvme0n1", "nvme"), disk("nvme1n1", "nvme")];
-        let said = chosen(&disks, &Rule { model: text("Samsung*"), ..Rule::default() }, None).unwrap_err();
-        assert!(said.starts_with("2 disks fit the rule") && said.matches(": fits").count() == 2, "{said}");
-        let said = chosen(&disks, &Rule { model: text("samsung"), ..Rule::default() }, None).unwrap_err();
-        assert!(said.starts_with("no disk fits the rule") && said.contains("its model is not `samsung`"), "{said}");
+        let said =
+            chosen(&disks, &Rule { model: text("Samsung*"), ..Rule::default() }, None).unwrap_err();
+        assert!(
+            said.starts_with("2 disks fit the rule") && said.matches(": fits").count() == 2,
+            "{said}"
+        );
+        let said =
+            chosen(&disks, &Rule { model: text("samsung"), ..Rule::default() }, None).unwrap_err();
+        assert!(
+            said.starts_with("no disk fits the rule")
+                && said.contains("its model is not `samsung`"),
+            "{said}"
+        );
         assert!(chosen(&[], &Rule::default(), None).is_err());
     }
 
@@ -139,11 +177,18 @@ mod tests {
         let fine = disk("sda", "usb");
         let rule = Rule::default();
         assert!(chosen(std::slice::from_ref(&fine), &rule, None).is_ok());
-        assert!(chosen(std::slice::from_ref(&fine), &rule, Some("sda")).unwrap_err().contains("was booted from it"));
+        assert!(
+            chosen(std::slice::from_ref(&fine), &rule, Some("sda"))
+                .unwrap_err()
+                .contains("was booted from it")
+        );
         for (wrong, says) in [
             (Disk { is_removable: true, ..fine.clone() }, "it is removable"),
             (Disk { is_read_only: true, ..fine.clone() }, "it is write-protected"),
-            (Disk { sector_size: 4096, ..fine.clone() }, "it has sectors of 4096 bytes, and the image of 512"),
+            (
+                Disk { sector_size: 4096, ..fine.clone() },
+                "it has sectors of 4096 bytes, and the image of 512",
+            ),
             (Disk { size: NEED.size - 1, ..fine.clone() }, "it is smaller than the image"),
         ] {
             assert!(chosen(&[wrong], &rule, None).unwrap_err().contains(says), "{says}");
@@ -153,9 +198,16 @@ mod tests {
     #[test]
     fn sizes_are_bounds_that_still_fit() {
         let disks = [disk("sda", "sata")];
-        let rule = |least, most| Rule { min_size_gib: Some(least), max_size_gib: Some(most), ..Rule::default() };
+        let rule = |least, most| Rule {
+            min_size_gib: Some(least),
+            max_size_gib: Some(most),
+            ..Rule::default()
+        };
         assert!(chosen(&disks, &rule(8, 8), None).is_ok());
-        assert!(chosen(&disks, &rule(9, u64::MAX), None).is_err() && chosen(&disks, &rule(1, 7), None).is_err());
+        assert!(
+            chosen(&disks, &rule(9, u64::MAX), None).is_err()
+                && chosen(&disks, &rule(1, 7), None).is_err()
+        );
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub struct Settings {
     /// How many seconds before it begins.
     #[serde(default = "countdown_s")]
     pub countdown_s: u32,
-    /// Whether to give the firmware the keys in the folder `keys` of the stick, if it is in setup mode.
+    /// Whether to give the firmware the keys in the folder `keys` of the stick, if it is in setup
+    /// mode.
     #[serde(default)]
     pub enroll_keys: bool,
     /// Whether a disk that holds a node already may be erased.
@@ -55,10 +56,13 @@ impl Settings {
     /// # Errors
     /// One line that says where it is wrong.
     pub fn read(name: &str, bytes: &[u8]) -> Outcome<Settings> {
-        let text = std::str::from_utf8(bytes).map_err(|_| Failure::new(format!("{name} is not UTF-8 text")))?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Failure::new(format!("{name} is not UTF-8 text")))?;
         // Editors of some systems begin a file with a mark of its encoding.
         toml::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            let line = error
+                .span()
+                .map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
             Failure::new(format!("{name}:{line}: {}", error.message().replace('\n', ", ")))
         })
     }
@@ -71,12 +75,16 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_off() {
-        assert_eq!(Settings::read("x", b"").unwrap(), Settings { countdown_s: 10, ..Settings::default() });
+        assert_eq!(
+            Settings::read("x", b"").unwrap(),
+            Settings { countdown_s: 10, ..Settings::default() }
+        );
     }
 
     #[test]
     fn every_key_is_read() {
-        // As an editor writes it that marks its encoding and ends a line as DOS did. The builder's tests read it, too.
+        // As an editor writes it that marks its encoding and ends a line as DOS did. The builder's
+        // tests read it, too.
         let text = include_bytes!("../tests/every-key.toml");
         let text_of = |text: &str| Some(text.to_owned());
         let disk = Rule {
@@ -87,20 +95,31 @@ mod tests {
             max_size_gib: Some(9),
         };
         let files = BTreeMap::from([("/etc/kubernetes/kubeconfig".to_owned(), "k".to_owned())]);
-        let all = Settings { unattended: true, countdown_s: 3, enroll_keys: true, replace_node: true, disk: Some(disk), files };
+        let all = Settings {
+            unattended: true,
+            countdown_s: 3,
+            enroll_keys: true,
+            replace_node: true,
+            disk: Some(disk),
+            files,
+        };
         assert_eq!(Settings::read("x", text).unwrap(), all);
     }
 
     #[test]
     fn a_slip_is_named_with_its_line_and_nothing_else_counts() {
-        let said = Settings::read("installer.toml", b"unattended = true\n[disk]\nbuss = \"nvme\"\n").unwrap_err().to_string();
+        let said =
+            Settings::read("installer.toml", b"unattended = true\n[disk]\nbuss = \"nvme\"\n")
+                .unwrap_err()
+                .to_string();
         assert!(said.starts_with("installer.toml:3: unknown field `buss`"), "{said}");
         assert!(Settings::read("x", b"\xFF").unwrap_err().to_string().contains("UTF-8"));
     }
 
     #[test]
     fn the_file_that_comes_with_a_stick_installs_nothing() {
-        let settings = Settings::read("installer.toml", include_bytes!("../installer.toml")).unwrap();
+        let settings =
+            Settings::read("installer.toml", include_bytes!("../installer.toml")).unwrap();
         assert_eq!(settings, Settings { countdown_s: 10, ..Settings::default() });
     }
 

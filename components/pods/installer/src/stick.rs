@@ -36,8 +36,10 @@ impl Stick {
     pub fn find(guid: Uuid) -> Outcome<Stick> {
         let end = Instant::now() + PATIENCE;
         loop {
-            let disks: Vec<(Disk, Table)> =
-                osbuild_disks::all().into_iter().filter_map(|disk| table(&disk).map(|table| (disk, table))).collect();
+            let disks: Vec<(Disk, Table)> = osbuild_disks::all()
+                .into_iter()
+                .filter_map(|disk| table(&disk).map(|table| (disk, table)))
+                .collect();
             let mut found = disks.into_iter().filter(|(_, table)| table.disk_guid == guid);
             match (found.next(), found.next()) {
                 (Some((disk, table)), None) => return Stick::read(&disk, &table),
@@ -47,23 +49,31 @@ impl Stick {
                         "{names} have the identifier of the disk that was booted, and nothing tells them apart: take one out"
                     )));
                 }
-                (None, _) if Instant::now() > end => return Err(Failure::new("the disk that was booted is not to be seen")),
+                (None, _) if Instant::now() > end => {
+                    return Err(Failure::new("the disk that was booted is not to be seen"));
+                }
                 (None, _) => sleep(TICK),
             }
         }
     }
 
     fn read(disk: &Disk, table: &Table) -> Outcome<Stick> {
-        let esp = table.named(ESP).ok_or_else(|| Failure::new(format!("{} has no partition {ESP}", disk.device.display())))?;
+        let esp = table.named(ESP).ok_or_else(|| {
+            Failure::new(format!("{} has no partition {ESP}", disk.device.display()))
+        })?;
         let (sector_size, sectors) = (u64::from(disk.sector_size), esp.sectors());
         if sectors * sector_size > MOST {
-            return Err(Failure::new(format!("partition {ESP} of {} is too large to be read", disk.device.display())));
+            return Err(Failure::new(format!(
+                "partition {ESP} of {} is too large to be read",
+                disk.device.display()
+            )));
         }
         let mut bytes = vec![0; (sectors * sector_size) as usize];
         File::open(&disk.device)
             .and_then(|file| file.read_exact_at(&mut bytes, esp.first * sector_size))
             .explain(format_args!("read {ESP} of {}", disk.device.display()))?;
-        let files = fat::read(&bytes).explain(format_args!("read {ESP} of {}", disk.device.display()))?;
+        let files =
+            fat::read(&bytes).explain(format_args!("read {ESP} of {}", disk.device.display()))?;
         Ok(Stick { name: disk.name.clone(), files })
     }
 
@@ -73,8 +83,13 @@ impl Stick {
     /// It is not there.
     pub fn file(&self, path: &str) -> Outcome<&[u8]> {
         let path = path.trim_start_matches('/');
-        let found = self.files.iter().find(|file| file.path.trim_start_matches('/').eq_ignore_ascii_case(path));
-        found.map(|file| &file.bytes[..]).ok_or_else(|| Failure::new(format!("the stick has no file `{path}`")))
+        let found = self
+            .files
+            .iter()
+            .find(|file| file.path.trim_start_matches('/').eq_ignore_ascii_case(path));
+        found
+            .map(|file| &file.bytes[..])
+            .ok_or_else(|| Failure::new(format!("the stick has no file `{path}`")))
     }
 }
 

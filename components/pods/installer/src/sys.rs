@@ -33,9 +33,11 @@ struct BlkpgPartition {
     volname: [u8; 64],
 }
 
-/// Tells the kernel of a partition of an open disk, which need not stand in any table: its start and length in bytes.
+/// Tells the kernel of a partition of an open disk, which need not stand in any table: its start
+/// and length in bytes.
 pub fn add_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -> io::Result<()> {
-    let range = |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let range =
+        |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     blkpg(disk, BLKPG_ADD_PARTITION, number, range(start)?, range(length)?)
 }
 
@@ -44,10 +46,24 @@ pub fn remove_partition(disk: impl AsFd, number: u32) -> io::Result<()> {
     blkpg(disk, BLKPG_DEL_PARTITION, number, 0, 0)
 }
 
-fn blkpg(disk: impl AsFd, operation: c_int, number: u32, start: i64, length: i64) -> io::Result<()> {
-    let mut partition = BlkpgPartition { start, length, number: number as c_int, devname: [0; 64], volname: [0; 64] };
+fn blkpg(
+    disk: impl AsFd,
+    operation: c_int,
+    number: u32,
+    start: i64,
+    length: i64,
+) -> io::Result<()> {
+    let mut partition = BlkpgPartition {
+        start,
+        length,
+        number: number as c_int,
+        devname: [0; 64],
+        volname: [0; 64],
+    };
     let data = (&raw mut partition).cast();
-    let argument = BlkpgArgument { operation, flags: 0, length: size_of::<BlkpgPartition>() as c_int, data };
-    // SAFETY: the structures have the layout of `linux/blkpg.h`, the kernel only reads them, and both outlive the call.
+    let argument =
+        BlkpgArgument { operation, flags: 0, length: size_of::<BlkpgPartition>() as c_int, data };
+    // SAFETY: the structures have the layout of `linux/blkpg.h`, the kernel only reads them, and
+    // both outlive the call.
     unsafe { ioctl(disk, Setter::<BLKPG, BlkpgArgument>::new(argument)) }.map_err(Into::into)
 }

@@ -1,7 +1,9 @@
-//! PID 1 of a pod's sandbox: it holds the pod's namespaces open and reaps what is orphaned into them.
+//! PID 1 of a pod's sandbox: it holds the pod's namespaces open and reaps what is orphaned into
+//! them.
 //!
-//! It ends with status 0 on SIGTERM and SIGINT. It allocates nothing and prints nothing, so that the one process that every pod
-//! has costs as little memory as a process can: `main` is C's, without the start-up code of `std`.
+//! It ends with status 0 on SIGTERM and SIGINT. It allocates nothing and prints nothing, so that
+//! the one process that every pod has costs as little memory as a process can: `main` is C's,
+//! without the start-up code of `std`.
 
 #![no_main]
 
@@ -23,11 +25,12 @@ pub extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
     }
 }
 
-/// Blocks the signals that end the pod or tell of an ended child, and returns them for `sigwaitinfo`.
-/// A PID 1 gets no signal that it neither handles nor blocks, so this also is what makes SIGTERM arrive.
+/// Blocks the signals that end the pod or tell of an ended child, and returns them for
+/// `sigwaitinfo`. A PID 1 gets no signal that it neither handles nor blocks, so this also is what
+/// makes SIGTERM arrive.
 fn block_signals() -> libc::sigset_t {
-    // SAFETY: the set is plain data that `sigemptyset` initialises before anything reads it; all pointers are to locals.
-    // None of these calls can fail with these signal numbers.
+    // SAFETY: the set is plain data that `sigemptyset` initialises before anything reads it; all
+    // pointers are to locals. None of these calls can fail with these signal numbers.
     unsafe {
         let mut signals = mem::zeroed();
         libc::sigemptyset(&mut signals);

@@ -1,4 +1,5 @@
-//! Runs the real binary as PID 1 of a PID namespace. Needs root and util-linux (`unshare`, `nsenter`).
+//! Runs the real binary as PID 1 of a PID namespace. Needs root and util-linux (`unshare`,
+//! `nsenter`).
 
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -18,19 +19,29 @@ impl Sandbox {
             .args(["--pid", "--fork", "--kill-child", env!("CARGO_BIN_EXE_pause")])
             .spawn()
             .expect("`unshare` of util-linux has to be installed");
-        let pause = until(|| children(unshare.id()).into_iter().find(|pid| name(*pid).as_deref() == Some("pause")))
-            .expect("pause did not start");
+        let pause = until(|| {
+            children(unshare.id()).into_iter().find(|pid| name(*pid).as_deref() == Some("pause"))
+        })
+        .expect("pause did not start");
         until(|| waits_for_signals(pause).then_some(())).expect("pause does not wait for signals");
         Self { unshare, pause }
     }
 
     fn run_inside(&self, script: &str) {
-        let status = Command::new("nsenter").args(["--target", &self.pause.to_string(), "--pid", "sh", "-c", script]).status();
+        let status = Command::new("nsenter")
+            .args(["--target", &self.pause.to_string(), "--pid", "sh", "-c", script])
+            .status();
         assert!(status.expect("`nsenter` of util-linux has to be installed").success());
     }
 
     fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.pause.to_string()]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &self.pause.to_string()])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     fn ended(&mut self) -> Option<ExitStatus> {
@@ -65,7 +76,8 @@ fn name(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_owned())
 }
 
-/// The only thing that `pause` ever sleeps on is a signal. (The set that it waits for is not in `SigBlk` meanwhile.)
+/// The only thing that `pause` ever sleeps on is a signal. (The set that it waits for is not in
+/// `SigBlk` meanwhile.)
 fn waits_for_signals(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.contains("State:\tS (sleeping)")
@@ -75,8 +87,14 @@ fn waits_for_signals(pid: u32) -> bool {
 fn orphans_are_adopted_and_reaped() {
     let sandbox = Sandbox::start();
     sandbox.run_inside("for i in 1 2 3; do (sleep 0.5 &); done");
-    assert!(until(|| (children(sandbox.pause).len() == 3).then_some(())).is_some(), "the orphans were not adopted");
-    assert!(until(|| children(sandbox.pause).is_empty().then_some(())).is_some(), "zombies stay behind");
+    assert!(
+        until(|| (children(sandbox.pause).len() == 3).then_some(())).is_some(),
+        "the orphans were not adopted"
+    );
+    assert!(
+        until(|| children(sandbox.pause).is_empty().then_some(())).is_some(),
+        "zombies stay behind"
+    );
 }
 
 #[test]

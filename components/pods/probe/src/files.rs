@@ -1,4 +1,5 @@
-//! Facts about files: what is in `/bin`, what is a shell or a script, what is mounted, how big DATA and its disk are.
+//! Facts about files: what is in `/bin`, what is a shell or a script, what is mounted, how big DATA
+//! and its disk are.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -6,19 +7,26 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Names under which shells are known.
-const SHELLS: [&str; 14] =
-    ["ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh", "toybox", "zsh"];
+const SHELLS: [&str; 14] = [
+    "ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "mksh", "nu", "rbash", "sh", "tcsh",
+    "toybox", "zsh",
+];
 
-/// `bin NAME`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`, `command-line WORDS`, `data BYTES` and `disk NAME BYTES` lines.
+/// `bin NAME`, `shell PATH`, `mount SOURCE POINT TYPE OPTIONS`, `command-line WORDS`, `data BYTES`
+/// and `disk NAME BYTES` lines.
 pub fn facts(host: &Path) -> io::Result<Vec<String>> {
-    let mut facts = names(&host.join("bin"))?.into_iter().map(|name| format!("bin {name}")).collect();
+    let mut facts =
+        names(&host.join("bin"))?.into_iter().map(|name| format!("bin {name}")).collect();
     shells(host, host, host.metadata()?.dev(), &mut facts)?;
     facts.extend(fs::read_to_string("/proc/1/mountinfo")?.lines().filter_map(mount));
     facts.push(format!("command-line {}", fs::read_to_string("/proc/cmdline")?.trim_end()));
     let data = rustix::fs::statvfs(host.join("data"))?;
     facts.push(format!("data {}", data.f_blocks * data.f_frsize));
     for disk in names(Path::new("/sys/block"))? {
-        let sectors: u64 = fs::read_to_string(format!("/sys/block/{disk}/size"))?.trim().parse().map_err(io::Error::other)?;
+        let sectors: u64 = fs::read_to_string(format!("/sys/block/{disk}/size"))?
+            .trim()
+            .parse()
+            .map_err(io::Error::other)?;
         facts.push(format!("disk {disk} {}", sectors * 512));
     }
     Ok(facts)
@@ -32,7 +40,8 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Everything below `folder` on the file system `device` that is a shell by name or a script by its first bytes.
+/// Everything below `folder` on the file system `device` that is a shell by name or a script by its
+/// first bytes.
 fn shells(host: &Path, folder: &Path, device: u64, facts: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -52,7 +61,8 @@ fn is_script(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
-/// One line of mountinfo (proc(5)): the fields up to a lone `-`, then type and source. Flags of the mount and of the file system both count.
+/// One line of mountinfo (proc(5)): the fields up to a lone `-`, then type and source. Flags of the
+/// mount and of the file system both count.
 fn mount(line: &str) -> Option<String> {
     let (mount, file_system) = line.split_once(" - ")?;
     let mut mount = mount.split(' ');
@@ -70,7 +80,10 @@ mod tests {
     #[test]
     fn a_mount_has_source_point_type_and_both_kinds_of_flags() {
         let line = "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext4 /dev/vda4 rw,errors=continue";
-        assert_eq!(mount(line).unwrap(), "mount /dev/vda4 /mnt2 ext4 rw,noatime,rw,errors=continue");
+        assert_eq!(
+            mount(line).unwrap(),
+            "mount /dev/vda4 /mnt2 ext4 rw,noatime,rw,errors=continue"
+        );
         assert_eq!(mount("36 35 98:0 / / rw"), None);
     }
 
@@ -83,7 +96,8 @@ mod tests {
         fs::write(bin.join("tool"), "#!/bin/tool\n").unwrap();
         fs::write(bin.join("program"), "\x7fELF").unwrap();
         let mut facts = Vec::new();
-        shells(root.path(), root.path(), root.path().metadata().unwrap().dev(), &mut facts).unwrap();
+        shells(root.path(), root.path(), root.path().metadata().unwrap().dev(), &mut facts)
+            .unwrap();
         facts.sort();
         assert_eq!(facts, ["shell /usr/bin/sh", "shell /usr/bin/tool"]);
     }

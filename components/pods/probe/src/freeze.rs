@@ -1,5 +1,5 @@
-//! Makes PID 1 stand still, as a fault in it or in the kernel could, and so that no detector of the kernel notices: by the freezer of a
-//! control group of its own.
+//! Makes PID 1 stand still, as a fault in it or in the kernel could, and so that no detector of the
+//! kernel notices: by the freezer of a control group of its own.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,5 @@
-//! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the kubelet on DATA, and a word at the
-//! `admin` socket.
+//! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the
+//! kubelet on DATA, and a word at the `admin` socket.
 
 use osbuild_abi::paths::{ADMIN_SOCKET, CLIENT_CA, KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_abi::sockets::admin::RESTART_KUBELET;
@@ -9,10 +9,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// A setting of the kubelet that weakens it, which `init` has to say.
-const DROP_IN: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreadOnlyPort: 10255\n";
+const DROP_IN: &str =
+    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreadOnlyPort: 10255\n";
 
-/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`, whose clients have certificates of
-/// `authority`, and gives what `init` answers.
+/// Makes the node whose root is `host` join the cluster of the API server at the URL `server`,
+/// whose clients have certificates of `authority`, and gives what `init` answers.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
     let settings = inside(host, KUBELET_CONFIG_DIR);
     fs::create_dir_all(&settings)?;

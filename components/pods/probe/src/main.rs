@@ -1,5 +1,6 @@
-//! A pod for tests: whoever connects to one of its ports and says what there is to say there gets an answer, or a line that begins with
-//! `error`. `PORTS` names the ports. What it tells it asks for anew for each connection.
+//! A pod for tests: whoever connects to one of its ports and says what there is to say there gets
+//! an answer, or a line that begins with `error`. `PORTS` names the ports. What it tells it asks
+//! for anew for each connection.
 //!
 //! `/proc/1/root` is the host's root.
 
@@ -50,11 +51,15 @@ const HOST: &str = "/proc/1/root";
 const RELEASES: &str = "/releases";
 
 fn main() -> io::Result<()> {
-    let bound: io::Result<Vec<_>> =
-        PORTS.iter().map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer))).collect();
+    let bound: io::Result<Vec<_>> = PORTS
+        .iter()
+        .map(|(port, answer)| Ok((TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port))?, *answer)))
+        .collect();
     let bound = bound?;
     std::thread::scope(|threads| {
-        threads.spawn(|| names::serve(Path::new(HOST)).unwrap_or_else(|error| eprintln!("error: names: {error}")));
+        threads.spawn(|| {
+            names::serve(Path::new(HOST)).unwrap_or_else(|error| eprintln!("error: names: {error}"))
+        });
         for (listener, answer) in &bound {
             threads.spawn(move || serve(listener, *answer));
         }
@@ -71,16 +76,25 @@ fn serve(listener: &TcpListener, answer: Answer) {
     }
 }
 
-/// Every fact about the node, one a line. The last line is `end`, so that a report that was cut short is not taken for a whole one.
+/// Every fact about the node, one a line. The last line is `end`, so that a report that was cut
+/// short is not taken for a whole one.
 fn tell(_: &TcpStream) -> io::Result<String> {
     let host = Path::new(HOST);
     let proc = Path::new("/proc");
-    let facts = [files::facts(host), kernel::facts(host), processes::facts(proc, "1"), versions::facts(host)];
-    let facts = facts.into_iter().flat_map(|facts| facts.unwrap_or_else(|error| vec![format!("error {error}")]));
+    let facts = [
+        files::facts(host),
+        kernel::facts(host),
+        processes::facts(proc, "1"),
+        versions::facts(host),
+    ];
+    let facts = facts
+        .into_iter()
+        .flat_map(|facts| facts.unwrap_or_else(|error| vec![format!("error {error}")]));
     Ok(facts.chain(["end".to_owned()]).map(line).collect())
 }
 
-/// Takes the URL of an API server, in a line, and then the certificate of the CA of its clients, and makes the node join that cluster.
+/// Takes the URL of an API server, in a line, and then the certificate of the CA of its clients,
+/// and makes the node join that cluster.
 fn join(stream: &TcpStream) -> io::Result<String> {
     let cluster = said(stream)?;
     let (server, authority) = cluster.split_once('\n').unwrap_or((&cluster, ""));
@@ -103,15 +117,18 @@ fn unpack(stream: &TcpStream) -> io::Result<String> {
     tar::Archive::new(stream).unpack(RELEASES).map(|()| line("ok"))
 }
 
-/// Takes the name of a partition, in a line, and then what to write over it, and says how many seconds that took.
+/// Takes the name of a partition, in a line, and then what to write over it, and says how many
+/// seconds that took.
 fn copy(stream: &TcpStream) -> io::Result<String> {
     let mut sent = BufReader::new(stream);
     let mut partition = String::new();
     sent.read_line(&mut partition)?;
-    plain_copy::write(Path::new(HOST), partition.trim_end(), sent).map(|took| line(took.as_secs_f64()))
+    plain_copy::write(Path::new(HOST), partition.trim_end(), sent)
+        .map(|took| line(took.as_secs_f64()))
 }
 
-/// Takes the path of one of `init`'s sockets, and behind a space a line, and gives what `init` answers to that.
+/// Takes the path of one of `init`'s sockets, and behind a space a line, and gives what `init`
+/// answers to that.
 fn say(stream: &TcpStream) -> io::Result<String> {
     let words = said(stream)?;
     let (path, words) = words.split_once(' ').unwrap_or((&words, ""));

@@ -1,5 +1,6 @@
-//! A name server for one name, on the loopback of a node whose recipe asks for it: QEMU's own passes on what the machine of the test knows, which may
-//! be nothing. It has `init` point the node at it, after the pods beside it have started without any name server.
+//! A name server for one name, on the loopback of a node whose recipe asks for it: QEMU's own
+//! passes on what the machine of the test knows, which may be nothing. It has `init` point the node
+//! at it, after the pods beside it have started without any name server.
 
 use osbuild_abi::paths::{NET_SOCKET, RESOLV_CONF};
 use osbuild_abi::sockets::net::RESOLV;
@@ -24,7 +25,9 @@ const A_IN: [u8; 4] = [0, 1, 0, 1];
 
 /// Serves if the root `host` asks for it; otherwise it returns at once.
 pub fn serve(host: &Path) -> io::Result<()> {
-    let Ok(settings) = fs::read_to_string(host.join(SETTINGS.trim_start_matches('/'))) else { return Ok(()) };
+    let Ok(settings) = fs::read_to_string(host.join(SETTINGS.trim_start_matches('/'))) else {
+        return Ok(());
+    };
     let (name, address) = settings.trim().split_once(' ').ok_or(io::ErrorKind::InvalidData)?;
     let address: Ipv4Addr = address.parse().map_err(io::Error::other)?;
     let socket = UdpSocket::bind(ADDRESS)?;
@@ -54,7 +57,8 @@ fn point_at_it(host: &Path) {
     }
 }
 
-/// The answer to a message with one question, if it is one: the address for the name, nothing else for it, and that there is no other name.
+/// The answer to a message with one question, if it is one: the address for the name, nothing else
+/// for it, and that there is no other name.
 fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
     let mut end = HEADER;
     let mut labels = Vec::new();
@@ -63,7 +67,8 @@ fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
         end += 1;
         match length {
             0 => break,
-            1..=63 => labels.push(str::from_utf8(message.get(end..end + length)?).ok()?.to_ascii_lowercase()),
+            1..=63 => labels
+                .push(str::from_utf8(message.get(end..end + length)?).ok()?.to_ascii_lowercase()),
             _ => return None,
         }
         end += length;
@@ -72,8 +77,20 @@ fn answer(message: &[u8], name: &str, address: Ipv4Addr) -> Option<Vec<u8>> {
     let is_known = labels.join(".") == name;
     let has_address = is_known && kind == A_IN;
     let mut answer = message[..2].to_vec();
-    // A final answer, with recursion, and for another name the code that there is none; one question, and how many answers.
-    answer.extend([0x85, if is_known { 0x80 } else { 0x83 }, 0, 1, 0, u8::from(has_address), 0, 0, 0, 0]);
+    // A final answer, with recursion, and for another name the code that there is none; one
+    // question, and how many answers.
+    answer.extend([
+        0x85,
+        if is_known { 0x80 } else { 0x83 },
+        0,
+        1,
+        0,
+        u8::from(has_address),
+        0,
+        0,
+        0,
+        0,
+    ]);
     answer.extend(&message[HEADER..end + 4]);
     if has_address {
         // The name of the question, for a minute, four bytes.
@@ -95,10 +112,15 @@ mod tests {
 
     #[test]
     fn the_name_has_its_address_in_either_case_and_no_other_one() {
-        let found = answer(&question(b"\x07Updates\x07example\0", 1), "updates.example", PLACE).unwrap();
-        assert_eq!((&found[..2], &found[2..12]), (&[7, 9][..], &[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0][..]));
+        let found =
+            answer(&question(b"\x07Updates\x07example\0", 1), "updates.example", PLACE).unwrap();
+        assert_eq!(
+            (&found[..2], &found[2..12]),
+            (&[7, 9][..], &[0x85, 0x80, 0, 1, 0, 1, 0, 0, 0, 0][..])
+        );
         assert!(found.ends_with(&[0, 4, 192, 0, 2, 1]));
-        let none = answer(&question(b"\x07updates\x07example\0", 28), "updates.example", PLACE).unwrap();
+        let none =
+            answer(&question(b"\x07updates\x07example\0", 28), "updates.example", PLACE).unwrap();
         assert_eq!(none[2..8], [0x85, 0x80, 0, 1, 0, 0]);
     }
 

@@ -12,7 +12,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// The partition that has this name in its table (block/partitions/core.c: `PARTNAME` in its events), on the node whose root is `host`.
+    /// The partition that has this name in its table (block/partitions/core.c: `PARTNAME` in its
+    /// events), on the node whose root is `host`.
     pub fn named(host: &Path, wanted: &str) -> io::Result<Partition> {
         for entry in fs::read_dir(host.join("sys/class/block"))? {
             let entry = entry?;
@@ -20,7 +21,8 @@ impl Partition {
             if about.lines().any(|line| line.strip_prefix("PARTNAME=") == Some(wanted)) {
                 // The entry is a link to the partition's folder, which is in the disk's.
                 let folder = fs::read_link(entry.path())?;
-                let disk = folder.parent().and_then(Path::file_name).ok_or(io::ErrorKind::NotFound)?;
+                let disk =
+                    folder.parent().and_then(Path::file_name).ok_or(io::ErrorKind::NotFound)?;
                 return Ok(Partition { name: entry.file_name().into(), disk: disk.into() });
             }
         }
@@ -52,8 +54,10 @@ pub mod tests {
         for (device, name) in partitions {
             let folder = host.join("sys/devices/virtio0/block/vda").join(device);
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("uevent"), format!("DEVNAME={device}\nPARTNAME={name}\n")).unwrap();
-            symlink(Path::new("../../devices/virtio0/block/vda").join(device), class.join(device)).unwrap();
+            fs::write(folder.join("uevent"), format!("DEVNAME={device}\nPARTNAME={name}\n"))
+                .unwrap();
+            symlink(Path::new("../../devices/virtio0/block/vda").join(device), class.join(device))
+                .unwrap();
         }
     }
 

@@ -5,15 +5,22 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-/// Unpacks a tar archive of regular files below `host`. A power cut leaves them as they are from now on.
+/// Unpacks a tar archive of regular files below `host`. A power cut leaves them as they are from
+/// now on.
 pub fn place(host: &Path, archive: impl Read) -> io::Result<()> {
     let mut archive = tar::Archive::new(archive);
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
-        // `host` may be a link to a root that only the kernel follows, so what leads out of it is refused here.
-        if !entry.header().entry_type().is_file() || !path.components().all(|part| matches!(part, Component::Normal(_))) {
-            return Err(io::Error::other(format!("`{}` is not a file below the root", path.display())));
+        // `host` may be a link to a root that only the kernel follows, so what leads out of it is
+        // refused here.
+        if !entry.header().entry_type().is_file()
+            || !path.components().all(|part| matches!(part, Component::Normal(_)))
+        {
+            return Err(io::Error::other(format!(
+                "`{}` is not a file below the root",
+                path.display()
+            )));
         }
         let path = host.join(path);
         let folder = path.parent().unwrap_or(host);
@@ -54,7 +61,11 @@ mod tests {
     #[test]
     fn what_leads_out_of_the_root_or_is_no_file_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        for (path, kind) in [("../a", tar::EntryType::Regular), ("/a", tar::EntryType::Regular), ("a", tar::EntryType::Symlink)] {
+        for (path, kind) in [
+            ("../a", tar::EntryType::Regular),
+            ("/a", tar::EntryType::Regular),
+            ("a", tar::EntryType::Symlink),
+        ] {
             assert!(place(root.path(), &archive(path, kind)[..]).is_err(), "{path}");
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);

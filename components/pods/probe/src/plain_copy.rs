@@ -1,5 +1,5 @@
-//! What `dd bs=1M iflag=fullblock conv=fsync` does at the end of a network's pipe, with the slot that does not run: a test holds the time of an
-//! update against that.
+//! What `dd bs=1M iflag=fullblock conv=fsync` does at the end of a network's pipe, with the slot
+//! that does not run: a test holds the time of an update against that.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -11,9 +11,11 @@ use crate::partition::Partition;
 /// Bytes of a write.
 const BLOCK: usize = 1 << 20;
 
-/// Writes what comes to the partition of that name, from its start, and gives how long it took until all of it was on the medium.
+/// Writes what comes to the partition of that name, from its start, and gives how long it took
+/// until all of it was on the medium.
 pub fn write(host: &Path, partition: &str, mut bytes: impl Read) -> io::Result<Duration> {
-    let mut device = File::options().write(true).open(Partition::named(host, partition)?.device(host))?;
+    let mut device =
+        File::options().write(true).open(Partition::named(host, partition)?.device(host))?;
     let started = Instant::now();
     let mut block = Vec::with_capacity(BLOCK);
     while bytes.by_ref().take(BLOCK as u64).read_to_end(&mut block)? > 0 {

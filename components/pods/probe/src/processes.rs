@@ -1,4 +1,5 @@
-//! Facts about processes: those of the host, their memory, and what pods may do; and the memory of the machine.
+//! Facts about processes: those of the host, their memory, and what pods may do; and the memory of
+//! the machine.
 
 use std::fs;
 use std::io;
@@ -7,31 +8,45 @@ use std::path::Path;
 /// What the kernel does when it finds itself broken (admin-guide/sysctl/kernel.rst).
 const NUMBERS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
 
-/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID EFFECTIVE BOUNDING` with the two
-/// sets of capabilities for all others, `blocked NAME SIGNALS` for each of both with the set of signals that it has blocked,
-/// `memory TOTAL AVAILABLE` in bytes, `kernel NAME NUMBER` for each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which each link
-/// hears IPv6 routers.
+/// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID
+/// EFFECTIVE BOUNDING` with the two sets of capabilities for all others, `blocked NAME SIGNALS` for
+/// each of both with the set of signals that it has blocked, `memory TOTAL AVAILABLE` in bytes,
+/// `kernel NAME NUMBER` for each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which
+/// each link hears IPv6 routers.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;
     for entry in fs::read_dir(proc)? {
         let folder = entry?.path();
-        let Some(pid) = folder.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()) else { continue };
-        // A process may end while it is looked at; the kernel's own have no program.
-        let (Ok(namespace), Ok(status), Ok(program)) =
-            (fs::read_link(folder.join("ns/mnt")), fs::read_to_string(folder.join("status")), fs::read_link(folder.join("exe")))
+        let Some(pid) = folder.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok())
         else {
+            continue;
+        };
+        // A process may end while it is looked at; the kernel's own have no program.
+        let (Ok(namespace), Ok(status), Ok(program)) = (
+            fs::read_link(folder.join("ns/mnt")),
+            fs::read_to_string(folder.join("status")),
+            fs::read_link(folder.join("exe")),
+        ) else {
             continue;
         };
         let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         facts.push(format!("blocked {name} {}", field(&status, "SigBlk:")));
         facts.push(match namespace == host {
             true => format!("host {name} {pid} {}", kibibytes(&status, "VmRSS:")),
-            false => format!("pod {name} {pid} {} {}", field(&status, "CapEff:"), field(&status, "CapBnd:")),
+            false => format!(
+                "pod {name} {pid} {} {}",
+                field(&status, "CapEff:"),
+                field(&status, "CapBnd:")
+            ),
         });
     }
     let memory = fs::read_to_string(proc.join("meminfo"))?;
-    facts.push(format!("memory {} {}", kibibytes(&memory, "MemTotal:"), kibibytes(&memory, "MemAvailable:")));
+    facts.push(format!(
+        "memory {} {}",
+        kibibytes(&memory, "MemTotal:"),
+        kibibytes(&memory, "MemAvailable:")
+    ));
     for name in NUMBERS {
         let number = fs::read_to_string(proc.join("sys/kernel").join(name))?;
         facts.push(format!("kernel {name} {}", number.trim()));
@@ -50,7 +65,11 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
 
 /// A field that the kernel writes in KiB, in bytes; 0 when it is not there.
 fn kibibytes(text: &str, name: &str) -> u64 {
-    field(text, name).strip_suffix(" kB").and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1024
+    field(text, name)
+        .strip_suffix(" kB")
+        .and_then(|number| number.trim().parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
 }
 
 #[cfg(test)]
@@ -69,6 +88,9 @@ mod tests {
     fn this_process_is_among_the_facts() {
         let facts = facts(Path::new("/proc"), "self").unwrap();
         let own = format!(" {} ", std::process::id());
-        assert!(facts.iter().any(|fact| fact.starts_with("host probe-") && fact.contains(&own)), "{facts:?}");
+        assert!(
+            facts.iter().any(|fact| fact.starts_with("host probe-") && fact.contains(&own)),
+            "{facts:?}"
+        );
     }
 }

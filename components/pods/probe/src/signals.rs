@@ -20,9 +20,13 @@ fn find(proc: &Path, name: &str) -> io::Result<Option<Pid>> {
     let host = fs::read_link(proc.join("1/ns/mnt"))?;
     for entry in fs::read_dir(proc)? {
         let folder = entry?.path();
-        let Some(number) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+        let Some(number) = folder.file_name().and_then(|name| name.to_str()?.parse().ok()) else {
+            continue;
+        };
         // A process may end while it is looked at; the kernel's own have no program.
-        let (Ok(namespace), Ok(program)) = (fs::read_link(folder.join("ns/mnt")), fs::read_link(folder.join("exe"))) else {
+        let (Ok(namespace), Ok(program)) =
+            (fs::read_link(folder.join("ns/mnt")), fs::read_link(folder.join("exe")))
+        else {
             continue;
         };
         if namespace == host && program.file_name().is_some_and(|found| found == name) {

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use osbuild_abi::sockets::{ERROR, OK};
 
-/// Sends a line to the socket at `path` below the root `host`, and gives what is answered, up to its last line.
+/// Sends a line to the socket at `path` below the root `host`, and gives what is answered, up to
+/// its last line.
 pub fn say(host: &Path, path: &str, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(host.join(path.trim_start_matches('/')))?;
     writeln!(stream, "{line}")?;

@@ -1,4 +1,5 @@
-//! Files on DATA, each on the disk before the next one begins: a test cuts the power and looks which are there.
+//! Files on DATA, each on the disk before the next one begins: a test cuts the power and looks
+//! which are there.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -17,7 +17,10 @@ pub fn facts(host: &Path) -> io::Result<Vec<String>> {
         let flag = if program == "containerd-shim-runc-v2" { "-v" } else { "--version" };
         // All are static, so they run from another root too.
         let output = Command::new(host.join("bin").join(program)).arg(flag).output()?;
-        let words = String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         facts.push(format!("version {program} {words}"));
     }
     Ok(facts)

@@ -1,5 +1,6 @@
-//! Which of several servers are right (Marzullo's algorithm, as in RFC 5905, 11.2.1): each says when it is within an error, and the moment that
-//! lies within the errors of most of them is believed.
+//! Which of several servers are right (Marzullo's algorithm, as in RFC 5905, 11.2.1): each says
+//! when it is within an error, and the moment that lies within the errors of most of them is
+//! believed.
 
 /// What a server has answered. All spans are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,8 @@ pub struct Sample {
 
 /// As many servers make a result that one liar cannot change.
 pub const CONFIRMED: usize = 3;
-/// The least error that a server is granted. Whatever it says of itself, that much comes from busy machines and networks.
+/// The least error that a server is granted. Whatever it says of itself, that much comes from busy
+/// machines and networks.
 const MIN_ERROR: u64 = 100_000;
 /// The greatest: a server that says nothing for certain agrees with nobody by that.
 const MAX_ERROR: u64 = 1_000_000;
@@ -42,14 +44,20 @@ impl Agreement {
 impl Sample {
     /// The first and the last offset that may be the right one.
     fn range(&self) -> (i64, i64) {
-        let error = (self.delay / 2).saturating_add(self.root_distance).clamp(MIN_ERROR, MAX_ERROR) as i64;
+        let error =
+            (self.delay / 2).saturating_add(self.root_distance).clamp(MIN_ERROR, MAX_ERROR) as i64;
         (self.offset.saturating_sub(error), self.offset.saturating_add(error))
     }
 }
 
-/// What more than half of the servers agree on: nothing where no majority does, so of two both have to.
+/// What more than half of the servers agree on: nothing where no majority does, so of two both have
+/// to.
 pub fn agree(samples: &[Sample]) -> Option<Agreement> {
-    let within = |offset: i64| samples.iter().filter(move |sample| sample.range().0 <= offset && offset <= sample.range().1);
+    let within = |offset: i64| {
+        samples
+            .iter()
+            .filter(move |sample| sample.range().0 <= offset && offset <= sample.range().1)
+    };
     // Where most ranges overlap, one of them begins.
     let begins = samples.iter().map(|sample| sample.range().0);
     let best = begins.max_by_key(|offset| within(*offset).count())?;
@@ -92,7 +100,10 @@ mod tests {
     fn one_server_agrees_with_itself_and_none_with_nobody() {
         assert_eq!(agreed(&[5]), Some((5, 1)));
         assert_eq!(agreed(&[]), None);
-        assert!(!agree(&[sample(5)]).unwrap().is_confirmed() && agree(&[sample(5); 3]).unwrap().is_confirmed());
+        assert!(
+            !agree(&[sample(5)]).unwrap().is_confirmed()
+                && agree(&[sample(5); 3]).unwrap().is_confirmed()
+        );
     }
 
     #[test]

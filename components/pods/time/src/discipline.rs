@@ -1,4 +1,5 @@
-//! What to do with the clock, and when to ask again (RFC 4330, sections 5 and 10). It knows neither clock nor network nor chance.
+//! What to do with the clock, and when to ask again (RFC 4330, sections 5 and 10). It knows neither
+//! clock nor network nor chance.
 //!
 //! All spans without a unit in their type are in microseconds.
 
@@ -6,13 +7,16 @@ use std::time::Duration;
 
 use crate::agreement::{Agreement, CONFIRMED};
 
-/// A clock that is further off than this is set at once; slewing it would take longer than a quarter of an hour.
+/// A clock that is further off than this is set at once; slewing it would take longer than a
+/// quarter of an hour.
 const STEP_BEYOND: u64 = 500_000;
 /// A clock that stays this close is looked at ever more rarely.
 const CLOSE: u64 = 10_000;
-/// By how much in all a clock that was right may be moved, besides what clocks drift: what ntpd and ntpd-rs give up at.
+/// By how much in all a clock that was right may be moved, besides what clocks drift: what ntpd and
+/// ntpd-rs give up at.
 const MAX_RESERVE: u64 = 1_000_000_000;
-/// One part in as many is what a clock drifts at most (500 ppm, which is also what the kernel makes up for).
+/// One part in as many is what a clock drifts at most (500 ppm, which is also what the kernel makes
+/// up for).
 const DRIFT: u128 = 2000;
 /// By how much too few servers may move a clock, in seconds: a machine may keep local time.
 const DAY: u64 = 86_400;
@@ -20,7 +24,8 @@ const DAY: u64 = 86_400;
 const MAX_IMAGE_AGE: u64 = 3652 * DAY;
 /// How often the first agreement waits for more servers to answer.
 const MAX_TOO_FEW: u32 = 3;
-/// The first and the longest wait between two questions. Both are powers of two, as the kernel's time constant is a logarithm.
+/// The first and the longest wait between two questions. Both are powers of two, as the kernel's
+/// time constant is a logarithm.
 const SHORTEST: Duration = Duration::from_secs(64);
 const LONGEST: Duration = Duration::from_secs(1024);
 /// How long to wait after the first failure; every further wait is twice as long.
@@ -31,18 +36,21 @@ const FIRST_RETRY: Duration = Duration::from_secs(2);
 pub enum Adjustment {
     /// Set it forward by this much, or back.
     Step(i64),
-    /// Let it run faster or slower until this much is made up for. The wait until the next look is what the kernel paces it by.
+    /// Let it run faster or slower until this much is made up for. The wait until the next look is
+    /// what the kernel paces it by.
     Slew(i64, Duration),
 }
 
-/// What the clock cannot have been wrong about, whatever servers say. Moments are in seconds since 1970.
+/// What the clock cannot have been wrong about, whatever servers say. Moments are in seconds since
+/// 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// When the image was made: a time before is wrong. 0 where that is not known.
     pub image: u64,
     /// When the node was last seen running, by its own clock; 0 if it never was.
     pub last: u64,
-    /// Whether the machine kept the time while it was off, as far as one can tell: its clock stood behind neither of the two at boot.
+    /// Whether the machine kept the time while it was off, as far as one can tell: its clock stood
+    /// behind neither of the two at boot.
     pub kept: bool,
 }
 
@@ -90,7 +98,9 @@ impl Doubt {
         match self {
             Doubt::BeforeTheImage => "the image is newer than that time",
             Doubt::LongAfterTheImage => "the image would be more than ten years old",
-            Doubt::BeforeTheLastBoot => "the node has run after that time, and fewer than three servers say so",
+            Doubt::BeforeTheLastBoot => {
+                "the node has run after that time, and fewer than three servers say so"
+            }
             Doubt::Unconfirmed => "it is more than a day, and fewer than three servers say so",
             Doubt::TooFar => "a clock that was right is not off by that much; if it is, reboot",
             Doubt::TooFew => "waits for more servers to answer",
@@ -102,7 +112,8 @@ impl Doubt {
 #[derive(Debug)]
 pub struct Discipline {
     bounds: Bounds,
-    /// Once the clock has been set right: by how much it may still be moved, in microseconds, and as of when.
+    /// Once the clock has been set right: by how much it may still be moved, in microseconds, and
+    /// as of when.
     reserve: Option<(u64, Duration)>,
     /// How often too few servers have answered before.
     too_few: u32,
@@ -126,10 +137,17 @@ impl Discipline {
         self.reserve.is_some()
     }
 
-    /// Takes what servers agree on and says what to do. `clock` is what the clock shows, since 1970; `now` is the time on a clock that never
-    /// goes back; `servers` is how many there are to ask. The first time the clock is set; later it is moved by no more than a right clock
-    /// can be off.
-    pub fn take(&mut self, agreement: &Agreement, servers: usize, clock: Duration, now: Duration) -> Result<Adjustment, Doubt> {
+    /// Takes what servers agree on and says what to do. `clock` is what the clock shows, since
+    /// 1970; `now` is the time on a clock that never goes back; `servers` is how many there are to
+    /// ask. The first time the clock is set; later it is moved by no more than a right clock can be
+    /// off.
+    pub fn take(
+        &mut self,
+        agreement: &Agreement,
+        servers: usize,
+        clock: Duration,
+        now: Duration,
+    ) -> Result<Adjustment, Doubt> {
         let adjustment = self.check(agreement, servers, clock, now);
         match adjustment {
             Ok(_) => self.failures = 0,
@@ -138,7 +156,13 @@ impl Discipline {
         adjustment
     }
 
-    fn check(&mut self, agreement: &Agreement, servers: usize, clock: Duration, now: Duration) -> Result<Adjustment, Doubt> {
+    fn check(
+        &mut self,
+        agreement: &Agreement,
+        servers: usize,
+        clock: Duration,
+        now: Duration,
+    ) -> Result<Adjustment, Doubt> {
         let offset = agreement.offset;
         self.bounds.check(agreement, i128::from(offset) + clock.as_micros() as i128)?;
         let Some((reserve, at)) = self.reserve else {
@@ -150,7 +174,8 @@ impl Discipline {
             return Ok(Adjustment::Step(offset));
         };
         let drift = now.saturating_sub(at).as_micros() / DRIFT;
-        let reserve = MAX_RESERVE.min(reserve.saturating_add(drift.try_into().unwrap_or(MAX_RESERVE)));
+        let reserve =
+            MAX_RESERVE.min(reserve.saturating_add(drift.try_into().unwrap_or(MAX_RESERVE)));
         self.reserve = Some((reserve, now));
         let left = reserve.checked_sub(offset.unsigned_abs()).ok_or(Doubt::TooFar)?;
         self.reserve = Some((left, now));
@@ -158,7 +183,8 @@ impl Discipline {
             self.interval = SHORTEST;
             return Ok(Adjustment::Step(offset));
         }
-        self.interval = if offset.unsigned_abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
+        self.interval =
+            if offset.unsigned_abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
         Ok(Adjustment::Slew(offset, self.interval))
     }
 
@@ -167,8 +193,8 @@ impl Discipline {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// How long to wait before the next question: what is due, and up to a sixteenth more by chance (`random` is any number), so
-    /// that nodes which were started together do not ask together.
+    /// How long to wait before the next question: what is due, and up to a sixteenth more by chance
+    /// (`random` is any number), so that nodes which were started together do not ask together.
     pub fn wait(&self, random: u32) -> Duration {
         let wait = match self.failures {
             0 => self.interval,
@@ -219,7 +245,11 @@ mod tests {
     fn one_server_moves_a_clock_that_was_kept_by_a_day_at_most() {
         assert_eq!(first(bounds(), &by(1, DAYS)), Ok(Adjustment::Step(DAYS)));
         assert_eq!(first(bounds(), &by(2, DAYS + 1)), Err(Doubt::Unconfirmed));
-        assert_eq!(first(bounds(), &by(3, DAYS + 1)), Ok(Adjustment::Step(DAYS + 1)), "three move it further");
+        assert_eq!(
+            first(bounds(), &by(3, DAYS + 1)),
+            Ok(Adjustment::Step(DAYS + 1)),
+            "three move it further"
+        );
     }
 
     #[test]
@@ -227,7 +257,11 @@ mod tests {
         let lost = Bounds { kept: false, ..bounds() };
         assert_eq!(first(lost, &by(1, 300 * DAYS)), Ok(Adjustment::Step(300 * DAYS)));
         let later = Bounds { image: IMAGE - 10 * DAY, last: IMAGE - 9 * DAY, ..lost };
-        assert_eq!(first(later, &by(1, -DAYS - 1)), Err(Doubt::Unconfirmed), "such a clock is never ahead");
+        assert_eq!(
+            first(later, &by(1, -DAYS - 1)),
+            Err(Doubt::Unconfirmed),
+            "such a clock is never ahead"
+        );
     }
 
     #[test]

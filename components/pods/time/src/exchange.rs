@@ -1,5 +1,6 @@
-//! One question to one server, over the crate `sntpc`, which builds the question and checks the answer as RFC 5905, A.5.1.1, and
-//! RFC 4330, section 5, say: origin timestamp, mode, version, leap indicator, stratum, transmit timestamp, root distance.
+//! One question to one server, over the crate `sntpc`, which builds the question and checks the
+//! answer as RFC 5905, A.5.1.1, and RFC 4330, section 5, say: origin timestamp, mode, version, leap
+//! indicator, stratum, transmit timestamp, root distance.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -12,7 +13,8 @@ use crate::agreement::Sample;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// An answer that was under way for longer says too little: its offset can be wrong by half of that.
+/// An answer that was under way for longer says too little: its offset can be wrong by half of
+/// that.
 const LONGEST_DELAY: u64 = 1_500_000;
 
 /// Why there is no sample.
@@ -38,9 +40,12 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
     let question = sntp_send_request(server, socket, context).map_err(refusal)?;
     loop {
         match sntp_process_response(server, socket, context, question) {
-            Ok(answer) if answer.roundtrip() > LONGEST_DELAY => return Err(Refusal::Unusable("its answer took too long")),
+            Ok(answer) if answer.roundtrip() > LONGEST_DELAY => {
+                return Err(Refusal::Unusable("its answer took too long"));
+            }
             Ok(answer) => {
-                let root_distance = microseconds(answer.root_delay / 2) + microseconds(answer.root_dispersion);
+                let root_distance =
+                    microseconds(answer.root_delay / 2) + microseconds(answer.root_dispersion);
                 return Ok(Sample {
                     offset: answer.offset(),
                     delay: answer.roundtrip(),
@@ -49,7 +54,8 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
                 });
             }
             // Not an answer to this question: the real one may still come.
-            Err(Error::IncorrectOriginTimestamp | Error::IncorrectPayload) if asked.elapsed() < PATIENCE => {}
+            Err(Error::IncorrectOriginTimestamp | Error::IncorrectPayload)
+                if asked.elapsed() < PATIENCE => {}
             Err(error) => return Err(refusal(error)),
         }
     }
@@ -74,7 +80,9 @@ fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
 
 fn refusal(error: Error) -> Refusal {
     Refusal::Unusable(match error {
-        Error::KissOfDeath(KissOfDeathCode::Deny | KissOfDeathCode::Rstr) => return Refusal::Denied,
+        Error::KissOfDeath(KissOfDeathCode::Deny | KissOfDeathCode::Rstr) => {
+            return Refusal::Denied;
+        }
         Error::KissOfDeath(KissOfDeathCode::Rate) => return Refusal::TooOften,
         Error::KissOfDeath(_) => "it does not serve time",
         Error::UnsynchronizedClock => "it does not know the time itself",
@@ -109,7 +117,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends the same bytes over and over, with the question's time stamp where the answer repeats it; then nothing.
+    /// A server that sends the same bytes over and over, with the question's time stamp where the
+    /// answer repeats it; then nothing.
     struct Liar {
         bytes: Vec<u8>,
         origin: RefCell<Vec<u8>>,

@@ -1,5 +1,6 @@
-//! Which servers do not want to be asked, and until when (kiss-o'-death, RFC 5905, 7.4). Nobody signs such a wish: whoever sees the question
-//! can forge one, so none holds for ever, and none holds for another server.
+//! Which servers do not want to be asked, and until when (kiss-o'-death, RFC 5905, 7.4). Nobody
+//! signs such a wish: whoever sees the question can forge one, so none holds for ever, and none
+//! holds for another server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,14 +65,17 @@ mod tests {
     fn a_forged_wish_expires_and_is_no_other_servers() {
         let mut holds = Holds::default();
         assert_eq!(holds.deny("a", Duration::ZERO), DENIED);
-        assert!(holds.holds("a", DENIED - Duration::from_secs(1)) && !holds.holds("b", Duration::ZERO));
+        assert!(
+            holds.holds("a", DENIED - Duration::from_secs(1)) && !holds.holds("b", Duration::ZERO)
+        );
         assert!(!holds.holds("a", DENIED));
     }
 
     #[test]
     fn who_is_asked_too_often_waits_ever_longer_until_it_answers() {
         let mut holds = Holds::default();
-        let mut waits: Vec<u64> = (0..6).map(|_| holds.slow_down("a", Duration::ZERO).as_secs()).collect();
+        let mut waits: Vec<u64> =
+            (0..6).map(|_| holds.slow_down("a", Duration::ZERO).as_secs()).collect();
         assert_eq!(waits, [64, 128, 256, 512, 1024, 1024]);
         holds.release("a");
         waits = vec![holds.slow_down("a", Duration::ZERO).as_secs()];

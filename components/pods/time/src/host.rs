@@ -1,4 +1,5 @@
-//! What `init` knows of the clock and is told about it: it has the console, and DATA, where it keeps when the node last ran.
+//! What `init` knows of the clock and is told about it: it has the console, and DATA, where it
+//! keeps when the node last ran.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -9,10 +10,12 @@ use osbuild_abi::sockets::{ERROR, OK, time};
 
 use crate::agreement::Agreement;
 
-/// How long `init` may take for an answer: it has a hundred other things to do at boot, but none takes long.
+/// How long `init` may take for an answer: it has a hundred other things to do at boot, but none
+/// takes long.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// When the node was last seen running, in seconds since 1970 (0 if it never was), and whether the machine kept the time since then.
+/// When the node was last seen running, in seconds since 1970 (0 if it never was), and whether the
+/// machine kept the time since then.
 pub fn last(socket: &Path) -> io::Result<(u64, bool)> {
     let lines = ask(socket, time::LAST)?;
     let value = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));

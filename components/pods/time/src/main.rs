@@ -1,8 +1,9 @@
 //! The `time` pod: asks time servers and keeps the node's clock right, which needs `SYS_TIME`.
 //!
-//! `time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]…`: without a server on the command line, those in the file are asked, as soon as
-//! there are any; `--dry-run` says what it would do and leaves the clock alone; `--socket` is where `init` listens. One line an event on
-//! stderr; it ends only by a signal.
+//! `time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]…`: without a server on the command
+//! line, those in the file are asked, as soon as there are any; `--dry-run` says what it would do
+//! and leaves the clock alone; `--socket` is where `init` listens. One line an event on stderr; it
+//! ends only by a signal.
 
 mod agreement;
 mod discipline;
@@ -99,7 +100,11 @@ impl Keeper {
         let bounds = Bounds { image: image_epoch(), last, kept };
         // A pod that is started anew does not give the servers another first word.
         let is_right = !dry_run && sys::clock_is_right();
-        let discipline = if is_right { Discipline::of_right_clock(bounds, Duration::ZERO) } else { Discipline::new(bounds) };
+        let discipline = if is_right {
+            Discipline::of_right_clock(bounds, Duration::ZERO)
+        } else {
+            Discipline::new(bounds)
+        };
         let (servers, holds, start) = (vec![], Holds::default(), Instant::now());
         Ok(Self { dry_run, source, socket, discipline, servers, holds, start })
     }
@@ -119,8 +124,8 @@ impl Keeper {
         }
     }
 
-    /// Reads the list anew, and returns whether it has changed. That the clock has been right before stays known: whoever changes the list
-    /// has no more power over it than a server.
+    /// Reads the list anew, and returns whether it has changed. That the clock has been right
+    /// before stays known: whoever changes the list has no more power over it than a server.
     fn look_for_servers(&mut self) -> io::Result<bool> {
         let servers = self.source.list()?;
         if self.servers == servers {
@@ -138,9 +143,11 @@ impl Keeper {
     /// Asks all servers once and does to the clock what is to be done.
     fn keep(&mut self) {
         let now = self.start.elapsed();
-        let servers: Vec<_> = self.servers.iter().filter(|server| !self.holds.holds(server, now)).cloned().collect();
+        let servers: Vec<_> =
+            self.servers.iter().filter(|server| !self.holds.holds(server, now)).cloned().collect();
         let mut asked = Vec::new();
-        let samples: Vec<_> = servers.iter().filter_map(|server| self.ask(server, &mut asked)).collect();
+        let samples: Vec<_> =
+            servers.iter().filter_map(|server| self.ask(server, &mut asked)).collect();
         let Some(agreement) = agreement::agree(&samples) else {
             if !samples.is_empty() {
                 eprintln!("{} servers do not agree: no majority says the same", samples.len());
@@ -151,7 +158,11 @@ impl Keeper {
         match self.discipline.take(&agreement, self.servers.len(), clock, self.start.elapsed()) {
             Ok(adjustment) => self.carry_out(adjustment, &agreement, !was_right),
             Err(doubt) => {
-                eprintln!("does not move the clock by {} s: {}", seconds(agreement.offset), doubt.words());
+                eprintln!(
+                    "does not move the clock by {} s: {}",
+                    seconds(agreement.offset),
+                    doubt.words()
+                );
                 if doubt != discipline::Doubt::TooFew {
                     self.tell(sockets::time::REFUSED, &agreement);
                 }
@@ -187,7 +198,8 @@ impl Keeper {
         }
     }
 
-    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with it is said.
+    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with
+    /// it is said.
     fn ask(&mut self, server: &str, asked: &mut Vec<SocketAddr>) -> Option<Sample> {
         let address = match servers::resolve(server) {
             Ok(address) if asked.contains(&address) => return None,
@@ -201,7 +213,10 @@ impl Keeper {
         match exchange::ask(address) {
             Ok(sample) => {
                 let (offset, delay) = (seconds(sample.offset), sample.delay);
-                eprintln!("{server}: clock off by {offset} s, delay {delay} us, stratum {}", sample.stratum);
+                eprintln!(
+                    "{server}: clock off by {offset} s, delay {delay} us, stratum {}",
+                    sample.stratum
+                );
                 self.holds.release(server);
                 Some(sample)
             }
@@ -235,8 +250,9 @@ fn wall_clock() -> Duration {
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at boot. These numbers keep no secret,
-    // and one that were not random at all would be no danger, only impolite.
+    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at
+    // boot. These numbers keep no secret, and one that were not random at all would be no danger,
+    // only impolite.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
@@ -253,6 +269,9 @@ mod tests {
 
     #[test]
     fn an_offset_is_written_with_sign_and_six_digits() {
-        assert_eq!((seconds(-1_000_001), seconds(42)), ("-1.000001".to_owned(), "+0.000042".to_owned()));
+        assert_eq!(
+            (seconds(-1_000_001), seconds(42)),
+            ("-1.000001".to_owned(), "+0.000042".to_owned())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Which servers are asked: those of the command line, or else those that DHCP has named or that the image has, as `init` writes them down.
+//! Which servers are asked: those of the command line, or else those that DHCP has named or that
+//! the image has, as `init` writes them down.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -16,7 +17,12 @@ const MOST: usize = 4;
 
 /// Reads a list: one server a line. Empty lines are passed over.
 pub fn parse(list: &str) -> Vec<String> {
-    list.lines().map(str::trim).filter(|line| !line.is_empty()).take(MOST).map(str::to_owned).collect()
+    list.lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take(MOST)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The address of a server, which is given as an address or a name, with a port or without.
@@ -25,7 +31,9 @@ pub fn resolve(server: &str) -> io::Result<SocketAddr> {
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok((address, PORT).into());
     }
-    let first = |mut addresses: std::vec::IntoIter<SocketAddr>| addresses.next().ok_or(ErrorKind::NotFound.into());
+    let first = |mut addresses: std::vec::IntoIter<SocketAddr>| {
+        addresses.next().ok_or(ErrorKind::NotFound.into())
+    };
     match server.rsplit_once(':') {
         Some(_) => server.to_socket_addrs().and_then(first),
         None => (server, PORT).to_socket_addrs().and_then(first),
@@ -45,7 +53,9 @@ impl Source {
     pub fn file(path: &Path) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
         let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
-        let changes = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::DELETE;
+        let changes = inotify::WatchFlags::MOVED_TO
+            | inotify::WatchFlags::CLOSE_WRITE
+            | inotify::WatchFlags::DELETE;
         inotify::add_watch(&watch, folder, changes)?;
         Ok(Self::File(path.to_owned(), watch))
     }
@@ -68,8 +78,12 @@ impl Source {
             Self::Fixed(_) => None,
             Self::File(_, watch) => Some(watch),
         };
-        let mut fds: Vec<_> = watch.map(|watch| PollFd::new(watch, PollFlags::IN)).into_iter().collect();
-        let timeout = span.map(|span| Timespec { tv_sec: span.as_secs() as i64, tv_nsec: span.subsec_nanos().into() });
+        let mut fds: Vec<_> =
+            watch.map(|watch| PollFd::new(watch, PollFlags::IN)).into_iter().collect();
+        let timeout = span.map(|span| Timespec {
+            tv_sec: span.as_secs() as i64,
+            tv_nsec: span.subsec_nanos().into(),
+        });
         match poll(&mut fds, timeout.as_ref()) {
             // EINTR: the process was stopped and continued.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

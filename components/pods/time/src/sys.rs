@@ -6,22 +6,25 @@ use std::{io, mem};
 
 use crate::discipline::Adjustment;
 
-/// Makes SIGTERM and SIGINT end the process, which they do not by themselves when it is PID 1 of a container.
+/// Makes SIGTERM and SIGINT end the process, which they do not by themselves when it is PID 1 of a
+/// container.
 pub fn end_on_signals() {
     extern "C" fn end(_signal: c_int) {
         // SAFETY: `_exit` may be called in a signal handler.
         unsafe { libc::_exit(0) }
     }
     for signal in [libc::SIGTERM, libc::SIGINT] {
-        // SAFETY: the handler has the type that `signal` wants and calls nothing that is unsafe in one.
+        // SAFETY: the handler has the type that `signal` wants and calls nothing that is unsafe in
+        // one.
         unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
     }
 }
 
-/// Whether somebody has told the kernel that the clock is right, and not too long ago: it takes that back after some nine hours without an
-/// adjustment. At boot the clock is not.
+/// Whether somebody has told the kernel that the clock is right, and not too long ago: it takes
+/// that back after some nine hours without an adjustment. At boot the clock is not.
 pub fn clock_is_right() -> bool {
-    // SAFETY: `timex` is plain numbers, for which all zeroes are a value: no mode, so that nothing is changed.
+    // SAFETY: `timex` is plain numbers, for which all zeroes are a value: no mode, so that nothing
+    // is changed.
     let mut request: libc::timex = unsafe { mem::zeroed() };
     // SAFETY: the request is a whole `timex`, which the call reads and writes.
     let state = unsafe { libc::adjtimex(&mut request) };
@@ -38,8 +41,9 @@ pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
     }
 }
 
-/// The adjustment as the kernel wants it. A slew is left to its phase-locked loop, which learns the clock's drift by the way.
-/// Both say that the clock is right now, so that the kernel copies it into the hardware clock (every eleven minutes).
+/// The adjustment as the kernel wants it. A slew is left to its phase-locked loop, which learns the
+/// clock's drift by the way. Both say that the clock is right now, so that the kernel copies it
+/// into the hardware clock (every eleven minutes).
 fn request(adjustment: Adjustment) -> libc::timex {
     // SAFETY: `timex` is plain numbers, for which all zeroes are a value.
     let mut request: libc::timex = unsafe { mem::zeroed() };
@@ -61,7 +65,8 @@ fn request(adjustment: Adjustment) -> libc::timex {
     request
 }
 
-/// The loop's time constant for a polling interval: its binary logarithm less four (RFC 5905, 11.3, as the kernel scales it).
+/// The loop's time constant for a polling interval: its binary logarithm less four (RFC 5905, 11.3,
+/// as the kernel scales it).
 fn time_constant(interval: Duration) -> c_long {
     c_long::from(interval.as_secs().max(16).ilog2() - 4)
 }
@@ -81,7 +86,10 @@ mod tests {
     #[test]
     fn a_slew_is_in_nanoseconds_and_paced_by_the_interval() {
         let request = request(Adjustment::Slew(-1500, Duration::from_secs(1024)));
-        assert_eq!((request.offset, request.constant, request.status), (-1_500_000, 6, libc::STA_PLL));
+        assert_eq!(
+            (request.offset, request.constant, request.status),
+            (-1_500_000, 6, libc::STA_PLL)
+        );
         assert_eq!(request.modes & libc::ADJ_SETOFFSET, 0);
     }
 

@@ -1,4 +1,5 @@
-//! The real program, always with `--dry-run`, against a server of ours on the loopback and against chrony (Debian package `chrony`).
+//! The real program, always with `--dry-run`, against a server of ours on the loopback and against
+//! chrony (Debian package `chrony`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -23,10 +24,13 @@ struct Program {
 impl Program {
     fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_time"));
-        let mut child = command.arg("--dry-run").args(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.arg("--dry-run").args(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         Self { child, lines }
     }
 
@@ -82,7 +86,8 @@ impl Answer {
     fn encode(&self, question: &[u8]) -> Vec<u8> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64() + self.ahead;
         let seconds = (now as u64 + NTP_EPOCH) as u32;
-        let time = [seconds.to_be_bytes(), ((now.fract() * 4_294_967_296.0) as u32).to_be_bytes()].concat();
+        let time = [seconds.to_be_bytes(), ((now.fract() * 4_294_967_296.0) as u32).to_be_bytes()]
+            .concat();
         let mut origin = question[40..48].to_vec();
         origin[7] ^= self.origin_changed;
         let mut bytes = vec![self.leap_version_mode, self.stratum, 6, 0xec];
@@ -105,7 +110,11 @@ fn serve(answers: &[Answer]) -> String {
         let mut buffer = [0; 100];
         loop {
             let (length, client) = socket.recv_from(&mut buffer).unwrap();
-            assert_eq!((length, buffer[0] & 0x3f), (48, 4 << 3 | 3), "version 4, a client's question");
+            assert_eq!(
+                (length, buffer[0] & 0x3f),
+                (48, 4 << 3 | 3),
+                "version 4, a client's question"
+            );
             for answer in &answers {
                 socket.send_to(&answer.encode(&buffer[..length]), client).unwrap();
             }
@@ -143,7 +152,11 @@ fn a_chrony_server_is_understood() {
     ];
     // `-x` keeps chrony itself from touching the clock.
     let mut command = Command::new("/usr/sbin/chronyd");
-    let chrony = command.args(["-d", "-x", "-u", "root"]).args(&directives).stdout(Stdio::null()).stderr(Stdio::null());
+    let chrony = command
+        .args(["-d", "-x", "-u", "root"])
+        .args(&directives)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut chrony = chrony.spawn().expect("`chrony` has to be installed");
     let program = Program::start(&[&format!("127.0.0.1:{port}")]);
     let line = program.says("stratum 8");
@@ -156,7 +169,10 @@ fn a_chrony_server_is_understood() {
 #[test]
 fn answers_that_cannot_be_believed_are_refused_for_their_reason() {
     let cases = [
-        ("does not know the time itself", Answer { leap_version_mode: LEAP_UNKNOWN | 4 << 3 | 4, ..GOOD }),
+        (
+            "does not know the time itself",
+            Answer { leap_version_mode: LEAP_UNKNOWN | 4 << 3 | 4, ..GOOD },
+        ),
         ("makes no sense", Answer { stratum: 16, ..GOOD }),
         ("makes no sense", Answer { leap_version_mode: 4 << 3 | 5, ..GOOD }),
         ("too far from a reference clock", Answer { root_dispersion: 20 << 16, ..GOOD }),
@@ -172,7 +188,8 @@ fn answers_that_cannot_be_believed_are_refused_for_their_reason() {
 
 #[test]
 fn a_forged_answer_does_not_keep_the_real_one_out() {
-    let (forged, real) = (Answer { origin_changed: 1, ahead: 1e6, ..GOOD }, Answer { ahead: 5.0, ..GOOD });
+    let (forged, real) =
+        (Answer { origin_changed: 1, ahead: 1e6, ..GOOD }, Answer { ahead: 5.0, ..GOOD });
     let program = Program::start(&[&serve(&[forged, real])]);
     let offset = seconds(&program.says("would set the clock by"));
     assert!((offset - 5.0).abs() < 0.2, "{offset}");
@@ -181,7 +198,8 @@ fn a_forged_answer_does_not_keep_the_real_one_out() {
 #[test]
 fn of_three_servers_one_may_lie() {
     let liar = serve(&[Answer { ahead: -1e6, ..GOOD }]);
-    let (first, second) = (serve(&[Answer { ahead: 7.0, ..GOOD }]), serve(&[Answer { ahead: 7.1, ..GOOD }]));
+    let (first, second) =
+        (serve(&[Answer { ahead: 7.0, ..GOOD }]), serve(&[Answer { ahead: 7.1, ..GOOD }]));
     let program = Program::start(&[&liar, &first, &second]);
     let offset = seconds(&program.says("would set the clock by"));
     assert!((6.8..7.3).contains(&offset), "{offset}");
@@ -225,7 +243,8 @@ fn a_forged_kiss_of_death_needs_the_questions_time_stamp_and_holds_for_an_hour()
     program.says("does not want to be asked, for 3600 s");
 }
 
-/// An `init` that says that the node ran just now and that the machine kept the time, and hears what it is told.
+/// An `init` that says that the node ran just now and that the machine kept the time, and hears
+/// what it is told.
 fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
     let path = folder.join("socket");
     let listener = UnixListener::bind(&path).unwrap();
@@ -236,7 +255,8 @@ fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-            let data = if line == "last\n" { format!("seen {now}\nkept yes\n") } else { String::new() };
+            let data =
+                if line == "last\n" { format!("seen {now}\nkept yes\n") } else { String::new() };
             stream.write_all(format!("{data}ok\n").as_bytes()).unwrap();
             sender.send(line.trim_end().to_owned()).unwrap();
         }
@@ -245,20 +265,25 @@ fn start_init(folder: &Path) -> (PathBuf, Receiver<String>) {
 }
 
 #[test]
-fn one_forged_answer_moves_a_clock_that_was_kept_by_a_day_at_most_and_three_servers_move_it_further() {
+fn one_forged_answer_moves_a_clock_that_was_kept_by_a_day_at_most_and_three_servers_move_it_further()
+ {
     const TWO_DAYS: f64 = 172_800.0;
     let folder = tempfile::tempdir().unwrap();
     let (socket, told) = start_init(folder.path());
     let next = || told.recv_timeout(PATIENCE).unwrap();
     for ahead in [TWO_DAYS, -TWO_DAYS, 1e9] {
-        let program = Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead, ..GOOD }])]);
-        assert!(program.says("does not move the clock by").contains("fewer than three servers say so"));
+        let program =
+            Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead, ..GOOD }])]);
+        assert!(
+            program.says("does not move the clock by").contains("fewer than three servers say so")
+        );
         assert_eq!(next(), "last");
         let line = next();
         assert!(line.starts_with("refused ") && line.ends_with(" by 1 of 1"), "{line}");
     }
     let servers = [(); 3].map(|()| serve(&[Answer { ahead: TWO_DAYS, ..GOOD }]));
-    let program = Program::start(&["--socket", text(&socket), &servers[0], &servers[1], &servers[2]]);
+    let program =
+        Program::start(&["--socket", text(&socket), &servers[0], &servers[1], &servers[2]]);
     assert!((seconds(&program.says("would set the clock by")) - TWO_DAYS).abs() < 0.2);
     assert_eq!(next(), "last");
     let line = next();
@@ -269,7 +294,8 @@ fn one_forged_answer_moves_a_clock_that_was_kept_by_a_day_at_most_and_three_serv
 fn one_server_alone_sets_the_clock_and_init_is_told_that_it_was_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, told) = start_init(folder.path());
-    let program = Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead: 5.0, ..GOOD }])]);
+    let program =
+        Program::start(&["--socket", text(&socket), &serve(&[Answer { ahead: 5.0, ..GOOD }])]);
     program.says("nobody confirms the first time: 1 of three servers");
     program.says("would set the clock by");
     assert_eq!(told.recv_timeout(PATIENCE).unwrap(), "last");
@@ -333,7 +359,8 @@ fn sigterm_ends_it_with_success() {
 
 #[test]
 fn an_unknown_option_is_refused() {
-    let status = Command::new(env!("CARGO_BIN_EXE_time")).arg("--nonsense").stderr(Stdio::null()).status();
+    let status =
+        Command::new(env!("CARGO_BIN_EXE_time")).arg("--nonsense").stderr(Stdio::null()).status();
     assert_eq!(status.unwrap().code(), Some(2));
 }
 

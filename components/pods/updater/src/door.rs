@@ -11,7 +11,8 @@ use std::time::Duration;
 use osbuild_abi::sockets::{ERROR, MAX_LINE, OK, update};
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use crate::slot::Slot;
@@ -35,7 +36,8 @@ pub struct Slots {
     pub running: Held,
     /// The other one.
     pub other: Held,
-    /// Whether the other one was given up for want of an address that the one that runs did not get either.
+    /// Whether the other one was given up for want of an address that the one that runs did not get
+    /// either.
     pub is_outage: bool,
 }
 
@@ -73,7 +75,8 @@ pub enum State {
 impl Door {
     /// Connects.
     pub fn open(path: &Path) -> Outcome<Door> {
-        let socket = UnixStream::connect(path).explain(format_args!("reach init at {}", path.display()))?;
+        let socket =
+            UnixStream::connect(path).explain(format_args!("reach init at {}", path.display()))?;
         socket.set_read_timeout(Some(PATIENCE)).explain("set a timeout")?;
         Ok(Door { socket })
     }
@@ -82,7 +85,11 @@ impl Door {
     pub fn status(&mut self) -> Outcome<Slots> {
         let (lines, _) = self.ask(update::STATUS, None)?;
         let line = |key: &str| lines.iter().find_map(|line| line.strip_prefix(key));
-        let find = |key: &str| line(key).and_then(held).ok_or_else(|| Failure::new(format!("init says no `{}`", key.trim_end())));
+        let find = |key: &str| {
+            line(key)
+                .and_then(held)
+                .ok_or_else(|| Failure::new(format!("init says no `{}`", key.trim_end())))
+        };
         let why = line("slot-why ").unwrap_or_default().to_owned();
         let is_outage = line(update::OUTAGE).is_some();
         Ok(Slots { why, running: find("slot-running ")?, other: find("slot-other ")?, is_outage })
@@ -114,11 +121,17 @@ impl Door {
     }
 
     /// Sends one line, and gives the lines of its answer and the descriptor that came with it.
-    fn ask(&mut self, verb: &str, given: Option<BorrowedFd>) -> Outcome<(Vec<String>, Option<OwnedFd>)> {
+    fn ask(
+        &mut self,
+        verb: &str,
+        given: Option<BorrowedFd>,
+    ) -> Outcome<(Vec<String>, Option<OwnedFd>)> {
         self.send(verb, given).explain(format_args!("ask init for `{verb}`"))?;
         let (mut text, mut taken) = (String::new(), None);
         loop {
-            let more = self.receive(&mut taken).explain(format_args!("hear what init says to `{verb}`"))?;
+            let more = self
+                .receive(&mut taken)
+                .explain(format_args!("hear what init says to `{verb}`"))?;
             if more.is_empty() {
                 return Err(Failure::new(format!("init has closed before it answered `{verb}`")));
             }
@@ -130,8 +143,12 @@ impl Door {
                     lines.pop();
                     return Ok((lines, taken));
                 }
-                Some(last) if last.starts_with(ERROR) => return Err(Failure::new(format!("`{verb}`: {}", &last[ERROR.len()..]))),
-                _ if lines.len() > MOST_LINES => return Err(Failure::new(format!("init does not stop answering `{verb}`"))),
+                Some(last) if last.starts_with(ERROR) => {
+                    return Err(Failure::new(format!("`{verb}`: {}", &last[ERROR.len()..])));
+                }
+                _ if lines.len() > MOST_LINES => {
+                    return Err(Failure::new(format!("init does not stop answering `{verb}`")));
+                }
                 _ => {}
             }
         }
@@ -154,7 +171,12 @@ impl Door {
         let mut buffer = [0; MAX_LINE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let received = recvmsg(
+            &self.socket,
+            &mut [IoSliceMut::new(&mut buffer)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )?;
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 *taken = descriptors.last().or(taken.take());
@@ -200,12 +222,24 @@ mod tests {
     fn what_init_says_of_a_slot_is_understood() {
         for (line, release, state) in [
             ("SLOT-A, version 1.35.8-2, sha256 abababababab: good", release(), State::Good),
-            ("SLOT-A, version 1.35.8-2, sha256 abababababab: on trial, tries left: 3", release(), State::OnTrial(3)),
-            ("SLOT-A, version 1.35.8-2, sha256 abababababab: not to be booted", release(), State::Unused),
+            (
+                "SLOT-A, version 1.35.8-2, sha256 abababababab: on trial, tries left: 3",
+                release(),
+                State::OnTrial(3),
+            ),
+            (
+                "SLOT-A, version 1.35.8-2, sha256 abababababab: not to be booted",
+                release(),
+                State::Unused,
+            ),
             ("SLOT-A, empty: not to be booted", None, State::Unused),
             ("SLOT-A, damaged (the checksum of its header is wrong): good", None, State::Good),
         ] {
-            assert_eq!(held(line), Some(Held { slot: "SLOT-A".to_owned(), release, state }), "{line}");
+            assert_eq!(
+                held(line),
+                Some(Held { slot: "SLOT-A".to_owned(), release, state }),
+                "{line}"
+            );
         }
         assert_eq!(held("SLOT-A"), None);
     }

@@ -1,4 +1,5 @@
-//! Whose programs this machine's firmware starts, by its own variables. The firmware does not look at dates, so this does.
+//! Whose programs this machine's firmware starts, by its own variables. The firmware does not look
+//! at dates, so this does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,8 @@ impl Firmware {
         }
         let list = |variable: Variable| {
             let bytes = self.variable(variable.name(), variable)?.unwrap_or_default();
-            // What is passed over may start a program or refuse one; the firmware itself decides, and a node that it does not start goes back.
+            // What is passed over may start a program or refuse one; the firmware itself decides,
+            // and a node that it does not start goes back.
             read_known(&bytes).explain(format_args!("read the firmware's {}", variable.name()))
         };
         let db = list(Variable::Db)?.into_iter().filter_map(|listed| match listed {
@@ -60,22 +62,28 @@ impl Firmware {
 }
 
 impl Trust {
-    /// Refuses a program that the firmware would not start, and one whose certificate is not valid at `now`, in seconds since 1970.
-    /// `hasher` may have seen the program as it came.
+    /// Refuses a program that the firmware would not start, and one whose certificate is not valid
+    /// at `now`, in seconds since 1970. `hasher` may have seen the program as it came.
     pub fn check(&self, name: &str, program: &[u8], hasher: Hasher, now: u64) -> Outcome {
         let what = format!("verify {name}");
-        let Verified { by, digest } = authenticode::verify_hashed(program, hasher, &self.db).explain(&what)?;
+        let Verified { by, digest } =
+            authenticode::verify_hashed(program, hasher, &self.db).explain(&what)?;
         let signatures = authenticode::signatures(program).explain(&what)?;
         // A firmware refuses an image if any of its signers is revoked.
         let revoked = self.dbx.iter().any(|listed| match listed {
             Listed::Image(image) => *image == digest,
-            Listed::Certificate(revoked) => signatures.iter().any(|signature| signature.is_by(revoked)),
+            Listed::Certificate(revoked) => {
+                signatures.iter().any(|signature| signature.is_by(revoked))
+            }
         });
         if revoked {
             return Err(Failure::new(format!("{what}: it is revoked")));
         }
         if !(by.not_before()..=by.not_after()).contains(&now) {
-            return Err(Failure::new(format!("{what}: the certificate `{}` is not valid today", by.name())));
+            return Err(Failure::new(format!(
+                "{what}: the certificate `{}` is not valid today",
+                by.name()
+            )));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! The `updater` pod: finds out what a channel has, verifies it, writes it into the slot that does not run, and has `init` boot it.
+//! The `updater` pod: finds out what a channel has, verifies it, writes it into the slot that does
+//! not run, and has `init` boot it.
 //!
-//! It is a library so that the tests reach it; the program is `main.rs`. One look at the repository, and all that follows from it, is
-//! [`look::look`].
+//! It is a library so that the tests reach it; the program is `main.rs`. One look at the
+//! repository, and all that follows from it, is [`look::look`].
 
 #![deny(unsafe_code)]
 

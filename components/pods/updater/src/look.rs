@@ -22,7 +22,8 @@ use crate::settings::Settings;
 use crate::slot::Uki;
 
 /// The architecture that this program was compiled for.
-const HERE: Architecture = if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
+const HERE: Architecture =
+    if cfg!(target_arch = "aarch64") { Architecture::Arm64 } else { Architecture::Amd64 };
 
 /// What a look needs.
 pub struct Updater {
@@ -59,10 +60,12 @@ enum Step {
     Install,
 }
 
-/// Looks, and if there is a release for this node puts it into the other slot and has the node reboot.
+/// Looks, and if there is a release for this node puts it into the other slot and has the node
+/// reboot.
 ///
 /// # Errors
-/// Nothing that could be verified was found, or it could not be installed. The slot that runs is as it was.
+/// Nothing that could be verified was found, or it could not be installed. The slot that runs is as
+/// it was.
 pub async fn look(updater: &Updater) -> Outcome<Look> {
     let repository = Repository::load(&updater.settings, &updater.seen, updater.pace).await?;
     let document = repository.document(&updater.settings).await?;
@@ -82,11 +85,15 @@ pub async fn look(updater: &Updater) -> Outcome<Look> {
 fn fits(document: &Document, settings: &Settings) -> Outcome {
     if document.recipe != settings.recipe || document.architecture != HERE {
         let (recipe, architecture) = (&document.recipe, document.architecture);
-        return Err(Failure::new(format!("the release is for {recipe} on {architecture}, not for this node")));
+        return Err(Failure::new(format!(
+            "the release is for {recipe} on {architecture}, not for this node"
+        )));
     }
     if document.security_epoch < settings.security_epoch {
         let (its, ours) = (document.security_epoch, settings.security_epoch);
-        return Err(Failure::new(format!("the release is of security epoch {its}, and the node of {ours}")));
+        return Err(Failure::new(format!(
+            "the release is of security epoch {its}, and the node of {ours}"
+        )));
     }
     Ok(())
 }
@@ -98,21 +105,35 @@ fn step(slots: &Slots, document: &Document) -> Step {
         return Step::Nothing(Look::Rests(format!("{version} is what runs")));
     }
     if slots.running.state != State::Good {
-        return Step::Nothing(Look::Waits(format!("{} is on trial, so {version} waits", slots.running.slot)));
+        return Step::Nothing(Look::Waits(format!(
+            "{} is on trial, so {version} waits",
+            slots.running.slot
+        )));
     }
-    let digest = document.files.get(target::NODE).map(|file| file.sha256.to_string()).unwrap_or_default();
+    let digest =
+        document.files.get(target::NODE).map(|file| file.sha256.to_string()).unwrap_or_default();
     let held = slots.other.release.as_ref();
-    let is_there = held.is_some_and(|held| held.version == *version && digest.starts_with(&held.sha256));
+    let is_there =
+        held.is_some_and(|held| held.version == *version && digest.starts_with(&held.sha256));
     match slots.other.state {
         // The network had failed, and not the release.
         State::OnTrial(0) if is_there && slots.is_outage => Step::Try,
         // It was booted as often as it may be.
-        State::OnTrial(0) if is_there => {
-            Step::Nothing(Look::Rests(format!("{version} in {} did not become a good node", slots.other.slot)))
-        }
+        State::OnTrial(0) if is_there => Step::Nothing(Look::Rests(format!(
+            "{version} in {} did not become a good node",
+            slots.other.slot
+        ))),
         // It would not be booted the next time either, and the node would reboot for ever.
-        State::OnTrial(_) if is_there && slots.why.contains(&format!("passed over {}: {NOT_COUNTED}", slots.other.slot)) => {
-            Step::Nothing(Look::Waits(format!("{version} in {} cannot be tried: {}", slots.other.slot, slots.why)))
+        State::OnTrial(_)
+            if is_there
+                && slots
+                    .why
+                    .contains(&format!("passed over {}: {NOT_COUNTED}", slots.other.slot)) =>
+        {
+            Step::Nothing(Look::Waits(format!(
+                "{version} in {} cannot be tried: {}",
+                slots.other.slot, slots.why
+            )))
         }
         // Somebody ended this program before it could ask for the reboot.
         State::OnTrial(_) if is_there => Step::Reboot,
@@ -120,9 +141,10 @@ fn step(slots: &Slots, document: &Document) -> Step {
     }
 }
 
-/// Puts the release onto the disk, in an order in which a power cut at any instant leaves a node that boots. First the slot, which nothing
-/// boots yet. Then slotboot: a new one starts old slots too, as it has to do when the update fails; but a new slot may need the new one.
-/// At last the slot is marked.
+/// Puts the release onto the disk, in an order in which a power cut at any instant leaves a node
+/// that boots. First the slot, which nothing boots yet. Then slotboot: a new one starts old slots
+/// too, as it has to do when the update fails; but a new slot may need the new one. At last the
+/// slot is marked.
 async fn install(updater: &Updater, repository: &Repository, document: &Document) -> Outcome {
     let trust = updater.firmware.trust()?;
     let boot = boot_program(repository, document, trust.as_ref()).await?;
@@ -134,16 +156,28 @@ async fn install(updater: &Updater, repository: &Repository, document: &Document
     each(stream, |piece| slot.push(piece)).await?;
     let uki = slot.written()?;
     verify(&uki, document, trust.as_ref())?;
-    uki.finish(&Header { length: file.length, sha256: file.sha256.0, version: document.version.clone() })?;
+    uki.finish(&Header {
+        length: file.length,
+        sha256: file.sha256.0,
+        version: document.version.clone(),
+    })?;
     door.boot_program(&boot)?;
     door.try_slot()
 }
 
 /// The release's slotboot, verified, in memory.
-async fn boot_program(repository: &Repository, document: &Document, trust: Option<&Trust>) -> Outcome<File> {
+async fn boot_program(
+    repository: &Repository,
+    document: &Document,
+    trust: Option<&Trust>,
+) -> Outcome<File> {
     let (file, stream) = repository.file(document, target::BOOT).await?;
     if file.length > MOST_BOOT_PROGRAM {
-        return Err(Failure::new(format!("{} has {} bytes, which is more than {MOST_BOOT_PROGRAM}", target::BOOT, file.length)));
+        return Err(Failure::new(format!(
+            "{} has {} bytes, which is more than {MOST_BOOT_PROGRAM}",
+            target::BOOT,
+            file.length
+        )));
     }
     let mut bytes = Vec::new();
     each(stream, |piece| {
@@ -155,7 +189,9 @@ async fn boot_program(repository: &Repository, document: &Document, trust: Optio
         trust.check(target::BOOT, &bytes, Hasher::default(), now())?;
     }
     is_of_epoch(document, target::BOOT, &bytes)?;
-    let mut memory = File::from(memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("make a file in memory")?);
+    let mut memory = File::from(
+        memfd_create(target::BOOT, MemfdFlags::CLOEXEC).explain("make a file in memory")?,
+    );
     memory.write_all(&bytes).and_then(|()| memory.rewind()).explain("write to memory")?;
     Ok(memory)
 }
@@ -171,10 +207,13 @@ fn verify(uki: &Uki, document: &Document, trust: Option<&Trust>) -> Outcome {
 /// Refuses a program of another security epoch than the release that it is in.
 fn is_of_epoch(document: &Document, name: &str, program: &[u8]) -> Outcome {
     let image = Image::parse(program).explain(format_args!("read {name}"))?;
-    let (its, named) = (epoch::of(&image).explain(format_args!("read {name}"))?, document.security_epoch);
+    let (its, named) =
+        (epoch::of(&image).explain(format_args!("read {name}"))?, document.security_epoch);
     match its == named {
         true => Ok(()),
-        false => Err(Failure::new(format!("{name} is of security epoch {its}, and its release names {named}"))),
+        false => Err(Failure::new(format!(
+            "{name} is of security epoch {its}, and its release names {named}"
+        ))),
     }
 }
 
@@ -205,25 +244,38 @@ mod tests {
     }
 
     fn slots(why: &str, running: (&str, State), other: (&str, State)) -> Slots {
-        let (running, other) = (held("SLOT-A", running.0, running.1), held("SLOT-B", other.0, other.1));
+        let (running, other) =
+            (held("SLOT-A", running.0, running.1), held("SLOT-B", other.0, other.1));
         Slots { why: why.to_owned(), running, other, is_outage: false }
     }
 
     #[test]
     fn another_version_than_the_one_that_runs_is_installed() {
         assert_eq!(decided(("1", State::Good), ("0", State::Good)), Step::Install);
-        assert!(matches!(decided(("2", State::Good), ("1", State::Good)), Step::Nothing(Look::Rests(_))));
-        assert!(matches!(decided(("2", State::OnTrial(1)), ("1", State::Good)), Step::Nothing(Look::Rests(_))));
+        assert!(matches!(
+            decided(("2", State::Good), ("1", State::Good)),
+            Step::Nothing(Look::Rests(_))
+        ));
+        assert!(matches!(
+            decided(("2", State::OnTrial(1)), ("1", State::Good)),
+            Step::Nothing(Look::Rests(_))
+        ));
     }
 
     #[test]
     fn nothing_is_installed_while_the_slot_that_runs_is_on_trial() {
-        assert!(matches!(decided(("1", State::OnTrial(2)), ("0", State::Good)), Step::Nothing(Look::Waits(_))));
+        assert!(matches!(
+            decided(("1", State::OnTrial(2)), ("0", State::Good)),
+            Step::Nothing(Look::Waits(_))
+        ));
     }
 
     #[test]
     fn a_release_that_did_not_become_good_is_not_tried_for_ever() {
-        assert!(matches!(decided(("1", State::Good), ("2", State::OnTrial(0))), Step::Nothing(Look::Rests(_))));
+        assert!(matches!(
+            decided(("1", State::Good), ("2", State::OnTrial(0))),
+            Step::Nothing(Look::Rests(_))
+        ));
         assert_eq!(decided(("1", State::Good), ("2", State::OnTrial(3))), Step::Reboot);
         assert_eq!(decided(("1", State::Good), ("2", State::Unused)), Step::Install);
     }
@@ -231,7 +283,8 @@ mod tests {
     #[test]
     fn a_release_that_an_outage_has_ended_is_tried_once_more_and_not_fetched_again() {
         let tried = |version, state| {
-            let slots = Slots { is_outage: true, ..slots("good", ("1", State::Good), (version, state)) };
+            let slots =
+                Slots { is_outage: true, ..slots("good", ("1", State::Good), (version, state)) };
             step(&slots, &document())
         };
         assert_eq!(tried("2", State::OnTrial(0)), Step::Try);
@@ -243,16 +296,27 @@ mod tests {
     fn a_slot_whose_tries_cannot_be_counted_is_not_rebooted_into_for_ever() {
         let why = "good; passed over SLOT-B: its try cannot be counted: the disk cannot be written";
         let there = slots(why, ("1", State::Good), ("2", State::OnTrial(3)));
-        assert!(matches!(step(&there, &document()), Step::Nothing(Look::Waits(said)) if said.ends_with(why)));
-        assert_eq!(step(&slots(why, ("1", State::Good), ("0", State::OnTrial(3))), &document()), Step::Install);
+        assert!(
+            matches!(step(&there, &document()), Step::Nothing(Look::Waits(said)) if said.ends_with(why))
+        );
+        assert_eq!(
+            step(&slots(why, ("1", State::Good), ("0", State::OnTrial(3))), &document()),
+            Step::Install
+        );
         let refused = "good; passed over SLOT-B: the firmware refuses it";
-        assert_eq!(step(&slots(refused, ("1", State::Good), ("2", State::OnTrial(2))), &document()), Step::Reboot);
+        assert_eq!(
+            step(&slots(refused, ("1", State::Good), ("2", State::OnTrial(2))), &document()),
+            Step::Reboot
+        );
     }
 
     #[test]
     fn the_same_version_with_other_bytes_is_another_release() {
         let mut other = document();
         other.files.insert(target::NODE.to_owned(), Listed { length: 1, sha256: Sha256([0; 32]) });
-        assert_eq!(step(&slots("good", ("1", State::Good), ("2", State::OnTrial(0))), &other), Step::Install);
+        assert_eq!(
+            step(&slots("good", ("1", State::Good), ("2", State::OnTrial(0))), &other),
+            Step::Install
+        );
     }
 }

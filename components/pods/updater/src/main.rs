@@ -1,5 +1,6 @@
-//! The `updater` pod. `updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] [--firmware DIR]`: looks for a release again and
-//! again, each path being that of the node if it is not named. One line an event on stderr; it ends only by a signal.
+//! The `updater` pod. `updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR]
+//! [--firmware DIR]`: looks for a release again and again, each path being that of the node if it
+//! is not named. One line an event on stderr; it ends only by a signal.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +15,8 @@ use updater::look::{Look, Updater, look};
 use updater::pace::Pace;
 use updater::settings::Settings;
 
-const USAGE: &str = "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] [--firmware DIR]";
+const USAGE: &str =
+    "usage: updater [--settings FILE] [--root FILE] [--socket PATH] [--seen DIR] [--firmware DIR]";
 
 /// How long to wait after the first failure. Each further one doubles that, up to the interval.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
@@ -70,8 +72,10 @@ fn run(paths: Paths) -> Outcome {
     let settings = Settings::read(&paths.settings, &paths.root)?;
     eprintln!("follows {} of {} at {}", settings.channel, settings.recipe, settings.url);
     let Paths { socket, seen, firmware, .. } = paths;
-    let updater = Updater { settings, socket, seen, firmware: Firmware::new(&firmware), pace: Pace::USUAL };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().explain("start")?;
+    let updater =
+        Updater { settings, socket, seen, firmware: Firmware::new(&firmware), pace: Pace::USUAL };
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().explain("start")?;
     runtime.block_on(keep_looking(&updater));
     Ok(())
 }
@@ -83,7 +87,9 @@ async fn keep_looking(updater: &Updater) {
         let (said, rests) = match look(updater).await {
             Ok(Look::Rests(why)) => (why, true),
             Ok(Look::Waits(why)) => (why, false),
-            Ok(Look::Reboots(version)) => (format!("{version} is installed: the node reboots into it"), true),
+            Ok(Look::Reboots(version)) => {
+                (format!("{version} is installed: the node reboots into it"), true)
+            }
             Err(failure) => (failure.to_string(), false),
         };
         // The same again and again is no news.
@@ -97,7 +103,8 @@ async fn keep_looking(updater: &Updater) {
     }
 }
 
-/// The pause, a tenth longer or shorter, by chance: nodes that were switched on together do not ask together for ever.
+/// The pause, a tenth longer or shorter, by chance: nodes that were switched on together do not ask
+/// together for ever.
 fn scattered(pause: Duration, chance: u32) -> Duration {
     pause.mul_f64(0.9 + 0.2 * f64::from(chance) / f64::from(u32::MAX))
 }

@@ -1,8 +1,10 @@
 //! The newest metadata that were seen of a repository, older than which nothing is taken.
 //!
-//! `tough` begins with the root of the image at each look, and forgets what it has seen once that root's keys are not the repository's any more.
-//! So whoever has stolen a key that was replaced since could hide the new one, and whoever has an old release could serve it. What stands here
-//! only refuses: it lies on DATA, which anybody with the disk can write to, and nothing is believed because of it.
+//! `tough` begins with the root of the image at each look, and forgets what it has seen once that
+//! root's keys are not the repository's any more. So whoever has stolen a key that was replaced
+//! since could hide the new one, and whoever has an old release could serve it. What stands here
+//! only refuses: it lies on DATA, which anybody with the disk can write to, and nothing is believed
+//! because of it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -15,7 +17,8 @@ const MAX_LENGTH: u64 = 100;
 /// The permission bits of a file.
 const MODE: u32 = 0o644;
 
-/// The versions of the root and of the timestamp. With a new root, which has other keys, the timestamp may begin anew.
+/// The versions of the root and of the timestamp. With a new root, which has other keys, the
+/// timestamp may begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Newest {
     root: u64,
@@ -28,7 +31,8 @@ impl Newest {
         Newest { root, timestamp }
     }
 
-    /// Refuses what is older than what the folder `seen` has of the repository with this first root, and otherwise has it there from now on.
+    /// Refuses what is older than what the folder `seen` has of the repository with this first
+    /// root, and otherwise has it there from now on.
     pub fn keep(self, seen: &Folder, first_root: &[u8]) -> Outcome {
         let name = name(first_root);
         let before = seen.read_text(&name, MAX_LENGTH).ok().flatten().and_then(|text| parse(&text));
@@ -42,7 +46,9 @@ impl Newest {
                 self.timestamp, before.timestamp
             ))),
             Some(before) if self == before => Ok(()),
-            _ => seen.replace(&name, self.to_string().as_bytes(), MODE).explain(format_args!("write {name}")),
+            _ => seen
+                .replace(&name, self.to_string().as_bytes(), MODE)
+                .explain(format_args!("write {name}")),
         }
     }
 }
@@ -53,7 +59,8 @@ impl Display for Newest {
     }
 }
 
-/// What a repository's file holds; nothing if it is damaged, as no node may be without updates for that.
+/// What a repository's file holds; nothing if it is damaged, as no node may be without updates for
+/// that.
 fn parse(text: &str) -> Option<Newest> {
     let (root, timestamp) = text.split_once(' ')?;
     Some(Newest { root: root.parse().ok()?, timestamp: timestamp.parse().ok()? })
@@ -61,7 +68,8 @@ fn parse(text: &str) -> Option<Newest> {
 
 /// An image with another first root follows another repository, or the same one from newer keys on.
 fn name(first_root: &[u8]) -> String {
-    let digits: String = Sha256::digest(first_root)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let digits: String =
+        Sha256::digest(first_root)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("newest-{digits}")
 }
 
@@ -88,7 +96,11 @@ mod tests {
     fn nothing_older_is_kept() {
         let place = tempfile::tempdir().unwrap();
         let seen = open(&place);
-        let keep = |root, timestamp| Newest::new(root, timestamp).keep(&seen, b"first").map_err(|failure| failure.to_string());
+        let keep = |root, timestamp| {
+            Newest::new(root, timestamp)
+                .keep(&seen, b"first")
+                .map_err(|failure| failure.to_string())
+        };
         for (root, timestamp) in [(1, 5), (1, 5), (1, 6), (2, 1), (2, 10)] {
             assert_eq!(keep(root, timestamp), Ok(()));
         }

@@ -8,7 +8,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::Stream;
-use tough::{DefaultTransport, HttpTransportBuilder, Transport, TransportError, TransportErrorKind, TransportStream};
+use tough::{
+    DefaultTransport, HttpTransportBuilder, Transport, TransportError, TransportErrorKind,
+    TransportStream,
+};
 use url::Url;
 
 /// How much a server has to send.
@@ -25,7 +28,8 @@ impl Pace {
     pub const USUAL: Pace = Pace { grace: Duration::from_secs(60), least: 16 << 10 };
 }
 
-/// How long to wait before a file is asked for, which `tough` does the first time as well, and how many times as long before each other try.
+/// How long to wait before a file is asked for, which `tough` does the first time as well, and how
+/// many times as long before each other try.
 const WAIT: Duration = Duration::from_millis(1);
 const LONGER: f32 = 100.0;
 
@@ -55,8 +59,13 @@ impl Paced {
 impl Transport for Paced {
     async fn fetch(&self, url: Url) -> Result<TransportStream, TransportError> {
         // Whoever opens a FIFO in the folder of a repository waits for ever.
-        if url.to_file_path().is_ok_and(|path| path.metadata().is_ok_and(|found| !found.is_file())) {
-            return Err(TransportError::new_with_cause(TransportErrorKind::Other, &url, "it is no file"));
+        if url.to_file_path().is_ok_and(|path| path.metadata().is_ok_and(|found| !found.is_file()))
+        {
+            return Err(TransportError::new_with_cause(
+                TransportErrorKind::Other,
+                &url,
+                "it is no file",
+            ));
         }
         let started = Instant::now();
         let stream = self.transport.fetch(url.clone()).await?;
@@ -81,7 +90,11 @@ impl Stream for Watched {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if self.end.as_mut().poll(context).is_ready() {
             let cause = format!("it sends less than {} bytes a second", self.pace.least);
-            return Poll::Ready(Some(Err(TransportError::new_with_cause(TransportErrorKind::Other, &self.url, cause))));
+            return Poll::Ready(Some(Err(TransportError::new_with_cause(
+                TransportErrorKind::Other,
+                &self.url,
+                cause,
+            ))));
         }
         let next = self.stream.as_mut().poll_next(context);
         if let Poll::Ready(Some(Ok(bytes))) = &next {

@@ -7,7 +7,10 @@ use bytes::Bytes;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_release::{Document, File, target};
 use tokio_stream::{Stream, StreamExt};
-use tough::{ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName, error::Error};
+use tough::{
+    ExpirationEnforcement, IntoVec, Limits, Repository as Tuf, RepositoryLoader, TargetName,
+    error::Error,
+};
 
 use crate::newest::Newest;
 use crate::pace::{Pace, Paced};
@@ -32,16 +35,17 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than what `seen` has (see [`Newest`]), and of one
-    /// piece. `seen` is a folder that lasts.
+    /// Loads and verifies the metadata: signed by whom the root says, not expired, not older than
+    /// what `seen` has (see [`Newest`]), and of one piece. `seen` is a folder that lasts.
     pub async fn load(settings: &Settings, seen: &Path, pace: Pace) -> Outcome<Repository> {
         let kept = seen::open(seen)?;
         let folder = |name| settings.url.join(name).explain("read the repository's address");
-        let loader = RepositoryLoader::new(&settings.root, folder("metadata/")?, folder("targets/")?)
-            .transport(Paced::new(pace))
-            .limits(LIMITS)
-            .datastore(seen)
-            .expiration_enforcement(ExpirationEnforcement::Safe);
+        let loader =
+            RepositoryLoader::new(&settings.root, folder("metadata/")?, folder("targets/")?)
+                .transport(Paced::new(pace))
+                .limits(LIMITS)
+                .datastore(seen)
+                .expiration_enforcement(ExpirationEnforcement::Safe);
         let tuf = loader.load().await.explain(format_args!("load {}", settings.url))?;
         let (root, timestamp) = (tuf.root().signed.version, tuf.timestamp().signed.version);
         Newest::new(root.get(), timestamp.get()).keep(&kept, &settings.root)?;
@@ -58,7 +62,10 @@ impl Repository {
 
     /// A file of the release, piece by piece. See [`Pieces`].
     pub async fn file(&self, document: &Document, name: &str) -> Outcome<(File, Pieces)> {
-        let file = *document.files.get(name).ok_or_else(|| Failure::new(format!("the release has no {name}")))?;
+        let file = *document
+            .files
+            .get(name)
+            .ok_or_else(|| Failure::new(format!("the release has no {name}")))?;
         let name = target::file(&document.recipe, &document.version, name);
         let listed = self.listed(&name)?;
         if (listed.length, &listed.hashes.sha256[..]) != (file.length, &file.sha256.0[..]) {
@@ -76,11 +83,15 @@ impl Repository {
     async fn stream(&self, name: &str, most: u64) -> Outcome<Pieces> {
         let length = self.listed(name)?.length;
         if length > most {
-            return Err(Failure::new(format!("{name} has {length} bytes, which is more than {most}")));
+            return Err(Failure::new(format!(
+                "{name} has {length} bytes, which is more than {most}"
+            )));
         }
         let target = TargetName::new(name).explain(format_args!("look for {name}"))?;
         let stream = self.tuf.read_target(&target).await.explain(format_args!("read {name}"))?;
-        stream.map(|stream| Box::pin(stream) as Pieces).ok_or_else(|| Failure::new(format!("there is no {name}")))
+        stream
+            .map(|stream| Box::pin(stream) as Pieces)
+            .ok_or_else(|| Failure::new(format!("there is no {name}")))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The folder of what was seen. Other pods may write there, too: one fills the repository of a node without a network.
+//! The folder of what was seen. Other pods may write there, too: one fills the repository of a node
+//! without a network.
 
 use std::path::Path;
 
@@ -12,7 +13,8 @@ const ASIDE: &str = "aside";
 /// The folder in it that may hold a repository.
 const REPOSITORY: &str = "repository";
 
-/// Opens it, and moves aside what is neither a file nor one of the two folders: whoever reads a FIFO waits for ever.
+/// Opens it, and moves aside what is neither a file nor one of the two folders: whoever reads a
+/// FIFO waits for ever.
 pub fn open(path: &Path) -> Outcome<Folder> {
     let what = format!("open {}", path.display());
     let folder = Folder::open(path, ASIDE).explain(&what)?;
@@ -49,7 +51,8 @@ mod tests {
         mkfifoat(CWD, path.join("latest_known_time.json"), 0o600.into()).unwrap();
         symlink("timestamp.json", path.join("targets.json")).unwrap();
         open(&path).unwrap();
-        let mut left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, [ASIDE, REPOSITORY, "timestamp.json"]);
         assert_eq!(fs::read_dir(path.join(ASIDE)).unwrap().count(), 4);

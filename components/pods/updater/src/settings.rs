@@ -28,10 +28,13 @@ pub struct Settings {
 impl Settings {
     /// Reads the two files.
     pub fn read(settings: &Path, root: &Path) -> Outcome<Settings> {
-        let text = fs::read_to_string(settings).explain(format_args!("read {}", settings.display()))?;
-        let lines = Lines::parse(&text).ok_or_else(|| Failure::new(format!("{} makes no sense", settings.display())))?;
+        let text =
+            fs::read_to_string(settings).explain(format_args!("read {}", settings.display()))?;
+        let lines = Lines::parse(&text)
+            .ok_or_else(|| Failure::new(format!("{} makes no sense", settings.display())))?;
         Ok(Settings {
-            url: Url::parse(&format!("{}/", lines.url.trim_end_matches('/'))).explain(format_args!("read `{}`", lines.url))?,
+            url: Url::parse(&format!("{}/", lines.url.trim_end_matches('/')))
+                .explain(format_args!("read `{}`", lines.url))?,
             channel: lines.channel.parse().explain("read the settings")?,
             recipe: lines.recipe.to_owned(),
             interval_s: lines.interval_s,

@@ -11,8 +11,8 @@ use osbuild_slots::Header;
 use crate::memory::Mapped;
 use crate::writer::Writer;
 
-/// Bytes of a write. A piece that comes over a network ends anywhere; written as it comes, the kernel would have to read the rest of each last
-/// block from the medium first.
+/// Bytes of a write. A piece that comes over a network ends anywhere; written as it comes, the
+/// kernel would have to read the rest of each last block from the medium first.
 const BLOCK: usize = 1 << 20;
 
 /// A slot that `init` has taken out of use and whose header it has erased.
@@ -37,7 +37,10 @@ impl Slot {
     /// Takes the next piece of the UKI, and has what has become a whole block written.
     pub fn push(&mut self, mut piece: &[u8]) -> Outcome {
         if HEADER_SIZE + self.given + (self.waiting.len() + piece.len()) as u64 > self.room {
-            return Err(Failure::new(format!("the release does not fit the slot, which has room for {} bytes", self.room)));
+            return Err(Failure::new(format!(
+                "the release does not fit the slot, which has room for {} bytes",
+                self.room
+            )));
         }
         while !piece.is_empty() {
             let (now, later) = piece.split_at(piece.len().min(BLOCK - self.waiting.len()));
@@ -81,7 +84,8 @@ impl Uki {
         &self.bytes[HEADER_SIZE as usize..]
     }
 
-    /// What has digested them as they came. That the slot holds the same is for `init` to find, which reads it back before it marks it.
+    /// What has digested them as they came. That the slot holds the same is for `init` to find,
+    /// which reads it back before it marks it.
     pub fn hasher(&self) -> Hasher {
         self.hasher.clone()
     }
@@ -90,10 +94,16 @@ impl Uki {
     pub fn finish(self, header: &Header) -> Outcome {
         let length = self.bytes().len() as u64;
         if header.length != length {
-            return Err(Failure::new(format!("the UKI has {} bytes, and {length} have come", header.length)));
+            return Err(Failure::new(format!(
+                "the UKI has {} bytes, and {length} have come",
+                header.length
+            )));
         }
         let bytes = header.encode().explain("make the slot's header")?;
-        self.file.write_all_at(&bytes, 0).and_then(|()| self.file.sync_all()).explain("write the slot's header")
+        self.file
+            .write_all_at(&bytes, 0)
+            .and_then(|()| self.file.sync_all())
+            .explain("write the slot's header")
     }
 }
 

@@ -8,7 +8,8 @@ use std::thread;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_signatures::authenticode::Hasher;
 
-/// Bytes between two flushes: more of them would fill the pod's memory while they wait for the disk.
+/// Bytes between two flushes: more of them would fill the pod's memory while they wait for the
+/// disk.
 const FLUSH: u64 = 16 << 20;
 
 /// Blocks that wait for the thread at most.
@@ -102,7 +103,10 @@ mod tests {
             writer.push(vec![1; 4 << 20]).unwrap();
             ends(writer);
             let held = std::fs::read_dir("/proc/self/fd").unwrap().map_while(Result::ok);
-            assert_eq!(held.filter(|open| open.path().read_link().is_ok_and(|file| file == path)).count(), 0);
+            assert_eq!(
+                held.filter(|open| open.path().read_link().is_ok_and(|file| file == path)).count(),
+                0
+            );
             assert_eq!(std::fs::metadata(&path).unwrap().len(), 4 << 20);
         }
     }

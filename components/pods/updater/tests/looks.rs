@@ -1,4 +1,5 @@
-//! Looks at repositories: those that are as they should be, and those that somebody has tampered with.
+//! Looks at repositories: those that are as they should be, and those that somebody has tampered
+//! with.
 
 mod world;
 
@@ -32,7 +33,10 @@ fn installs(world: &World, release: &Release, look: Look) {
     assert_eq!(world.init.verbs(), ["slot", "boot-program", "try", "reboot"]);
     let slot = world.init.slot();
     let header = Header::parse(&slot).unwrap();
-    assert_eq!((header.length, header.version), (release.node.len() as u64, release.version.to_string()));
+    assert_eq!(
+        (header.length, header.version),
+        (release.node.len() as u64, release.version.to_string())
+    );
     assert!(slot[4096..].starts_with(&release.node));
     assert!(world.init.boot_program() == release.boot);
 }
@@ -59,7 +63,8 @@ fn by_https_a_server_is_believed_that_a_certificate_of_the_folder_speaks_for_and
     let release = Release::new(2);
     let folder = world.publish(&release);
     let web = |name: &str, address: &str| Web::start(&folder, world.folder(name), address);
-    let (ours, elsewhere, others) = (web("ours", "127.0.0.1"), web("elsewhere", "127.0.0.2"), web("others", "127.0.0.1"));
+    let (ours, elsewhere, others) =
+        (web("ours", "127.0.0.1"), web("elsewhere", "127.0.0.2"), web("others", "127.0.0.1"));
     let trusted = world.folder("certificates");
     std::fs::create_dir(&trusted).unwrap();
     for (name, web) in [("ours.crt", &ours), ("elsewhere.crt", &elsewhere)] {
@@ -86,7 +91,10 @@ fn what_runs_already_is_left_alone() {
 #[test]
 fn a_node_on_trial_waits() {
     let world = World::new();
-    world.init.says("SLOT-A, version 1, sha256 000000000000: on trial, tries left: 2", "SLOT-B, empty: not to be booted");
+    world.init.says(
+        "SLOT-A, version 1, sha256 000000000000: on trial, tries left: 2",
+        "SLOT-B, empty: not to be booted",
+    );
     let folder = world.publish(&Release::new(2));
     assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))));
     assert!(world.init.verbs().is_empty());
@@ -95,7 +103,8 @@ fn a_node_on_trial_waits() {
 #[test]
 fn expired() {
     let world = World::new();
-    let folder = world.publish(&Release { valid: SignedDuration::from_secs(-60), ..Release::new(2) });
+    let folder =
+        world.publish(&Release { valid: SignedDuration::from_secs(-60), ..Release::new(2) });
     refuses(&world, &folder, Manner::Honest, "expired");
 }
 
@@ -103,7 +112,9 @@ fn expired() {
 fn rolled_back() {
     let world = World::new();
     let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
-    world.init.says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    world
+        .init
+        .says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
     assert!(matches!(world.look_at(&new, Manner::Honest), Ok(Look::Rests(_))));
     refuses(&world, &old, Manner::Honest, "version");
 }
@@ -112,8 +123,13 @@ fn rolled_back() {
 fn a_key_that_was_replaced_is_worth_nothing_any_more() {
     let world = World::new();
     let new = world.keys.rotated(&world.folder("new keys"));
-    world.init.says("SLOT-A, version 2, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
-    assert!(matches!(world.look_at(&world.publish_by(&new, &Release::new(2)), Manner::Honest), Ok(Look::Rests(_))));
+    world
+        .init
+        .says("SLOT-A, version 2, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    assert!(matches!(
+        world.look_at(&world.publish_by(&new, &Release::new(2)), Manner::Honest),
+        Ok(Look::Rests(_))
+    ));
     // Whoever has stolen the old one hides that there is another.
     refuses(&world, &world.publish(&Release::new(3)), Manner::Honest, "keys");
 }
@@ -123,7 +139,9 @@ fn rolled_back_after_a_key_was_replaced() {
     let world = World::new();
     let new = world.keys.rotated(&world.folder("new keys"));
     let [old, newer] = [2, 3].map(|version| world.publish_by(&new, &Release::new(version)));
-    world.init.says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
+    world
+        .init
+        .says("SLOT-A, version 3, sha256 000000000000: good", "SLOT-B, empty: not to be booted");
     assert!(matches!(world.look_at(&newer, Manner::Honest), Ok(Look::Rests(_))));
     refuses(&world, &old, Manner::Honest, "older");
 }
@@ -133,7 +151,10 @@ fn mix_and_match() {
     let world = World::new();
     let (old, new) = (world.publish(&Release::new(2)), world.publish(&Release::new(3)));
     for role in ["snapshot", "targets"] {
-        let (from, to) = (old.join(format!("metadata/2.{role}.json")), new.join(format!("metadata/3.{role}.json")));
+        let (from, to) = (
+            old.join(format!("metadata/2.{role}.json")),
+            new.join(format!("metadata/3.{role}.json")),
+        );
         let whole = std::fs::read(&to).unwrap();
         std::fs::copy(from, &to).unwrap();
         refuses(&world, &new, Manner::Honest, role);
@@ -158,12 +179,18 @@ fn endless_data() {
         let world = World::new();
         let folder = world.publish(&Release::new(2));
         if role == "2.root.json" {
-            std::fs::copy(folder.join("metadata/1.root.json"), folder.join("metadata/2.root.json")).unwrap();
+            std::fs::copy(folder.join("metadata/1.root.json"), folder.join("metadata/2.root.json"))
+                .unwrap();
         }
         refuses(&world, &folder, Manner::Endless(role), "axi");
     }
     let world = World::new();
-    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Endless("node.efi"), "axi");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&Release::new(2)),
+        Manner::Endless("node.efi"),
+        "axi",
+    );
 }
 
 #[test]
@@ -175,15 +202,30 @@ fn slow_server() {
         }
     }
     let world = World::new();
-    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Slow("node.efi"), "bytes a second");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&Release::new(2)),
+        Manner::Slow("node.efi"),
+        "bytes a second",
+    );
 }
 
 #[test]
 fn damaged_on_the_way() {
     let world = World::new();
-    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Flipped("node.efi"), "node.efi");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&Release::new(2)),
+        Manner::Flipped("node.efi"),
+        "node.efi",
+    );
     let world = World::new();
-    leaves_the_slot_empty(&world, &world.publish(&Release::new(2)), Manner::Short("node.efi"), "node.efi");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&Release::new(2)),
+        Manner::Short("node.efi"),
+        "node.efi",
+    );
     let world = World::new();
     refuses(&world, &world.publish(&Release::new(2)), Manner::Flipped("boot.efi"), "boot.efi");
 }
@@ -191,7 +233,12 @@ fn damaged_on_the_way() {
 #[test]
 fn an_older_security_epoch_is_refused() {
     let world = World::new();
-    refuses(&world, &world.publish(&Release { security_epoch: 1, ..Release::new(2) }), Manner::Honest, "epoch");
+    refuses(
+        &world,
+        &world.publish(&Release { security_epoch: 1, ..Release::new(2) }),
+        Manner::Honest,
+        "epoch",
+    );
 }
 
 #[test]
@@ -199,7 +246,12 @@ fn a_uki_of_another_security_epoch_than_its_release_is_refused() {
     let without = || std::fs::read("/usr/lib/systemd/boot/efi/linuxx64.efi.stub").unwrap();
     for node in [uki(1, b"a root"), uki(3, b"a root"), without()] {
         let world = World::new();
-        leaves_the_slot_empty(&world, &world.publish(&Release { node, ..Release::new(2) }), Manner::Honest, "epoch");
+        leaves_the_slot_empty(
+            &world,
+            &world.publish(&Release { node, ..Release::new(2) }),
+            Manner::Honest,
+            "epoch",
+        );
     }
 }
 
@@ -207,7 +259,12 @@ fn a_uki_of_another_security_epoch_than_its_release_is_refused() {
 fn a_boot_program_of_another_security_epoch_than_its_release_is_refused() {
     for boot in [1, 3].map(Release::boot_program) {
         let world = World::new();
-        refuses(&world, &world.publish(&Release { boot, ..Release::new(2) }), Manner::Honest, "boot.efi is of security epoch");
+        refuses(
+            &world,
+            &world.publish(&Release { boot, ..Release::new(2) }),
+            Manner::Honest,
+            "boot.efi is of security epoch",
+        );
     }
 }
 
@@ -216,7 +273,8 @@ fn a_server_without_the_uki_does_not_cost_the_node_its_other_slot() {
     let world = World::new();
     let folder = world.publish(&Release::new(2));
     let targets = folder.join("targets").read_dir().unwrap().map(|entry| entry.unwrap().path());
-    let node = targets.into_iter().find(|path| path.to_str().unwrap().ends_with("node.efi")).unwrap();
+    let node =
+        targets.into_iter().find(|path| path.to_str().unwrap().ends_with("node.efi")).unwrap();
     std::fs::remove_file(node).unwrap();
     refuses(&world, &folder, Manner::Honest, "node.efi");
 }
@@ -225,7 +283,12 @@ fn a_server_without_the_uki_does_not_cost_the_node_its_other_slot() {
 fn a_release_that_is_larger_than_the_slot_is_refused() {
     let world = World::new();
     let node = vec![0; (1 << 20) - 4095];
-    leaves_the_slot_empty(&world, &world.publish(&Release { node, ..Release::new(2) }), Manner::Honest, "room");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&Release { node, ..Release::new(2) }),
+        Manner::Honest,
+        "room",
+    );
 }
 
 #[test]
@@ -234,7 +297,11 @@ fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() 
     let world = World::new();
     ours.enrolled(&world.firmware(), &[]);
     let plain = Release::new(2);
-    let signed = Release { node: ours.signed(&plain.node), boot: ours.signed(&plain.boot), ..Release::new(3) };
+    let signed = Release {
+        node: ours.signed(&plain.node),
+        boot: ours.signed(&plain.boot),
+        ..Release::new(3)
+    };
     refuses(&world, &world.publish(&plain), Manner::Honest, "boot.efi");
     let half = Release { boot: ours.signed(&plain.boot), ..plain };
     leaves_the_slot_empty(&world, &world.publish(&half), Manner::Honest, "node.efi");
@@ -248,7 +315,8 @@ fn where_signatures_are_enforced_a_program_needs_one_that_the_firmware_trusts() 
 fn what_the_firmware_has_in_dbx_is_refused_though_db_trusts_it() {
     let ours = Certified::new(2020..2100);
     let plain = Release::new(2);
-    let release = Release { node: ours.signed(&plain.node), boot: ours.signed(&plain.boot), ..plain };
+    let release =
+        Release { node: ours.signed(&plain.node), boot: ours.signed(&plain.boot), ..plain };
     let image = |program: &[u8]| Listed::Image(authenticode::digest(program).unwrap());
     for revoked in [ours.listed(), image(&release.boot)] {
         let world = World::new();
@@ -257,17 +325,24 @@ fn what_the_firmware_has_in_dbx_is_refused_though_db_trusts_it() {
     }
     let world = World::new();
     ours.enrolled(&world.firmware(), &[image(&release.node)]);
-    leaves_the_slot_empty(&world, &world.publish(&release), Manner::Honest, "verify node.efi: it is revoked");
+    leaves_the_slot_empty(
+        &world,
+        &world.publish(&release),
+        Manner::Honest,
+        "verify node.efi: it is revoked",
+    );
 }
 
 #[test]
 fn another_key_and_an_expired_certificate_are_refused() {
-    let (ours, other, old) = (Certified::new(2020..2100), Certified::new(2020..2100), Certified::new(2015..2016));
+    let (ours, other, old) =
+        (Certified::new(2020..2100), Certified::new(2020..2100), Certified::new(2015..2016));
     for (enrolled, signer, word) in [(&ours, &other, "boot.efi"), (&old, &old, "not valid today")] {
         let world = World::new();
         enrolled.enrolled(&world.firmware(), &[]);
         let plain = Release::new(2);
-        let release = Release { node: signer.signed(&plain.node), boot: signer.signed(&plain.boot), ..plain };
+        let release =
+            Release { node: signer.signed(&plain.node), boot: signer.signed(&plain.boot), ..plain };
         refuses(&world, &world.publish(&release), Manner::Honest, word);
     }
 }

@@ -3,8 +3,10 @@ use proptest::prelude::*;
 
 fn document() -> Document {
     let file = |length: u64| File { length, sha256: Sha256([length as u8; 32]) };
-    let files = [(target::NODE, file(70)), (target::BOOT, file(7))].map(|(name, file)| (name.to_owned(), file));
-    Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into()).unwrap()
+    let files = [(target::NODE, file(70)), (target::BOOT, file(7))]
+        .map(|(name, file)| (name.to_owned(), file));
+    Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into())
+        .unwrap()
 }
 
 /// The document after one change to its text.
@@ -47,7 +49,9 @@ fn what_is_unknown_missing_or_said_twice_is_refused() {
 
 #[test]
 fn no_name_leads_out_of_a_folder() {
-    for name in ["", "..", ".x", "a/b", "a\\\\b", "-x", "a_b", "a+b", "a b", "\\u0000", &"x".repeat(65)] {
+    for name in
+        ["", "..", ".x", "a/b", "a\\\\b", "-x", "a_b", "a+b", "a b", "\\u0000", &"x".repeat(65)]
+    {
         assert!(changed("\"1.35.8\"", &format!("\"{name}\"")).is_err(), "{name}");
         assert!(changed("\"qemu-amd64\"", &format!("\"{name}\"")).is_err(), "{name}");
     }

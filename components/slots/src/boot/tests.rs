@@ -10,7 +10,8 @@ const MIB: u64 = 1 << 20;
 const GOOD: State = State { priority: 1, tries: 0, successful: true };
 const TRIAL: State = State { priority: 2, tries: UPDATE_TRIES, successful: false };
 
-/// A machine in memory, whose power can be cut and whose start always works, but for the slots in `refuses`.
+/// A machine in memory, whose power can be cut and whose start always works, but for the slots in
+/// `refuses`.
 struct Model {
     disk: Vec<u8>,
     geometry: Geometry,
@@ -33,8 +34,18 @@ impl Source for Model {
     type Error = &'static str;
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), &'static str> {
-        assert_eq!((offset % self.geometry.sector_size(), bytes.len() as u64 % self.geometry.sector_size()), (0, 0));
-        let from = self.disk.get(offset as usize..).and_then(|rest| rest.get(..bytes.len())).ok_or("past the end")?;
+        assert_eq!(
+            (
+                offset % self.geometry.sector_size(),
+                bytes.len() as u64 % self.geometry.sector_size()
+            ),
+            (0, 0)
+        );
+        let from = self
+            .disk
+            .get(offset as usize..)
+            .and_then(|rest| rest.get(..bytes.len()))
+            .ok_or("past the end")?;
         bytes.copy_from_slice(from);
         Ok(())
     }
@@ -75,7 +86,11 @@ impl Machine for Model {
     }
 
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Vec<u8>, String> {
-        if self.refuses.contains(&slot.name) { Err("the firmware refuses it".to_string()) } else { Ok(uki.to_vec()) }
+        if self.refuses.contains(&slot.name) {
+            Err("the firmware refuses it".to_string())
+        } else {
+            Ok(uki.to_vec())
+        }
     }
 
     fn unload(&mut self, _: Vec<u8>) {}
@@ -107,7 +122,8 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 fn uki(name: &str, epoch: u32) -> Vec<u8> {
     let number = epoch.to_string();
     let mut bytes = vec![0; 512];
-    let mut put = |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
+    let mut put =
+        |offset: usize, field: &[u8]| bytes[offset..offset + field.len()].copy_from_slice(field);
     put(0, b"MZ");
     put(0x3C, &[0x40]);
     put(0x40, b"PE\0\0\x64\x86\x01\0");
@@ -137,16 +153,32 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
         attributes: state.write(0),
         name: name.to_string(),
     };
-    let table = Table { disk_guid: guid_from_name("disk"), partitions: vec![slot(1, SLOT_A, a), slot(2, SLOT_B, b)] };
+    let table = Table {
+        disk_guid: guid_from_name("disk"),
+        partitions: vec![slot(1, SLOT_A, a), slot(2, SLOT_B, b)],
+    };
     let mut disk = vec![0; 5 * MIB as usize];
-    let mut put = |offset: u64, bytes: &[u8]| disk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    let mut put =
+        |offset: u64, bytes: &[u8]| disk[offset as usize..][..bytes.len()].copy_from_slice(bytes);
     gpt::create(&table, geometry).unwrap().iter().for_each(|write| put(write.offset, &write.bytes));
     for (name, start) in [(SLOT_A, MIB), (SLOT_B, 2 * MIB)] {
         slot_of(start, &uki(name, 1)).iter().for_each(|(offset, bytes)| put(*offset, bytes));
     }
     let (said, started, refuses, floor) = Default::default();
     let (memory, power) = (usize::MAX, usize::MAX);
-    Model { disk, geometry, verifies: false, refuses, memory, power, keeps: true, floor, keeps_floor: true, said, started }
+    Model {
+        disk,
+        geometry,
+        verifies: false,
+        refuses,
+        memory,
+        power,
+        keeps: true,
+        floor,
+        keeps_floor: true,
+        said,
+        started,
+    }
 }
 
 /// What stands in a slot that starts there.
@@ -250,7 +282,10 @@ fn an_older_epoch_is_passed_over_once_a_good_slot_of_a_newer_one_was_started() {
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 1));
     machine = Model { floor: 2, ..machine };
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 2));
-    assert_eq!(machine.why(), "good; passed over SLOT-A: its security epoch is 1, and this machine starts none below 2");
+    assert_eq!(
+        machine.why(),
+        "good; passed over SLOT-A: its security epoch is 1, and this machine starts none below 2"
+    );
 }
 
 #[test]
@@ -263,7 +298,9 @@ fn a_slot_on_trial_does_not_raise_the_floor_and_the_boot_after_its_success_does(
     machine.started = None;
     writes.iter().for_each(|write| Machine::write(&mut machine, write).unwrap());
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 5));
-    assert!(machine.said.iter().any(|line| line == "security epochs below 5 are not started any more"));
+    assert!(
+        machine.said.iter().any(|line| line == "security epochs below 5 are not started any more")
+    );
 }
 
 #[test]
@@ -271,7 +308,10 @@ fn a_floor_that_cannot_be_written_is_said_and_stops_no_boot() {
     let mut machine = model(512, GOOD, State::EMPTY).of_epochs(3, 1);
     machine.keeps_floor = false;
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 0));
-    assert_eq!(machine.said[0], "security epochs below 3 cannot be refused from now on: there is no room");
+    assert_eq!(
+        machine.said[0],
+        "security epochs below 3 cannot be refused from now on: there is no room"
+    );
 }
 
 #[test]
@@ -302,7 +342,10 @@ fn a_try_that_cannot_be_counted_is_not_made() {
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
     assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the power is cut");
-    assert_eq!(machine.why(), "good; passed over SLOT-B: its try cannot be counted: the power is cut");
+    assert_eq!(
+        machine.why(),
+        "good; passed over SLOT-B: its try cannot be counted: the power is cut"
+    );
 }
 
 #[test]
@@ -311,7 +354,10 @@ fn a_try_that_the_disk_does_not_keep_is_not_made() {
     machine.keeps = false;
     boot(&mut machine);
     assert_eq!(machine.started.as_ref().map(|(booted, _)| booted.slot), Some(SLOT_A));
-    assert_eq!(machine.said[0], "SLOT-B: its try cannot be counted: the disk does not keep what is written to it");
+    assert_eq!(
+        machine.said[0],
+        "SLOT-B: its try cannot be counted: the disk does not keep what is written to it"
+    );
 }
 
 #[test]
@@ -331,7 +377,11 @@ fn a_slot_that_does_not_fit_the_memory_is_passed_over() {
     let mut machine = model(512, GOOD, State::EMPTY);
     machine.memory = 1000;
     assert_eq!(machine.boots(), None);
-    assert!(machine.said[0].starts_with("SLOT-A: there is no memory for its "), "{:?}", machine.said);
+    assert!(
+        machine.said[0].starts_with("SLOT-A: there is no memory for its "),
+        "{:?}",
+        machine.said
+    );
 }
 
 #[test]
@@ -341,13 +391,19 @@ fn the_stop_says_what_is_wrong_with_each_slot() {
     let stop = boot(&mut machine).to_string();
     assert_eq!(stop, "no slot can be booted: SLOT-A: it has no tries left; SLOT-B: it is empty");
     machine.disk.fill(0);
-    assert!(boot(&mut machine).to_string().starts_with("the disk has no partition table: no partition table"));
+    assert!(
+        boot(&mut machine)
+            .to_string()
+            .starts_with("the disk has no partition table: no partition table")
+    );
 }
 
 #[test]
 fn either_damaged_copy_of_the_table_is_repaired() {
     let end = 5 * MIB;
-    for (byte, said) in [(512, "primary"), (1024, "primary"), (end - 512, "backup"), (end - 33 * 512, "backup")] {
+    for (byte, said) in
+        [(512, "primary"), (1024, "primary"), (end - 512, "backup"), (end - 33 * 512, "backup")]
+    {
         let mut machine = model(512, GOOD, State::EMPTY);
         machine.flip(byte);
         assert_eq!(machine.boots(), Some(SLOT_A));
@@ -357,7 +413,11 @@ fn either_damaged_copy_of_the_table_is_repaired() {
 }
 
 fn any_state() -> impl Strategy<Value = State> {
-    (0..=3u8, 0..=3u8, any::<bool>()).prop_map(|(priority, tries, successful)| State { priority, tries, successful })
+    (0..=3u8, 0..=3u8, any::<bool>()).prop_map(|(priority, tries, successful)| State {
+        priority,
+        tries,
+        successful,
+    })
 }
 
 proptest! {

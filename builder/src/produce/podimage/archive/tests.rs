@@ -19,7 +19,8 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("store")).unwrap();
         fs::create_dir_all(folder.path().join("layout/blobs/sha256")).unwrap();
-        fs::write(folder.path().join("layout/oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+        fs::write(folder.path().join("layout/oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)
+            .unwrap();
         Bench { folder, store }
     }
 
@@ -41,7 +42,8 @@ impl Bench {
         descriptor
     }
 
-    /// An image with this configuration, of which an index does not say what it is for, as `podman save` and `buildah push` leave it.
+    /// An image with this configuration, of which an index does not say what it is for, as `podman
+    /// save` and `buildah push` leave it.
     fn unlabelled(&self, config: &str, layer: &[u8]) -> Value {
         let layer = self.blob("application/vnd.oci.image.layer.v1.tar", layer);
         let config = self.blob("application/vnd.oci.image.config.v1+json", config.as_bytes());
@@ -61,11 +63,15 @@ impl Bench {
         json!({ "schemaVersion": 2, "manifests": manifests }).to_string()
     }
 
-    /// Makes a multi-architecture layout: `index.json` names an index, and that the images. Gives the pin and the inner index.
+    /// Makes a multi-architecture layout: `index.json` names an index, and that the images. Gives
+    /// the pin and the inner index.
     fn nested(&self) -> (String, PathBuf) {
         let images = [self.image("arm64", b"for arm64"), self.image("amd64", b"for amd64")];
         let inner = self.blob(INDEX, self.index(&images).as_bytes());
-        let path = self.layout().join("blobs/sha256").join(inner["digest"].as_str().unwrap().trim_start_matches("sha256:"));
+        let path = self
+            .layout()
+            .join("blobs/sha256")
+            .join(inner["digest"].as_str().unwrap().trim_start_matches("sha256:"));
         let outer = self.index(&[inner]);
         fs::write(self.layout().join("index.json"), &outer).unwrap();
         (format!("sha256:{}", Digest::of(outer.as_bytes()).hex()), path)
@@ -89,9 +95,10 @@ fn config(architecture: &str) -> String {
 fn of_a_layout_the_image_for_the_nodes_architecture_is_taken() {
     let bench = Bench::new();
     let (pin, _) = bench.nested();
-    for (architecture, ours, other) in
-        [(Architecture::Amd64, b"for amd64", b"for arm64"), (Architecture::Arm64, b"for arm64", b"for amd64")]
-    {
+    for (architecture, ours, other) in [
+        (Architecture::Amd64, b"for amd64", b"for arm64"),
+        (Architecture::Arm64, b"for arm64", b"for amd64"),
+    ] {
         let image = bench.read(&bench.layout(), &pin, architecture).unwrap();
         assert_eq!(image.blobs.len(), 3, "manifest, configuration, layer");
         assert!(bench.has(&image, ours) && !image.blobs.contains(&Digest::of(other)));
@@ -103,11 +110,18 @@ fn an_archive_that_tar_made_gives_the_same_image_as_its_folder() {
     let bench = Bench::new();
     let (pin, _) = bench.nested();
     let archive = bench.folder.path().join("image.tar");
-    let tar = Command::new("tar").arg("-cf").arg(&archive).arg("-C").arg(bench.layout()).arg(".").status().unwrap();
+    let tar = Command::new("tar")
+        .arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(bench.layout())
+        .arg(".")
+        .status()
+        .unwrap();
     assert!(tar.success());
     let pinned = format!("sha256:{}", Digest::of_file(&archive).unwrap().hex());
-    let [one, other] =
-        [(bench.layout(), pin), (archive, pinned)].map(|(path, pin)| bench.read(&path, &pin, Architecture::Amd64).unwrap());
+    let [one, other] = [(bench.layout(), pin), (archive, pinned)]
+        .map(|(path, pin)| bench.read(&path, &pin, Architecture::Amd64).unwrap());
     assert_eq!((one.manifest, one.blobs), (other.manifest, other.blobs));
 }
 
@@ -117,7 +131,11 @@ fn another_digest_than_the_pinned_one_is_refused_with_both() {
     let (pin, _) = bench.nested();
     let wrong = format!("sha256:{}", "0".repeat(64));
     let error = bench.read(&bench.layout(), &wrong, Architecture::Amd64).unwrap_err().to_string();
-    assert!(error.contains(&wrong) && error.contains(&format!("write `digest = \"{pin}\"` into the recipe")), "{error}");
+    assert!(
+        error.contains(&wrong)
+            && error.contains(&format!("write `digest = \"{pin}\"` into the recipe")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -125,7 +143,11 @@ fn a_changed_blob_behind_a_right_pin_is_refused() {
     for blob in ["for amd64", &config("amd64")] {
         let bench = Bench::new();
         let (pin, _) = bench.nested();
-        fs::write(bench.layout().join("blobs/sha256").join(Digest::of(blob.as_bytes()).hex()), "another").unwrap();
+        fs::write(
+            bench.layout().join("blobs/sha256").join(Digest::of(blob.as_bytes()).hex()),
+            "another",
+        )
+        .unwrap();
         let error = bench.read(&bench.layout(), &pin, Architecture::Amd64).unwrap_err().to_string();
         assert!(error.contains("a blob of the image is damaged"), "{error}");
     }
@@ -169,9 +191,15 @@ fn an_image_for_another_machine_alone_is_refused() {
 #[test]
 fn an_image_of_which_the_index_says_no_machine_is_judged_by_its_configuration() {
     let bench = Bench::new();
-    let [arm64, amd64] = ["arm64", "amd64"].map(|name| bench.unlabelled(&config(name), format!("for {name}").as_bytes()));
+    let [arm64, amd64] = ["arm64", "amd64"]
+        .map(|name| bench.unlabelled(&config(name), format!("for {name}").as_bytes()));
     let error = bench.amd64_of(std::slice::from_ref(&arm64)).unwrap_err().to_string();
-    assert!(error.contains("has no image for amd64\n  caused by: what it has is for `linux/arm64`\nhint: "), "{error}");
+    assert!(
+        error.contains(
+            "has no image for amd64\n  caused by: what it has is for `linux/arm64`\nhint: "
+        ),
+        "{error}"
+    );
     assert!(error.contains("`podman pull --arch amd64 IMAGE`"), "{error}");
     assert!(bench.has(&bench.amd64_of(std::slice::from_ref(&amd64)).unwrap(), b"for amd64"));
     assert!(
@@ -205,5 +233,8 @@ fn an_archive_of_another_kind_is_named_and_how_to_turn_it() {
     tar.finish().unwrap();
     let pin = format!("sha256:{}", Digest::of_file(&archive).unwrap().hex());
     let error = bench.read(&archive, &pin, Architecture::Amd64).unwrap_err().to_string();
-    assert!(error.contains("is no OCI archive: it has no index.json") && error.contains("skopeo copy"), "{error}");
+    assert!(
+        error.contains("is no OCI archive: it has no index.json") && error.contains("skopeo copy"),
+        "{error}"
+    );
 }

@@ -43,14 +43,16 @@ impl Lab {
 
     fn files(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.folder.path().join(folder)).unwrap();
-        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
 }
 
 #[test]
-fn metadata_that_an_interrupted_release_left_keeps_its_bytes_and_the_next_release_has_another_version() {
+fn metadata_that_an_interrupted_release_left_keeps_its_bytes_and_the_next_release_has_another_version()
+ {
     let lab = Lab::new();
     lab.publish("one", &[]);
     let left = lab.folder.path().join(METADATA).join("2.targets.json");
@@ -58,7 +60,10 @@ fn metadata_that_an_interrupted_release_left_keeps_its_bytes_and_the_next_releas
     lab.publish("two", &[]);
     assert_eq!(fs::read(&left).unwrap(), b"half a release");
     assert_eq!(lab.client().targets().into_keys().collect::<Vec<_>>(), ["one", "two"]);
-    assert_eq!((lab.client().version(RoleType::Targets), lab.client().version(RoleType::Timestamp)), (3, 2));
+    assert_eq!(
+        (lab.client().version(RoleType::Targets), lab.client().version(RoleType::Timestamp)),
+        (3, 2)
+    );
 }
 
 #[test]
@@ -68,7 +73,10 @@ fn a_file_of_metadata_is_never_written_over_with_other_bytes() {
     write_once(&path, b"one").unwrap();
     write_once(&path, b"one").unwrap();
     let error = write_once(&path, b"two").unwrap_err();
-    assert!(error.kind == crate::error::Kind::Digest && error.to_string().contains("is there already"), "{error}");
+    assert!(
+        error.kind == crate::error::Kind::Digest && error.to_string().contains("is there already"),
+        "{error}"
+    );
     assert_eq!(fs::read(&path).unwrap(), b"one");
     assert_eq!(lab.files(""), ["1.targets.json"]);
 }
@@ -94,11 +102,19 @@ fn what_neither_this_nor_the_version_before_names_is_swept_and_other_files_stay(
     assert_eq!(old.read("one").unwrap(), b"one");
     assert_eq!(
         lab.files(METADATA),
-        ["1.root.json", "2.snapshot.json", "2.targets.json", "3.snapshot.json", "3.targets.json", TIMESTAMP]
+        [
+            "1.root.json",
+            "2.snapshot.json",
+            "2.targets.json",
+            "3.snapshot.json",
+            "3.targets.json",
+            TIMESTAMP
+        ]
     );
     assert_eq!(lab.files(TARGETS).len(), 3 + 1);
     lab.publish("four", &["two"]);
-    let left: Vec<String> = lab.files(TARGETS).into_iter().map(|name| name.chars().skip(65).collect()).collect();
+    let left: Vec<String> =
+        lab.files(TARGETS).into_iter().map(|name| name.chars().skip(65).collect()).collect();
     assert!(!left.contains(&"one".to_owned()) && left.contains(&"two".to_owned()), "{left:?}");
     assert!(lab.folder.path().join(TARGETS).join("README").is_file());
     assert_eq!(lab.client().targets().into_keys().collect::<Vec<_>>(), ["four", "three"]);

@@ -53,7 +53,8 @@ impl Scene {
 }
 
 fn answer(question: &Message, kind: Kind, address: Ipv4Addr, server: Ipv4Addr) -> Message {
-    let mut message = Message::request(kind, question.xid, question.chaddr).with(code::SERVER, &server.octets());
+    let mut message =
+        Message::request(kind, question.xid, question.chaddr).with(code::SERVER, &server.octets());
     (message.side, message.yiaddr) = (Side::Server, address);
     let [t1, t2, lease] = LEASE.map(|seconds| (seconds as u32).to_be_bytes());
     message.with(code::LEASE_TIME, &lease).with(code::T1, &t1).with(code::T2, &t2)
@@ -119,7 +120,10 @@ fn chance_spreads_the_waits() {
         exchange.back_off(Duration::ZERO, random);
         exchange.again
     };
-    assert_eq!((wait(0), wait(u32::MAX)), (Duration::from_millis(750), Duration::from_millis(1250)));
+    assert_eq!(
+        (wait(0), wait(u32::MAX)),
+        (Duration::from_millis(750), Duration::from_millis(1250))
+    );
 }
 
 #[test]
@@ -176,10 +180,17 @@ fn a_lease_is_renewed_with_its_server_at_t1() {
     let mut scene = Scene::bound();
     let (to, request) = sent(&scene.pass());
     assert_eq!((scene.seconds(), to), (500, Some(SERVER)));
-    assert_eq!((request.ciaddr, request.option(code::REQUESTED_ADDRESS), request.option(code::SERVER)), (ADDRESS, None, None));
+    assert_eq!(
+        (request.ciaddr, request.option(code::REQUESTED_ADDRESS), request.option(code::SERVER)),
+        (ADDRESS, None, None)
+    );
     scene.now += Duration::from_secs(7);
     let actions = scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER));
-    assert_eq!(applied(&actions).1, Some(Duration::from_secs(993)), "a lease counts from when it was asked for");
+    assert_eq!(
+        applied(&actions).1,
+        Some(Duration::from_secs(993)),
+        "a lease counts from when it was asked for"
+    );
     scene.pass();
     assert_eq!(scene.seconds(), 1000);
 }
@@ -231,7 +242,11 @@ fn an_expired_lease_is_removed_and_a_new_one_looked_for() {
     assert_eq!(actions[0], Action::Remove("the lease has expired"));
     let discover = sent(&actions).1;
     assert_eq!(discover.kind(), Some(Kind::Discover));
-    assert_eq!(discover.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]), "the same address would be best");
+    assert_eq!(
+        discover.option(code::REQUESTED_ADDRESS),
+        Some(&ADDRESS.octets()[..]),
+        "the same address would be best"
+    );
     assert!(scene.client.terms().is_none());
 }
 
@@ -254,7 +269,10 @@ fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
     let mut short = answer(&request, Kind::Ack, ADDRESS, SERVER);
     short.options.retain(|(code, _)| *code != code::LEASE_TIME);
     let actions = scene.hear(&short.with(code::LEASE_TIME, &4u32.to_be_bytes()));
-    assert_eq!(actions[0], Action::Note("a lease is passed over: it has expired on its way".to_owned()));
+    assert_eq!(
+        actions[0],
+        Action::Note("a lease is passed over: it has expired on its way".to_owned())
+    );
     assert_eq!(sent(&actions).1.kind(), Some(Kind::Request), "the question is asked again");
     assert!(scene.client.terms().is_some(), "the lease before it has not expired");
 }
@@ -266,7 +284,10 @@ fn a_refused_renewal_gives_the_address_up_at_once() {
     let actions = scene.hear(&answer(&request, Kind::Nak, NOBODY, SERVER));
     assert_eq!(actions[0], Action::Remove("the server refuses it"));
     let discover = sent(&actions).1;
-    assert_eq!((discover.kind(), discover.option(code::REQUESTED_ADDRESS)), (Some(Kind::Discover), None));
+    assert_eq!(
+        (discover.kind(), discover.option(code::REQUESTED_ADDRESS)),
+        (Some(Kind::Discover), None)
+    );
 }
 
 #[test]
@@ -290,7 +311,8 @@ fn a_server_that_refuses_what_it_offers_is_asked_ever_more_slowly() {
 fn a_renewal_may_change_the_lease() {
     let mut scene = Scene::bound();
     let request = sent(&scene.pass()).1;
-    let ack = answer(&request, Kind::Ack, OTHER_ADDRESS, SERVER).with(code::MTU, &1400u16.to_be_bytes());
+    let ack =
+        answer(&request, Kind::Ack, OTHER_ADDRESS, SERVER).with(code::MTU, &1400u16.to_be_bytes());
     let actions = scene.hear(&ack);
     assert_eq!((applied(&actions).0.address, applied(&actions).0.mtu), (OTHER_ADDRESS, Some(1400)));
 }
@@ -332,7 +354,10 @@ fn a_restarted_client_keeps_the_address_it_finds() {
     let mut scene = Scene::new(Some(ADDRESS));
     let request = sent(&scene.handle(Event::CarrierUp)).1;
     assert_eq!(request.option(code::REQUESTED_ADDRESS), Some(&ADDRESS.octets()[..]));
-    assert_eq!(applied(&scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER))).0.address, ADDRESS);
+    assert_eq!(
+        applied(&scene.hear(&answer(&request, Kind::Ack, ADDRESS, SERVER))).0.address,
+        ADDRESS
+    );
 }
 
 #[test]
@@ -364,7 +389,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: no panic, no busy loop, no message without carrier, and no address past its expiry.
+    /// Whatever happens: no panic, no busy loop, no message without carrier, and no address past
+    /// its expiry.
     #[test]
     fn any_story_ends_well(steps in prop::collection::vec(step(), 0..60)) {
         let mut scene = Scene::new(None);

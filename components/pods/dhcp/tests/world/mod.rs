@@ -1,5 +1,6 @@
-//! A world for one client: two network namespaces with a cable (a veth pair) between them, a fake `init`, and the real program with
-//! the rights of the pod and no others. Needs root, iproute2 and util-linux (`setpriv`).
+//! A world for one client: two network namespaces with a cable (a veth pair) between them, a fake
+//! `init`, and the real program with the rights of the pod and no others. Needs root, iproute2 and
+//! util-linux (`setpriv`).
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -84,20 +85,30 @@ impl World {
     /// Puts the cable in, and switches its server's end on.
     pub fn plug(&self) {
         let (client, server) = (&self.client_side, &self.server_side);
-        run(&format!("ip -n {server} link add {SERVER_LINK} type veth peer name {LINK} netns {client}"));
+        run(&format!(
+            "ip -n {server} link add {SERVER_LINK} type veth peer name {LINK} netns {client}"
+        ));
         run(&format!("ip -n {server} address add {SERVER}/24 dev {SERVER_LINK}"));
         run(&format!("ip -n {server} link set {SERVER_LINK} up"));
     }
 
-    /// Makes the client's side what `init` makes of a node: a router that hears no router advertisements by itself.
+    /// Makes the client's side what `init` makes of a node: a router that hears no router
+    /// advertisements by itself.
     pub fn make_router(&self) {
-        for setting in ["conf/default/accept_ra 0", &format!("conf/{LINK}/accept_ra 0"), "conf/all/forwarding 1"] {
+        for setting in [
+            "conf/default/accept_ra 0",
+            &format!("conf/{LINK}/accept_ra 0"),
+            "conf/all/forwarding 1",
+        ] {
             let (file, value) = setting.split_once(' ').unwrap();
-            server::in_side(&self.client_side, || fs::write(format!("/proc/sys/net/ipv6/{file}"), value).unwrap());
+            server::in_side(&self.client_side, || {
+                fs::write(format!("/proc/sys/net/ipv6/{file}"), value).unwrap()
+            });
         }
     }
 
-    /// Starts a fake `init`, which takes every line, and has router advertisements heard as the real one does.
+    /// Starts a fake `init`, which takes every line, and has router advertisements heard as the
+    /// real one does.
     pub fn start_init(&self) {
         let listener = UnixListener::bind(self.folder.join("socket")).unwrap();
         let (told, side) = (Arc::clone(&self.told), self.client_side.clone());
@@ -129,8 +140,17 @@ impl World {
     /// Starts the client with the capabilities of the pod.
     pub fn start_client_with(&mut self, arguments: &[&str]) -> u32 {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.client_side, "setpriv", "--no-new-privs", "--inh-caps=-all"]);
-        command.args(["--bounding-set=-all,+net_admin,+net_raw", env!("CARGO_BIN_EXE_dhcp")]).args(arguments);
+        command.args([
+            "netns",
+            "exec",
+            &self.client_side,
+            "setpriv",
+            "--no-new-privs",
+            "--inh-caps=-all",
+        ]);
+        command
+            .args(["--bounding-set=-all,+net_admin,+net_raw", env!("CARGO_BIN_EXE_dhcp")])
+            .args(arguments);
         command.arg("--socket").arg(self.folder.join("socket"));
         self.start(&mut command)
     }
@@ -184,9 +204,19 @@ impl World {
     pub fn address_in(&self, prefix: Ipv6Addr) -> Ipv6Addr {
         let shown = self.ip(&format!("link show dev {LINK}"));
         let (_, mac) = shown.split_once("link/ether ").unwrap();
-        let mac: Vec<u8> = mac[..17].split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+        let mac: Vec<u8> =
+            mac[..17].split(':').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
         let mut octets = prefix.octets();
-        octets[8..].copy_from_slice(&[mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]);
+        octets[8..].copy_from_slice(&[
+            mac[0] ^ 2,
+            mac[1],
+            mac[2],
+            0xff,
+            0xfe,
+            mac[3],
+            mac[4],
+            mac[5],
+        ]);
         octets.into()
     }
 

@@ -62,7 +62,11 @@ pub fn in_side<T: Send>(side: &str, work: impl FnOnce() -> T + Send) -> T {
     let namespace = std::fs::File::open(format!("/run/netns/{side}")).unwrap();
     thread::scope(|scope| {
         let worker = scope.spawn(move || {
-            move_into_link_name_space(std::os::fd::AsFd::as_fd(&namespace), Some(LinkNameSpaceType::Network)).unwrap();
+            move_into_link_name_space(
+                std::os::fd::AsFd::as_fd(&namespace),
+                Some(LinkNameSpaceType::Network),
+            )
+            .unwrap();
             work()
         });
         worker.join().unwrap()
@@ -73,12 +77,14 @@ fn serve(socket: &UdpSocket, state: &Mutex<State>) {
     let mut buffer = [0; 2048];
     loop {
         let (length, _) = socket.recv_from(&mut buffer).unwrap();
-        let question = Message::decode(&buffer[..length]).expect("the client sends what can be read");
+        let question =
+            Message::decode(&buffer[..length]).expect("the client sends what can be read");
         let mut state = state.lock().unwrap();
         state.heard.push(question.clone());
         let Some(lease) = state.lease else { continue };
         let kind = if question.kind() == Some(Kind::Discover) { Kind::Offer } else { Kind::Ack };
-        let to = if question.ciaddr.is_unspecified() { Ipv4Addr::BROADCAST } else { question.ciaddr };
+        let to =
+            if question.ciaddr.is_unspecified() { Ipv4Addr::BROADCAST } else { question.ciaddr };
         // A client that has gone meanwhile is no fault of the server's.
         let _ = socket.send_to(&answer(&question, kind, lease).encode(), (to, 68));
     }

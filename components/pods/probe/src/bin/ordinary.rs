@@ -1,5 +1,5 @@
-//! A pod for tests that has a network of its own: whoever connects to its port and says what there is to do, in words to the end, gets an answer, or a
-//! line that begins with `error`.
+//! A pod for tests that has a network of its own: whoever connects to its port and says what there
+//! is to do, in words to the end, gets an answer, or a line that begins with `error`.
 //!
 //! | words | what it does |
 //! |---|---|
@@ -45,7 +45,9 @@ fn answer(mut stream: &TcpStream) -> io::Result<String> {
     stream.read_to_string(&mut said)?;
     let mut words = said.trim_end().splitn(3, ' ');
     match [words.next(), words.next(), words.next()] {
-        [Some("address"), None, None] => Ok(format!("{} {}", stream.local_addr()?.ip(), stream.peer_addr()?.ip())),
+        [Some("address"), None, None] => {
+            Ok(format!("{} {}", stream.local_addr()?.ip(), stream.peer_addr()?.ip()))
+        }
         [Some("reach"), Some(address), None] => reach(address),
         [Some("list"), Some(folder), None] => list(folder),
         [Some("read"), Some(file), None] => fs::read_to_string(file),
@@ -65,7 +67,8 @@ fn reach(address: &str) -> io::Result<String> {
 }
 
 fn list(folder: &str) -> io::Result<String> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names =
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let names = names.collect::<io::Result<Vec<_>>>()?;
     Ok(if names.is_empty() { "empty".to_owned() } else { names.join(" ") })
 }

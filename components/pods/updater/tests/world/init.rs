@@ -12,7 +12,8 @@ use std::thread;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::Header;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use sha2::{Digest, Sha256};
 
@@ -38,7 +39,12 @@ impl Init {
         let listener = UnixListener::bind(socket).unwrap();
         let running = "SLOT-A, version 1, sha256 000000000000: good".to_owned();
         let other = "SLOT-B, empty: not to be booted".to_owned();
-        let told = Arc::new(Mutex::new(Told { running, other, verbs: Vec::new(), boot_program: Vec::new() }));
+        let told = Arc::new(Mutex::new(Told {
+            running,
+            other,
+            verbs: Vec::new(),
+            boot_program: Vec::new(),
+        }));
         let (path, shared) = (slot.clone(), Arc::clone(&told));
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -76,7 +82,10 @@ fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
         let mut told = told.lock().unwrap();
         match verb.as_str() {
             "status" => {
-                let text = format!("slot SLOT-A\nslot-why x\nslot-running {}\nslot-other {}\nok\n", told.running, told.other);
+                let text = format!(
+                    "slot SLOT-A\nslot-why x\nslot-running {}\nslot-other {}\nok\n",
+                    told.running, told.other
+                );
                 send(client, &text, None);
                 continue;
             }
@@ -88,7 +97,9 @@ fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
                 File::from(given.unwrap()).read_to_end(&mut told.boot_program).unwrap();
                 send(client, "ok\n", None);
             }
-            "try" if !is_whole(slot) => send(client, "error: the slot does not hold what its header says\n", None),
+            "try" if !is_whole(slot) => {
+                send(client, "error: the slot does not hold what its header says\n", None)
+            }
             "try" | "reboot" => send(client, "ok\n", None),
             _ => send(client, "error: `x` is no verb of this socket\n", None),
         }
@@ -102,7 +113,8 @@ fn is_whole(slot: &Path) -> bool {
     let mut first = vec![0; HEADER_SIZE as usize];
     file.read_exact(&mut first).unwrap();
     let Ok(header) = Header::parse(&first) else { return false };
-    let (mut uki, mut hash, mut piece) = (file.take(header.length), Sha256::new(), vec![0; 1 << 20]);
+    let (mut uki, mut hash, mut piece) =
+        (file.take(header.length), Sha256::new(), vec![0; 1 << 20]);
     loop {
         match uki.read(&mut piece).unwrap() {
             0 => break,
@@ -116,7 +128,10 @@ fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
     let mut buffer = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let read = recvmsg(client, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::empty()).unwrap().bytes;
+    let read =
+        recvmsg(client, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::empty())
+            .unwrap()
+            .bytes;
     let given = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
         _ => None,

@@ -20,7 +20,8 @@ use tough::schema::{KeyHolder, RoleKeys, RoleType, Root};
 /// One Ed25519 key for all roles.
 pub struct Keys {
     file: PathBuf,
-    /// TUF's root metadata up to those by which every role has the key, and what they are in a file. The first are version 1.
+    /// TUF's root metadata up to those by which every role has the key, and what they are in a
+    /// file. The first are version 1.
     roots: Vec<(Root, Vec<u8>)>,
 }
 
@@ -39,7 +40,8 @@ impl Keys {
         fs::create_dir_all(folder).unwrap();
         let file = folder.join("release.key");
         fs::write(&file, Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap()).unwrap();
-        let mut keys = Keys { file, roots: before.map(|before| before.roots.clone()).unwrap_or_default() };
+        let mut keys =
+            Keys { file, roots: before.map(|before| before.roots.clone()).unwrap_or_default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let root = runtime.block_on(keys.next_root(before));
         keys.roots.push(root);
@@ -56,11 +58,16 @@ impl Keys {
         vec![Box::new(LocalKeySource { path: self.file.clone() })]
     }
 
-    /// The root metadata behind those that there are, by which every role has the key. Who had it before says so, too.
+    /// The root metadata behind those that there are, by which every role has the key. Who had it
+    /// before says so, too.
     async fn next_root(&self, before: Option<&Keys>) -> (Root, Vec<u8>) {
         let key = self.sources()[0].as_sign().await.unwrap().tuf_key();
         let id = key.key_id().unwrap();
-        let holder = || RoleKeys { keyids: vec![id.clone()], threshold: NonZeroU64::MIN, _extra: HashMap::new() };
+        let holder = || RoleKeys {
+            keyids: vec![id.clone()],
+            threshold: NonZeroU64::MIN,
+            _extra: HashMap::new(),
+        };
         let roles = [RoleType::Root, RoleType::Snapshot, RoleType::Targets, RoleType::Timestamp];
         let root = Root {
             spec_version: "1.0.0".to_owned(),
@@ -81,7 +88,14 @@ impl Keys {
 
     /// Signed by the key that the root metadata `by` name.
     async fn signed_root(&self, root: &Root, by: &Root) -> SignedRole<Root> {
-        SignedRole::new(root.clone(), &KeyHolder::Root(by.clone()), &self.sources(), &SystemRandom::new()).await.unwrap()
+        SignedRole::new(
+            root.clone(),
+            &KeyHolder::Root(by.clone()),
+            &self.sources(),
+            &SystemRandom::new(),
+        )
+        .await
+        .unwrap()
     }
 }
 
@@ -119,10 +133,15 @@ impl Certified {
         self.certificate.clone().into()
     }
 
-    /// Has the firmware behind this folder enforce signatures, and trust this key, and not what is in `revoked`.
+    /// Has the firmware behind this folder enforce signatures, and trust this key, and not what is
+    /// in `revoked`.
     pub fn enrolled(&self, firmware: &Path, revoked: &[Listed]) {
         let write = |name: &str, beside: Variable, bytes: &[u8]| {
-            fs::write(firmware.join(format!("{name}-{}", beside.vendor())), [&[6, 0, 0, 0], bytes].concat()).unwrap();
+            fs::write(
+                firmware.join(format!("{name}-{}", beside.vendor())),
+                [&[6, 0, 0, 0], bytes].concat(),
+            )
+            .unwrap();
         };
         let owner = Variable::Db.vendor();
         write("SecureBoot", Variable::Pk, &[1]);

@@ -1,4 +1,5 @@
-//! A repository that `tough`'s own editor makes, a server on the loopback, and an `init` that does what the real one would.
+//! A repository that `tough`'s own editor makes, a server on the loopback, and an `init` that does
+//! what the real one would.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -57,7 +58,13 @@ impl World {
         let init = Init::start(&folder.path().join("socket"), room);
         let root = keys.roots().next().unwrap().to_vec();
         // Fast enough for tests, and what an honest server on the loopback does.
-        World { folder, keys, init, root, pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 } }
+        World {
+            folder,
+            keys,
+            init,
+            root,
+            pace: Pace { grace: Duration::from_secs(2), least: 1 << 20 },
+        }
     }
 
     /// An empty folder for a repository.
@@ -70,7 +77,8 @@ impl World {
         self.folder("firmware")
     }
 
-    /// A release of this version, published in a folder of that name, as the repository's metadata of that version.
+    /// A release of this version, published in a folder of that name, as the repository's metadata
+    /// of that version.
     pub fn publish(&self, release: &Release) -> PathBuf {
         self.publish_by(&self.keys, release)
     }
@@ -88,9 +96,11 @@ impl World {
         self.look(&server.url())
     }
 
-    /// Has the program itself look at a repository at this address, trusting the certificates of a folder. Gives what it says first of that.
+    /// Has the program itself look at a repository at this address, trusting the certificates of a
+    /// folder. Gives what it says first of that.
     pub fn run(&self, url: &str, certificates: &Path) -> String {
-        let settings = Lines { url, channel: "stable", recipe: RECIPE, interval_s: 3600, security_epoch: 2 };
+        let settings =
+            Lines { url, channel: "stable", recipe: RECIPE, interval_s: 3600, security_epoch: 2 };
         fs::write(self.folder("settings"), settings.to_string()).unwrap();
         fs::write(self.folder("root.json"), &self.root).unwrap();
         let mut updater = Command::new(env!("CARGO_BIN_EXE_updater"));
@@ -103,7 +113,8 @@ impl World {
         ] {
             updater.arg(flag).arg(self.folder(name));
         }
-        let mut updater = updater.env("SSL_CERT_DIR", certificates).stderr(Stdio::piped()).spawn().unwrap();
+        let mut updater =
+            updater.env("SSL_CERT_DIR", certificates).stderr(Stdio::piped()).spawn().unwrap();
         // The first line is what it follows.
         let said = BufReader::new(updater.stderr.take().unwrap()).lines().nth(1);
         updater.kill().and_then(|()| updater.wait()).unwrap();
@@ -121,7 +132,13 @@ impl World {
             root: self.root.clone(),
         };
         let (socket, seen) = (self.folder("socket"), self.folder("seen"));
-        let updater = Updater { settings, socket, seen, firmware: Firmware::new(&self.firmware()), pace: self.pace };
+        let updater = Updater {
+            settings,
+            socket,
+            seen,
+            firmware: Firmware::new(&self.firmware()),
+            pace: self.pace,
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(look(&updater))
     }

@@ -32,7 +32,13 @@ impl Release {
     /// A release of this version.
     pub fn new(version: u32) -> Release {
         let node = uki(2, b"a root");
-        Release { version, security_epoch: 2, node, boot: Release::boot_program(2), valid: SignedDuration::from_hours(24) }
+        Release {
+            version,
+            security_epoch: 2,
+            node,
+            boot: Release::boot_program(2),
+            valid: SignedDuration::from_hours(24),
+        }
     }
 
     /// A boot program of this security epoch.
@@ -45,7 +51,15 @@ impl Release {
         let file = |bytes: &[u8]| File { length: bytes.len() as u64, sha256: Sha256(hash(bytes)) };
         let files = [(target::NODE, &self.node), (target::BOOT, &self.boot)];
         let files = files.map(|(name, bytes)| (name.to_owned(), file(bytes))).into();
-        Document::new(RECIPE, &self.version.to_string(), Architecture::Amd64, self.security_epoch, "2026-11-21", files).unwrap()
+        Document::new(
+            RECIPE,
+            &self.version.to_string(),
+            Architecture::Amd64,
+            self.security_epoch,
+            "2026-11-21",
+            files,
+        )
+        .unwrap()
     }
 }
 
@@ -96,11 +110,20 @@ impl<'a> Repository<'a> {
     }
 
     async fn sign(&self, release: &Release, files: &[(String, Vec<u8>)]) {
-        let (expires, version) = (Timestamp::now() + release.valid, NonZeroU64::new(release.version.into()).unwrap());
+        let (expires, version) =
+            (Timestamp::now() + release.valid, NonZeroU64::new(release.version.into()).unwrap());
         let metadata = self.folder.join("metadata");
-        let mut editor = RepositoryEditor::new(metadata.join(format!("{}.root.json", self.keys.roots().count()))).await.unwrap();
+        let mut editor = RepositoryEditor::new(
+            metadata.join(format!("{}.root.json", self.keys.roots().count())),
+        )
+        .await
+        .unwrap();
         editor.targets_expires(expires).unwrap().targets_version(version).unwrap();
-        editor.snapshot_expires(expires).snapshot_version(version).timestamp_expires(expires).timestamp_version(version);
+        editor
+            .snapshot_expires(expires)
+            .snapshot_version(version)
+            .timestamp_expires(expires)
+            .timestamp_version(version);
         for (name, bytes) in files {
             let hashes = Hashes { sha256: hash(bytes).to_vec().into(), _extra: HashMap::new() };
             let (custom, _extra) = (HashMap::new(), HashMap::new());

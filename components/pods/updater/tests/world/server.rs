@@ -36,7 +36,8 @@ impl Server {
     /// Serves a folder.
     pub fn start(folder: &Path, manner: Manner) -> Server {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let (port, ended) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
+        let (port, ended) =
+            (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
         let (folder, is_over) = (folder.to_owned(), Arc::clone(&ended));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -65,7 +66,12 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: TcpStream, folder: PathBuf, manner: Manner, is_over: &AtomicBool) -> std::io::Result<()> {
+fn serve(
+    stream: TcpStream,
+    folder: PathBuf,
+    manner: Manner,
+    is_over: &AtomicBool,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut stream = stream;
     loop {
@@ -84,7 +90,13 @@ fn serve(stream: TcpStream, folder: PathBuf, manner: Manner, is_over: &AtomicBoo
     }
 }
 
-fn send(stream: &mut TcpStream, path: &str, mut bytes: Vec<u8>, manner: Manner, is_over: &AtomicBool) -> std::io::Result<()> {
+fn send(
+    stream: &mut TcpStream,
+    path: &str,
+    mut bytes: Vec<u8>,
+    manner: Manner,
+    is_over: &AtomicBool,
+) -> std::io::Result<()> {
     let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
     let half = bytes.len() / 2;
     match manner {

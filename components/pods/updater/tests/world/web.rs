@@ -13,12 +13,14 @@ pub struct Web {
 }
 
 impl Web {
-    /// Serves a folder, with a CA of its own in the folder `keys` and a certificate that says that it is at this address.
+    /// Serves a folder, with a CA of its own in the folder `keys` and a certificate that says that
+    /// it is at this address.
     pub fn start(folder: &Path, keys: PathBuf, address: &str) -> Web {
         Web::start_with_rate(folder, keys, address, None)
     }
 
-    /// The same, which sends no more than so many bytes a second on a connection, if a number is said.
+    /// The same, which sends no more than so many bytes a second on a connection, if a number is
+    /// said.
     pub fn start_with_rate(folder: &Path, keys: PathBuf, address: &str, rate: Option<u64>) -> Web {
         fs::create_dir(&keys).unwrap();
         let mut python = Command::new("python3");
@@ -29,7 +31,12 @@ impl Web {
             .arg(&keys)
             .arg(format!("IP:{address}"));
         python.args(rate.map(|rate| rate.to_string()));
-        let mut python = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut python = python
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut port = String::new();
         BufReader::new(python.stdout.take().unwrap()).read_line(&mut port).unwrap();
         Web { python, port: port.trim().parse().unwrap(), keys }

@@ -1,4 +1,5 @@
-//! The store: bytes by digest, results by action, and trees unpacked once, shared by every build of this user.
+//! The store: bytes by digest, results by action, and trees unpacked once, shared by every build of
+//! this user.
 //!
 //! Layout beneath the store's root (`$XDG_CACHE_HOME/osbuild`):
 //!
@@ -14,10 +15,11 @@
 //! | `damaged/` | what was found not to be what its name says |
 //! | `collected` | its time says when the store was last brought below its limit |
 //!
-//! Everything appears under its name by a rename, whole. Nothing is flushed to the disk for that, so a power cut may leave a file
-//! short or empty under a right name: so every read checks the hash, every look at a result checks the sizes, and the small files of
-//! `ac` and `memo` carry a hash of their own. What fails a check is moved away and made again. Trees are the exception: nobody reads
-//! all of a tree to check it, so they are flushed before they get their name.
+//! Everything appears under its name by a rename, whole. Nothing is flushed to the disk for that,
+//! so a power cut may leave a file short or empty under a right name: so every read checks the
+//! hash, every look at a result checks the sizes, and the small files of `ac` and `memo` carry a
+//! hash of their own. What fails a check is moved away and made again. Trees are the exception:
+//! nobody reads all of a tree to check it, so they are flushed before they get their name.
 
 mod collect;
 mod lock;
@@ -69,32 +71,45 @@ struct Inner {
 }
 
 impl Store {
-    /// Where the store is, from the values of `XDG_CACHE_HOME` and `HOME`. Empty or relative values count as unset.
+    /// Where the store is, from the values of `XDG_CACHE_HOME` and `HOME`. Empty or relative values
+    /// count as unset.
     pub fn usual_root(cache_home: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf> {
         let absolute = |path: &PathBuf| path.is_absolute();
-        let cache = cache_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".cache")));
+        let cache =
+            cache_home.filter(absolute).or_else(|| Some(home.filter(absolute)?.join(".cache")));
         Ok(cache
             .ok_or_else(|| {
                 let error = Error::usage("neither `XDG_CACHE_HOME` nor `HOME` is set");
-                // Not a folder that everybody may write to: the store is refused there if somebody was faster.
+                // Not a folder that everybody may write to: the store is refused there if somebody
+                // was faster.
                 error.hint("export HOME=\"$(getent passwd \"$(id -u)\" | cut -d: -f6)\"")
             })?
             .join("osbuild"))
     }
 
-    /// Opens the store at `root`, makes it when it is not there, and sweeps away what killed builds left.
+    /// Opens the store at `root`, makes it when it is not there, and sweeps away what killed builds
+    /// left.
     ///
     /// # Errors
-    /// It belongs to another user, or others may write to it: what they put there would end up in nodes. Or it cannot be written.
+    /// It belongs to another user, or others may write to it: what they put there would end up in
+    /// nodes. Or it cannot be written.
     pub fn open(root: PathBuf) -> Result<Store> {
         owner::make(&root)?;
         owner::check(&root)?;
-        for directory in ["cas/sha256", "ac", "clients", "memo", "trees", "locks", "tmp", "damaged"] {
+        for directory in ["cas/sha256", "ac", "clients", "memo", "trees", "locks", "tmp", "damaged"]
+        {
             let path = root.join(directory);
             fs::create_dir_all(&path).at("make the directory", &path)?;
         }
         let session = Session::begin(&root)?;
-        Ok(Store { inner: Arc::new(Inner { root, session, checked: Mutex::default(), damaged: AtomicUsize::new(0) }) })
+        Ok(Store {
+            inner: Arc::new(Inner {
+                root,
+                session,
+                checked: Mutex::default(),
+                damaged: AtomicUsize::new(0),
+            }),
+        })
     }
 
     fn root(&self) -> &Path {
@@ -153,14 +168,17 @@ impl Store {
     /// The bytes, checked.
     pub fn read(&self, digest: &Digest) -> Result<Vec<u8>> {
         let bytes = match fs::read(self.blob(digest)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(self.missing(digest)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(self.missing(digest));
+            }
             other => other.at("read", &self.blob(digest))?,
         };
         if Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(self.move_away(digest)) }
     }
 
-    /// The path of the read-only file with these bytes, checked. It must not be changed: [`Store::copy_to`] makes a file to change.
-    /// A file is hashed once a process, and again when it has changed since.
+    /// The path of the read-only file with these bytes, checked. It must not be changed:
+    /// [`Store::copy_to`] makes a file to change. A file is hashed once a process, and again when
+    /// it has changed since.
     pub fn path(&self, digest: &Digest) -> Result<PathBuf> {
         let path = self.blob(digest);
         let mut file = self.open_blob(digest)?;
@@ -189,14 +207,17 @@ impl Store {
         if hashed.digest() == *digest { Ok(()) } else { Err(self.move_away(digest)) }
     }
 
-    /// Runs a build, and begins it again when it failed because something in the store turned out to be damaged or gone: that is
-    /// moved away by then, so the step that made it runs again and all others are found. `build` must make an executor of its own:
-    /// the stop of one that failed stays set.
+    /// Runs a build, and begins it again when it failed because something in the store turned out
+    /// to be damaged or gone: that is moved away by then, so the step that made it runs again and
+    /// all others are found. `build` must make an executor of its own: the stop of one that failed
+    /// stays set.
     pub fn healing<T>(&self, report: &Report, mut build: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..HEALINGS {
             let before = self.inner.damaged.load(Ordering::Relaxed);
             match build() {
-                Err(error) if self.inner.damaged.load(Ordering::Relaxed) > before => report.warning(&error.problems[0].message),
+                Err(error) if self.inner.damaged.load(Ordering::Relaxed) > before => {
+                    report.warning(&error.problems[0].message)
+                }
                 other => return other,
             }
         }
@@ -213,7 +234,8 @@ impl Store {
 
     fn missing(&self, digest: &Digest) -> Error {
         self.inner.damaged.fetch_add(1, Ordering::Relaxed);
-        Error::digest(format!("`{digest}` is gone from the store")).hint("run the same command again: what made it runs again")
+        Error::digest(format!("`{digest}` is gone from the store"))
+            .hint("run the same command again: what made it runs again")
     }
 
     fn move_away(&self, digest: &Digest) -> Error {
@@ -222,9 +244,9 @@ impl Store {
         let moved = fs::rename(self.blob(digest), &away).at("move away", &self.blob(digest));
         let error = Error::digest(format!("the stored copy of `{digest}` is damaged"));
         match moved {
-            Ok(()) => {
-                error.cause(format!("it is now `{}`", away.display())).hint("run the same command again: what made it runs again")
-            }
+            Ok(()) => error
+                .cause(format!("it is now `{}`", away.display()))
+                .hint("run the same command again: what made it runs again"),
             Err(failure) => error.cause(&failure.problems[0].message),
         }
     }
@@ -322,7 +344,8 @@ fn pump(from: &mut impl Read, from_path: &Path, to: &mut impl Write, to_path: &P
 fn note_use(path: &Path, metadata: &fs::Metadata) {
     let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
     if age.is_some_and(|age| age > USE_IS_NOTED_AFTER) {
-        // A store that cannot be written still serves reads; its files merely look older than they are.
+        // A store that cannot be written still serves reads; its files merely look older than they
+        // are.
         let _ = File::open(path).and_then(|file| file.set_modified(SystemTime::now()));
     }
 }

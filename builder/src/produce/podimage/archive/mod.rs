@@ -1,4 +1,5 @@
-//! An image of the user's: an OCI archive (one tar file) or an OCI image layout (a folder), pinned by digest.
+//! An image of the user's: an OCI archive (one tar file) or an OCI image layout (a folder), pinned
+//! by digest.
 
 use super::layout::{Descriptor, Image};
 use crate::error::{Context, Error, Result, in_words};
@@ -28,7 +29,8 @@ struct Manifest {
     layers: Vec<Descriptor>,
 }
 
-/// What an image's configuration says of the machine that it is for (OCI "Image Configuration"). Both are required there.
+/// What an image's configuration says of the machine that it is for (OCI "Image Configuration").
+/// Both are required there.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
@@ -37,12 +39,17 @@ struct Config {
     os: String,
 }
 
-/// Reads the image for `architecture` out of `path`, whose digest must be `pinned`: that of the file for an archive, that of
-/// `index.json` for a folder.
+/// Reads the image for `architecture` out of `path`, whose digest must be `pinned`: that of the
+/// file for an archive, that of `index.json` for a folder.
 ///
 /// # Errors
 /// The digest is another, a blob is missing or damaged, or no image in it is for `architecture`.
-pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Architecture) -> Result<Image> {
+pub fn from_archive(
+    store: &Store,
+    path: &Path,
+    pinned: &str,
+    architecture: Architecture,
+) -> Result<Image> {
     let unpacked;
     let folder = if path.is_dir() {
         pin(path, Digest::of_file(&path.join("index.json"))?, pinned)?;
@@ -54,18 +61,23 @@ pub fn from_archive(store: &Store, path: &Path, pinned: &str, architecture: Arch
         unpacked.path()
     };
     if !folder.join("index.json").is_file() {
-        return Err(Error::build(format!("`{}` is no OCI archive: it has no index.json", path.display()))
-            .hint("make one with `skopeo copy docker-archive:FILE oci-archive:FILE`"));
+        return Err(Error::build(format!(
+            "`{}` is no OCI archive: it has no index.json",
+            path.display()
+        ))
+        .hint("make one with `skopeo copy docker-archive:FILE oci-archive:FILE`"));
     }
     let text = read_small(&folder.join("index.json"))?;
-    let index: Index = serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
+    let index: Index = serde_json::from_slice(&text)
+        .or_build(|| format!("`{}` has a damaged index.json", path.display()))?;
     let (blobs, indexes, others) = Default::default();
     let reader = Reader { store, folder, architecture, blobs, indexes, others };
     reader.image(index, path)
 }
 
-/// Puts the files of an image into the store as they are: the archive, or the `index.json` of a layout, whose digest must be `pinned`. Gives what else
-/// a layout consists of: its blobs, for all architectures.
+/// Puts the files of an image into the store as they are: the archive, or the `index.json` of a
+/// layout, whose digest must be `pinned`. Gives what else a layout consists of: its blobs, for all
+/// architectures.
 ///
 /// # Errors
 /// The digest is another, or a file cannot be read.
@@ -77,7 +89,9 @@ pub fn keep(store: &Store, path: &Path, pinned: &str) -> Result<Vec<Digest>> {
     pin(path, store.put_file(&path.join("index.json"))?, pinned)?;
     let folder = path.join("blobs/sha256");
     let mut blobs = Vec::new();
-    for entry in std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))? {
+    for entry in
+        std::fs::read_dir(&folder).or_build(|| format!("cannot read `{}`", folder.display()))?
+    {
         let path = entry.or_build(|| format!("cannot read `{}`", folder.display()))?.path();
         blobs.push(store.put_file(&path)?);
     }
@@ -99,16 +113,20 @@ fn pin(path: &Path, found: Digest, pinned: &str) -> Result<()> {
 /// Unpacks regular files alone, each below `folder`.
 fn unpack(path: &Path, folder: &Path) -> Result<()> {
     let say = || format!("`{}` is not a tar file", path.display());
-    let mut tar = tar::Archive::new(File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?);
+    let mut tar = tar::Archive::new(
+        File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?,
+    );
     for entry in tar.entries().or_build(say)? {
         let mut entry = entry.or_build(say)?;
         let name = entry.path().or_build(say)?.into_owned();
-        let plain = name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let plain =
+            name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !entry.header().entry_type().is_file() || !plain {
             continue;
         }
         let to = folder.join(&name);
-        std::fs::create_dir_all(to.parent().unwrap_or(folder)).or_build(|| "cannot unpack an image".into())?;
+        std::fs::create_dir_all(to.parent().unwrap_or(folder))
+            .or_build(|| "cannot unpack an image".into())?;
         let mut file = File::create(&to).or_build(|| "cannot unpack an image".into())?;
         std::io::copy(&mut entry, &mut file).or_build(say)?;
     }
@@ -118,7 +136,9 @@ fn unpack(path: &Path, folder: &Path) -> Result<()> {
 fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?;
-    file.take(SMALL).read_to_end(&mut bytes).or_build(|| format!("cannot read `{}`", path.display()))?;
+    file.take(SMALL)
+        .read_to_end(&mut bytes)
+        .or_build(|| format!("cannot read `{}`", path.display()))?;
     Ok(bytes)
 }
 
@@ -127,7 +147,10 @@ fn expect(found: Digest, descriptor: &Descriptor) -> Result<()> {
     if found == descriptor.digest {
         return Ok(());
     }
-    Err(Error::digest(format!("a blob of the image is damaged: it should be {} and is {found}", descriptor.digest)))
+    Err(Error::digest(format!(
+        "a blob of the image is damaged: it should be {} and is {found}",
+        descriptor.digest
+    )))
 }
 
 struct Reader<'a> {
@@ -145,8 +168,8 @@ impl Reader<'_> {
     fn image(mut self, index: Index, path: &Path) -> Result<Image> {
         let manifest = self.choose(index, DEPTH)?.ok_or_else(|| self.none(path))?;
         let text = self.blob(&manifest)?;
-        let parsed: Manifest =
-            serde_json::from_slice(&text).or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
+        let parsed: Manifest = serde_json::from_slice(&text)
+            .or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
         self.blob(&parsed.config)?;
         for layer in &parsed.layers {
             self.blob_file(layer)?;
@@ -161,15 +184,19 @@ impl Reader<'_> {
         let error = Error::build(format!("`{}` has no image for {architecture}", path.display()));
         let error = match self.others.is_empty() {
             true => error,
-            false => error.cause(format!("what it has is for {}", in_words(self.others.iter().map(String::as_str)))),
+            false => error.cause(format!(
+                "what it has is for {}",
+                in_words(self.others.iter().map(String::as_str))
+            )),
         };
         error.hint(format!(
             "give one that was built for the board: `podman pull --arch {architecture} IMAGE`, then `podman save --format oci-archive IMAGE`"
         ))
     }
 
-    /// The first manifest for our architecture. Not every program that writes archives says in the index what an image is for (`podman save`
-    /// does not), and whoever does may be wrong: what the image's configuration says counts.
+    /// The first manifest for our architecture. Not every program that writes archives says in the
+    /// index what an image is for (`podman save` does not), and whoever does may be wrong: what the
+    /// image's configuration says counts.
     fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
         for descriptor in &index.manifests {
             if let Some(platform) = &descriptor.platform
@@ -177,13 +204,16 @@ impl Reader<'_> {
             {
                 continue;
             }
-            if !descriptor.media_type.contains("index") && !descriptor.media_type.contains("manifest.list") {
+            if !descriptor.media_type.contains("index")
+                && !descriptor.media_type.contains("manifest.list")
+            {
                 if self.is_ours(descriptor)? {
                     return Ok(Some(descriptor.clone()));
                 }
             } else if depth > 0 && self.indexes.insert(descriptor.digest.clone()) {
                 let inner = self.read(descriptor)?;
-                let inner = serde_json::from_slice(&inner).or_build(|| "an index inside the image is damaged".into())?;
+                let inner = serde_json::from_slice(&inner)
+                    .or_build(|| "an index inside the image is damaged".into())?;
                 if let Some(found) = self.choose(inner, depth - 1)? {
                     return Ok(Some(found));
                 }
@@ -192,15 +222,19 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// Whether the configuration of the image behind a manifest says that it is for our architecture.
+    /// Whether the configuration of the image behind a manifest says that it is for our
+    /// architecture.
     fn is_ours(&mut self, manifest: &Descriptor) -> Result<bool> {
         let damaged = |what: &str| format!("the {what} of an image is damaged");
-        let parsed: Manifest = serde_json::from_slice(&self.read(manifest)?).or_build(|| damaged("manifest"))?;
-        let config: Config = serde_json::from_slice(&self.read(&parsed.config)?).or_build(|| damaged("configuration"))?;
+        let parsed: Manifest =
+            serde_json::from_slice(&self.read(manifest)?).or_build(|| damaged("manifest"))?;
+        let config: Config = serde_json::from_slice(&self.read(&parsed.config)?)
+            .or_build(|| damaged("configuration"))?;
         Ok(self.fits(&config.os, &config.architecture))
     }
 
-    /// Whether this is our machine. Another one is remembered, for whoever wants to know what there is.
+    /// Whether this is our machine. Another one is remembered, for whoever wants to know what there
+    /// is.
     fn fits(&mut self, os: &str, architecture: &str) -> bool {
         let fits = os == "linux" && architecture == self.architecture.go();
         if !fits {
@@ -237,7 +271,10 @@ impl Reader<'_> {
             .strip_prefix("sha256:")
             .filter(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let hex = hex.ok_or_else(|| {
-            Error::build(format!("the image names a blob by `{}`, which is no SHA-256 digest", descriptor.digest))
+            Error::build(format!(
+                "the image names a blob by `{}`, which is no SHA-256 digest",
+                descriptor.digest
+            ))
         })?;
         Ok(self.folder.join("blobs/sha256").join(hex))
     }

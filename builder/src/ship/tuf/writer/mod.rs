@@ -19,7 +19,8 @@ use tempfile::NamedTempFile;
 use tough::schema::{RoleType, Snapshot, Targets, Timestamp};
 
 /// The roles whose files have their version in their name, and what they are called without it.
-const VERSIONED: [(RoleType, &str); 2] = [(RoleType::Targets, "targets.json"), (RoleType::Snapshot, "snapshot.json")];
+const VERSIONED: [(RoleType, &str); 2] =
+    [(RoleType::Targets, "targets.json"), (RoleType::Snapshot, "snapshot.json")];
 
 /// A repository that no other process changes until this is dropped.
 pub struct Writer<'a> {
@@ -45,8 +46,8 @@ impl Deref for Writer<'_> {
 }
 
 impl Repository {
-    /// Waits until no other process writes into the folder, and makes it if it is missing. `waiting` is called once if there is something to
-    /// wait for.
+    /// Waits until no other process writes into the folder, and makes it if it is missing.
+    /// `waiting` is called once if there is something to wait for.
     ///
     /// # Errors
     /// The folder cannot be written, or the user wants to stop.
@@ -57,8 +58,9 @@ impl Repository {
     /// Compares the roots of trust in the folder with `ours`, all that the keys `name` ever had.
     ///
     /// # Errors
-    /// The folder has a newer one, so whoever publishes from here would sign by a key that may no longer count; or one of the same version is
-    /// another one, so the repository belongs to other keys (`Kind::Digest`).
+    /// The folder has a newer one, so whoever publishes from here would sign by a key that may no
+    /// longer count; or one of the same version is another one, so the repository belongs to other
+    /// keys (`Kind::Digest`).
     pub fn check_roots(&self, ours: &[Root], name: &str) -> Result<()> {
         let folder = self.folder.join(METADATA);
         // That keys have no root of trust is said where one is needed.
@@ -84,12 +86,20 @@ impl Repository {
 }
 
 impl Writer<'_> {
-    /// Changes what the metadata says, signs it, and adds the files. `roots` are all there ever were, the oldest first. A client sees the
-    /// repository as it was until the last file is written, and as it is from then on.
+    /// Changes what the metadata says, signs it, and adds the files. `roots` are all there ever
+    /// were, the oldest first. A client sees the repository as it was until the last file is
+    /// written, and as it is from then on.
     ///
     /// # Errors
-    /// The metadata that is there cannot be believed; a key does not sign; a file of metadata exists with other bytes.
-    pub fn publish(&self, roots: &[Root], key: &Arc<dyn ReleaseSigner>, until: Date, change: &Change) -> Result<Times> {
+    /// The metadata that is there cannot be believed; a key does not sign; a file of metadata
+    /// exists with other bytes.
+    pub fn publish(
+        &self,
+        roots: &[Root],
+        key: &Arc<dyn ReleaseSigner>,
+        until: Date,
+        change: &Change,
+    ) -> Result<Times> {
         let newest = roots.last().ok_or_else(|| Error::build("there is no root of trust"))?;
         let before = self.exists().then(|| self.read(&roots[0], None)).transpose()?;
         let mut targets = before.as_ref().map(Client::targets).unwrap_or_default();
@@ -99,10 +109,12 @@ impl Writer<'_> {
             write_content(&self.folder.join(TARGETS).join(format!("{digest}.{name}")), bytes)?;
             targets.insert(name.clone(), Target { digest });
         }
-        let [listed, snapshot] = [self.next(&before, VERSIONED[0])?, self.next(&before, VERSIONED[1])?];
+        let [listed, snapshot] =
+            [self.next(&before, VERSIONED[0])?, self.next(&before, VERSIONED[1])?];
         let timestamp = before.as_ref().map_or(1, |client| client.version(RoleType::Timestamp) + 1);
         let (by, keys) = (&[&newest.signed][..], &[key.clone()][..]);
-        // Metadata names what it speaks of by its version alone, so that all three can be signed in one round.
+        // Metadata names what it speaks of by its version alone, so that all three can be signed in
+        // one round.
         let meta = |name: &str, version: u64| json!({ "meta": { name: { "version": version } } });
         let roles = [
             role("targets", listed, until, json!({ "targets": values(&targets) })),
@@ -118,8 +130,9 @@ impl Writer<'_> {
         self.read(&roots[0], None)?.times()
     }
 
-    /// The version that a role's next file gets: one that no file has yet. A publish that was interrupted before its timestamp has left files that
-    /// no client has seen, but which a web server or a cache may have.
+    /// The version that a role's next file gets: one that no file has yet. A publish that was
+    /// interrupted before its timestamp has left files that no client has seen, but which a web
+    /// server or a cache may have.
     fn next(&self, before: &Option<Client>, (role, name): (RoleType, &str)) -> Result<u64> {
         let believed = before.as_ref().map_or(0, |client| client.version(role));
         let written = versions(&self.folder.join(METADATA), name)?.last().copied().unwrap_or(0);
@@ -137,8 +150,9 @@ impl Writer<'_> {
         replace(&folder.join(TIMESTAMP), &timestamp.bytes)
     }
 
-    /// Removes the metadata that is older than `before`, and each target that neither `before` nor `now` names. A client that has read `before` still
-    /// finds all that it speaks of. Gives how many files went.
+    /// Removes the metadata that is older than `before`, and each target that neither `before` nor
+    /// `now` names. A client that has read `before` still finds all that it speaks of. Gives how
+    /// many files went.
     ///
     /// # Errors
     /// A file cannot be removed. What is left goes the next time.
@@ -147,11 +161,17 @@ impl Writer<'_> {
         let mut gone = Vec::new();
         for (role, name) in VERSIONED {
             let versions = versions(&self.folder.join(METADATA), name)?.into_iter();
-            let old = versions.filter(|version| kept().all(|client| client.version(role) != *version));
-            gone.extend(old.map(|version| self.folder.join(METADATA).join(format!("{version}.{name}"))));
+            let old =
+                versions.filter(|version| kept().all(|client| client.version(role) != *version));
+            gone.extend(
+                old.map(|version| self.folder.join(METADATA).join(format!("{version}.{name}"))),
+            );
         }
-        let path = |(name, target): (String, Target)| now.path(&name, &target).file_name().map(ToOwned::to_owned);
-        let named: BTreeSet<_> = kept().flat_map(|client| client.targets().into_iter().filter_map(path)).collect();
+        let path = |(name, target): (String, Target)| {
+            now.path(&name, &target).file_name().map(ToOwned::to_owned)
+        };
+        let named: BTreeSet<_> =
+            kept().flat_map(|client| client.targets().into_iter().filter_map(path)).collect();
         let folder = self.folder.join(TARGETS);
         for entry in fs::read_dir(&folder).at("read", &folder)? {
             let entry = entry.at("read", &folder)?;
@@ -165,9 +185,12 @@ impl Writer<'_> {
     }
 }
 
-/// Whether a file is called as targets are, `SHA256.NAME`. What else lies in the folder is not ours to remove.
+/// Whether a file is called as targets are, `SHA256.NAME`. What else lies in the folder is not ours
+/// to remove.
 fn is_target(name: &str) -> bool {
-    name.split_once('.').is_some_and(|(digest, _)| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    name.split_once('.').is_some_and(|(digest, _)| {
+        digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 /// Targets as metadata lists them.
@@ -175,7 +198,8 @@ fn values(targets: &BTreeMap<String, Target>) -> Map<String, Value> {
     targets.iter().map(|(name, target)| (name.clone(), target.value())).collect()
 }
 
-/// The versions of the files `VERSION.NAME` in a folder, the lowest first. A folder that is not there has none.
+/// The versions of the files `VERSION.NAME` in a folder, the lowest first. A folder that is not
+/// there has none.
 fn versions(folder: &Path, name: &str) -> Result<BTreeSet<u64>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
@@ -184,15 +208,20 @@ fn versions(folder: &Path, name: &str) -> Result<BTreeSet<u64>> {
     let mut versions = BTreeSet::new();
     for entry in entries {
         let file = entry.at("read", folder)?.file_name();
-        let version = file.to_str().and_then(|file| file.strip_suffix(name)?.strip_suffix('.')?.parse::<u64>().ok());
+        let version = file
+            .to_str()
+            .and_then(|file| file.strip_suffix(name)?.strip_suffix('.')?.parse::<u64>().ok());
         versions.extend(version);
     }
     Ok(versions)
 }
 
-/// Writes a file whose name has the digest of its bytes. One that was damaged becomes again what its name says.
+/// Writes a file whose name has the digest of its bytes. One that was damaged becomes again what
+/// its name says.
 fn write_content(path: &Path, bytes: &[u8]) -> Result<()> {
-    match fs::metadata(path).is_ok_and(|about| about.len() == bytes.len() as u64) && Digest::of_file(path)? == Digest::of(bytes) {
+    match fs::metadata(path).is_ok_and(|about| about.len() == bytes.len() as u64)
+        && Digest::of_file(path)? == Digest::of(bytes)
+    {
         true => Ok(()),
         false => replace(path, bytes),
     }
@@ -208,9 +237,12 @@ fn write_once(path: &Path, bytes: &[u8]) -> Result<()> {
         Err(refused) if refused.error.kind() == std::io::ErrorKind::AlreadyExists => {
             match fs::read(path).at("read", path)? == bytes {
                 true => Ok(()),
-                false => Err(Error::digest(format!("`{}` is there already and holds something else", path.display()))
-                    .cause("a client that has read this version never asks for it again")
-                    .hint("run the same command again")),
+                false => Err(Error::digest(format!(
+                    "`{}` is there already and holds something else",
+                    path.display()
+                ))
+                .cause("a client that has read this version never asks for it again")
+                .hint("run the same command again")),
             }
         }
         Err(refused) => Err(refused.error).at("write", path),

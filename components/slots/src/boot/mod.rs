@@ -1,4 +1,5 @@
-//! All that slotboot does, on any machine: repair the partition table, take the best slot, spend a try, load it, start it.
+//! All that slotboot does, on any machine: repair the partition table, take the best slot, spend a
+//! try, load it, start it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -45,17 +46,26 @@ pub trait Machine: Source {
     /// Gives up a UKI that was loaded and is not to be started.
     fn unload(&mut self, image: Self::Image);
 
-    /// The least security epoch that is still started; 0 if nothing, or nothing that can be read, says so.
+    /// The least security epoch that is still started; 0 if nothing, or nothing that can be read,
+    /// says so.
     fn floor(&mut self) -> u32;
 
     /// Makes this the least security epoch.
     fn raise_floor(&mut self, epoch: u32) -> Result<(), String>;
 
-    /// Starts what was loaded, and tells it `booted`. Comes back only when that did not work, with the reason.
-    fn start(&mut self, slot: &Slot, header: &Header, image: Self::Image, booted: &Booted) -> String;
+    /// Starts what was loaded, and tells it `booted`. Comes back only when that did not work, with
+    /// the reason.
+    fn start(
+        &mut self,
+        slot: &Slot,
+        header: &Header,
+        image: Self::Image,
+        booted: &Booted,
+    ) -> String;
 }
 
-/// Begins why a slot was passed over whose try could not be spent: it has as many as before, and the next boot is no other one.
+/// Begins why a slot was passed over whose try could not be spent: it has as many as before, and
+/// the next boot is no other one.
 pub const NOT_COUNTED: &str = "its try cannot be counted";
 
 /// Why nothing was started.
@@ -77,7 +87,8 @@ pub fn boot<M: Machine>(machine: &mut M) -> Stop {
     repair(machine, &label);
     let mut passed = Vec::new();
     for slot in slots(label.table()) {
-        let booted = Booted { disk: label.table().disk_guid, slot: slot.name, why: why(&slot, &passed) };
+        let booted =
+            Booted { disk: label.table().disk_guid, slot: slot.name, why: why(&slot, &passed) };
         let why = attempt(machine, &slot, &booted);
         let line = format!("{}: {why}", slot.name);
         machine.say(&line);
@@ -120,8 +131,9 @@ fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
     machine.start(slot, &header, image, booted)
 }
 
-/// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to the UKI's where the slot has been a good
-/// node already. Where the firmware verifies nothing the number is anybody's, and neither counts.
+/// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to
+/// the UKI's where the slot has been a good node already. Where the firmware verifies nothing the
+/// number is anybody's, and neither counts.
 fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), String> {
     if !machine.verifies() {
         return Ok(());
@@ -130,12 +142,16 @@ fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), Stri
     let epoch = epoch::of(&image).map_err(|error| error.to_string())?;
     let floor = machine.floor();
     if epoch < floor {
-        return Err(format!("its security epoch is {epoch}, and this machine starts none below {floor}"));
+        return Err(format!(
+            "its security epoch is {epoch}, and this machine starts none below {floor}"
+        ));
     }
     if slot.state.successful && epoch > floor {
         let line = match machine.raise_floor(epoch) {
             Ok(()) => format!("security epochs below {epoch} are not started any more"),
-            Err(why) => format!("security epochs below {epoch} cannot be refused from now on: {why}"),
+            Err(why) => {
+                format!("security epochs below {epoch} cannot be refused from now on: {why}")
+            }
         };
         machine.say(&line);
     }
@@ -157,7 +173,8 @@ fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
 fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     let geometry = machine.geometry();
     let label = Label::read(machine, geometry).map_err(|error| error.to_string())?;
-    let table = mark(label.table(), slot.name, Mark::Started).ok_or("it is gone from the partition table")?;
+    let table = mark(label.table(), slot.name, Mark::Started)
+        .ok_or("it is gone from the partition table")?;
     if table == *label.table() {
         return Ok(());
     }
@@ -179,18 +196,25 @@ fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memo
     let header = Header::parse(&bytes).map_err(|error| error.to_string())?;
     let room = (slot.sectors * sector_size).saturating_sub(HEADER_SIZE);
     if header.length == 0 || header.length > room {
-        return Err(format!("its header speaks of {} bytes, and there is room for {room}", header.length));
+        return Err(format!(
+            "its header speaks of {} bytes, and there is room for {room}",
+            header.length
+        ));
     }
     let size = header.length.next_multiple_of(sector_size) as usize;
-    let mut memory = machine.memory(size).ok_or_else(|| format!("there is no memory for its {size} bytes"))?;
+    let mut memory =
+        machine.memory(size).ok_or_else(|| format!("there is no memory for its {size} bytes"))?;
     read(machine, start + HEADER_SIZE, memory.as_mut())?;
-    if !machine.verifies() && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256 {
+    if !machine.verifies()
+        && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256
+    {
         return Err("its bytes are not those that its header speaks of".to_string());
     }
     Ok((header, memory))
 }
 
-/// Why this slot is started, for whoever reads the console or asks the node. `passed` are the slots that would have been better.
+/// Why this slot is started, for whoever reads the console or asks the node. `passed` are the slots
+/// that would have been better.
 fn why(slot: &Slot, passed: &[String]) -> String {
     let state = match slot.state {
         state if state.successful => "good".to_string(),

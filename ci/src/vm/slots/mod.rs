@@ -1,4 +1,5 @@
-//! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad one after the other. `cgpt` and `sgdisk` look at the disk.
+//! slotboot on real firmware that enforces Secure Boot: one disk, whose slots are made good and bad
+//! one after the other. `cgpt` and `sgdisk` look at the disk.
 
 pub mod change;
 pub mod disk;
@@ -15,7 +16,9 @@ use faults::Back;
 use osbuild::error::{Error, Problem, Result};
 use osbuild::ship::keys::{DEV, Keys};
 use osbuild::ship::node::Node;
-use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK};
+use osbuild_abi::console::{
+    SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
+};
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
 use std::time::Duration;
@@ -39,45 +42,79 @@ const MOST_SECONDS: f64 = 0.3;
 /// Bytes of the copy of the partition table at the end of the disk.
 const BACKUP: u64 = 33 * 512;
 
-/// What is claimed, by name. Each but the first sets up what it needs, and gives what is worth telling.
+/// What is claimed, by name. Each but the first sets up what it needs, and gives what is worth
+/// telling.
 type Claim = (&'static str, fn(&Disk) -> Result<String>);
 
-/// What `cargo ci` claims. The last one leaves the disk to nobody: the firmware's variables are not those of a new machine any more.
+/// What `cargo ci` claims. The last one leaves the disk to nobody: the firmware's variables are not
+/// those of a new machine any more.
 const CLAIMS: &[Claim] = &[
     ("a new node boots through slotboot, and its slot becomes a good one", becomes_good),
-    ("a slot without tries leads to the other one, even by a damaged partition table", without_tries),
-    ("a flipped bit in a UKI leads to the other slot, even without the partition table's backup", flipped_bit),
+    (
+        "a slot without tries leads to the other one, even by a damaged partition table",
+        without_tries,
+    ),
+    (
+        "a flipped bit in a UKI leads to the other slot, even without the partition table's backup",
+        flipped_bit,
+    ),
     ("copies of the partition table that differ are made equal", differing_tables),
     ("a kernel that panics comes back to the other slot", |disk| told(faults::panic(disk))),
-    ("a slot that is not good by its deadline comes back to the other one", |disk| told(faults::deadline(disk))),
-    ("a node that hangs comes back to the other slot, by its watchdog", |disk| told(faults::hang(disk))),
+    ("a slot that is not good by its deadline comes back to the other one", |disk| {
+        told(faults::deadline(disk))
+    }),
+    ("a node that hangs comes back to the other slot, by its watchdog", |disk| {
+        told(faults::hang(disk))
+    }),
     ("a good slot that fails by what is kept of containers begins without that", spoilt::blobs),
     ("without a slot slotboot says why and stands still", no_slot),
-    ("once a good slot of a newer security epoch was started, an older one is passed over", epochs::older),
+    (
+        "once a good slot of a newer security epoch was started, an older one is passed over",
+        epochs::older,
+    ),
 ];
 
 /// What `cargo ci full` claims besides.
 const AT_LENGTH: &[Claim] = &[
     ("slotboot adds less than 0.3 s to the boot of a new node", is_quick),
-    ("slots that are exchanged are booted by their bits, and say their versions", faults::exchanged),
+    (
+        "slots that are exchanged are booted by their bits, and say their versions",
+        faults::exchanged,
+    ),
     ("a truncated slot leads to the other one", faults::truncated),
     ("a flipped bit in a slot's header leads to the other slot", faults::flipped_header),
     ("a flipped bit in a UKI's own headers leads to the other slot", faults::flipped_uki_header),
     ("two damaged slots are told, and slotboot stands still", faults::both_damaged),
     ("a slot on trial lets nobody write the other one or slotboot", faults::asked_for_an_update),
-    ("a partition table that is damaged anywhere in either copy boots and is repaired", faults::damaged_tables),
-    ("a good slot whose containerd cannot read what it keeps begins without that", spoilt::database),
-    ("a release whose images are not there costs nothing that is kept of containers", spoilt::on_trial),
+    (
+        "a partition table that is damaged anywhere in either copy boots and is repaired",
+        faults::damaged_tables,
+    ),
+    (
+        "a good slot whose containerd cannot read what it keeps begins without that",
+        spoilt::database,
+    ),
+    (
+        "a release whose images are not there costs nothing that is kept of containers",
+        spoilt::on_trial,
+    ),
     ("an init that crashes comes back to the other slot", |disk| told(faults::init_crash(disk))),
-    ("a kubelet that never becomes healthy comes back to the other slot", |disk| told(faults::kubelet(disk))),
-    ("a slot that does not know its name comes back to the other one", |disk| told(faults::untold(disk))),
+    ("a kubelet that never becomes healthy comes back to the other slot", |disk| {
+        told(faults::kubelet(disk))
+    }),
+    ("a slot that does not know its name comes back to the other one", |disk| {
+        told(faults::untold(disk))
+    }),
     ("a slot on a disk that could not be written becomes a good one later", faults::marked_later),
     ("the only slot becomes a good one though it does not know its name", faults::untold_alone),
     ("a declared pod that never runs comes back to the other slot", |disk| told(faults::pod(disk))),
-    ("a release that loses the network comes back to the other slot", |disk| told(faults::network(disk))),
-    ("a slot that panics at each boot is tried as often as it has tries, and then the other one is back", |disk| {
-        told(faults::boot_loop(disk))
+    ("a release that loses the network comes back to the other slot", |disk| {
+        told(faults::network(disk))
     }),
+    (
+        "a slot that panics at each boot is tried as often as it has tries, and then the other one is back",
+        |disk| told(faults::boot_loop(disk)),
+    ),
     (
         "an old UKI in slotboot's place is started in spite of its epoch, until its hash is revoked",
         epochs::old_in_slotboots_place,
@@ -148,7 +185,8 @@ fn without_tries(disk: &Disk) -> Result<String> {
     disk.fill(B, &Change::default())?;
     disk.set(A, SPENT)?;
     disk.set(B, SECOND)?;
-    // The header, and the first entries behind it. Some firmwares repair that, and slotboot where they do not.
+    // The header, and the first entries behind it. Some firmwares repair that, and slotboot where
+    // they do not.
     disk.write(512, &[0; 1024])?;
     let mut node = disk.boot()?;
     hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", "passed over SLOT-A: it has no tries left"])?;
@@ -193,7 +231,11 @@ fn no_slot(disk: &Disk) -> Result<String> {
     disk.set(A, SPENT)?;
     disk.set(B, State::EMPTY)?;
     let mut node = disk.boot()?;
-    hears(&mut node, SLOTBOOT_STOPPED, &["SLOT-A: it has no tries left", "SLOT-B: it is not to be booted"])?;
+    hears(
+        &mut node,
+        SLOTBOOT_STOPPED,
+        &["SLOT-A: it has no tries left", "SLOT-B: it is not to be booted"],
+    )?;
     match node.hear(SLOTBOOT, STILL) {
         Ok(line) => Err(Error::build("slotboot stopped and goes on").cause(line)),
         Err(_) => node.power_off().map(|()| String::new()),

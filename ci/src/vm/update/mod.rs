@@ -1,5 +1,5 @@
-//! A node that finds a release on a web server, or in a folder, and installs it by itself, with Secure Boot enforced. `cgpt`, `sgdisk`, mtools and
-//! `fsck.fat` look at the disk that it leaves.
+//! A node that finds a release on a web server, or in a folder, and installs it by itself, with
+//! Secure Boot enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` look at the disk that it leaves.
 
 mod folder;
 pub mod lab;
@@ -11,7 +11,9 @@ use super::slots::hears;
 use crate::check::Verdict;
 use crate::image::RECIPE;
 use crate::site::Site;
-pub use folder::{a_node_updates_itself_from_a_folder, a_node_with_arm64_updates_itself_and_goes_back};
+pub use folder::{
+    a_node_updates_itself_from_a_folder, a_node_with_arm64_updates_itself_and_goes_back,
+};
 use lab::{Lab, NAME, Releases};
 use osbuild::error::{Context, Error, Result};
 use osbuild::produce::digest::Digest;
@@ -36,7 +38,8 @@ pub const NEW: &str = "1.0.1";
 /// How long the firmware, the kernel and the node may take for what is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The file that says that it was played, of which image and at which port; and the one with what the machine wrote.
+/// The file that says that it was played, of which image and at which port; and the one with what
+/// the machine wrote.
 const PLAYED: &str = "played";
 const RECORDING: &str = "recording";
 
@@ -44,7 +47,8 @@ const RECORDING: &str = "recording";
 pub const OPENED: &str = "SLOT-B is opened for an update";
 pub const NEXT: &str = "SLOT-B is booted next";
 
-/// What it says when the node ends in order, in that order: with its pods, DATA given back, by its own will.
+/// What it says when the node ends in order, in that order: with its pods, DATA given back, by its
+/// own will.
 const ENDS: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
 
 /// Size of the disk in MiB: more than the image's, so that DATA grows.
@@ -56,14 +60,20 @@ const PORT: u16 = 7073;
 /// How many files it writes, each flushed before the next.
 const SYNCED: u32 = 40;
 
-/// The node writes the release into its other slot, replaces slotboot, reboots into it by itself, and becomes a good one.
+/// The node writes the release into its other slot, replaces slotboot, reboots into it by itself,
+/// and becomes a good one.
 pub fn a_node_updates_itself(site: &Site) -> Result<Verdict> {
     let played = Played::now(site)?;
-    let said = format!("installed in {:.1} s, plain `dd` on this machine {:.1} s", played.took, played.lab.plain_copy()?);
+    let said = format!(
+        "installed in {:.1} s, plain `dd` on this machine {:.1} s",
+        played.took,
+        played.lab.plain_copy()?
+    );
     Ok(Verdict { passed: 5, said, ..Verdict::default() })
 }
 
-/// A node's life from its first boot to the first boot of its update, and all that its machine wrote to the disk meanwhile.
+/// A node's life from its first boot to the first boot of its update, and all that its machine
+/// wrote to the disk meanwhile.
 pub struct Played<'a> {
     /// The recipe, and the repository.
     pub lab: Lab<'a>,
@@ -102,7 +112,8 @@ impl<'a> Played<'a> {
         let took = play(&lab, &server, &disk)?;
         is_installed(site, &lab, &disk)?;
         let played = format!("{} {}", image(site)?, server.port());
-        fs::write(lab.file(PLAYED), played).or_build(|| "cannot note that the update was played".to_owned())?;
+        fs::write(lab.file(PLAYED), played)
+            .or_build(|| "cannot note that the update was played".to_owned())?;
         Ok(Played { lab, _server: server, took })
     }
 
@@ -135,7 +146,8 @@ fn play(lab: &Lab, server: &Server, disk: &Disk) -> Result<f64> {
     Ok(took)
 }
 
-/// Waits until the node has put the release into its other slot, booted it, and found it good. Gives the seconds that writing it took.
+/// Waits until the node has put the release into its other slot, booted it, and found it good.
+/// Gives the seconds that writing it took.
 fn installs(node: &mut Node) -> Result<f64> {
     node.hear(OPENED, PATIENCE)?;
     let opened = Instant::now();
@@ -164,6 +176,7 @@ fn is_installed(site: &Site, lab: &Lab, disk: &Disk) -> Result<()> {
     }
     let system = tempfile::NamedTempFile::new().or_build(|| "cannot make a file".to_owned())?;
     let length = disk.start(A)? - ALIGNMENT;
-    fs::write(system.path(), disk.read(ALIGNMENT, length)?).or_build(|| "cannot copy the system partition".to_owned())?;
+    fs::write(system.path(), disk.read(ALIGNMENT, length)?)
+        .or_build(|| "cannot copy the system partition".to_owned())?;
     site.finish("update-fsck", Command::new("fsck.fat").arg("-n").arg(system.path())).map(drop)
 }

@@ -18,7 +18,8 @@ use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{
-    Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve, resolve_programs, skew,
+    Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve,
+    resolve_programs, skew,
 };
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
@@ -42,7 +43,9 @@ pub fn main(cli: Cli) -> ExitCode {
         _ => Verbosity::Normal,
     };
     let report = Report::new(verbosity, cli.common.color.into());
-    let done = stop::on_signals().and_then(|()| run(cli, &report)).and_then(|code| report.all_written().map(|()| code));
+    let done = stop::on_signals()
+        .and_then(|()| run(cli, &report))
+        .and_then(|code| report.all_written().map(|()| code));
     match done {
         Ok(code) => code,
         Err(error) => {
@@ -65,7 +68,9 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Build { recipe, sources, rebuild, format, signing } => {
             make::build(&session()?, &recipe, sources, rebuild, format.into(), &signing)
         }
-        Verb::Sign { recipe, attach, key, sources } => make::sign(&session()?, &recipe, &attach, key, sources),
+        Verb::Sign { recipe, attach, key, sources } => {
+            make::sign(&session()?, &recipe, &attach, key, sources)
+        }
         Verb::Release(flags) => release::run(session()?, &flags),
         Verb::Publish(cli::Publish::Aws(flags)) => publish::aws(&session()?, &flags),
         Verb::Run(flags) => make::run(&session()?, &flags),
@@ -76,7 +81,10 @@ fn run(cli: Cli, report: &Report) -> Result<ExitCode> {
         Verb::Verify(flags) => verify::run(&cli.common, report, &flags),
         Verb::Doctor { fix } => doctor(&cli.common, report, fix),
         Verb::Schema { kind } => {
-            report.data(serde_json::to_string_pretty(&crate::plan::schema(kind.into())).expect("a schema always serializes"));
+            report.data(
+                serde_json::to_string_pretty(&crate::plan::schema(kind.into()))
+                    .expect("a schema always serializes"),
+            );
             Ok(())
         }
         Verb::Clean { damaged: true, .. } => clean::damaged(&session()?),
@@ -115,7 +123,8 @@ fn diff(common: &Common, report: &Report, a: &Path, b: &Path) -> Result<ExitCode
 
 /// `osbuild doctor`
 fn doctor(common: &Common, report: &Report, fix: bool) -> Result<()> {
-    let running = Architecture::ALL.into_iter().flat_map(|architecture| host::for_run(architecture, true));
+    let running =
+        Architecture::ALL.into_iter().flat_map(|architecture| host::for_run(architecture, true));
     let mut tools = [host::for_steps(), host::for_sources()].concat();
     for tool in running {
         if !tools.contains(&tool) {
@@ -131,12 +140,15 @@ fn consent(common: &Common) -> Consent {
 
 /// What a file holds that the command line names.
 fn given(path: &Path) -> Result<Vec<u8>> {
-    std::fs::read(path).map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
+    std::fs::read(path)
+        .map_err(|error| Error::usage(format!("cannot read `{}`", path.display())).cause(error))
 }
 
 /// Seconds since 1970.
 fn now() -> Result<u64> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| Error::build("the clock stands before 1970"))?;
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_err(|_| Error::build("the clock stands before 1970"))?;
     Ok(since.as_secs())
 }
 
@@ -154,9 +166,9 @@ struct Session<'a> {
 impl<'a> Session<'a> {
     fn begin(common: Common, report: &'a Report) -> Result<Self> {
         let here = match &common.project {
-            Some(folder) => {
-                folder.canonicalize().map_err(|error| Error::usage(format!("cannot open `{}`", folder.display())).cause(error))?
-            }
+            Some(folder) => folder.canonicalize().map_err(|error| {
+                Error::usage(format!("cannot open `{}`", folder.display())).cause(error)
+            })?,
             None => env::current_dir().or_build(|| "the current folder is gone".into())?,
         };
         let checkout = Checkout::around(&here)?;
@@ -213,8 +225,10 @@ impl<'a> Session<'a> {
     /// Where sources may come from, with the user's folder of exported ones.
     fn from(&self, sources: Option<PathBuf>) -> Result<From> {
         match sources {
-            Some(folder) if !folder.is_dir() => Err(Error::usage(format!("there is no folder `{}`", folder.display()))
-                .hint("`cargo osbuild sources export RECIPE FOLDER` writes one")),
+            Some(folder) if !folder.is_dir() => {
+                Err(Error::usage(format!("there is no folder `{}`", folder.display()))
+                    .hint("`cargo osbuild sources export RECIPE FOLDER` writes one"))
+            }
             Some(folder) => Ok(From::Exported(folder)),
             None => Ok(self.anywhere()),
         }

@@ -1,5 +1,6 @@
-//! A stick that installs a machine: one stick, a disk that its rule means, and another disk that nobody may touch. mtools edit the stick as any
-//! computer would; `sgdisk`, `sfdisk` and `debugfs` look at what it leaves.
+//! A stick that installs a machine: one stick, a disk that its rule means, and another disk that
+//! nobody may touch. mtools edit the stick as any computer would; `sgdisk`, `sfdisk` and `debugfs`
+//! look at what it leaves.
 
 pub mod http;
 mod keyboard;
@@ -14,7 +15,9 @@ use osbuild::ship::keys::{DEV, Keys};
 use osbuild::ship::machine::SecureBoot;
 use osbuild::ship::node::Node;
 use osbuild::ship::run::{RunOptions, Until, run};
-use osbuild_abi::console::{INSTALLER_DONE, INSTALLER_ERASES, INSTALLER_STOPPED, SLOT_GOOD, SLOTBOOT_STARTS};
+use osbuild_abi::console::{
+    INSTALLER_DONE, INSTALLER_ERASES, INSTALLER_STOPPED, SLOT_GOOD, SLOTBOOT_STARTS,
+};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -36,9 +39,11 @@ const UNATTENDED: &str = "unattended = true\n";
 /// The file that it names, and where DATA has it.
 const FILE: &str = "99-own.conf";
 const FILE_ON_DATA: &str = "/kubernetes/kubelet.conf.d/99-own.conf";
-const FILE_TEXT: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 42\n";
+const FILE_TEXT: &str =
+    "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 42\n";
 
-/// What the installer says when it asks, the word that it wants, and what it says when a quarter is written, by which the power is cut.
+/// What the installer says when it asks, the word that it wants, and what it says when a quarter is
+/// written, by which the power is cut.
 const ASKS: &str = "installer: type `begin`";
 const WORD: &str = "begin";
 const A_QUARTER: &str = " written";
@@ -49,9 +54,12 @@ const SECURE: &str = "UEFI Secure Boot is enabled";
 /// What `init` says when it has been asked by Ctrl-Alt-Del.
 const REBOOTS: &str = "init: shutdown: reboot";
 
-/// A rule that fits two disks touches neither. One that fits one installs it once somebody has typed so, also when the power was cut in the midst
-/// before, and gives the firmware, which is in setup mode, the stick's keys; the machine reboots into the disk while the stick is in, with Secure Boot
-/// enforced. What partitions the disk had does not matter. A stick in a machine whose firmware always starts it leaves the node alone. The disk boots without the stick, too. The other disk stays as it was.
+/// A rule that fits two disks touches neither. One that fits one installs it once somebody has
+/// typed so, also when the power was cut in the midst before, and gives the firmware, which is in
+/// setup mode, the stick's keys; the machine reboots into the disk while the stick is in, with
+/// Secure Boot enforced. What partitions the disk had does not matter. A stick in a machine whose
+/// firmware always starts it leaves the node alone. The disk boots without the stick, too. The
+/// other disk stays as it was.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
     let machine = Machine::new(site, RECIPE)?;
     machine.is_verified()?;
@@ -74,10 +82,17 @@ pub fn a_stick_installs_a_machine(site: &Site) -> Result<Verdict> {
     same(&before[1..], &machine.digests()?[1..], "the other disk was touched")?;
     let text = machine.file_on_data(FILE_ON_DATA)?.unwrap_or_default();
     if !text.contains(FILE_TEXT) {
-        return Err(Error::build(format!("DATA does not hold `{FILE_ON_DATA}` as the stick has it")).cause(text));
+        return Err(Error::build(format!(
+            "DATA does not hold `{FILE_ON_DATA}` as the stick has it"
+        ))
+        .cause(text));
     }
     let summary = boots_alone(site, &machine)?;
-    Ok(Verdict { passed: 10, said: format!("installed in {took:.1} s; {summary}"), ..Verdict::default() })
+    Ok(Verdict {
+        passed: 10,
+        said: format!("installed in {took:.1} s; {summary}"),
+        ..Verdict::default()
+    })
 }
 
 /// So does the stick for arm64, unattended.
@@ -106,7 +121,8 @@ fn put_rule(machine: &Machine, more: &str) -> Result<()> {
     machine.put_onto_stick("installer.toml", &format!("{more}{RULE}"))
 }
 
-/// The stick says of both disks that they fit, and does nothing. Ctrl-Alt-Del reboots the machine in order.
+/// The stick says of both disks that they fit, and does nothing. Ctrl-Alt-Del reboots the machine
+/// in order.
 fn ambiguous(machine: &Machine) -> Result<()> {
     machine.put_onto_stick("installer.toml", AMBIGUOUS)?;
     let mut node = machine.boot(Starts::Menu, "installer-ambiguous")?;
@@ -114,7 +130,11 @@ fn ambiguous(machine: &Machine) -> Result<()> {
     machine.keyboard().press(&["ctrl", "alt", "delete"])?;
     node.hear(REBOOTS, PATIENCE)?;
     node.power_off()?;
-    if said.contains("2 disks fit the rule") { Ok(()) } else { Err(Error::build("the reason is another one").cause(said)) }
+    if said.contains("2 disks fit the rule") {
+        Ok(())
+    } else {
+        Err(Error::build("the reason is another one").cause(said))
+    }
 }
 
 fn same(before: &[String], after: &[String], else_what: &str) -> Result<()> {
@@ -132,8 +152,8 @@ fn cut_short(machine: &Machine) -> Result<()> {
     node.power_off()
 }
 
-/// It goes to the end, once somebody has typed the word where it asks, and the machine reboots into the disk although the stick is in. Gives the seconds
-/// from the first byte to the reboot.
+/// It goes to the end, once somebody has typed the word where it asks, and the machine reboots into
+/// the disk although the stick is in. Gives the seconds from the first byte to the reboot.
 fn installs(machine: &Machine, log: &str, asks: bool) -> Result<f64> {
     let mut node = machine.boot(Starts::Menu, log)?;
     node.hear(INSTALLER_ERASES, PATIENCE)?;
@@ -153,8 +173,8 @@ fn installs(machine: &Machine, log: &str, asks: bool) -> Result<f64> {
     Ok(took)
 }
 
-/// On firmware that starts the stick and nothing else, the stick has it boot the node that is there; and when it starts the stick all the same, it
-/// says so and stops.
+/// On firmware that starts the stick and nothing else, the stick has it boot the node that is
+/// there; and when it starts the stick all the same, it says so and stops.
 fn leaves_a_node_alone(machine: &Machine) -> Result<()> {
     machine.forget()?;
     let before = machine.digests()?;
@@ -162,18 +182,26 @@ fn leaves_a_node_alone(machine: &Machine) -> Result<()> {
     let done = node.hear(INSTALLER_DONE, PATIENCE)?;
     let stopped = node.hear(INSTALLER_STOPPED, PATIENCE)?;
     node.power_off()?;
-    if !done.contains("held a node already") || !stopped.contains("has started the stick: take that out") {
-        return Err(Error::build("the stick has not left the node alone").cause(format!("{done}\n{stopped}")));
+    if !done.contains("held a node already")
+        || !stopped.contains("has started the stick: take that out")
+    {
+        return Err(Error::build("the stick has not left the node alone")
+            .cause(format!("{done}\n{stopped}")));
     }
     same(&before, &machine.digests()?, "a node that was there has been touched")
 }
 
-/// The machine reboots, with Secure Boot enforced, into a node whose DATA is a partition of an NVMe disk.
+/// The machine reboots, with Secure Boot enforced, into a node whose DATA is a partition of an NVMe
+/// disk.
 fn boots_the_disk(node: &mut Node) -> Result<()> {
     node.hear(SLOTBOOT_STARTS, PATIENCE)?;
     node.hear(SECURE, PATIENCE)?;
     let data = node.hear("init: data: ", PATIENCE)?;
-    if data.contains("/dev/nvme") { Ok(()) } else { Err(Error::build("the machine has not rebooted into its disk").cause(data)) }
+    if data.contains("/dev/nvme") {
+        Ok(())
+    } else {
+        Err(Error::build("the machine has not rebooted into its disk").cause(data))
+    }
 }
 
 /// The disk boots by itself, on another machine's firmware that starts only what is signed.
@@ -186,6 +214,11 @@ fn boots_alone(site: &Site, machine: &Machine) -> Result<String> {
         ..machine.options(Bus::Nvme, machine.disk(MEANT), name)?
     };
     let boot = run(site.report, &alone)?;
-    let said = fs::read_to_string(site.log(name)).or_build(|| "cannot read the console".to_owned())?;
-    if said.contains(SECURE) { Ok(boot.summary()) } else { Err(Error::build("the firmware does not enforce Secure Boot")) }
+    let said =
+        fs::read_to_string(site.log(name)).or_build(|| "cannot read the console".to_owned())?;
+    if said.contains(SECURE) {
+        Ok(boot.summary())
+    } else {
+        Err(Error::build("the firmware does not enforce Secure Boot"))
+    }
 }

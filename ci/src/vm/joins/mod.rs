@@ -27,24 +27,36 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What `init` says when the node gets its name in the cluster, and of what the probe weakens.
 const JOINS: &str = "init: kubelet: joins its cluster as node `node-";
-const WEAKENED: &str = "init: kubelet-config: warning: `50-cluster.conf` sets `readOnlyPort` to `10255`: ";
+const WEAKENED: &str =
+    "init: kubelet-config: warning: `50-cluster.conf` sets `readOnlyPort` to `10255`: ";
 
 /// What the kubelet shows to whom the API server lets in. The last one runs a command in a pod.
 const SHOWN: [&str; 3] = ["logs/", "pods", "exec/kube-system/probe/probe?command=id&output=1"];
 
-/// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked version, comes to that API server. It lets nobody do
-/// anything whom the API server does not, whatever certificate they have, and shows the host's logs to whom it does. At its next boot the node joins
-/// by itself, and under the same name.
+/// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked
+/// version, comes to that API server. It lets nobody do anything whom the API server does not,
+/// whatever certificate they have, and shows the host's logs to whom it does. At its next boot the
+/// node joins by itself, and under the same name.
 pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
     let path = Lock::path(PROBE);
-    let text = std::fs::read_to_string(site.project().join(&path)).or_build(|| format!("cannot read `{path}`"))?;
+    let text = std::fs::read_to_string(site.project().join(&path))
+        .or_build(|| format!("cannot read `{path}`"))?;
     let lock = Lock::parse(&path, &text)?;
     let kubelet = lock.go.iter().find(|go| go.component == "kubelet");
-    let agent = format!("kubelet/{}", kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version);
+    let agent = format!(
+        "kubelet/{}",
+        kubelet.ok_or_else(|| Error::build("the lock has no kubelet"))?.version
+    );
 
     let (people, server) = (People::new(site)?, ApiServer::start()?);
     let (port, kubelet) = (free_port()?, free_port()?);
-    let flags = ["--keep", "--forward", &format!("{port}:{PORT}"), "--forward", &format!("{kubelet}:{KUBELET}")];
+    let flags = [
+        "--keep",
+        "--forward",
+        &format!("{port}:{PORT}"),
+        "--forward",
+        &format!("{kubelet}:{KUBELET}"),
+    ];
     let _kept = Kept::of(site, PROBE);
     let mut node = Node::boot(site, "joins", PROBE, &flags)?;
     let authority = people.authority()?;
@@ -69,6 +81,15 @@ fn asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Res
     for log in ["containerd.log", "init.log", "kubelet.log"] {
         people.ask(Person::Administrator, kubelet, "logs/", 200, log, TIMEOUT)?;
     }
-    people.ask(Person::Administrator, kubelet, "logs/init.log", 200, osbuild_abi::console::READY, TIMEOUT)?;
-    SHOWN.iter().try_for_each(|path| people.ask(Person::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
+    people.ask(
+        Person::Administrator,
+        kubelet,
+        "logs/init.log",
+        200,
+        osbuild_abi::console::READY,
+        TIMEOUT,
+    )?;
+    SHOWN
+        .iter()
+        .try_for_each(|path| people.ask(Person::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
 }

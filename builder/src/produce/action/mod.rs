@@ -1,5 +1,5 @@
-//! A unit of work: what is executed, with which environment, on which files, to make which files. Its digest, as the Remote
-//! Execution API defines it, is the key of its result.
+//! A unit of work: what is executed, with which environment, on which files, to make which files.
+//! Its digest, as the Remote Execution API defines it, is the key of its result.
 
 mod input;
 
@@ -22,7 +22,8 @@ pub const BUILD: &str = "/build";
 pub const TOOLCHAIN: &str = "/toolchain";
 
 /// The environment of each action beneath its own: nothing of the host's gets in.
-const ENVIRONMENT: [(&str, &str); 4] = [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
 
 /// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
 const CPU_TIME: &str = "osbuild/cpu-time";
@@ -48,9 +49,11 @@ impl Toolchain {
 /// A unit of work.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Its name for people, such as `kubelet amd64`. It names the log too, and does not enter the digest.
+    /// Its name for people, such as `kubelet amd64`. It names the log too, and does not enter the
+    /// digest.
     pub name: String,
-    /// The program, as a path in the sandbox or a name on its `PATH`, and its arguments. It starts in `/build`.
+    /// The program, as a path in the sandbox or a name on its `PATH`, and its arguments. It starts
+    /// in `/build`.
     pub argv: Vec<String>,
     /// Variables besides, or instead of, the fixed ones: `HOME`, `LC_ALL`, `PATH`, `TZ`.
     pub env: BTreeMap<String, String>,
@@ -70,7 +73,8 @@ impl Action {
         Digest::of(&self.message(self.input.digest()).encode_to_vec())
     }
 
-    /// Puts all messages that describe the action into the store, so that what ran can be looked up.
+    /// Puts all messages that describe the action into the store, so that what ran can be looked
+    /// up.
     pub fn put(&self, store: &Store) -> Result<Digest> {
         store.put_bytes(&self.command().encode_to_vec())?;
         store.put_bytes(&self.message(self.input.put(store)?).encode_to_vec())
@@ -78,8 +82,10 @@ impl Action {
 
     /// Its whole environment.
     pub fn environment(&self) -> BTreeMap<String, String> {
-        let mut environment: BTreeMap<String, String> =
-            ENVIRONMENT.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut environment: BTreeMap<String, String> = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         environment.extend(self.env.clone());
         environment
     }
@@ -94,8 +100,12 @@ impl Action {
 
     fn message(&self, input: Digest) -> reapi::Action {
         let command = Digest::of(&self.command().encode_to_vec());
-        let mut properties = vec![reapi::Pair { name: "sandbox-root".to_owned(), value: self.root.key.hex() }];
-        let toolchain = |tool: &Toolchain| reapi::Pair { name: format!("toolchain-{}", tool.name), value: tool.key.hex() };
+        let mut properties =
+            vec![reapi::Pair { name: "sandbox-root".to_owned(), value: self.root.key.hex() }];
+        let toolchain = |tool: &Toolchain| reapi::Pair {
+            name: format!("toolchain-{}", tool.name),
+            value: tool.key.hex(),
+        };
         properties.extend(self.toolchains.iter().map(toolchain));
         properties.sort_by(|one, other| (&one.name, &one.value).cmp(&(&other.name, &other.value)));
         reapi::Action {
@@ -142,9 +152,14 @@ impl ActionResult {
             digest: Some((&output.digest).into()),
             is_executable: output.executable,
         };
-        let cpu = reapi::Any { type_url: CPU_TIME.to_owned(), value: reapi::Duration::from(self.cpu).encode_to_vec() };
-        let metadata =
-            reapi::ExecutedActionMetadata { auxiliary_metadata: vec![cpu], virtual_execution_duration: Some(self.wall.into()) };
+        let cpu = reapi::Any {
+            type_url: CPU_TIME.to_owned(),
+            value: reapi::Duration::from(self.cpu).encode_to_vec(),
+        };
+        let metadata = reapi::ExecutedActionMetadata {
+            auxiliary_metadata: vec![cpu],
+            virtual_execution_duration: Some(self.wall.into()),
+        };
         let result = reapi::ActionResult {
             output_files: self.outputs.iter().map(output).collect(),
             stdout_digest: self.log.as_ref().map(Into::into),
@@ -161,7 +176,8 @@ impl ActionResult {
             let digest = output.digest?.to_ours()?;
             outputs.insert(output.path, OutputFile { digest, executable: output.is_executable });
         }
-        let log = message.stdout_digest.map(|digest| digest.to_ours().ok_or(())).transpose().ok()?;
+        let log =
+            message.stdout_digest.map(|digest| digest.to_ours().ok_or(())).transpose().ok()?;
         let metadata = message.execution_metadata?;
         let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
         let cpu = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == CPU_TIME)?;

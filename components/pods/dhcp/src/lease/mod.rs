@@ -1,8 +1,9 @@
-//! The client's state machine (RFC 2131, 4.4): events in, actions out. It knows neither clock nor socket nor chance: the time is an
-//! argument (since any fixed moment, in real time, so that a suspended machine's leases age too), and so is a random number.
+//! The client's state machine (RFC 2131, 4.4): events in, actions out. It knows neither clock nor
+//! socket nor chance: the time is an argument (since any fixed moment, in real time, so that a
+//! suspended machine's leases age too), and so is a random number.
 //!
-//! Two of the RFC's recommendations are left out, as they delay every boot: the wait of up to ten seconds before the first message,
-//! and the ARP probe of a new address.
+//! Two of the RFC's recommendations are left out, as they delay every boot: the wait of up to ten
+//! seconds before the first message, and the ARP probe of a new address.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use std::time::Duration;
 use crate::message::{Kind, Mac, Message, Side, code};
 use crate::terms::{self, Lifetimes, Terms};
 
-/// How long the first answer is waited for; every further wait is twice as long, up to [`LONGEST_WAIT`]. RFC 2131, 4.1, would begin
-/// with four seconds, but switches lose the first message of a link that has just come up, and the whole boot waits for this.
+/// How long the first answer is waited for; every further wait is twice as long, up to
+/// [`LONGEST_WAIT`]. RFC 2131, 4.1, would begin with four seconds, but switches lose the first
+/// message of a link that has just come up, and the whole boot waits for this.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(64);
 /// The least time between two requests to prolong a lease (RFC 2131, 4.4.5).
@@ -22,7 +24,8 @@ const REQUESTS: u32 = 4;
 const REBOOT_REQUESTS: u32 = 2;
 /// The largest UDP payload that fits into an Ethernet frame.
 const MAX_SIZE: u16 = 1472;
-/// What the client wants to know, in its order of preference. RFC 3442 wants classless routes before routers.
+/// What the client wants to know, in its order of preference. RFC 3442 wants classless routes
+/// before routers.
 const WANTED: [u8; 12] = [
     code::SUBNET_MASK,
     code::CLASSLESS_ROUTES,
@@ -58,7 +61,8 @@ pub enum Action {
     Broadcast(Ipv4Addr, Message),
     /// Send to one server, from the given address.
     Unicast(Ipv4Addr, Ipv4Addr, Message),
-    /// Configure the link with these terms, and with nothing that was leased before. The span is what is left of the lease.
+    /// Configure the link with these terms, and with nothing that was leased before. The span is
+    /// what is left of the lease.
     Apply(Terms, Option<Duration>),
     /// Take what was leased off the link, for the reason given.
     Remove(&'static str),
@@ -92,7 +96,8 @@ impl Held {
     }
 }
 
-/// The states of RFC 2131, figure 5. INIT-REBOOT and REBOOTING are `Init` and `Requesting` without a server.
+/// The states of RFC 2131, figure 5. INIT-REBOOT and REBOOTING are `Init` and `Requesting` without
+/// a server.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Down,
@@ -119,7 +124,8 @@ impl Exchange {
         Self { xid, since: now, sent: now, again: now, times: 0 }
     }
 
-    /// Notes one more message, and waits twice as long as after the one before, give or take a quarter, a second at most.
+    /// Notes one more message, and waits twice as long as after the one before, give or take a
+    /// quarter, a second at most.
     fn back_off(&mut self, now: Duration, random: u32) {
         let wait = LONGEST_WAIT.min(FIRST_WAIT * (1 << self.times.min(6)));
         let jitter = Duration::from_secs(1).min(wait / 4);
@@ -127,7 +133,8 @@ impl Exchange {
         self.wait(now, wait - jitter + (2 * jitter).mul_f64(chance));
     }
 
-    /// Notes one more message, and waits half of what is left, a minute at least, as far as `limit`.
+    /// Notes one more message, and waits half of what is left, a minute at least, as far as
+    /// `limit`.
     fn halve(&mut self, now: Duration, limit: Duration) {
         let wait = (limit.saturating_sub(now) / 2).max(RENEWAL_WAIT);
         self.wait(now, wait.min(limit.saturating_sub(now)));
@@ -151,8 +158,8 @@ impl Exchange {
 }
 
 impl Client {
-    /// A client for the link with this hardware address, without carrier yet. `last` is an address that an earlier client has left
-    /// on the link: the new one tries to keep it.
+    /// A client for the link with this hardware address, without carrier yet. `last` is an address
+    /// that an earlier client has left on the link: the new one tries to keep it.
     pub fn new(mac: Mac, last: Option<Ipv4Addr>) -> Self {
         Self { mac, last, held: None, state: State::Down, refusals: 0 }
     }
@@ -180,7 +187,8 @@ impl Client {
         self.held.as_ref().map(|held| &held.terms)
     }
 
-    /// Takes an event. `now` never goes back from one call to the next; `random` is a fresh random number.
+    /// Takes an event. `now` never goes back from one call to the next; `random` is a fresh random
+    /// number.
     pub fn handle(&mut self, event: Event, now: Duration, random: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -194,7 +202,8 @@ impl Client {
         actions
     }
 
-    /// The network behind the cable may be another one: the client asks whether its address is still good (INIT-REBOOT).
+    /// The network behind the cable may be another one: the client asks whether its address is
+    /// still good (INIT-REBOOT).
     fn carrier_up(&mut self, now: Duration, random: u32) {
         self.state = match self.last {
             Some(address) => State::Requesting(Exchange::new(random, now), address, None),
@@ -205,11 +214,14 @@ impl Client {
     /// Takes an answer, if it is one to the question that was asked.
     fn message(&mut self, message: &Message, now: Duration, actions: &mut Vec<Action>) {
         let (exchange, chosen) = match self.state {
-            State::Selecting(exchange) | State::Renewing(exchange) | State::Rebinding(exchange) => (exchange, None),
+            State::Selecting(exchange) | State::Renewing(exchange) | State::Rebinding(exchange) => {
+                (exchange, None)
+            }
             State::Requesting(exchange, _, server) => (exchange, server),
             State::Down | State::Init { .. } | State::Bound => return,
         };
-        if message.side != Side::Server || message.xid != exchange.xid || message.chaddr != self.mac {
+        if message.side != Side::Server || message.xid != exchange.xid || message.chaddr != self.mac
+        {
             return;
         }
         if chosen.is_some() && chosen != terms::server(message) {
@@ -225,7 +237,13 @@ impl Client {
     }
 
     /// Takes the first offer that is acceptable.
-    fn offer(&mut self, message: &Message, exchange: Exchange, now: Duration, actions: &mut Vec<Action>) {
+    fn offer(
+        &mut self,
+        message: &Message,
+        exchange: Exchange,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         match Terms::read(message) {
             Ok(terms) => {
                 // The same number, as RFC 2131, 4.4.1, has it; the waits begin anew.
@@ -236,30 +254,45 @@ impl Client {
         }
     }
 
-    /// Takes a lease. One that expired on its way, as to a machine that slept, leaves everything as it was: the question is asked again.
-    fn ack(&mut self, message: &Message, exchange: Exchange, now: Duration, actions: &mut Vec<Action>) {
+    /// Takes a lease. One that expired on its way, as to a machine that slept, leaves everything as
+    /// it was: the question is asked again.
+    fn ack(
+        &mut self,
+        message: &Message,
+        exchange: Exchange,
+        now: Duration,
+        actions: &mut Vec<Action>,
+    ) {
         match Terms::read(message) {
             Ok(terms) => {
                 let held = Held { terms: terms.clone(), since: exchange.sent };
                 let left = held.when(|it| it.expire).map(|expiry| expiry.saturating_sub(now));
                 if left == Some(Duration::ZERO) {
-                    actions.push(Action::Note("a lease is passed over: it has expired on its way".to_owned()));
+                    actions.push(Action::Note(
+                        "a lease is passed over: it has expired on its way".to_owned(),
+                    ));
                     return;
                 }
-                (self.last, self.held, self.refusals, self.state) = (Some(terms.address), Some(held), 0, State::Bound);
+                (self.last, self.held, self.refusals, self.state) =
+                    (Some(terms.address), Some(held), 0, State::Bound);
                 actions.push(Action::Apply(terms, left));
             }
             Err(reason) => actions.push(Action::Note(format!("a lease is passed over: {reason}"))),
         }
     }
 
-    /// The address is not, or no longer, ours. A server that refuses what it offers is not asked ever faster.
+    /// The address is not, or no longer, ours. A server that refuses what it offers is not asked
+    /// ever faster.
     fn nak(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.last.take().is_some() {
             self.held = None;
             actions.push(Action::Remove("the server refuses it"));
         }
-        let wait = if self.refusals == 0 { Duration::ZERO } else { FIRST_WAIT * (1 << self.refusals.min(5)) };
+        let wait = if self.refusals == 0 {
+            Duration::ZERO
+        } else {
+            FIRST_WAIT * (1 << self.refusals.min(5))
+        };
         self.refusals += 1;
         self.state = State::Init { at: now + wait };
     }
@@ -308,14 +341,18 @@ impl Client {
                 exchange.back_off(now, random);
                 let last = self.last.map(|address| address.octets());
                 let message = exchange.message(Kind::Discover, mac);
-                let message = message.with(code::REQUESTED_ADDRESS, last.as_ref().map_or(&[], |octets| octets));
+                let message = message
+                    .with(code::REQUESTED_ADDRESS, last.as_ref().map_or(&[], |octets| octets));
                 actions.push(Action::Broadcast(Ipv4Addr::UNSPECIFIED, message));
             }
             (State::Requesting(exchange, address, server), _) if now >= exchange.again => {
                 exchange.back_off(now, random);
                 let server = server.map(|address| address.octets());
-                let message = exchange.message(Kind::Request, mac).with(code::REQUESTED_ADDRESS, &address.octets());
-                let message = message.with(code::SERVER, server.as_ref().map_or(&[], |octets| octets));
+                let message = exchange
+                    .message(Kind::Request, mac)
+                    .with(code::REQUESTED_ADDRESS, &address.octets());
+                let message =
+                    message.with(code::SERVER, server.as_ref().map_or(&[], |octets| octets));
                 actions.push(Action::Broadcast(Ipv4Addr::UNSPECIFIED, message));
             }
             (State::Renewing(exchange), Some(held)) if now >= exchange.again => {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a release says of itself. It has one form in JSON, so that no two readers see two things in it.
+/// What a release says of itself. It has one form in JSON, so that no two readers see two things in
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Document {
@@ -84,20 +85,29 @@ impl Document {
         files: BTreeMap<String, File>,
     ) -> Result<Self, Refusal> {
         let [recipe, version, date] = [recipe, version, date].map(str::to_owned);
-        let document = Document { format: Self::FORMAT, recipe, version, architecture, security_epoch, date, files };
+        let document = Document {
+            format: Self::FORMAT,
+            recipe,
+            version,
+            architecture,
+            security_epoch,
+            date,
+            files,
+        };
         document.check().map(|()| document)
     }
 
     /// Reads a document. Each of its names can be part of a path.
     ///
     /// # Errors
-    /// It is not JSON, has another format, an unknown key or a text that cannot be, names no UKI or no slotboot, or has not the form in
-    /// which [`Document::encode`] writes it.
+    /// It is not JSON, has another format, an unknown key or a text that cannot be, names no UKI or
+    /// no slotboot, or has not the form in which [`Document::encode`] writes it.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         if bytes.len() > Self::MOST {
             return Err(Refusal(format!("it has more than {} bytes", Self::MOST)));
         }
-        let document: Document = serde_json::from_slice(bytes).map_err(|error| Refusal(error.to_string()))?;
+        let document: Document =
+            serde_json::from_slice(bytes).map_err(|error| Refusal(error.to_string()))?;
         document.check()?;
         match document.encode() == bytes {
             true => Ok(document),
@@ -115,7 +125,11 @@ impl Document {
     fn check(&self) -> Result<(), Refusal> {
         let refuse = |what: String| Err(Refusal(what));
         if self.format != Self::FORMAT {
-            return refuse(format!("its format is {}, and only {} is known", self.format, Self::FORMAT));
+            return refuse(format!(
+                "its format is {}, and only {} is known",
+                self.format,
+                Self::FORMAT
+            ));
         }
         for (what, text) in [("a recipe", &self.recipe), ("a version", &self.version)] {
             if !is_name(text) {
@@ -128,22 +142,28 @@ impl Document {
         if let Some(name) = self.files.keys().find(|name| !is_name(name)) {
             return refuse(format!("{name:?} is not the name of a file"));
         }
-        match [target::NODE, target::BOOT].into_iter().find(|name| !self.files.contains_key(*name)) {
+        match [target::NODE, target::BOOT].into_iter().find(|name| !self.files.contains_key(*name))
+        {
             Some(name) => refuse(format!("it has no `{name}`")),
             None => Ok(()),
         }
     }
 }
 
-/// Letters, digits and `.~-`, at most 64 of them as in the header of a slot, of which the first is a letter or a digit.
+/// Letters, digits and `.~-`, at most 64 of them as in the header of a slot, of which the first is
+/// a letter or a digit.
 fn is_name(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b".~-".contains(&byte);
-    text.len() <= 64 && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric()) && text.bytes().all(inside)
+    text.len() <= 64
+        && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && text.bytes().all(inside)
 }
 
 /// `YYYY-MM-DD`.
 fn is_day(text: &str) -> bool {
-    let is = |(index, byte): (usize, u8)| if index == 4 || index == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    let is = |(index, byte): (usize, u8)| {
+        if index == 4 || index == 7 { byte == b'-' } else { byte.is_ascii_digit() }
+    };
     text.len() == 10 && text.bytes().enumerate().all(is)
 }
 

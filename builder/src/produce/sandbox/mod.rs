@@ -1,4 +1,5 @@
-//! The root of the sandbox: locked Debian packages, unpacked without dpkg and without their maintainer scripts.
+//! The root of the sandbox: locked Debian packages, unpacked without dpkg and without their
+//! maintainer scripts.
 
 use super::deb;
 use super::digest::{Digest, Hasher};
@@ -51,7 +52,8 @@ impl SandboxRoot {
     /// What stands for the root of these packages, in this order.
     pub fn key(packages: &[Digest]) -> Digest {
         let mut key = Hasher::new(io::sink());
-        let text = packages.iter().fold(LAYOUT.to_owned(), |text, package| text + "\n" + &package.hex());
+        let text =
+            packages.iter().fold(LAYOUT.to_owned(), |text, package| text + "\n" + &package.hex());
         key.write_all(text.as_bytes()).expect("hashing does not fail");
         key.digest()
     }
@@ -73,8 +75,9 @@ fn unpack_error(error: io::Error, package: &Digest, directory: &Path) -> Error {
     result.expect_err("it is an error").cause(format!("the package is `{package}`"))
 }
 
-/// A directory that packages are unpacked into. Every path is resolved by the kernel as if that directory were `/`
-/// (openat2(2), `RESOLVE_IN_ROOT`), so no name and no link in a package leads out of it.
+/// A directory that packages are unpacked into. Every path is resolved by the kernel as if that
+/// directory were `/` (openat2(2), `RESOLVE_IN_ROOT`), so no name and no link in a package leads
+/// out of it.
 pub struct Root {
     directory: OwnedFd,
 }
@@ -115,17 +118,28 @@ impl Root {
             }
             EntryType::Link => {
                 let target = plain(&link.ok_or_else(|| invalid("a link without a target"))?)?;
-                let (Some(target_parent), Some(target_name)) = (target.parent(), target.file_name()) else {
+                let (Some(target_parent), Some(target_name)) =
+                    (target.parent(), target.file_name())
+                else {
                     return Err(invalid("a link to the root"));
                 };
                 replace(&parent, name.as_ref())?;
-                Ok(rustix::fs::linkat(self.directory(target_parent)?, target_name, &parent, name, AtFlags::empty())?)
+                Ok(rustix::fs::linkat(
+                    self.directory(target_parent)?,
+                    target_name,
+                    &parent,
+                    name,
+                    AtFlags::empty(),
+                )?)
             }
             EntryType::Regular | EntryType::Continuous => {
                 replace(&parent, name.as_ref())?;
                 write_file(&parent, name.as_ref(), &mut entry)
             }
-            other => Err(invalid(&format!("`{}` is of the type {other:?}, which no package should hold", path.display()))),
+            other => Err(invalid(&format!(
+                "`{}` is of the type {other:?}, which no package should hold",
+                path.display()
+            ))),
         }
     }
 
@@ -138,7 +152,10 @@ impl Root {
         };
         match open() {
             Err(rustix::io::Errno::NOENT) => {
-                let (parent, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().ok_or(rustix::io::Errno::NOENT)?);
+                let (parent, name) = (
+                    path.parent().unwrap_or(Path::new("")),
+                    path.file_name().ok_or(rustix::io::Errno::NOENT)?,
+                );
                 let parent = self.directory(parent)?;
                 rustix::fs::mkdirat(&parent, name, DIRECTORY)?;
                 rustix::fs::chmodat(&parent, name, DIRECTORY, AtFlags::empty())?;
@@ -163,21 +180,29 @@ impl Root {
             }
         }
         let etc = self.directory(Path::new("etc"))?;
-        for (name, content) in [("passwd", "root:x:0:0:root:/build/home:/bin/sh\n"), ("group", "root:x:0:\n")] {
+        for (name, content) in
+            [("passwd", "root:x:0:0:root:/build/home:/bin/sh\n"), ("group", "root:x:0:\n")]
+        {
             replace(&etc, name.as_ref())?;
-            new_file(&etc, name.as_ref(), Mode::from_raw_mode(0o644))?.write_all(content.as_bytes())?;
+            new_file(&etc, name.as_ref(), Mode::from_raw_mode(0o644))?
+                .write_all(content.as_bytes())?;
         }
         Ok(())
     }
 
     fn has(&self, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).is_ok()
+        rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+            .is_ok()
     }
 }
 
 /// Writes a file with its mode, without setuid and its like, and its time.
-fn write_file(parent: &OwnedFd, name: &Path, entry: &mut tar::Entry<'_, impl Read>) -> io::Result<()> {
+fn write_file(
+    parent: &OwnedFd,
+    name: &Path,
+    entry: &mut tar::Entry<'_, impl Read>,
+) -> io::Result<()> {
     let mode = if entry.header().mode()? & 0o100 == 0 { 0o644 } else { 0o755 };
     let time = Timespec { tv_sec: i64::try_from(entry.header().mtime()?).unwrap_or(0), tv_nsec: 0 };
     let mut file = new_file(parent, name, Mode::from_raw_mode(mode))?;
@@ -193,7 +218,8 @@ fn new_file(parent: &OwnedFd, name: &Path, mode: Mode) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes away what has the name, unless it is a directory: a later package's file stands, as with dpkg.
+/// Takes away what has the name, unless it is a directory: a later package's file stands, as with
+/// dpkg.
 fn replace(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -201,14 +227,20 @@ fn replace(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     }
 }
 
-/// A path as packages write it (`./usr/bin/gcc`), relative and without `.`; one with `..` is refused.
+/// A path as packages write it (`./usr/bin/gcc`), relative and without `.`; one with `..` is
+/// refused.
 fn plain(path: &Path) -> io::Result<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
         match component {
             Component::Normal(name) => plain.push(name),
             Component::CurDir | Component::RootDir => {}
-            _ => return Err(invalid(&format!("the path `{}` leads out of the package", path.display()))),
+            _ => {
+                return Err(invalid(&format!(
+                    "the path `{}` leads out of the package",
+                    path.display()
+                )));
+            }
         }
     }
     Ok(plain)

@@ -1,4 +1,5 @@
-//! Runs actions in a sandbox, or finds their results in the store. It alone starts the processes of a build.
+//! Runs actions in a sandbox, or finds their results in the store. It alone starts the processes of
+//! a build.
 
 mod bubblewrap;
 mod failure;
@@ -45,10 +46,20 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor that writes the log of each action into the directory `logs`. An action sees `jobs` processors.
+    /// An executor that writes the log of each action into the directory `logs`. An action sees
+    /// `jobs` processors.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
         let (processors, steps) = Default::default();
-        Executor { store, report, jobs, processors, logs, stop: Stop::default(), rebuild: Rebuild::Nothing, steps }
+        Executor {
+            store,
+            report,
+            jobs,
+            processors,
+            logs,
+            stop: Stop::default(),
+            rebuild: Rebuild::Nothing,
+            steps,
+        }
     }
 
     /// Makes it run these steps although the store has their results, and compare.
@@ -127,7 +138,8 @@ impl Executor {
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
     }
 
-    /// The processors of its steps, which are chosen when the first one runs: a build that finds everything in the store needs none.
+    /// The processors of its steps, which are chosen when the first one runs: a build that finds
+    /// everything in the store needs none.
     fn processors(&self) -> Result<CpuSet> {
         let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *processors {
@@ -141,7 +153,9 @@ impl Executor {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(&action.name, outcome);
         let size = result.outputs.values().map(|output| output.digest.size()).sum();
         let product = match result.outputs.keys().next() {
-            Some(only) if result.outputs.len() == 1 => only.rsplit('/').next().unwrap_or(only).to_owned(),
+            Some(only) if result.outputs.len() == 1 => {
+                only.rsplit('/').next().unwrap_or(only).to_owned()
+            }
             _ => format!("{} files", result.outputs.len()),
         };
         step.done(&product, Some(size), outcome);
@@ -153,20 +167,29 @@ impl Executor {
         let mut outputs = BTreeMap::new();
         for output in &action.outputs {
             let path = build.join(output);
-            // The sandbox may have made links; a link must not make this process read a file of the host.
+            // The sandbox may have made links; a link must not make this process read a file of the
+            // host.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-            let file = match rustix::fs::openat2(&directory, output, flags, Mode::empty(), resolve) {
+            let file = match rustix::fs::openat2(&directory, output, flags, Mode::empty(), resolve)
+            {
                 Ok(file) => File::from(file),
-                Err(rustix::io::Errno::NOENT) => return Err(no_output(action, output, "is not there")),
-                Err(error) => return Err(no_output(action, output, "cannot be opened").cause(error)),
+                Err(rustix::io::Errno::NOENT) => {
+                    return Err(no_output(action, output, "is not there"));
+                }
+                Err(error) => {
+                    return Err(no_output(action, output, "cannot be opened").cause(error));
+                }
             };
             let metadata = file.metadata().at("read", &path)?;
             if !metadata.is_file() {
                 return Err(no_output(action, output, "is not a file"));
             }
             let digest = self.store.adopt(&path)?;
-            outputs.insert(output.clone(), OutputFile { digest, executable: metadata.permissions().mode() & 0o100 != 0 });
+            outputs.insert(
+                output.clone(),
+                OutputFile { digest, executable: metadata.permissions().mode() & 0o100 != 0 },
+            );
         }
         Ok(outputs)
     }

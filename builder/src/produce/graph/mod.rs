@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// How many wide steps run at once, where there is more than one job: while one links, which takes one core, the other compiles.
+/// How many wide steps run at once, where there is more than one job: while one links, which takes
+/// one core, the other compiles.
 const WIDE_AT_ONCE: usize = 2;
 
 /// How many cores a step uses by itself.
@@ -30,7 +31,8 @@ pub enum Width {
     Wide,
 }
 
-/// Steps and what they wait for. A step can only wait for steps that were there before it, so there are no circles.
+/// Steps and what they wait for. A step can only wait for steps that were there before it, so there
+/// are no circles.
 pub struct Graph<'a> {
     steps: Vec<Step<'a>>,
     stop: Stop,
@@ -132,7 +134,8 @@ impl<'a> Graph<'a> {
         Graph { steps: Vec::new(), stop }
     }
 
-    /// Adds a step that gets the results of what it `needs`. Of several steps that could start, the one that was added first does.
+    /// Adds a step that gets the results of what it `needs`. Of several steps that could start, the
+    /// one that was added first does.
     pub fn step<N: Needs, T: Send + Sync + 'static>(
         &mut self,
         width: Width,
@@ -153,15 +156,18 @@ impl<'a> Graph<'a> {
         Handle { step: self.steps.len() - 1, slot }
     }
 
-    /// Runs all steps, at most `jobs` at once. After the first error no further step starts, and that error is the result.
+    /// Runs all steps, at most `jobs` at once. After the first error no further step starts, and
+    /// that error is the result.
     ///
-    /// What runs at that moment is finished: it may be a kernel of which half an hour is done, and the next build begins with its result.
-    /// `tell` gets the error when others have to be waited for.
+    /// What runs at that moment is finished: it may be a kernel of which half an hour is done, and
+    /// the next build begins with its result. `tell` gets the error when others have to be waited
+    /// for.
     pub fn run(self, jobs: usize, tell: &(dyn Fn(&Error) + Sync)) -> Result<()> {
         let wide_at_once = WIDE_AT_ONCE.min(jobs.max(1));
         let left = self.steps.len();
         let waiting = self.steps.into_iter().map(Some).collect();
-        let state = State { waiting, done: vec![false; left], left, running: 0, wide: 0, error: None };
+        let state =
+            State { waiting, done: vec![false; left], left, running: 0, wide: 0, error: None };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         thread::scope(|scope| {
             for _ in 0..jobs.clamp(1, left.max(1)) {
@@ -191,7 +197,8 @@ impl<'a> State<'a> {
     /// Takes the first step that can start now.
     fn next(&mut self, wide_at_once: usize) -> Option<(usize, Step<'a>)> {
         let can_start = |step: &Step<'_>| {
-            step.needs.iter().all(|need| self.done[*need]) && (step.width == Width::Narrow || self.wide < wide_at_once)
+            step.needs.iter().all(|need| self.done[*need])
+                && (step.width == Width::Narrow || self.wide < wide_at_once)
         };
         let index = self.waiting.iter().position(|step| step.as_ref().is_some_and(can_start))?;
         let step = self.waiting[index].take()?;
@@ -209,7 +216,11 @@ impl<'a> State<'a> {
                 self.left -= 1;
             }
             // A step that the user stopped says so, but why another one failed is worth more.
-            Err(error) if self.error.as_ref().is_none_or(|first| first.kind == Kind::Stopped && error.kind != Kind::Stopped) => {
+            Err(error)
+                if self.error.as_ref().is_none_or(|first| {
+                    first.kind == Kind::Stopped && error.kind != Kind::Stopped
+                }) =>
+            {
                 self.error = Some(error);
             }
             Err(_) => {}
@@ -217,8 +228,15 @@ impl<'a> State<'a> {
     }
 }
 
-fn work(state: &Mutex<State<'_>>, changed: &Condvar, stop: &Stop, wide_at_once: usize, tell: &dyn Fn(&Error)) {
-    let lock = || -> MutexGuard<'_, State<'_>> { state.lock().unwrap_or_else(PoisonError::into_inner) };
+fn work(
+    state: &Mutex<State<'_>>,
+    changed: &Condvar,
+    stop: &Stop,
+    wide_at_once: usize,
+    tell: &dyn Fn(&Error),
+) {
+    let lock =
+        || -> MutexGuard<'_, State<'_>> { state.lock().unwrap_or_else(PoisonError::into_inner) };
     let mut shared = lock();
     while shared.left > 0 && shared.error.is_none() && !stop.is_set() {
         let Some((index, step)) = shared.next(wide_at_once) else {
