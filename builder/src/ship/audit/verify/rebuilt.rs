@@ -7,7 +7,7 @@ use crate::produce::disk::OnDisk;
 use crate::produce::executor::Steps;
 use crate::produce::image::system_volume;
 use crate::report::bytes;
-use crate::ship::inspect::{Disk, Kind, Opened, Partition, open};
+use crate::ship::audit::inspect::{Disk, Kind, Opened, Partition, open};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::fat;
