@@ -380,9 +380,9 @@ impl From<ImageFormat> for Format {
     }
 }
 
-/// A value that knows itself what is wrong with it, and what to say instead.
-fn value<T: FromStr<Err = Error>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: Error| match &error.problems[0] {
+/// A value whose type explains what is wrong with it.
+fn value<T: FromStr<Err: Into<Error>>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| match &error.into().problems[0] {
         Problem { message, hint: Some(hint), .. } => format!("{message}\nhint: {hint}"),
         Problem { message, .. } => message.clone(),
     })

@@ -2,8 +2,8 @@
 
 use super::{Signing, recipe_name, value};
 use crate::plan::Date;
-use crate::produce::aws::Region;
 use clap::{Args, Subcommand};
+use osbuild_aws::Region;
 use std::path::PathBuf;
 
 /// Where an image can be published.

@@ -24,7 +24,7 @@ pub use certified::Certified;
 pub use efi_file::EfiFile;
 pub use efi_program::EfiProgram;
 pub use elsewhere::Elsewhere;
-pub use kms::{KmsArn, KmsKey};
+pub use kms::KmsKey;
 pub use kms_release_key::KmsReleaseKey;
 pub use private_key::PrivateKey;
 pub use release_elsewhere::ReleaseElsewhere;

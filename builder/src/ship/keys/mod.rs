@@ -17,7 +17,8 @@ pub use trust::Trust;
 
 use crate::error::{Error, Result};
 use crate::produce::disk::OnDisk;
-use crate::produce::sign::{Certified, KmsArn, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
+use crate::produce::sign::{Certified, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
+use osbuild_aws::KeyArn;
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -162,7 +163,7 @@ impl Keys {
 
     /// A key that is in a token or in AWS KMS, and what the file is called that says which.
     fn distant(&self, name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
-        Ok(match KmsArn::is_meant_by(name) {
+        Ok(match KeyArn::is_arn(name) {
             true => (KMS, Box::new(KmsKey::open(&self.kms(name)?)?)),
             false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
         })
@@ -172,8 +173,8 @@ impl Keys {
     ///
     /// # Errors
     /// It is no name of a key, or the network may not be used.
-    fn kms(&self, name: &str) -> Result<KmsArn> {
-        let arn = name.parse()?;
+    fn kms(&self, name: &str) -> Result<KeyArn> {
+        let arn = name.parse::<KeyArn>()?;
         match self.offline {
             false => Ok(arn),
             true => Err(Error::usage(format!("a key of `{}` is in AWS KMS, and `--offline` forbids asking it", self.name))

@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::plan::Date;
 use crate::produce::digest::Digest;
 use crate::produce::disk::{OnDisk, remove};
-use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
+use crate::produce::sign::{KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
+use osbuild_aws::KeyArn;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -98,7 +99,7 @@ fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePubli
         key.write(path)?;
         return Ok(key.public());
     };
-    if !KmsArn::is_meant_by(arn) {
+    if !KeyArn::is_arn(arn) {
         return Err(Error::usage("a key for releases is in a file or in AWS KMS")
             .cause(format!("`{arn}` is neither")));
     }
