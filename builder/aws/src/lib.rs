@@ -39,12 +39,12 @@ pub use retry::{Retry, Stopped};
 
 /// Sends calls: AWS itself, or a stand-in.
 pub trait Transport: Send + Sync {
-    /// Makes one call in a region, and repeats it as [`Retry`] says when a failure may be temporary.
+    /// Makes one call in a region. Temporary failures are retried first, as [`Retry`] says.
     fn call(&self, region: &Region, request: &Request) -> std::result::Result<Response, Failure>;
 
     /// How many calls to make at the same time when there are many.
     fn workers(&self) -> usize;
 
-    /// The timeouts and numbers of tries, also for whatever polls AWS.
+    /// The timeouts and numbers of tries, also for code that polls AWS.
     fn retry(&self) -> &Retry;
 }

@@ -20,8 +20,8 @@ pub fn run(
     let started = Instant::now();
     let plan = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
     let name = plan.signing.as_ref().ok_or_else(|| {
-        Error::usage(format!("recipe `{recipe}` does not say who signs it"))
-            .hint("name the keys by `--key NAME`")
+        Error::usage(format!("recipe `{recipe}` names no signing keys"))
+            .hint("name the keys with `--key NAME`")
     })?;
     let certificate = keys::certificate(session, name)?;
     let signer = Elsewhere::open(attach, certificate).map_err(Error::of_usage)?;

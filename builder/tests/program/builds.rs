@@ -136,7 +136,8 @@ fn a_quiet_build_prints_nothing_and_a_verbose_one_stored_steps() {
 #[test]
 fn concurrent_builds_share_the_work_and_give_the_same_result() {
     let one = open_with(
-        "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi kernel; }\n",
+        "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi \
+         kernel; }\n",
     );
     let other = one.path("other project");
     copy(&one, &other);
@@ -235,7 +236,8 @@ fn a_missing_sources_folder_is_an_error_even_if_nothing_is_built() {
 #[test]
 fn an_invalid_root_of_trust_is_refused() {
     let scratch = open();
-    let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"recipes/hello.txt\"\n\n[files]";
+    let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \
+                   \"recipes/hello.txt\"\n\n[files]";
     scratch.edit("recipes/small.toml", "[files]", updates);
     scratch.edit("recipes/base.toml", "[pods]", "[pods]\nupdater = { component = \"updater\" }");
     scratch.relock();

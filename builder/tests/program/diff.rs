@@ -76,8 +76,12 @@ fn initramfs(node: &Node) -> Vec<u8> {
         Sha256::digest(node.init).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (version, size, pods) = (node.version, node.init.len(), node.pods);
     let inventory = format!(
-        r#"{{ "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
-        "binaries": [{{ "name": "init", "component": "init", "version": "{version}", "size": {size}, "sha256": "{sha256}" }}] }}"#
+        r#"{{
+            "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1,
+            "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
+            "binaries": [{{ "name": "init", "component": "init", "version": "{version}",
+                "size": {size}, "sha256": "{sha256}" }}]
+        }}"#
     );
     let entries = [
         Entry::directory("/layers", 0o755),
@@ -225,7 +229,8 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
     for (version, node, packages) in releases {
         let package = |(name, version): &(&str, &str)| {
             let url = format!("pkg:cargo/{name}@{version}");
-            serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [{ "referenceLocator": url }] })
+            let reference = serde_json::json!({ "referenceLocator": url });
+            serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [reference] })
         };
         let sbom =
             serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });

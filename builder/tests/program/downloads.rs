@@ -29,7 +29,8 @@ const CUT: [&str; 2] =
 
 const UNREACHED: [&str; 2] = [
     "\n  caused by: the network or the registry cannot be reached\n",
-    "\nhint: try again with a network, or build from exported sources: `cargo osbuild build RECIPE --sources DIR`\n",
+    "\nhint: try again with a network, or build from exported sources: `cargo osbuild build \
+     RECIPE --sources DIR`\n",
 ];
 
 #[test]
@@ -104,7 +105,8 @@ fn each_client_reports_a_missing_network_in_the_same_words() {
     scratch.set("RUSTUP_HOME", scratch.path("rustup").display().to_string());
     scratch.set("RUST_BACKTRACE", "1");
     scratch.set("CARGO_NET_RETRY", "0");
-    let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
+    let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \
+                    \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
     std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {

@@ -385,7 +385,8 @@ fn expired_credentials_are_renewed_or_reported_and_never_shown() {
     let file = folder.path().join("credentials");
     let write = |token: &str| {
         let text = format!(
-            "[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\naws_session_token={token}\n"
+            "[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n\
+             aws_session_token={token}\n"
         );
         std::fs::write(&file, text).unwrap();
     };
@@ -433,7 +434,8 @@ fn containers_and_instances_provide_credentials() {
     let (_folder, path) = disk_of(3);
     let server = Server::start();
     let json = format!(
-        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}","Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
+        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}",
+            "Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
     );
     let roles = "/latest/meta-data/iam/security-credentials/";
     server.put("/container".into(), 200, json.as_bytes());
@@ -542,7 +544,10 @@ fn an_image_or_copy_that_fails_at_aws_is_removed_and_made_again() {
     cloud.state.lock().unwrap().fails = vec![true; 9];
     let error = publish_with(&cloud, &path, 1).err().unwrap().to_string();
     assert!(
-        error.starts_with("error: no image in eu-central-1 becomes available\n  caused by: these failed at AWS: ami-"),
+        error.starts_with(
+            "error: no image in eu-central-1 becomes available\n  caused by: these \
+                           failed at AWS: ami-"
+        ),
         "{error}"
     );
     assert_eq!(cloud.calls("RegisterImage").len(), 3);

@@ -15,7 +15,10 @@ use std::time::Duration;
 /// Makes DATA of which something is not zero, at places far from each other.
 const DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
-    for at in 0 1 2 3 50 51 100 158; do dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null; done
+    for at in 0 1 2 3 50 51 100 158; do
+        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 \
+            seek=$((at * 16)) conv=notrunc 2>/dev/null
+    done
 }"#;
 
 /// Makes DATA that takes a while to write.
@@ -23,7 +26,8 @@ const MUCH_DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
     at=0
     while [ $at -lt 150 ]; do
-        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null
+        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 \
+            seek=$((at * 16)) conv=notrunc 2>/dev/null
         at=$((at + 1))
     done
 }"#;
@@ -143,7 +147,8 @@ fn zeros_are_written_to_a_disk_that_cannot_zero_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     // A file on ramfs cannot have holes, so the device over it can be read and written and nothing
     // else. The mount lives as long as the device does, and nobody else sees it.
-    let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find --show \"$1/disk\"";
+    let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find \
+                  --show \"$1/disk\"";
     let device =
         run(tool("unshare").args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path()))
             .trim()
@@ -172,7 +177,8 @@ fn a_fixed_disk_is_refused_with_its_contents_unless_named_twice() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     let device = &disk.device;
     let expected = format!(
-        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it may be lost, name it twice: `--device {device} \
+        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it \
+         may be lost, name it twice: `--device {device} \
          --device {device}`\n"
     );
     assert_eq!(ran.stderr, expected);
@@ -229,7 +235,8 @@ fn naming_a_disk_twice_does_not_override_its_size_or_sector_size() {
     let ran = flash(&scratch, &small.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the image 239.1 MB\n",
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the \
+         image 239.1 MB\n",
         small.device
     );
     assert_eq!(ran.stderr, expected);
@@ -237,7 +244,8 @@ fn naming_a_disk_twice_does_not_override_its_size_or_sector_size() {
     let ran = flash(&scratch, &large.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: set `sector-size = 4096` in \
+        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: \
+         set `sector-size = 4096` in \
          `boards/bench.toml`, or in a board that inherits it, with `esp-size-mib` of 257 or more\n",
         large.device
     );

@@ -30,10 +30,12 @@ fn a_package_dropped_by_debian_is_an_error_with_the_newest_version() {
     refused_without(
         &scratch,
         "ca-certificates",
-        "error: the archive no longer has `ca-certificates` 1\n  caused by: its newest version is 2\nhint: cargo osbuild update ca-certificates\n",
+        "error: the archive no longer has `ca-certificates` 1\n  caused by: its newest version is \
+         2\nhint: cargo osbuild update ca-certificates\n",
     );
     archive.publish(&[("bash", "1", "")]);
-    let expected = "error: the archive no longer has `ca-certificates` 1\nhint: cargo osbuild update ca-certificates\n";
+    let expected = "error: the archive no longer has `ca-certificates` 1\nhint: cargo osbuild \
+                    update ca-certificates\n";
     refused_without(&scratch, "ca-certificates", expected);
     archive.publish(&[]);
     refused_without(&scratch, "ca-certificates", expected);
@@ -51,7 +53,8 @@ fn a_version_gone_from_the_go_proxy_is_an_error_with_the_newest_one() {
         refused_without(
             &scratch,
             KUBERNETES,
-            "error: the Go module proxy no longer serves `k8s.io/kubernetes` v1.35.8\n  caused by: the newest of its minor is 1.35.10\nhint: cargo osbuild update kubelet\n",
+            "error: the Go module proxy no longer serves `k8s.io/kubernetes` v1.35.8\n  caused \
+             by: the newest of its minor is 1.35.10\nhint: cargo osbuild update kubelet\n",
         );
     }
 }
@@ -65,7 +68,8 @@ fn a_dependency_gone_from_the_go_proxy_is_named_with_its_dependent() {
     refused_without(
         &scratch,
         KUBERNETES,
-        "error: the Go module proxy no longer serves `example.org/d` v1.0.0\n  caused by: `kubelet` v1.35.8 needs it\nhint: cargo osbuild update kubelet\n",
+        "error: the Go module proxy no longer serves `example.org/d` v1.0.0\n  caused by: \
+         `kubelet` v1.35.8 needs it\nhint: cargo osbuild update kubelet\n",
     );
 }
 
@@ -76,7 +80,8 @@ fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
     proxy.serve(&mut scratch);
     let version = scratch.plan().resolved.wanted.go_toolchain;
     let expected = format!(
-        "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n"
+        "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo \
+         osbuild update toolchain\n"
     );
     refused_without(&scratch, "toolchain go", &expected);
 }

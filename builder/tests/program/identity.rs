@@ -36,10 +36,12 @@ impl Sts {
     fn giving() -> Self {
         let given = format!(
             "<AccessKeyId>{ACCESS_KEY}</AccessKeyId><SecretAccessKey>{SECRET_KEY}</SecretAccessKey>\
-             <SessionToken>{SESSION_TOKEN}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+             <SessionToken>{SESSION_TOKEN}</SessionToken>\
+             <Expiration>2999-01-01T00:00:00Z</Expiration>"
         );
         let result = format!(
-            "<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials></AssumeRoleWithWebIdentityResult>"
+            "<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials>\
+             </AssumeRoleWithWebIdentityResult>"
         );
         Sts::start(
             200,
@@ -149,7 +151,8 @@ fn an_identity_token_becomes_credentials_and_neither_is_shown() {
 fn a_refused_identity_token_ends_the_publish_and_is_not_shown() {
     let cloud = Cloud::start();
     let error = format!(
-        "<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and {SECRET_KEY}</Message></Error>"
+        "<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and \
+         {SECRET_KEY}</Message></Error>"
     );
     let (scratch, ran) =
         publish(&cloud, &Sts::start(403, format!("<ErrorResponse>{error}</ErrorResponse>")));

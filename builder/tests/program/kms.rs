@@ -93,7 +93,8 @@ fn a_key_that_cannot_sign_releases_is_refused_without_changes() {
             "db",
             RSA_4096_ARN,
             1,
-            "alias/large` is not an RSA key of 2048 bits for signing\n  caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`",
+            "alias/large` is not an RSA key of 2048 bits for signing\n  \
+             caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`",
         ),
     ];
     for (role, token, code, why) in cases {
@@ -127,7 +128,8 @@ fn a_kms_key_too_large_for_firmware_is_refused_before_the_build() {
     fs::write(keys(&scratch, "mine").join("db.kms"), RSA_4096_ARN).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     let expected = format!(
-        "error: `{RSA_4096_ARN}` is not an RSA key of 2048 bits for signing\n  caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`\n"
+        "error: `{RSA_4096_ARN}` is not an RSA key of 2048 bits for signing\n  \
+             caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`\n"
     );
     assert!(ran.code == Some(1) && ran.stderr.starts_with(&expected), "{}", ran.stderr);
     assert!(!scratch.project().join("out").exists());

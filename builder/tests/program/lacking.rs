@@ -29,7 +29,8 @@ fn says(ran: &Ran, expected: &str) {
 fn a_missing_tool_is_named_with_what_it_is_for_and_how_to_get_it() {
     let mut scratch = open();
     only(&mut scratch, &["apt-get"]);
-    let expected = "error: `bwrap` is not installed: it runs each step of the build in a sandbox\nhint: apt-get install bubblewrap\n";
+    let expected = "error: `bwrap` is not installed: it runs each step of the build in a \
+                    sandbox\nhint: apt-get install bubblewrap\n";
     says(&scratch.osbuild(&["build", RECIPE, "--offline"]), expected);
 }
 
@@ -51,7 +52,10 @@ fn missing_qemu_is_named_before_anything_is_built() {
         path.display().to_string()
     });
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", &firmware]);
-    let expected = "error: `qemu-system-aarch64` is not installed: it is the machine that the node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not installed: it makes a disk that is thrown away over the image\nhint: apt-get install qemu-utils\n";
+    let expected = "error: `qemu-system-aarch64` is not installed: it is the machine that the \
+                    node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not \
+                    installed: it makes a disk that is thrown away over the image\nhint: apt-get \
+                    install qemu-utils\n";
     says(&ran, expected);
 }
 
@@ -82,7 +86,8 @@ fn missing_firmware_is_named_before_anything_is_built() {
         }
     }
     let ran = Ran::of(&mut scratch.command(&hidden, &["run", RECIPE, "--offline"]));
-    let expected = "error: `UEFI firmware for arm64` is not installed: it starts the node from its disk\nhint: apt-get install qemu-efi-aarch64\n";
+    let expected = "error: `UEFI firmware for arm64` is not installed: it starts the node from \
+                    its disk\nhint: apt-get install qemu-efi-aarch64\n";
     says(&ran, expected);
 }
 
@@ -94,7 +99,9 @@ fn a_go_that_is_too_old_is_an_error_before_any_fetch() {
     fs::write(programs.join("go"), "#!/bin/sh\necho go version go1.19.8 linux/amd64\n").unwrap();
     fs::set_permissions(programs.join("go"), fs::Permissions::from_mode(0o755)).unwrap();
     scratch.set("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
-    let expected = "error: `go` is older than 1.21, or does not run: it fetches Go modules and the Go toolchain that the lock names\n  caused by: go version go1.19.8 linux/amd64\nhint: install Go (https://go.dev/dl)\n";
+    let expected = "error: `go` is older than 1.21, or does not run: it fetches Go modules and \
+                    the Go toolchain that the lock names\n  caused by: go version go1.19.8 \
+                    linux/amd64\nhint: install Go (https://go.dev/dl)\n";
     says(&scratch.osbuild(&["build", RECIPE]), expected);
 }
 

@@ -42,7 +42,8 @@ fn a_changed_input_is_fetched_and_offline_is_an_error() {
         let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         let expected = format!(
-            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it\n"
+            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for \
+             it\n"
         );
         assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
         assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
@@ -55,5 +56,5 @@ fn an_invalid_lock_is_pinned_again() {
     scratch.edit(&Lock::path(RECIPE), "version = 1\n", "version = one\n");
     let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains(": everything is pinned anew\n"), "{}", ran.stderr);
+    assert!(ran.stderr.contains(": pinning everything again\n"), "{}", ran.stderr);
 }

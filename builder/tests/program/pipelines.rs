@@ -165,7 +165,8 @@ repos/organization/repository/git/matching-refs/tags/v)
     git -C ORIGIN for-each-ref --format '{"ref":"%(refname)"}' 'refs/tags/v*' | jq -s . ;;
 repos/organization/repository/releases)
     mkdir -p GITHUB/attached
-    find GITHUB/attached -type f -printf '%P\n' | jq -R 'split("/") | {tag_name: .[0], assets: [{name: .[1]}]}' | jq -s . ;;
+    find GITHUB/attached -type f -printf '%P\n' |
+        jq -R 'split("/") | {tag_name: .[0], assets: [{name: .[1]}]}' | jq -s . ;;
 esac | jq -r "$5"
 "#;
 

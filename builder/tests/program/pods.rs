@@ -65,7 +65,8 @@ pub fn with_archive(scratch: &Scratch, mib: u64) -> Digest {
     archive(&path, mib << 20);
     let digest = Digest::of_file(&path).unwrap();
     let pod = format!(
-        "[pods.hello]\nmanifest = \"hello.yaml\"\nimage = \"hello.tar\"\ndigest = \"sha256:{digest}\"\n\n[files]"
+        "[pods.hello]\nmanifest = \"hello.yaml\"\nimage = \"hello.tar\"\ndigest = \
+         \"sha256:{digest}\"\n\n[files]"
     );
     scratch.edit("recipes/small.toml", "[files]", &pod);
     digest

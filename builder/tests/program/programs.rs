@@ -31,7 +31,8 @@ packages = [\"bash\"]
 
 /// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the
 /// ELF header's `e_machine`.
-const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 seek=18 conv=notrunc 2>/dev/null; }\n";
+const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 \
+                                seek=18 conv=notrunc 2>/dev/null; }\n";
 
 fn lab(fault: &str) -> Scratch {
     let scratch = open_with(fault);

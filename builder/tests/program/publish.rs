@@ -67,9 +67,18 @@ fn python(script: &str, words: &[&str]) -> String {
 /// Calls as a file for python.
 fn written(scratch: &Scratch, calls: &[Call]) -> String {
     let one = |call: &Call| {
-        json!({ "service": call.service, "region": call.region, "action": call.action, "method": call.method, "path": call.path,
-            "headers": call.headers, "sha256": Digest::of(&call.body).hex(),
-            "body": if call.action == "PutSnapshotBlock" { String::new() } else { String::from_utf8(call.body.clone()).unwrap() } })
+        let is_block = call.action == "PutSnapshotBlock";
+        let body = if is_block { Vec::new() } else { call.body.clone() };
+        json!({
+            "service": call.service,
+            "region": call.region,
+            "action": call.action,
+            "method": call.method,
+            "path": call.path,
+            "headers": call.headers,
+            "sha256": Digest::of(&call.body).hex(),
+            "body": String::from_utf8(body).unwrap(),
+        })
     };
     let path = scratch.path("calls.json");
     fs::write(&path, Value::from_iter(calls.iter().map(one)).to_string()).unwrap();
@@ -432,7 +441,7 @@ fn wrong_flags_of_publish_are_refused_before_the_build() {
     let aws = |flags: &[&str]| scratch.osbuild(&[&["publish", "aws", RECIPE], flags].concat());
     let cases: [(&[&str], &str); 9] = [
         (&["--region", "mars"], "`mars` is not an AWS region"),
-        (&["--region", REGION, "--share", "12"], "an account of AWS has 12 digits"),
+        (&["--region", REGION, "--share", "12"], "an AWS account has 12 digits"),
         (
             &["--region", REGION, "--key", "dev"],
             "error: the keys `dev` are for development only and cannot publish an image\n",

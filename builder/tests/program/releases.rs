@@ -24,7 +24,8 @@ import hashlib, sys, tempfile
 from tuf.ngclient import Updater
 base, root, *names = sys.argv[1:]
 with tempfile.TemporaryDirectory() as memory, open(root, 'rb') as trusted:
-    updater = Updater(memory, base + '/metadata/', memory, base + '/targets/', bootstrap=trusted.read())
+    urls = (base + '/metadata/', base + '/targets/')
+    updater = Updater(memory, urls[0], memory, urls[1], bootstrap=trusted.read())
     updater.refresh()
     for name in names:
         path = updater.download_target(updater.get_targetinfo(name), memory + '/target')
@@ -141,7 +142,7 @@ fn the_dev_key_makes_no_release_without_the_flag() {
     assert_eq!(ran.code, Some(2));
     assert!(
         ran.stderr
-            .contains("error: the keys `dev` are for development only, and sign no release\n"),
+            .contains("error: the keys `dev` are for development only and cannot sign a release\n"),
         "{}",
         ran.stderr
     );

@@ -172,7 +172,8 @@ fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
     {
         let shown = folder(&scratch).display().to_string();
         let output = format!(
-            "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root of trust here has version 1, and the one there 2\n\
+            "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root \
+             of trust here has version 1, and the one there 2\n\
              hint: get the newest `keys/mine`: git pull\n"
         );
         assert!(ran.code == Some(2) && ran.stderr.ends_with(&output), "{}", ran.stderr);
@@ -336,7 +337,10 @@ fn verify_and_release_do_not_read_older_releases() {
         let ran = verify(&scratch, &[]);
         assert_eq!(wrong(&ran), [""; 0]);
         assert!(
-            ran.stdout.contains("8 files are what the metadata says, and 1500 of older releases are there: `--all` reads them"),
+            ran.stdout.contains(
+                "8 files are what the metadata says, and 1500 of older releases \
+                                 are there: `--all` reads them"
+            ),
             "{}",
             ran.stdout
         );

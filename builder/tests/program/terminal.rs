@@ -52,7 +52,8 @@ fn errors_of_the_command_line_show_it_as_it_can_be_typed() {
     assert!(missing.stderr.contains("\nUsage: cargo osbuild build "), "{}", missing.stderr);
     for args in [["--project", "/nonexistent", "check"].as_slice(), &["inspect", "/nonexistent"]] {
         let ran = scratch.osbuild(args);
-        let expected = "error: cannot open `/nonexistent`\n  caused by: No such file or directory (os error 2)\n";
+        let expected = "error: cannot open `/nonexistent`\n  caused by: No such file or directory \
+                        (os error 2)\n";
         assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.as_str()), (Some(2), expected, ""));
     }
 }

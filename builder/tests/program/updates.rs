@@ -147,7 +147,8 @@ fn a_new_minor_moves_the_peg_and_keeps_known_ends_of_life() {
 fn an_exception_keeps_the_kubelet_on_its_minor() {
     let (scratch, proxy) = with_proxy();
     proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
-    let exception = "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until = 2999-03-31 }\n";
+    let exception = "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until \
+                     = 2999-03-31 }\n";
     scratch.edit("recipes/small.toml", "[kubernetes]\n", exception);
     ran(&scratch, 0, &["update", "kubelet"]);
     assert_eq!(kubelet(&scratch), "v1.35.9");
@@ -212,11 +213,7 @@ fn a_second_update_moves_nothing() {
     let lock = scratch.lock();
     assert!(lock.debian_packages().all(|package| package.version == "2"));
     assert_eq!(kubelet(&scratch), "v1.35.9");
-    assert!(
-        ran(&scratch, 0, &["update"])
-            .stderr
-            .contains("note: everything is as new as the recipes allow\n")
-    );
+    assert!(ran(&scratch, 0, &["update"]).stderr.contains("note: everything is up to date\n"));
     assert_eq!(scratch.lock(), lock);
     assert_eq!(ran(&scratch, 0, &["plan", RECIPE]).stderr, "");
 }
@@ -243,7 +240,8 @@ fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
     let output = ran(&scratch, 2, &["update", "kubelt"]).stderr;
     assert_eq!(
         output,
-        "error: no lock has anything called `kubelt`\n  caused by: what can move is `containerd`, `crates`, `kubelet`, `linux`, `runc`, \
+        "error: no lock has an input named `kubelt`\n  caused by: updates exist for `containerd`, \
+         `crates`, `kubelet`, `linux`, `runc`, \
          `toolchain`, and each of 11 Debian packages\nhint: did you mean `kubelet`?\n"
     );
     let output = ran(&scratch, 2, &["update", "ca-certificate"]).stderr;
@@ -320,7 +318,8 @@ fn workspace(project: &Path) {
     );
     write(
         ".cargo/config.toml",
-        "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"vendored\"\n",
+        "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \
+         \"vendored\"\n",
     );
     for name in members {
         let needs = if name == "init" { "[dependencies]\nlibc = \"0.2\"\n" } else { "" };

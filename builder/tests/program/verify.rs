@@ -199,7 +199,7 @@ fn unsigned_verifies_files_but_never_releases() {
             ran.stdout.lines().filter(|line| line.starts_with("WRONG")).collect();
         assert!(wrong.iter().all(|line| line.contains("layer")), "{name}: {wrong:?}");
         assert!(
-            ran.stderr.contains("note: nobody has to have signed it: signatures are not looked at"),
+            ran.stderr.contains("note: `--unsigned`: signatures are not checked"),
             "{name}: {}",
             ran.stderr
         );
@@ -509,14 +509,15 @@ fn flags_without_effect_are_refused_and_trust_must_be_given() {
     for (words, output) in [
         (
             &[uki.as_str()][..],
-            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`",
+            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by \
+             `--unsigned`",
         ),
         (&[&uki, "--key", "mine", "--channel", "stable"], "`--channel` has no effect"),
         (&[&uki, "--key", "mine", "--memory", "seen"], "`--memory` has no effect"),
         (&[&folder, "--key", "mine", "--against", RECIPE], "`--against` has no effect"),
         (&[&uki, "--cert", &key], "holds no certificate"),
         (&[&uki, "--cert", "missing"], "cannot read `missing`"),
-        (&[&folder, "--cert", &cert, "--root", &cert], "it is no root of trust"),
+        (&[&folder, "--cert", &cert, "--root", &cert], "it is not a valid root of trust"),
         (&[&uki, "--key", "nobody"], "there are no keys `nobody`"),
     ] {
         let ran = scratch.osbuild(&[&["verify"], words].concat());

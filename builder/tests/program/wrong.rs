@@ -25,7 +25,9 @@ fn says(ran: &Ran, code: i32, expected: &str) {
 fn a_wrong_recipe_exits_2_and_a_missing_or_stale_lock_3() {
     let scratch = open();
     scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
-    let expected = "error: `recipes/small.lock` is out of date: the recipe asks for something else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write it anew with `cargo osbuild lock small`\n";
+    let expected = "error: `recipes/small.lock` is out of date: the recipe asks for something \
+                    else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write \
+                    it anew with `cargo osbuild lock small`\n";
     refused(&scratch, 3, expected);
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");
@@ -50,7 +52,8 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    let expected = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
+    let expected = "error: `mount` may not go to the node\n  caused by: it names an interpreter, \
+                    so it is dynamically linked\nhint: ";
     refused(&scratch, 1, expected);
 }
 
@@ -78,10 +81,13 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
 #[test]
 fn an_unknown_kernel_option_is_named_with_its_line_in_the_recipe() {
     let scratch = open_with(
-        "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' >Kconfig; }\n",
+        "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' \
+         >Kconfig; }\n",
     );
     scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
-    let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you mean `EROFS_FS`?\n";
+    let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not \
+                    `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you \
+                    mean `EROFS_FS`?\n";
     refused(&scratch, 2, expected);
 }
 
@@ -92,7 +98,8 @@ fn a_step_killed_for_memory_is_an_error_with_a_hint() {
     says(
         &ran,
         1,
-        "error: `kernel arm64` was killed, most likely because the memory ran out\n  | linking\n  the whole log: ",
+        "error: `kernel arm64` was killed, most likely because the memory ran out\n  | \
+         linking\n  the whole log: ",
     );
     assert!(ran.stderr.contains("\nhint: give the machine more memory, or "), "{}", ran.stderr);
 }
@@ -102,7 +109,8 @@ fn a_failed_step_shows_the_end_and_the_path_of_its_log() {
     let scratch = open_with("kernel() { echo the reason; exit 3; }\n");
     let log = scratch.project().join("out/small/logs/kernel-arm64.log");
     let expected = format!(
-        "error: `kernel arm64` failed\n  caused by: it ended with exit status 3\n  | the reason\n  the whole log: {}\n",
+        "error: `kernel arm64` failed\n  caused by: it ended with exit status 3\n  | the \
+         reason\n  the whole log: {}\n",
         log.display()
     );
     refused(&scratch, 1, &expected);
@@ -112,11 +120,14 @@ fn a_failed_step_shows_the_end_and_the_path_of_its_log() {
 #[test]
 fn a_uki_too_large_for_its_slot_is_an_error_before_any_write() {
     let scratch = open_with(
-        "kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n",
+        "kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; \
+         }\n",
     );
     let out = scratch.project().join("out/small");
-    let expected = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for 16\n  \
-                caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
+    let expected = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for \
+                    16\n  \
+                caused by: the biggest parts of it: the kernel (18.9 MB)\n\
+                hint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
     refused(&scratch, 1, expected);
     assert!(
         ["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists())
@@ -129,7 +140,8 @@ fn a_uki_too_large_for_its_slot_is_an_error_before_any_write() {
 fn a_disk_too_small_for_the_image_is_refused_before_the_build() {
     let scratch = open();
     let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
-    let expected = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at least `--disk-size 228`\n";
+    let expected = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at \
+                    least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
     done(&scratch.osbuild(&["build", RECIPE]));
     assert_eq!(
@@ -220,7 +232,8 @@ fn on_a_small_disk(
 #[test]
 fn a_disk_full_during_a_step_is_named_and_nothing_is_lost() {
     let scratch = open_with(
-        "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 >release; }\n",
+        "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 \
+         >release; }\n",
     );
     let (cache, filled) = (scratch.path("cache"), scratch.path("filled"));
     fs::rename(&cache, &filled).unwrap();

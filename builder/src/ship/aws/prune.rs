@@ -22,7 +22,7 @@ pub(super) struct Prune {
 }
 
 /// Finds what to remove: all images of this recipe and owner but the newest `keep`, of which the
-/// image `current` counts as the newest, and their snapshots from before `today` that no image uses.
+/// image `current` counts as the newest, and the snapshots from before `today` that no image uses.
 ///
 /// # Errors
 /// The subject has no owner, or AWS refuses the call.
@@ -82,7 +82,9 @@ impl Prune {
     /// The resources, for `--dry-run`.
     pub fn to_json(&self, here: &RegionalClient) -> Vec<Value> {
         let region = here.region.name();
-        let line = |id: &str, name: &str, made: &str| json!({ "would-remove": id, "region": region, "name": name, "made": made });
+        let line = |id: &str, name: &str, made: &str| -> Value {
+            json!({ "would-remove": id, "region": region, "name": name, "made": made })
+        };
         let mut lines = Vec::new();
         for image in &self.images {
             lines.push(line(&image.id, &image.name, &image.created));

@@ -3,9 +3,9 @@
 //! 1. Both copies of the old partition table are removed. From here until step 5 nothing boots from
 //!    the disk: after a power cut it has no table, and flashing again works.
 //! 2. Zeros of the image become zeros on the disk, and all else is written. The zeros matter: stale
-//!    bytes in the free parts of a FAT, of ext4's inode tables or of its journal have a meaning. The
-//!    journal of an earlier node would even be replayed, as two disks from one image have the same
-//!    journal identifier.
+//!    bytes in the free parts of a FAT, of ext4's inode tables or of its journal have a meaning.
+//!    The journal of an earlier node would even be replayed, as two disks from one image have the
+//!    same journal identifier.
 //! 3. Everything that was written is read back, past the page cache, and compared. Of a range that
 //!    the device itself zeroed, only the two ends are.
 //! 4. The partition table is written, fitted to the disk and with fresh identifiers: backup first,
@@ -20,7 +20,7 @@ mod refusal;
 mod text;
 mod uses;
 
-pub use choice::Wish;
+pub use choice::Requirements;
 use disk::replaced;
 pub use disk::{Disk, Identity, all};
 pub use text::list;
@@ -53,7 +53,7 @@ pub struct Flashed {
     pub write_s: f64,
 }
 
-/// Puts the image at `path` onto a disk that was chosen by [`Wish::choose`].
+/// Puts the image at `path` onto a disk that was chosen by [`Requirements::choose`].
 ///
 /// # Errors
 /// The disk is in use, or cannot be written; what is read back is not what was written; the user

@@ -26,7 +26,8 @@ impl Keys {
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
         let named = self.folder.join(RELEASE_KMS);
         if self.folder.join(RELEASE[0]).exists() || !named.exists() {
-            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the signatures";
+            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the \
+                        signatures";
             return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));

@@ -93,7 +93,8 @@ fn snapshots(state: &mut State, call: &Call, parameters: &Parameters) -> Answer 
         let (state, started, tags) = (&snapshot.state, &snapshot.started, tag_set(&snapshot.tags));
         let description = &snapshot.description;
         format!(
-            "<item><snapshotId>{id}</snapshotId><status>{state}</status><startTime>{started}</startTime>\
+            "<item><snapshotId>{id}</snapshotId><status>{state}</status>\
+             <startTime>{started}</startTime>\
              <description>{description}</description>{tags}</item>"
         )
     };
@@ -123,9 +124,11 @@ fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
             (&image.parameters["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
         let description = &image.parameters["Description"];
         format!(
-            "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name><description>{description}</description>\
-             <creationDate>{created}</creationDate><stateReason><message>as the test wants it</message></stateReason>\
-             <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item></blockDeviceMapping>{tags}</item>"
+            "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name>\
+             <description>{description}</description><creationDate>{created}</creationDate>\
+             <stateReason><message>as the test wants it</message></stateReason>\
+             <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item>\
+             </blockDeviceMapping>{tags}</item>"
         )
     };
     (200, format!("<R><imagesSet>{}</imagesSet></R>", here.map(one).collect::<String>()))
