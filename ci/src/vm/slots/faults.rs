@@ -327,7 +327,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The same on a machine that is powered on otherwise.
-    fn begin_on(
+    pub fn begin_on(
         disk: &'a Disk,
         change: &Change,
         boot: impl FnOnce() -> Result<Node<'a>>,
