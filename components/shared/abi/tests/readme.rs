@@ -2,7 +2,7 @@
 
 use osbuild_abi::writable::{From, WRITABLE, Writable};
 
-const README: &str = include_str!("../../init/README.md");
+const README: &str = include_str!("../../../init/README.md");
 
 fn row(row: &Writable) -> String {
     let (behind, lives) = match row.from {

@@ -11,6 +11,7 @@ mod device;
 mod disk;
 mod error;
 mod image;
+pub mod ioctl;
 pub mod write;
 
 pub use contents::contents;

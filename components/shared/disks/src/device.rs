@@ -3,6 +3,7 @@
 
 use crate::Result;
 use crate::error::{At, Error};
+use crate::ioctl;
 use osbuild_formats::gpt::Write;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
@@ -18,12 +19,6 @@ pub const CHUNK: u64 = 4 << 20;
 const PAGE: usize = 4096;
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
-
-/// Makes the kernel read the partition table again (linux/fs.h, `BLKRRPART`).
-const READ_TABLE_AGAIN: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 95);
-
-/// Gives the disk's number since the machine was started (linux/fs.h, `BLKGETDISKSEQ`).
-const DISK_SEQUENCE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u64>(0x12, 128);
 
 /// A disk that nobody else uses, or that the user gave away in spite of that.
 pub struct Device {
@@ -70,11 +65,7 @@ impl Device {
     /// The number that [`Disk::diskseq`](crate::Disk::diskseq) is, of the disk that is open,
     /// whatever has its name by now.
     pub fn diskseq(&self) -> Option<u64> {
-        // SAFETY: this call writes one u64, and `file` is open.
-        unsafe {
-            rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<DISK_SEQUENCE, u64>::new())
-        }
-        .ok()
+        ioctl::disk_sequence(&self.file).ok()
     }
 
     /// Writes `range`, at most [`CHUNK`] bytes, with what `fill` puts into them.
@@ -139,11 +130,7 @@ impl Device {
     /// Has the kernel show the partitions that are there now, and says whether it still shows old
     /// ones, because they are in use. Of some devices it shows none.
     pub fn shows_old_partitions(&self) -> bool {
-        // SAFETY: this call takes no argument, and `file` is open.
-        let shown = unsafe {
-            rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<READ_TABLE_AGAIN>::new())
-        };
-        shown == Err(Errno::BUSY)
+        ioctl::reread_partition_table(&self.file) == Err(Errno::BUSY)
     }
 }
 
