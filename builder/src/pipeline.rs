@@ -6,20 +6,20 @@
 //! Each stage is a noun that the next one takes. What runs at the same time is the graph's
 //! business, what need not run again the store's.
 
+use crate::engine::digest::Digest;
+use crate::engine::executor::{Executor, Rebuild};
+use crate::engine::fs_error::OnDisk;
+use crate::engine::graph::{Graph, Width};
+use crate::engine::store::Store;
 use crate::error::Result;
 use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::{Executor, Rebuild};
 use crate::produce::fetch::{Fetcher, From};
-use crate::produce::graph::{Graph, Width};
 use crate::produce::inventory::Inventory;
 use crate::produce::out::Out;
 use crate::produce::sign::Signer;
 use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages, host_programs};
-use crate::produce::store::Store;
 use crate::report::Report;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,15 +2,15 @@
 //! image. All of it in this process, because it is pure and takes less time than to ask whether it
 //! is needed, and in pieces, because a node with large pods may be larger than memory.
 
-use super::digest::Digest;
-use super::disk::{OnDisk, remove};
-use super::executor::Steps;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
 use super::sign::{Beside, EfiFile, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
-use super::store::Store;
+use crate::engine::digest::Digest;
+use crate::engine::executor::Steps;
+use crate::engine::fs_error::{OnDisk, remove};
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result, both};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report, bytes};

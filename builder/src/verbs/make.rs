@@ -2,14 +2,14 @@
 
 use super::{Session, clean, keys};
 use crate::cli;
+use crate::engine::executor::{Rebuild, Steps};
+use crate::engine::fs_error::OnDisk;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
 use crate::plan::{Date, Locked, Plan, Qemu, makes_programs};
 use crate::produce::assemble::Built;
 use crate::produce::copy::Format;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::{Rebuild, Steps};
 use crate::produce::fetch::From;
 use crate::produce::out::{Out, PLAN, PROGRAMS, REBUILT};
 use crate::produce::sign::{Elsewhere, Signer};

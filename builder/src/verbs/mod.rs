@@ -15,6 +15,8 @@ mod verify;
 
 use crate::checkout::Checkout;
 use crate::cli::{self, Cli, Common, Verb};
+use crate::engine::stop;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{
@@ -22,8 +24,6 @@ use crate::plan::{
     resolve_programs, skew,
 };
 use crate::produce::fetch::{Fetcher, From};
-use crate::produce::stop;
-use crate::produce::store::Store;
 use crate::report::{Report, Verbosity};
 use crate::ship::keys::Keys;
 use clap::CommandFactory;

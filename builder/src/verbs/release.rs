@@ -2,10 +2,10 @@
 
 use super::{Session, keys, make};
 use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::engine::fs_error::{OnDisk, remove};
 use crate::error::{Error, Result, in_words};
 use crate::plan::{Locked, Plan, Strictness};
-use crate::produce::disk::{OnDisk, remove};
-use crate::produce::executor::Rebuild;
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};

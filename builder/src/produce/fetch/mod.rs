@@ -15,10 +15,10 @@ mod rust;
 
 pub use go::{escaped, wrapper_program};
 
-use super::digest::Digest;
 use super::exported::Exported;
-use super::store::{Scratch, Store};
-use super::toolchain;
+use crate::engine::digest::Digest;
+use crate::engine::store::{Scratch, Store};
+use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
     Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source,

@@ -1,8 +1,8 @@
 //! A signature that stands beside what it is of.
 
 use super::Signable;
+use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
-use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::detached;
 

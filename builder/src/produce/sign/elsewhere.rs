@@ -1,9 +1,9 @@
 //! A signer who is not here: signatures that were made at another machine, in files.
 
 use super::Signer;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::OnDisk;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use osbuild_signatures::certificate::Certificate;
 use std::fs::{self, File};
 use std::io::Read;

@@ -33,8 +33,8 @@ pub use release_public_key::ReleasePublicKey;
 pub use token::TokenKey;
 pub use token_uri::TokenUri;
 
+use crate::engine::digest::Digest;
 use crate::error::Result;
-use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 use std::fmt;
 

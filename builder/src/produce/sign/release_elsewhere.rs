@@ -2,8 +2,8 @@
 
 use super::elsewhere::signatures;
 use super::{ReleasePublicKey, ReleaseSigner};
+use crate::engine::fs_error::{OnDisk, remove};
 use crate::error::{Error, Result};
-use crate::produce::disk::{OnDisk, remove};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! The log of an action: a file, its end kept for errors, and its last line behind the step's bar.
 
+use crate::engine::fs_error::OnDisk;
 use crate::error::{LogTail, Result};
-use crate::produce::disk::OnDisk;
 use crate::report::Step;
 use std::collections::VecDeque;
 use std::fs::{self, File};

@@ -2,8 +2,8 @@
 
 use super::log::Log;
 use super::process::Ended;
+use crate::engine::fs_error;
 use crate::error::{Error, Result};
-use crate::produce::disk;
 use std::path::Path;
 
 /// What tools print when a process of theirs was killed: gcc, then rustc and cargo, go, make, ld
@@ -40,7 +40,7 @@ pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) ->
 
 fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
     if log.says(FULL) {
-        return disk::full(scratch).cause(format!("`{name}` failed"));
+        return fs_error::full(scratch).cause(format!("`{name}` failed"));
     }
     if ended.status.is_none_or(|status| status == KILLED_STATUS)
         || KILLED.iter().any(|phrase| log.says(phrase))

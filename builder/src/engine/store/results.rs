@@ -2,10 +2,10 @@
 //! that run in this process.
 
 use super::{Store, note_use};
+use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::OnDisk;
 use crate::error::Result;
-use crate::produce::action::ActionResult;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,9 @@
 //! What the store has of a lock, and the folders that ecosystems' clients keep beside it.
 
 use super::Store;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::OnDisk;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use std::fs;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The name of bytes: their SHA-256 and their length, as the Remote Execution API has it.
 
-use super::disk::OnDisk;
+use super::fs_error::OnDisk;
 use crate::error::Result;
 use sha2::{Digest as _, Sha256};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 /// How much is read at once where a file is hashed or copied.
-pub(super) const CHUNK: usize = 256 * 1024;
+pub const CHUNK: usize = 256 * 1024;
 
 /// SHA-256 and length of some bytes. It is shown as the hash in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -69,7 +69,7 @@ impl Digest {
 }
 
 /// A hash alone, from its 64 lower-case hexadecimal digits.
-pub(super) fn parse_hash(hex: &str) -> Option<[u8; 32]> {
+pub fn parse_hash(hex: &str) -> Option<[u8; 32]> {
     let digits = hex.as_bytes();
     if digits.len() != 64 || !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
     {

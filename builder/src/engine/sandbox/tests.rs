@@ -1,5 +1,5 @@
 use super::*;
-use crate::produce::action::InputTree;
+use crate::engine::action::InputTree;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;

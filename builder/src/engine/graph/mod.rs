@@ -1,8 +1,8 @@
 //! Steps that need each other's results, run side by side.
 //!
 //! ```
-//! # use osbuild::produce::graph::{Graph, Width};
-//! # use osbuild::produce::stop::Stop;
+//! # use osbuild::engine::graph::{Graph, Width};
+//! # use osbuild::engine::stop::Stop;
 //! let mut graph = Graph::new(Stop::default());
 //! let kernel = graph.step(Width::Wide, (), |()| Ok("kernel"));
 //! let init = graph.step(Width::Narrow, (), |()| Ok("init"));

@@ -2,8 +2,8 @@
 //! build is still alive.
 
 use super::{Lock, Store};
+use crate::engine::fs_error::{self, OnDisk};
 use crate::error::{Error, Result};
-use crate::produce::disk::{self, OnDisk};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Session {
             for (path, _lock) in abandoned {
                 // A sandbox that is dying may still hold a file for an instant: the next build
                 // tries again.
-                let _ = disk::remove(&path);
+                let _ = fs_error::remove(&path);
             }
         });
         Ok(Session {
@@ -126,7 +126,7 @@ impl Drop for Session {
             let _ = removal.join();
         }
         // What cannot be removed now is swept by the next build.
-        let _ = disk::remove(&self.directory);
+        let _ = fs_error::remove(&self.directory);
     }
 }
 
@@ -148,7 +148,7 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
         // What cannot be removed now goes with the session's directory.
-        let removal = thread::spawn(move || drop(disk::remove(&path)));
+        let removal = thread::spawn(move || drop(fs_error::remove(&path)));
         self.store
             .inner
             .session
@@ -163,7 +163,7 @@ impl Store {
     /// A new, empty directory for unfinished things.
     pub fn scratch(&self) -> Result<Scratch> {
         let path = self.inner.session.fresh("work");
-        disk::make_directory(&path)?;
+        fs_error::make_directory(&path)?;
         Ok(Scratch { path, store: self.clone() })
     }
 }

@@ -1,7 +1,7 @@
 //! Whose a store is. All that is in it is believed by name, and goes into nodes.
 
+use crate::engine::fs_error::OnDisk;
 use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;

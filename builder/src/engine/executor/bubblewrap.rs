@@ -1,7 +1,7 @@
 //! The command line of bubblewrap: a root of our own, no network, nothing of the host's but its
 //! kernel.
 
-use crate::produce::action::{Action, BUILD, TOOLCHAIN};
+use crate::engine::action::{Action, BUILD, TOOLCHAIN};
 use std::path::Path;
 use std::process::Command;
 

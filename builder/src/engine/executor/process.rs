@@ -1,9 +1,9 @@
 //! A program that runs, all processes that it starts, what they print and what they cost.
 
 use super::log::Log;
+use crate::engine::fs_error::OnDisk;
+use crate::engine::stop::Stop;
 use crate::error::{Context, Error, Result};
-use crate::produce::disk::OnDisk;
-use crate::produce::stop::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use rustix::thread::CpuSet;

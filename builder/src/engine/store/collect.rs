@@ -2,10 +2,10 @@
 
 use super::session::gate;
 use super::{Store, USE_IS_NOTED_AFTER};
+use crate::engine::digest::{Digest, parse_hash};
+use crate::engine::fs_error::{self, OnDisk};
+use crate::engine::stop;
 use crate::error::Result;
-use crate::produce::digest::{Digest, parse_hash};
-use crate::produce::disk::{self, OnDisk};
-use crate::produce::stop;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -143,7 +143,7 @@ impl Store {
             return Ok(None);
         }
         let bytes = disk_usage(&away)?;
-        disk::remove(&away)?;
+        fs_error::remove(&away)?;
         Ok(Some(bytes))
     }
 
@@ -171,7 +171,7 @@ impl Store {
         for path in spent {
             collected.bytes += disk_usage(&path)?;
             collected.entries += 1;
-            disk::remove(&path)?;
+            fs_error::remove(&path)?;
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Store {
 
     fn take_away(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
         let away = self.root().join("damaged").join(name(path));
-        disk::remove(&away)?;
+        fs_error::remove(&away)?;
         fs::rename(path, &away).at("move away", path)?;
         damaged.push(path.strip_prefix(self.root()).unwrap_or(path).display().to_string());
         Ok(())

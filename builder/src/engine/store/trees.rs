@@ -2,10 +2,10 @@
 
 use super::results::read_sealed;
 use super::{Store, note_use};
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::OnDisk;
 use crate::error::{Context, Result};
-use crate::produce::action::InputTree;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 

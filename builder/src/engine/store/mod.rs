@@ -36,7 +36,7 @@ pub use lock::Lock;
 pub use session::Scratch;
 
 use super::digest::{CHUNK, Digest, Hasher, parse_hash};
-use super::disk::{self, OnDisk};
+use super::fs_error::{self, OnDisk};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use session::Session;
@@ -144,7 +144,7 @@ impl Store {
 
     /// Removes bytes that can be made of something else that the store has.
     pub fn remove(&self, digest: &Digest) -> Result<()> {
-        disk::remove(&self.blob(digest))
+        fs_error::remove(&self.blob(digest))
     }
 
     /// Begins to put bytes that come in pieces.

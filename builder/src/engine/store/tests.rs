@@ -1,7 +1,7 @@
 use super::*;
+use crate::engine::action::{ActionResult, OutputFile};
+use crate::engine::stop::Stop;
 use crate::error::Kind;
-use crate::produce::action::{ActionResult, OutputFile};
-use crate::produce::stop::Stop;
 use crate::report::{Color, Verbosity};
 use proptest::prelude::*;
 use std::os::unix::fs::symlink;

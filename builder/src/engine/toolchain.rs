@@ -2,7 +2,7 @@
 
 use super::action::Toolchain;
 use super::digest::{Digest, Hasher};
-use super::disk::OnDisk;
+use super::fs_error::OnDisk;
 use super::store::Store;
 use crate::error::{Context, Error, Result};
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
 
 /// Packs these files of a Rust toolchain, relative to its root: with the same bytes on every
 /// machine, without owners and times.
-pub(super) fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()> {
+pub fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()> {
     let say = || "cannot pack the Rust toolchain".to_owned();
     let mut tar = tar::Builder::new(BufWriter::new(to));
     for name in files {

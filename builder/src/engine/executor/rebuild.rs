@@ -1,8 +1,8 @@
 //! Running steps again whose results are known, to see whether they give the same bytes.
 
 use super::log;
+use crate::engine::action::{Action, ActionResult, OutputFile};
 use crate::error::{Error, Result, in_words};
-use crate::produce::action::{Action, ActionResult, OutputFile};
 use std::collections::BTreeSet;
 
 /// Which steps run although the store has their results.

@@ -14,7 +14,7 @@ pub use rebuild::Rebuild;
 pub use steps::Steps;
 
 use super::action::{Action, ActionResult, OutputFile};
-use super::disk::{self, OnDisk};
+use super::fs_error::{self, OnDisk};
 use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
@@ -202,8 +202,8 @@ fn no_output(action: &Action, output: &str, what: &str) -> Error {
 /// Makes `/build` and `/tmp` of the sandbox, and gives the path of the former.
 fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf> {
     let build = scratch.path().join("build");
-    disk::make_directory(&scratch.path().join("tmp"))?;
-    disk::make_directory(&build)?;
+    fs_error::make_directory(&scratch.path().join("tmp"))?;
+    fs_error::make_directory(&build)?;
     let mut input = action.input.clone();
     let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
     outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;

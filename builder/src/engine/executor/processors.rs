@@ -6,8 +6,8 @@
 //! and a build takes those that no other one holds, from a place of its own on: builds of other
 //! users, whose locks are in other stores, begin elsewhere.
 
+use crate::engine::store::{Lock, Store};
 use crate::error::{Context, Result};
-use crate::produce::store::{Lock, Store};
 use rustix::thread::CpuSet;
 use std::hash::{BuildHasher, RandomState};
 

@@ -1,11 +1,11 @@
 //! The files that an action finds: a tree of digests, which the Remote Execution API calls its
 //! input root.
 
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::{self, OnDisk};
+use crate::engine::reapi;
+use crate::engine::store::Store;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::{self, OnDisk};
-use crate::produce::reapi;
-use crate::produce::store::Store;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -99,7 +99,7 @@ impl InputTree {
     }
 
     /// Makes the tree in an empty directory, with each file's content checked.
-    pub(in crate::produce) fn write(&self, store: &Store, directory: &Path) -> Result<()> {
+    pub(in crate::engine) fn write(&self, store: &Store, directory: &Path) -> Result<()> {
         for (name, node) in &self.entries {
             let path = directory.join(name);
             match node {
@@ -114,7 +114,7 @@ impl InputTree {
                     std::os::unix::fs::symlink(target, &path).at("write", &path)?
                 }
                 Node::Directory(tree) => {
-                    disk::make_directory(&path)?;
+                    fs_error::make_directory(&path)?;
                     tree.write(store, &path)?;
                 }
             }

@@ -2,9 +2,9 @@
 //! it made.
 
 use super::Store;
+use crate::engine::fs_error::OnDisk;
+use crate::engine::stop;
 use crate::error::Result;
-use crate::produce::disk::OnDisk;
-use crate::produce::stop;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::path::Path;
