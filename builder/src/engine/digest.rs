@@ -1,6 +1,6 @@
 //! The name of bytes: their SHA-256 and their length, as the Remote Execution API has it.
 
-use super::fs_error::OnDisk;
+use super::fs_error::IoContext;
 use crate::error::Result;
 use sha2::{Digest as _, Sha256};
 use std::fmt;

@@ -7,13 +7,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Turns a failed file operation into our error.
-pub trait OnDisk<T> {
+pub trait IoContext<T> {
     /// `doing` is a verb, `path` what it was done to: "cannot `doing` `path`". A full disk is said
     /// as such, with what to do.
     fn at(self, doing: &str, path: &Path) -> Result<T>;
 }
 
-impl<T, E: Into<io::Error>> OnDisk<T> for std::result::Result<T, E> {
+impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
     fn at(self, doing: &str, path: &Path) -> Result<T> {
         self.map_err(|error| failed(doing, path, &error.into()))
     }

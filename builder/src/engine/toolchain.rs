@@ -2,7 +2,7 @@
 
 use super::action::Toolchain;
 use super::digest::{Digest, Hasher};
-use super::fs_error::OnDisk;
+use super::fs_error::IoContext;
 use super::store::Store;
 use crate::error::{Context, Error, Result};
 use std::collections::BTreeSet;

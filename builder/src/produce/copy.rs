@@ -2,7 +2,7 @@
 
 use super::out::{IMAGE, Out};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::store::Store;
 use crate::error::Result;
 use crate::report::{Outcome, Report};

@@ -2,7 +2,7 @@
 //! are.
 
 use crate::engine::digest::{Digest, parse_hash};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};

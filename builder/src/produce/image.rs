@@ -2,7 +2,7 @@
 
 use super::compile::Sandbox;
 use crate::engine::action::{Action, InputTree};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::{Architecture, Board, Locked, Plan};

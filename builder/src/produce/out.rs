@@ -2,7 +2,7 @@
 //! left.
 
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::store::{Lock, Store};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::open;
 use osbuild::engine::digest::Digest;
-use osbuild::engine::fs_error::OnDisk;
+use osbuild::engine::fs_error::IoContext;
 use osbuild::engine::store::Store;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};

@@ -2,7 +2,7 @@
 //! input root.
 
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::{self, OnDisk};
+use crate::engine::fs_error::{self, IoContext};
 use crate::engine::reapi;
 use crate::engine::store::Store;
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! The log of an action: a file, its end kept for errors, and its last line behind the step's bar.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{LogTail, Result};
 use crate::report::Step;
 use std::collections::VecDeque;

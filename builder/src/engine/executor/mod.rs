@@ -14,7 +14,7 @@ pub use rebuild::Rebuild;
 pub use steps::Steps;
 
 use super::action::{Action, ActionResult, OutputFile};
-use super::fs_error::{self, OnDisk};
+use super::fs_error::{self, IoContext};
 use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};

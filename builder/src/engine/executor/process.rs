@@ -1,7 +1,7 @@
 //! A program that runs, all processes that it starts, what they print and what they cost.
 
 use super::log::Log;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::stop::Stop;
 use crate::error::{Context, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -3,7 +3,7 @@
 
 use super::deb;
 use super::digest::{Digest, Hasher};
-use super::fs_error::OnDisk;
+use super::fs_error::IoContext;
 use super::stop;
 use super::store::Store;
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 use super::session::gate;
 use super::{Store, USE_IS_NOTED_AFTER};
 use crate::engine::digest::{Digest, parse_hash};
-use crate::engine::fs_error::{self, OnDisk};
+use crate::engine::fs_error::{self, IoContext};
 use crate::engine::stop;
 use crate::error::Result;
 use std::fs::{self, Metadata};

@@ -2,7 +2,7 @@
 //! it made.
 
 use super::Store;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
 use crate::error::Result;
 use rustix::fs::{FlockOperation, flock};

@@ -36,7 +36,7 @@ pub use lock::Lock;
 pub use session::Scratch;
 
 use super::digest::{CHUNK, Digest, Hasher, parse_hash};
-use super::fs_error::{self, OnDisk};
+use super::fs_error::{self, IoContext};
 use crate::error::{Error, Result};
 use crate::report::Report;
 use session::Session;

@@ -1,6 +1,6 @@
 //! Whose a store is. All that is in it is believed by name, and goes into nodes.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -4,7 +4,7 @@
 use super::{Store, note_use};
 use crate::engine::action::ActionResult;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::Result;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! build is still alive.
 
 use super::{Lock, Store};
-use crate::engine::fs_error::{self, OnDisk};
+use crate::engine::fs_error::{self, IoContext};
 use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};

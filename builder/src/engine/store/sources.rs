@@ -2,7 +2,7 @@
 
 use super::Store;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use std::fs;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use super::results::read_sealed;
 use super::{Store, note_use};
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

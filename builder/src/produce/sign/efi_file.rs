@@ -2,7 +2,7 @@
 
 use super::Signable;
 use crate::engine::digest::{CHUNK, Digest};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
 use osbuild_formats::pe::{self, Attachment, Checksum, Headers};
 use osbuild_signatures::authenticode;

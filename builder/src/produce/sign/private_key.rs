@@ -2,7 +2,7 @@
 
 use super::RsaKey;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::AsDer;

@@ -1,6 +1,6 @@
 //! The public half of a key that signs releases.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey};
 use der::pem::{self, LineEnding};

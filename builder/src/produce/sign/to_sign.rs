@@ -1,7 +1,7 @@
 //! What somebody elsewhere has to sign.
 
 use super::Signable;
-use crate::engine::fs_error::{OnDisk, make_directory, remove};
+use crate::engine::fs_error::{IoContext, make_directory, remove};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 

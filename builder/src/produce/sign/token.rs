@@ -4,7 +4,7 @@
 use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::RvError;

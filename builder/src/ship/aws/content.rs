@@ -1,7 +1,7 @@
 //! What of a disk is uploaded: the blocks that are not zero, each with its digest.
 
 use crate::engine::digest::{Digest, Hasher};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
 use crate::error::{Context, Result};
 use crate::produce::aws::Source;

@@ -14,7 +14,7 @@ pub use release::{is_repository, last_release};
 
 use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::Result;
 use crate::plan::Architecture;
 use crate::produce::image::removable_path;

@@ -1,7 +1,7 @@
 //! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its
 //! SBOM. Whether it may be believed is what `osbuild verify` says.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use osbuild_release::{Channel, target};
 use serde::Deserialize;

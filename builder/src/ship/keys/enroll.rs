@@ -3,7 +3,7 @@
 
 use super::{Keys, Role, Trust};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
 use crate::produce::sign::Signer;
 use osbuild_signatures::efi::{Store, Variable};

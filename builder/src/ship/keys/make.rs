@@ -3,7 +3,7 @@
 use super::release::write_release;
 use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::{OnDisk, remove};
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
 use crate::produce::sign::{PrivateKey, RsaKey};

@@ -4,7 +4,7 @@
 use super::make::{Terms, last_day, write_public};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::{OnDisk, remove};
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result};
 use crate::plan::Date;
 use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};

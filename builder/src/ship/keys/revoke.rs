@@ -2,7 +2,7 @@
 
 use super::trust::list;
 use super::{Keys, Role};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use osbuild_signatures::efi::Listed;
 

@@ -2,7 +2,7 @@
 
 use super::{Keys, RELEASE, Role, is_for_development};
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::plan::Date;
 use osbuild_signatures::certificate::Certificate;

@@ -1,7 +1,7 @@
 //! Whom machines with these keys trust: what stands in PK, KEK, db and dbx.
 
 use super::{Keys, Role};
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
 use crate::plan::Date;
 use osbuild_formats::gpt::guid_from_name;

@@ -1,6 +1,6 @@
 //! UEFI firmware for a machine: the user's, the distribution's, or one to download.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
 use crate::ship::keys::{Trust, enrolled};

@@ -1,6 +1,6 @@
 //! The lock of a repository's folder: one process at a time writes into it.
 
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::engine::stop;
 use crate::error::Result;
 use rustix::fs::{FlockOperation, flock};

@@ -4,7 +4,7 @@ use super::metadata::last_day;
 use super::root::Root;
 use super::wait::wait;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::sign::ReleasePublicKey;

@@ -3,7 +3,7 @@
 
 use super::Check;
 use crate::engine::executor::Steps;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result, in_words};
 use crate::produce::image::system_volume;
 use crate::report::bytes;

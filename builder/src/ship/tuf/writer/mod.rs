@@ -5,7 +5,7 @@ use super::metadata::{Metadata, role, sign};
 use super::repository::{Client, METADATA, Repository, TARGETS, TIMESTAMP, Target, Times};
 use super::root::Root;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::{OnDisk, remove};
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result, both};
 use crate::plan::Date;
 use crate::produce::sign::ReleaseSigner;

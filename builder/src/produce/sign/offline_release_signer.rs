@@ -1,8 +1,8 @@
 //! A key of releases that is not here: signatures that were made at another machine, in files.
 
-use super::elsewhere::signatures;
+use super::offline_signer::signatures;
 use super::{ReleasePublicKey, ReleaseSigner};
-use crate::engine::fs_error::{OnDisk, remove};
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,26 @@ use std::path::{Path, PathBuf};
 /// The signatures in a folder, whatever their files are called, and a folder for what still has to
 /// be signed.
 #[derive(Debug)]
-pub struct ReleaseElsewhere {
+pub struct OfflineReleaseSigner {
     key: ReleasePublicKey,
     signatures: Vec<Vec<u8>>,
     to_sign: PathBuf,
 }
 
-impl ReleaseElsewhere {
+impl OfflineReleaseSigner {
     /// Reads the files in `folder` that are short enough for a signature. What is in `to_sign` from
     /// an earlier round goes.
     pub fn open(folder: &Path, key: ReleasePublicKey, to_sign: &Path) -> Result<Self> {
         remove(to_sign)?;
-        Ok(ReleaseElsewhere { key, signatures: signatures(folder)?, to_sign: to_sign.to_owned() })
+        Ok(OfflineReleaseSigner {
+            key,
+            signatures: signatures(folder)?,
+            to_sign: to_sign.to_owned(),
+        })
     }
 }
 
-impl ReleaseSigner for ReleaseElsewhere {
+impl ReleaseSigner for OfflineReleaseSigner {
     fn public(&self) -> ReleasePublicKey {
         self.key
     }

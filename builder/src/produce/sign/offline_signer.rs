@@ -2,7 +2,7 @@
 
 use super::Signer;
 use crate::engine::digest::Digest;
-use crate::engine::fs_error::OnDisk;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use osbuild_signatures::certificate::Certificate;
 use std::fs::{self, File};
@@ -15,17 +15,21 @@ const LONGEST: u64 = 1024;
 /// The signatures in a folder, whatever their files are called: which one belongs to what, the
 /// certificate tells.
 #[derive(Clone, Debug)]
-pub struct Elsewhere {
+pub struct OfflineSigner {
     certificate: Certificate,
     folder: PathBuf,
     signatures: Vec<Vec<u8>>,
 }
 
-impl Elsewhere {
+impl OfflineSigner {
     /// Reads the files in `folder` that are short enough for a signature by the key of
     /// `certificate`.
     pub fn open(folder: &Path, certificate: Certificate) -> Result<Self> {
-        Ok(Elsewhere { certificate, folder: folder.to_owned(), signatures: signatures(folder)? })
+        Ok(OfflineSigner {
+            certificate,
+            folder: folder.to_owned(),
+            signatures: signatures(folder)?,
+        })
     }
 }
 
@@ -46,7 +50,7 @@ pub(super) fn signatures(folder: &Path) -> Result<Vec<Vec<u8>>> {
     Ok(signatures)
 }
 
-impl Signer for Elsewhere {
+impl Signer for OfflineSigner {
     fn certificate(&self) -> &Certificate {
         &self.certificate
     }
