@@ -11,6 +11,7 @@ pub mod executor;
 pub mod fs_error;
 pub mod graph;
 pub mod reapi;
+pub mod rules;
 pub mod sandbox;
 pub mod stop;
 pub mod store;

@@ -108,6 +108,9 @@ pub struct Action {
     /// The digest of the [`Directory`] that it starts in.
     #[prost(message, optional, tag = "2")]
     pub input_root_digest: Option<Digest>,
+    /// Bytes that keep the results of other rules apart; absent for the first rules.
+    #[prost(bytes = "vec", tag = "9")]
+    pub salt: Vec<u8>,
     /// Where it may run.
     #[prost(message, optional, tag = "10")]
     pub platform: Option<Platform>,
@@ -166,6 +169,9 @@ pub struct ActionResult {
     /// The files that it made.
     #[prost(message, repeated, tag = "2")]
     pub output_files: Vec<OutputFile>,
+    /// The exit code of its command; absent when that is 0.
+    #[prost(int32, tag = "4")]
+    pub exit_code: i32,
     /// What it printed, both streams as one.
     #[prost(message, optional, tag = "6")]
     pub stdout_digest: Option<Digest>,

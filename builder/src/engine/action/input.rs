@@ -3,8 +3,8 @@
 
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{self, IoContext};
-use crate::engine::reapi;
 use crate::engine::store::Store;
+use crate::engine::{reapi, rules};
 use crate::error::{Error, Result};
 use prost::Message;
 use std::collections::BTreeMap;
@@ -12,11 +12,6 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
-
-/// The time of modification of each input, in seconds: an arbitrary one that no archive format
-/// refuses. All have the same, so that none is newer than another.
-const INPUT_TIME: u64 = 500_000_000;
 
 /// Files by path, as digests: what an action finds in `/build`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,10 +99,9 @@ impl InputTree {
             let path = directory.join(name);
             match node {
                 Node::File { digest, executable } => {
-                    store.copy_to(digest, &path, if *executable { 0o755 } else { 0o644 })?;
-                    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(INPUT_TIME);
+                    store.copy_to(digest, &path, rules::file_mode(*executable))?;
                     fs::File::open(&path)
-                        .and_then(|file| file.set_modified(time))
+                        .and_then(|file| file.set_modified(rules::input_time()))
                         .at("write", &path)?;
                 }
                 Node::Symlink(target) => {

@@ -1,19 +1,20 @@
-//! A unit of work: what is executed, with which environment, on which files, to make which files.
-//! Its digest, as the Remote Execution API defines it, is the key of its result.
+//! A unit of work: a command, its environment, its input files and the files that it makes. Its
+//! digest, as the Remote Execution API defines it, is the key of its result.
 
 mod input;
+mod result;
 
 pub use input::InputTree;
+pub use result::{ActionResult, OutputFile};
 
 use super::digest::Digest;
-use super::reapi;
 use super::sandbox::SandboxRoot;
 use super::store::Store;
-use crate::error::{Error, Result};
+use super::{reapi, rules};
+use crate::error::Result;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Where an action runs and finds its input tree.
 pub const BUILD: &str = "/build";
@@ -21,26 +22,24 @@ pub const BUILD: &str = "/build";
 /// Where toolchains are: `/toolchain/<name>`.
 pub const TOOLCHAIN: &str = "/toolchain";
 
-/// The environment of each action beneath its own: nothing of the host's gets in.
+/// The variables of every action, unless it sets them itself. The host's environment is not passed
+/// on.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
 
-/// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
-const CPU_TIME: &str = "osbuild/cpu-time";
-
-/// A directory of tools that an action sees read-only.
+/// A directory of tools, mounted read-only at `/toolchain/<name>`.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    /// Its name: it is at `/toolchain/<name>`.
+    /// Its name below `/toolchain`.
     pub name: String,
-    /// What it was made from; this and not the path enters the action's digest.
+    /// The digest of what it was made from. The action's digest contains this key and not the path.
     pub key: Digest,
-    /// Where it is on this machine.
+    /// Its directory on this machine.
     pub path: PathBuf,
 }
 
 impl Toolchain {
-    /// Where an action finds it.
+    /// Its path inside the sandbox.
     pub fn mount(&self) -> String {
         format!("{TOOLCHAIN}/{}", self.name)
     }
@@ -49,38 +48,46 @@ impl Toolchain {
 /// A unit of work.
 #[derive(Clone, Debug)]
 pub struct Action {
-    /// Its name for people, such as `kubelet amd64`. It names the log too, and does not enter the
-    /// digest.
+    /// Its name in reports and of its log, such as `kubelet amd64`. The digest does not contain it.
     pub name: String,
-    /// The program, as a path in the sandbox or a name on its `PATH`, and its arguments. It starts
-    /// in `/build`.
+    /// The program, as a path in the sandbox or a name on its `PATH`, and its arguments. Its
+    /// working directory is `/build`.
     pub argv: Vec<String>,
-    /// Variables besides, or instead of, the fixed ones: `HOME`, `LC_ALL`, `PATH`, `TZ`.
+    /// Variables that add to the fixed ones (`HOME`, `LC_ALL`, `PATH`, `TZ`) or replace them.
     pub env: BTreeMap<String, String>,
-    /// What is in `/build` when it starts.
+    /// The files in `/build` when it starts.
     pub input: InputTree,
-    /// The files that it makes, relative to `/build`. Their directories are there when it starts.
+    /// The files that it makes, relative to `/build`. Their directories exist when it starts.
     pub outputs: Vec<String>,
-    /// What is at `/`.
+    /// The file system at `/`.
     pub root: SandboxRoot,
-    /// What is at `/toolchain/<name>`.
+    /// The directories below `/toolchain`.
     pub toolchains: Vec<Toolchain>,
 }
 
 impl Action {
-    /// The key of its result: the digest of the REAPI action.
+    /// The key of its result: the digest of the REAPI message `Action`.
     pub fn digest(&self) -> Digest {
-        Digest::of(&self.message(self.input.digest()).encode_to_vec())
+        self.digest_under(rules::VERSION)
     }
 
-    /// Puts all messages that describe the action into the store, so that what ran can be looked
-    /// up.
+    /// The key of its result under the rules of `version`.
+    fn digest_under(&self, version: u32) -> Digest {
+        Digest::of(&self.message(self.input.digest(), version).encode_to_vec())
+    }
+
+    /// Puts all messages that describe the action into the store, where a person or a program can
+    /// look up what ran, and returns the action's digest.
+    ///
+    /// # Errors
+    /// The store cannot be written.
     pub fn put(&self, store: &Store) -> Result<Digest> {
         store.put_bytes(&self.command().encode_to_vec())?;
-        store.put_bytes(&self.message(self.input.put(store)?).encode_to_vec())
+        let input = self.input.put(store)?;
+        store.put_bytes(&self.message(input, rules::VERSION).encode_to_vec())
     }
 
-    /// Its whole environment.
+    /// Its whole environment: the fixed variables and its own.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let mut environment: BTreeMap<String, String> = ENVIRONMENT
             .iter()
@@ -98,7 +105,7 @@ impl Action {
         reapi::Command { arguments: self.argv.clone(), environment_variables, output_paths }
     }
 
-    fn message(&self, input: Digest) -> reapi::Action {
+    fn message(&self, input: Digest, version: u32) -> reapi::Action {
         let command = Digest::of(&self.command().encode_to_vec());
         let mut properties =
             vec![reapi::Pair { name: "sandbox-root".to_owned(), value: self.root.key.hex() }];
@@ -111,78 +118,9 @@ impl Action {
         reapi::Action {
             command_digest: Some((&command).into()),
             input_root_digest: Some((&input).into()),
+            salt: rules::salt(version),
             platform: Some(reapi::Platform { properties }),
         }
-    }
-}
-
-/// A file that an action made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutputFile {
-    /// Its content, which is in the store.
-    pub digest: Digest,
-    /// Whether it can be executed.
-    pub executable: bool,
-}
-
-/// What an action gave.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ActionResult {
-    /// The files, by the paths that the action named.
-    pub outputs: BTreeMap<String, OutputFile>,
-    /// What it printed.
-    pub log: Option<Digest>,
-    /// How long it ran, when it ran.
-    pub wall: Duration,
-    /// The CPU time of all its processes.
-    pub cpu: Duration,
-}
-
-impl ActionResult {
-    /// The digest of the output `path`, which must be one that the action named.
-    pub fn output(&self, path: &str) -> Result<Digest> {
-        let output = self.outputs.get(path).map(|output| output.digest);
-        output.ok_or_else(|| Error::build(format!("the step has no output `{path}`")))
-    }
-
-    /// The REAPI message's bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let output = |(path, output): (&String, &OutputFile)| reapi::OutputFile {
-            path: path.clone(),
-            digest: Some((&output.digest).into()),
-            is_executable: output.executable,
-        };
-        let cpu = reapi::Any {
-            type_url: CPU_TIME.to_owned(),
-            value: reapi::Duration::from(self.cpu).encode_to_vec(),
-        };
-        let metadata = reapi::ExecutedActionMetadata {
-            auxiliary_metadata: vec![cpu],
-            virtual_execution_duration: Some(self.wall.into()),
-        };
-        let result = reapi::ActionResult {
-            output_files: self.outputs.iter().map(output).collect(),
-            stdout_digest: self.log.as_ref().map(Into::into),
-            execution_metadata: Some(metadata),
-        };
-        result.encode_to_vec()
-    }
-
-    /// A result from the REAPI message's bytes; `None` when they are not one.
-    pub fn decode(bytes: &[u8]) -> Option<ActionResult> {
-        let message = reapi::ActionResult::decode(bytes).ok()?;
-        let mut outputs = BTreeMap::new();
-        for output in message.output_files {
-            let digest = output.digest?.to_ours()?;
-            outputs.insert(output.path, OutputFile { digest, executable: output.is_executable });
-        }
-        let log =
-            message.stdout_digest.map(|digest| digest.to_ours().ok_or(())).transpose().ok()?;
-        let metadata = message.execution_metadata?;
-        let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
-        let cpu = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == CPU_TIME)?;
-        let cpu = reapi::Duration::decode(cpu.value.as_slice()).ok()?.to_ours();
-        Some(ActionResult { outputs, log, wall, cpu })
     }
 }
 

@@ -80,6 +80,25 @@ fn the_digest_is_that_of_everything_but_the_name_and_the_places_on_this_machine(
 }
 
 #[test]
+fn the_digest_under_the_first_rules_is_pinned_and_other_rules_give_another() {
+    // A store that was filled before rules had versions is full of results with such keys.
+    let first = "1374efad654a969fe54ca84f22bbe7dabd409cdaa0365c24f97e774c481824ec";
+    assert_eq!(action().digest_under(1).hex(), first);
+    assert_eq!(action().digest(), action().digest_under(rules::VERSION));
+    assert_ne!(action().digest_under(2), action().digest_under(1));
+    assert_ne!(action().digest_under(2), action().digest_under(3));
+}
+
+#[test]
+fn the_result_of_a_failed_action_is_no_result() {
+    let success = ActionResult::default().encode();
+    assert_eq!(ActionResult::decode(&success), Some(ActionResult::default()));
+    // Field 4 of `ActionResult` is `int32 exit_code`; fields may come in any order.
+    let failure = [success, vec![0x20, 1]].concat();
+    assert_eq!(ActionResult::decode(&failure), None);
+}
+
+#[test]
 fn what_is_put_has_the_digest_that_was_told() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(directory.path().to_owned()).unwrap();

@@ -9,7 +9,6 @@ mod processors;
 mod rebuild;
 mod steps;
 
-pub use bubblewrap::ISOLATION;
 pub use rebuild::Rebuild;
 pub use steps::Steps;
 

@@ -2,6 +2,7 @@
 
 use super::log::Log;
 use crate::engine::fs_error::IoContext;
+use crate::engine::rules::UMASK;
 use crate::engine::stop::Stop;
 use crate::error::{Context, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -56,7 +57,7 @@ fn spawn(
         // to be killed.
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(UMASK));
         rustix::thread::sched_setaffinity(None, &processors)?;
         Ok(())
     };

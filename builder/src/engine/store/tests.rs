@@ -121,6 +121,18 @@ fn a_torn_result_is_no_result() {
 }
 
 #[test]
+fn a_stored_failure_is_no_result() {
+    let (_directory, store) = store();
+    let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
+    // As a shared cache may hold it: the outputs are there, and the exit code (field 4) is 2.
+    let failure = [result(made).encode(), vec![0x20, 2]].concat();
+    store.write_sealed(&store.result_path(&key), &failure).unwrap();
+    assert_eq!(store.recall(&key), None);
+    store.remember(&key, &result(made)).unwrap();
+    assert_eq!(store.recall(&key), Some(result(made)));
+}
+
+#[test]
 fn a_tree_is_made_once_and_never_seen_half_made() {
     let (_directory, store) = store();
     let key = Digest::of(b"tree");
