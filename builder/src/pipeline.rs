@@ -6,20 +6,20 @@
 //! Each stage is a noun that the next one takes. What runs at the same time is the graph's
 //! business, what need not run again the store's.
 
+use crate::engine::digest::Digest;
+use crate::engine::executor::{Executor, Rebuild};
+use crate::engine::fs_error::IoContext;
+use crate::engine::graph::{Graph, Width};
+use crate::engine::store::Store;
 use crate::error::Result;
 use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::{Executor, Rebuild};
-use crate::produce::fetch::{Fetcher, From};
-use crate::produce::graph::{Graph, Width};
+use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::produce::inventory::Inventory;
 use crate::produce::out::Out;
 use crate::produce::sign::Signer;
 use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages, host_programs};
-use crate::produce::store::Store;
 use crate::report::Report;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub struct Setting<'a> {
     /// Who is told.
     pub report: &'a Report,
     /// Where sources may come from.
-    pub from: From,
+    pub origin: SourceOrigin,
     /// Which steps run although their results are known.
     pub rebuild: Rebuild,
     /// How many steps run at once.
@@ -52,7 +52,8 @@ pub fn build(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built>
 
 fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
     let (store, report) = (setting.store, setting.report);
-    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
+    Fetcher { store, report, project: setting.project, origin: setting.origin.clone() }
+        .fetch(plan)?;
     let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
     let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
         .rebuilding(setting.rebuild.clone());
@@ -119,7 +120,8 @@ fn build_programs_once(
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
     let (store, report) = (setting.store, setting.report);
-    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
+    Fetcher { store, report, project: setting.project, origin: setting.origin.clone() }
+        .fetch(plan)?;
     let sandbox = &Sandbox::unpack(store, report, plan.lock.get())?;
     let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
         .rebuilding(setting.rebuild.clone());

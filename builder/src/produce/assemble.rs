@@ -2,15 +2,15 @@
 //! image. All of it in this process, because it is pure and takes less time than to ask whether it
 //! is needed, and in pieces, because a node with large pods may be larger than memory.
 
-use super::digest::Digest;
-use super::disk::{OnDisk, remove};
-use super::executor::Steps;
 use super::image;
 use super::inventory::{Inventory, PATH};
 use super::out::{BOOT, IMAGE, INITRAMFS, INITRAMFS_SIGNATURE, Out, TO_SIGN, UKI};
-use super::sign::{Beside, EfiFile, EfiProgram, Signable, Signed, Signer, to_sign};
+use super::sign::{DetachedSignature, EfiFile, EfiProgram, Signable, Signed, Signer, to_sign};
 use super::stages::{BuiltLayer, CompiledKernel};
-use super::store::Store;
+use crate::engine::digest::Digest;
+use crate::engine::executor::Steps;
+use crate::engine::fs_error::{IoContext, remove};
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result, both};
 use crate::plan::{Locked, Plan};
 use crate::report::{Outcome, Report, bytes};
@@ -127,7 +127,7 @@ impl Assembly<'_> {
             uki: EfiFile::new(uki.reopen()?, &uki.path),
         };
         let (Programs { boot, uki: unified }, beside) =
-            self.signed(programs, Beside::of_digest(packed), report)?;
+            self.signed(programs, DetachedSignature::of_digest(packed), report)?;
         self.check_size(unified.length()?)?;
         out.begin()?;
         let mut written = vec![initramfs.keep()?];
@@ -302,9 +302,9 @@ impl Assembly<'_> {
     fn signed(
         &self,
         programs: Programs,
-        initramfs: Beside,
+        initramfs: DetachedSignature,
         report: &Report,
-    ) -> Result<(Programs, Beside)> {
+    ) -> Result<(Programs, DetachedSignature)> {
         let Some(signer) = self.signer else { return Ok((programs, initramfs)) };
         let step = report.step("signature");
         let why = |name| move |error: Error| error.cause(format!("it is for `{name}`"));
@@ -321,7 +321,7 @@ impl Assembly<'_> {
     fn leave(
         &self,
         products: &[(&str, &dyn Signable)],
-        initramfs: &Beside,
+        initramfs: &DetachedSignature,
         out: &Out,
     ) -> Result<Vec<PathBuf>> {
         let (file, folder) = (out.path(INITRAMFS_SIGNATURE), out.path(TO_SIGN));

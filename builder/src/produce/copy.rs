@@ -1,9 +1,9 @@
 //! Copies of the image in the formats that other hosts take.
 
-use super::digest::Digest;
-use super::disk::OnDisk;
 use super::out::{IMAGE, Out};
-use super::store::Store;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
+use crate::engine::store::Store;
 use crate::error::Result;
 use crate::report::{Outcome, Report};
 use osbuild_formats::qcow2;

@@ -1,9 +1,9 @@
 //! The disk image: GPT, EFI system partition, two slots and DATA.
 
-use super::action::{Action, InputTree};
 use super::compile::Sandbox;
-use super::disk::OnDisk;
-use super::store::Store;
+use crate::engine::action::{Action, InputTree};
+use crate::engine::fs_error::IoContext;
+use crate::engine::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::{Architecture, Board, Locked, Plan};
 use osbuild_abi::disk;

@@ -1,7 +1,7 @@
 //! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads
 //! and compares with what is there.
 
-use super::digest::Digest;
+use crate::engine::digest::Digest;
 use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,9 +1,9 @@
 //! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build
 //! left.
 
-use super::digest::Digest;
-use super::disk::OnDisk;
-use super::store::{Lock, Store};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
+use crate::engine::store::{Lock, Store};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

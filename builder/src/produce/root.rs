@@ -1,11 +1,11 @@
 //! The node's root: one read-only layer a component, so that a change to one costs that one.
 
-use super::action::{Action, InputTree};
 use super::compile::Sandbox;
-use super::deb;
-use super::digest::Digest;
 use super::podimage::Layout;
-use super::store::Store;
+use crate::engine::action::{Action, InputTree};
+use crate::engine::deb;
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Content, DebianPackage, Locked, Plan, RootFile};
 use osbuild_abi::{paths, pods};

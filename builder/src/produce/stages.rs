@@ -1,14 +1,14 @@
 //! The stages between sources and image: each runs its actions and returns what the next stage
 //! takes.
 
-use super::action::ActionResult;
 use super::compile::{Sandbox, binary, cargo, go, kernel};
-use super::digest::Digest;
-use super::executor::Executor;
 use super::image;
 use super::podimage::{Files, Image, Layout, dynamic, from_archive, from_program};
 use super::root::{LAYER, Layer};
-use super::store::Store;
+use crate::engine::action::ActionResult;
+use crate::engine::digest::Digest;
+use crate::engine::executor::Executor;
+use crate::engine::store::Store;
 use crate::error::Result;
 use crate::plan::{
     Architecture, Binary, Compile, GoBuild, HostProgram, HostPrograms, ImageFrom, Locked, Payload,

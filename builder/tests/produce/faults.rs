@@ -2,11 +2,11 @@
 //! program again.
 
 use crate::bench::Bench;
+use osbuild::engine::action::ActionResult;
+use osbuild::engine::digest::Digest;
+use osbuild::engine::graph::{Graph, Width};
+use osbuild::engine::stop;
 use osbuild::error::{Error, Kind, Result};
-use osbuild::produce::action::ActionResult;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::graph::{Graph, Width};
-use osbuild::produce::stop;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

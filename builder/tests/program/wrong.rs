@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
+use osbuild::engine::digest::Digest;
+use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::fs;
 
 /// The build of this project ends with this code, and says this.

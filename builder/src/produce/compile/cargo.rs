@@ -2,11 +2,11 @@
 //! compiled by an action of its own, so that a changed line of ours costs the compilation of ours.
 
 use super::Sandbox;
+use crate::engine::action::{Action, InputTree};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Closure, Locked, Plan, closure};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};

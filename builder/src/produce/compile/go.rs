@@ -2,14 +2,14 @@
 //! itself.
 
 use super::Sandbox;
+use crate::engine::action::{Action, InputTree};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::plan::{
     Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution,
 };
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
 use crate::produce::fetch::{escaped, wrapper_program};
-use crate::produce::store::Store;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,11 +1,11 @@
 //! The Linux kernel: first its configuration, compared with what was asked for, then the image.
 
 use super::{STEP_TIME, Sandbox};
+use crate::engine::action::{Action, InputTree};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Error, Kind, Problem, Result};
 use crate::plan::{Architecture, Date, Kernel, Locked, OptionValue, Plan};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

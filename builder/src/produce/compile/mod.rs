@@ -5,12 +5,12 @@ pub mod cargo;
 pub mod go;
 pub mod kernel;
 
+use crate::engine::action::{Action, InputTree, Toolchain};
+use crate::engine::sandbox::SandboxRoot;
+use crate::engine::store::Store;
+use crate::engine::toolchain;
 use crate::error::Result;
 use crate::plan::Lock;
-use crate::produce::action::{Action, InputTree, Toolchain};
-use crate::produce::sandbox::SandboxRoot;
-use crate::produce::store::Store;
-use crate::produce::toolchain;
 use crate::report::Report;
 use std::collections::BTreeMap;
 

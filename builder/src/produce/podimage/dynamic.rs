@@ -2,12 +2,12 @@
 //! needs, so that it runs on a node that has none.
 
 use super::Files;
+use crate::engine::deb;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{Architecture, DebianProgram, Locked, Plan};
 use crate::produce::compile::binary::machine;
-use crate::produce::deb;
 use crate::produce::root::locked_file;
-use crate::produce::store::Store;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
