@@ -12,7 +12,7 @@ use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
-use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeSet;

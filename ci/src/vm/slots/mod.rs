@@ -15,7 +15,7 @@ use disk::{A, B, Disk};
 use faults::Back;
 use osbuild::error::{Error, Problem, Result};
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::node::Node;
+use osbuild::ship::vm::node::Node;
 use osbuild_abi::console::{
     SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
 };

@@ -7,7 +7,7 @@ use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result, in_words};
 use crate::produce::image::system_volume;
 use crate::report::bytes;
-use crate::ship::inspect::{Disk, Kind, Opened, Partition, open};
+use crate::ship::audit::inspect::{Disk, Kind, Opened, Partition, open};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::fat;

@@ -4,7 +4,7 @@
 use super::Check;
 use crate::error::Result;
 use crate::plan::BinaryName;
-use crate::ship::inspect::{Binary, Inspection};
+use crate::ship::audit::inspect::{Binary, Inspection};
 use osbuild_abi::paths::BIN;
 
 /// Judges what was read of a file.

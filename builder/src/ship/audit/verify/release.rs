@@ -7,7 +7,7 @@ use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Lock, Source};
 use crate::produce::sign::ReleasePublicKey;
-use crate::ship::inspect::{self, Inspection, open};
+use crate::ship::audit::inspect::{self, Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};
 use crate::ship::tuf::{Client, Repository, Root, Target};
 use osbuild_formats::epoch;

@@ -1,7 +1,7 @@
 //! What is looked at of a disk beside what is signed on it.
 
 use super::Check;
-use crate::ship::inspect::{self, Disk, Partition, Slot};
+use crate::ship::audit::inspect::{self, Disk, Partition, Slot};
 use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
 use osbuild_abi::install::SETTINGS;
 

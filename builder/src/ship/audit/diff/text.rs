@@ -2,7 +2,7 @@
 
 use super::{Change, Difference, Kind, Part, Side, Words};
 use crate::report::bytes;
-use crate::ship::inspect::{File, FileKind, Partition, Slot};
+use crate::ship::audit::inspect::{File, FileKind, Partition, Slot};
 use std::fmt::{self, Display, Formatter};
 
 /// How many digits of a digest are shown: enough to tell two apart.

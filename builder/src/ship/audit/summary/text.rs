@@ -3,7 +3,7 @@
 
 use super::{Size, Skew, Summary};
 use crate::report::bytes;
-use crate::ship::diff::Change;
+use crate::ship::audit::diff::Change;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Summary {

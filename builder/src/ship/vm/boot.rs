@@ -107,7 +107,7 @@ impl Boot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ship::console::Console;
+    use crate::ship::vm::console::Console;
 
     fn boot(console: &str) -> Boot {
         let mut boot = Boot::default();

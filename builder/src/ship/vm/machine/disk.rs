@@ -128,7 +128,7 @@ fn check_size(image: &Path, size_mib: Option<u64>) -> Result<()> {
                 "a disk of {wanted} MiB is too small for the image `{}`",
                 image.display()
             ))
-            .hint(format!("at least `--disk-size {least}`")))
+            .hint(format!("use at least `--disk-size {least}`")))
         }
         _ => Ok(()),
     }
@@ -179,7 +179,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let error =
             Disk::overlay(&image(dir.path()), dir.path().join("overlay"), Some(3)).unwrap_err();
-        assert_eq!(error.problems[0].hint.as_deref(), Some("at least `--disk-size 4`"));
+        assert_eq!(error.problems[0].hint.as_deref(), Some("use at least `--disk-size 4`"));
     }
 
     #[test]
