@@ -178,11 +178,11 @@ fn what_a_volume_cannot_hold_is_refused() {
         |volume: Volume, files: &[File<Vec<u8>>]| volume.write(files).unwrap_err().to_string();
     assert_eq!(
         refused(volume(512, 32 * MIB), &[]),
-        "FAT32 needs `34603008` bytes on such sectors, not `33554432`"
+        "a FAT32 volume of `33554432` bytes is too small: the minimum is `34603008`"
     );
     assert_eq!(
         refused(volume(4096, 256 * MIB), &[]),
-        "FAT32 needs `269484032` bytes on such sectors, not `268435456`"
+        "a FAT32 volume of `268435456` bytes is too small: the minimum is `269484032`"
     );
     assert_eq!(
         refused(volume(1024, 64 * MIB), &[]),
@@ -196,16 +196,16 @@ fn what_a_volume_cannot_hold_is_refused() {
     for path in ["", "a", "/", "/a/", "/../a"] {
         assert!(
             refused(volume(512, 33 * MIB), &[file(path, vec![])])
-                .starts_with(&format!("`{path}` is no path"))
+                .starts_with(&format!("path `{path}` is not valid"))
         );
     }
     assert!(
         refused(volume(512, 33 * MIB), &[file("/a", vec![]), file("/A", vec![])])
-            .starts_with("`/A` is no path")
+            .starts_with("path `/A` is not valid or not unique")
     );
     for label in ["", "esp", "LONGER-THAN-11"] {
         let volume = Volume { label, ..volume(512, 33 * MIB) };
-        assert_eq!(refused(volume, &[]), format!("`{label}` is no label of a FAT volume"));
+        assert_eq!(refused(volume, &[]), format!("`{label}` is not a valid label of a FAT volume"));
     }
 }
 

@@ -4,8 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use uuid::Uuid;
+use zerocopy::{FromBytes, IntoBytes};
 
-use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error, Partition};
+use super::partition::{Entry, Partition};
+use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error};
 
 /// A disk's identifier and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +61,8 @@ impl Table {
 
     /// Reads an array of entries.
     pub(super) fn decode(disk_guid: Uuid, array: &[u8]) -> Result<Self, Error> {
-        let (entries, _) = array.as_chunks::<ENTRY_SIZE>();
+        let (entries, _) = <[Entry]>::ref_from_prefix_with_elems(array, ENTRIES)
+            .map_err(|_| Error::ArrayChecksum)?;
         let mut partitions = Vec::new();
         for (entry, number) in entries.iter().zip(1..) {
             partitions.extend(Partition::decode(number, entry)?);
@@ -67,12 +70,12 @@ impl Table {
         Ok(Self { disk_guid, partitions })
     }
 
-    /// Writes the array of entries. The table must have been checked.
+    /// Returns the array of entries. The table must have passed [`Self::check`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut array = vec![0; ARRAY_SIZE];
         for partition in &self.partitions {
             let start = (partition.number as usize - 1) * ENTRY_SIZE;
-            partition.encode(&mut array[start..start + ENTRY_SIZE]);
+            array[start..start + ENTRY_SIZE].copy_from_slice(partition.encode().as_bytes());
         }
         array
     }
