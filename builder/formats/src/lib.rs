@@ -1,8 +1,8 @@
 //! The file formats that osbuild writes and reads: bytes in, bytes out, without processes, network,
 //! clock or file paths.
 //!
-//! The same input gives the same bytes on every machine. Readers accept untrusted bytes: they return
-//! an error and never panic.
+//! The same input gives the same bytes on every machine. Readers accept untrusted bytes: they
+//! return an error and never panic.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

@@ -150,8 +150,8 @@ impl Indexes<'_> {
     }
 }
 
-/// Decodes a cluster from its kind and the low bits of its index, whose meaning depends on the kind.
-/// Data that begin in it start at `block`.
+/// Decodes a cluster from its kind and the low bits of its index, whose meaning depends on the
+/// kind. Data that begin in it start at `block`.
 fn cluster(kind: u32, low: u32, block: u64) -> Option<Cluster> {
     match kind {
         0 | 1 => Some(Cluster::Head { is_compressed: kind == 1, offset: low.into(), block }),

@@ -37,8 +37,8 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Passes the contents of a file to `piece`, in order. Read a file with several names only once:
-    /// each byte of the image can be read once in total.
+    /// Passes the contents of a file to `piece`, in order. Read a file with several names only
+    /// once: each byte of the image can be read once in total.
     ///
     /// # Errors
     /// The file is damaged, or was not compressed with LZ4 and the default options of `mkfs.erofs`.

@@ -36,8 +36,8 @@ impl LongName {
         Some(())
     }
 
-    /// Takes the name of the entry after the parts, empty if it has none; `None` if the parts belong
-    /// to another entry.
+    /// Takes the name of the entry after the parts, empty if it has none; `None` if the parts
+    /// belong to another entry.
     pub fn take_for(&mut self, entry: &DirEntry) -> Option<Vec<u16>> {
         let name = std::mem::take(self);
         let is_own = name

@@ -199,8 +199,8 @@ impl<'a> Tree<'a> {
         Ok(Node { path, is_folder, extents, size, entry: 0 })
     }
 
-    /// Returns the offsets of the clusters of a chain, and marks them as used. A cluster in use is an
-    /// error, so a loop ends.
+    /// Returns the offsets of the clusters of a chain, and marks them as used. A cluster in use is
+    /// an error, so a loop ends.
     fn chain(&mut self, first: u32) -> Result<Vec<usize>, Error> {
         let mut extents = Vec::new();
         let mut number = first;

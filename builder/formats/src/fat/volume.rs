@@ -44,8 +44,8 @@ pub fn min_size(sector_size: u64) -> u64 {
     size_for(sector_size).next_multiple_of(1 << 20)
 }
 
-/// The minimum size in bytes of a volume with clusters of this size: the clusters, two table entries
-/// of 4 bytes for each, and the reserved sectors.
+/// The minimum size in bytes of a volume with clusters of this size: the clusters, two table
+/// entries of 4 bytes for each, and the reserved sectors.
 fn size_for(cluster_size: u64) -> u64 {
     MIN_CLUSTERS * (cluster_size + 8) + (64 << 10)
 }
@@ -70,8 +70,8 @@ impl Volume<'_> {
         Ok(bytes)
     }
 
-    /// The largest cluster size that gives the volume enough clusters for FAT32: the fewer clusters,
-    /// the faster the writes.
+    /// The largest cluster size that gives the volume enough clusters for FAT32: the fewer
+    /// clusters, the faster the writes.
     fn cluster_size(&self) -> Result<u64, Error> {
         if self.sector_size != 512 && self.sector_size != 4096 {
             return Err(Error::SectorSize(self.sector_size));
@@ -167,8 +167,8 @@ fn fill<T: AsRef<[u8]>>(
     Ok(volume.unmount()?)
 }
 
-/// Corrects the entries `.` and `..`: `fatfs` gives them long names and makes `..` refer to the root
-/// by its cluster number, and fsck reports both as errors.
+/// Corrects the entries `.` and `..`: `fatfs` gives them long names and makes `..` refer to the
+/// root by its cluster number, and fsck reports both as errors.
 fn straighten_dots(bytes: &mut [u8]) -> Result<(), Error> {
     for node in Tree::parse(bytes)?.nodes()?.into_iter().filter(|node| node.is_folder) {
         let start = *node.extents.first().expect("the reader refuses a folder without a cluster");

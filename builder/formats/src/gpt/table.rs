@@ -1,4 +1,4 @@
-//! The partitions of a disk, apart from how and where they are stored.
+//! The partitions of a disk, independent of how they are stored.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,14 +12,14 @@ use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error};
 /// A disk's identifier and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Which disk it is.
+    /// The disk's unique identifier.
     pub disk_guid: Uuid,
-    /// The partitions, by ascending number.
+    /// The partitions in ascending order of their numbers.
     pub partitions: Vec<Partition>,
 }
 
 impl Table {
-    /// The partition with this name, the first if several have it.
+    /// The partition with this name; the first one if there are several.
     pub fn named(&self, name: &str) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.name == name)
     }
@@ -29,8 +29,8 @@ impl Table {
         self.partitions.iter().max_by_key(|partition| partition.last)
     }
 
-    /// Refuses what an array of entries cannot hold, and partitions that overlap or leave the
-    /// usable sectors.
+    /// Refuses a table that an array of entries cannot hold, and partitions that overlap or are not
+    /// within the usable sectors.
     pub(super) fn check(&self, first_usable: u64, last_usable: u64) -> Result<(), Error> {
         let mut previous = 0;
         for partition in &self.partitions {

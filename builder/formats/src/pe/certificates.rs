@@ -133,8 +133,8 @@ pub fn detach(image: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the bytes that a signature covers: all of `image` except its checksum, the data directory
-/// of its certificate table, and that table.
+/// Returns the bytes that a signature covers: all of `image` except its checksum, the data
+/// directory of its certificate table, and that table.
 ///
 /// # Errors
 /// `image` is not a PE image, or some bytes belong to no section or to two, so that the digested
@@ -169,9 +169,9 @@ pub fn covered_by(parsed: &Headers, length: u64) -> Result<[Range<usize>; 3], Er
     Ok(all_but(parsed.checksum_offset(), directory, end))
 }
 
-/// Returns the bytes that a signature covers, from the beginning of an image alone, so that they can
-/// be digested before the rest arrives. The result is valid only if [`covered`] returns the same
-/// for the whole image.
+/// Returns the bytes that a signature covers, from the beginning of an image alone, so that they
+/// can be digested before the rest arrives. The result is valid only if [`covered`] returns the
+/// same for the whole image.
 pub fn covered_ahead(beginning: &[u8]) -> Option<[Range<usize>; 3]> {
     let (dos, _) = DosHeader::ref_from_prefix(beginning).ok()?;
     let optional = dos.pe_offset.get() as usize + SIGNATURE.len() + size_of::<CoffHeader>();
