@@ -154,7 +154,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_leaves_its_folder(path in "(/etc/kubernetes|/var/log)?(/|\\.|a|\\.\\.|\\x00){0,8}") {
+        fn no_path_leaves_its_folder(
+            path in "(/etc/kubernetes|/var/log)?(/|\\.|a|\\.\\.|\\x00){0,8}",
+        ) {
             if let Ok(file) = plan(&path, b"") {
                 prop_assert!(file.path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
             }

@@ -1,22 +1,41 @@
-//! The header at the start of a slot. It is written last, and is erased before the UKI behind it is
-//! touched.
+//! The header of a slot. It is erased before the UKI behind it changes, and written last.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
+use core::mem::offset_of;
 
 use osbuild_abi::slot::{HEADER_SIZE, MAGIC, VERSION_SIZE};
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Version of this layout. Offsets: magic 0, layout 8, UKI's length 16, UKI's SHA-256 24, version
-/// 56, checksum at the end; zeros elsewhere. All numbers are little-endian.
+/// Version of the layout of [`RawHeader`].
 const LAYOUT: u64 = 1;
-const SIZE: usize = HEADER_SIZE as usize;
-/// Where the CRC-32 of all bytes before it stands.
-const CHECKSUM: usize = SIZE - 4;
-const VERSION: usize = 56;
 
-/// What a slot holds.
+/// The header as it is stored.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    magic: [u8; 8],
+    layout: U64,
+    length: U64,
+    sha256: [u8; 32],
+    /// The version, padded with zeros.
+    version: [u8; VERSION_SIZE],
+    reserved: [u8; 3972],
+    /// CRC-32 of all bytes before it.
+    checksum: U32,
+}
+
+const _: () = assert!(size_of::<RawHeader>() == HEADER_SIZE as usize);
+
+impl RawHeader {
+    fn compute_checksum(&self) -> u32 {
+        crc32fast::hash(&self.as_bytes()[..offset_of!(RawHeader, checksum)])
+    }
+}
+
+/// The contents of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of the UKI.
@@ -27,73 +46,64 @@ pub struct Header {
     pub version: String,
 }
 
-/// Why a header is none.
+/// Why a header was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// There is nothing: all bytes are the same.
+    /// The slot is empty: all bytes are the same.
     Empty,
-    /// It does not begin as a slot does.
+    /// The magic number is missing.
     Magic,
-    /// Its checksum is wrong.
+    /// The checksum is wrong.
     Checksum,
-    /// It is of another layout than this program knows.
+    /// The layout is newer than this program.
     Layout,
-    /// Its version is empty, too long or not printable ASCII.
+    /// The version is empty, too long or not printable ASCII.
     Version,
 }
 
 impl Header {
-    /// The bytes of the header, 4096 of them.
+    /// Returns the 4096 bytes of the header.
     ///
     /// # Errors
-    /// The version cannot be written.
+    /// [`HeaderError::Version`].
     pub fn encode(&self) -> Result<Vec<u8>, HeaderError> {
         if !is_version(self.version.as_bytes()) {
             return Err(HeaderError::Version);
         }
-        let mut bytes = vec![0; SIZE];
-        let mut put = |offset: usize, field: &[u8]| {
-            bytes[offset..offset + field.len()].copy_from_slice(field)
+        let mut version = [0; VERSION_SIZE];
+        version[..self.version.len()].copy_from_slice(self.version.as_bytes());
+        let mut raw = RawHeader {
+            magic: *MAGIC,
+            layout: LAYOUT.into(),
+            length: self.length.into(),
+            sha256: self.sha256,
+            version,
+            reserved: [0; _],
+            checksum: U32::ZERO,
         };
-        put(0, MAGIC);
-        put(8, &LAYOUT.to_le_bytes());
-        put(16, &self.length.to_le_bytes());
-        put(24, &self.sha256);
-        put(VERSION, self.version.as_bytes());
-        let checksum = crc32fast::hash(&bytes[..CHECKSUM]);
-        bytes[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        Ok(bytes)
+        raw.checksum = raw.compute_checksum().into();
+        Ok(raw.as_bytes().to_vec())
     }
 
-    /// Reads the header at the start of `bytes`, which may be anything.
+    /// Reads the header at the start of `bytes`, which are untrusted.
     pub fn parse(bytes: &[u8]) -> Result<Header, HeaderError> {
-        let bytes: &[u8; SIZE] = bytes.first_chunk().ok_or(HeaderError::Magic)?;
-        if !bytes.starts_with(MAGIC) {
-            return Err(if bytes.iter().all(|byte| *byte == bytes[0]) {
-                HeaderError::Empty
-            } else {
-                HeaderError::Magic
-            });
+        let (raw, _) = RawHeader::ref_from_prefix(bytes).map_err(|_| HeaderError::Magic)?;
+        if raw.magic != *MAGIC {
+            let is_empty = raw.as_bytes().iter().all(|byte| *byte == bytes[0]);
+            return Err(if is_empty { HeaderError::Empty } else { HeaderError::Magic });
         }
-        if crc32fast::hash(&bytes[..CHECKSUM]).to_le_bytes() != bytes[CHECKSUM..] {
+        if raw.checksum != raw.compute_checksum() {
             return Err(HeaderError::Checksum);
         }
-        let number =
-            |offset: usize| u64::from_le_bytes(core::array::from_fn(|index| bytes[offset + index]));
-        if number(8) != LAYOUT {
+        if raw.layout != LAYOUT {
             return Err(HeaderError::Layout);
         }
-        let field = &bytes[VERSION..VERSION + VERSION_SIZE];
-        let version = field.split(|byte| *byte == 0).next().unwrap_or_default();
+        let version = raw.version.split(|byte| *byte == 0).next().unwrap_or_default();
         if !is_version(version) {
             return Err(HeaderError::Version);
         }
         let version = String::from_utf8_lossy(version).into_owned();
-        Ok(Header {
-            length: number(16),
-            sha256: core::array::from_fn(|index| bytes[24 + index]),
-            version,
-        })
+        Ok(Header { length: raw.length.get(), sha256: raw.sha256, version })
     }
 }
 
@@ -107,7 +117,7 @@ impl fmt::Display for HeaderError {
             Self::Empty => "it is empty",
             Self::Magic => "it does not begin with a header",
             Self::Checksum => "the checksum of its header is wrong",
-            Self::Layout => "its header has a layout that is not known here",
+            Self::Layout => "its header has an unknown layout",
             Self::Version => "its version is not printable text",
         })
     }
@@ -126,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_what_disks_out_there_have() {
+    fn the_layout_is_that_of_existing_disks() {
         let bytes = header().encode().unwrap();
         assert_eq!(bytes.len(), 4096);
         assert_eq!(bytes[..24], *b"OSBSLOT\0\x01\0\0\0\0\0\0\0\0\0\x60\x04\0\0\0\0");
         assert_eq!((&bytes[24..56], &bytes[56..63]), (&[7; 32][..], &b"1.35.8\0"[..]));
-        // As zlib computes it.
+        // The value that zlib computes.
         assert_eq!(bytes[4092..], 0x6C2A_4D88_u32.to_le_bytes());
     }
 
     #[test]
-    fn an_empty_slot_is_told_from_a_damaged_one() {
+    fn an_empty_slot_is_not_a_damaged_one() {
         assert_eq!(Header::parse(&[0; 4096]), Err(HeaderError::Empty));
         assert_eq!(Header::parse(&[0xFF; 4096]), Err(HeaderError::Empty));
         assert_eq!(Header::parse(&[0; 4095]), Err(HeaderError::Magic));
@@ -147,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_is_seen() {
+    fn any_flipped_bit_is_refused() {
         let mut bytes = header().encode().unwrap();
         for bit in 0..bytes.len() * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -157,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_cannot_be_printed_is_refused_on_both_sides() {
+    fn an_unprintable_version_is_neither_written_nor_read() {
         for version in ["", "a b", "a\nb", "ä", &"1".repeat(65)] {
             assert_eq!(
                 Header { version: version.to_owned(), ..header() }.encode(),
@@ -180,7 +190,11 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(mut bytes in prop::collection::vec(any::<u8>(), 4096), begins: bool, sums: bool) {
+        fn no_bytes_make_it_panic(
+            mut bytes in prop::collection::vec(any::<u8>(), 4096),
+            begins: bool,
+            sums: bool,
+        ) {
             if begins {
                 bytes[..16].copy_from_slice(b"OSBSLOT\0\x01\0\0\0\0\0\0\0");
             }

@@ -134,7 +134,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_for_try_is_booted_next_and_the_other_one_after_it(a in any_state(), b in any_state()) {
+        fn a_slot_for_try_is_booted_next_and_the_other_one_after_it(
+            a in any_state(),
+            b in any_state(),
+        ) {
             let before = table(a, b);
             let after = mark(&before, SLOT_B, Mark::ForTry).unwrap();
             let old = if a.is_bootable() { &[SLOT_B, SLOT_A][..] } else { &[SLOT_B][..] };
@@ -162,7 +165,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_good_needs_no_tries_and_what_is_bad_is_not_booted(a in any_state(), b in any_state()) {
+        fn what_is_good_needs_no_tries_and_what_is_bad_is_not_booted(
+            a in any_state(),
+            b in any_state(),
+        ) {
             let good = mark(&table(a, b), SLOT_A, Mark::Good).unwrap();
             prop_assert_eq!(state_of(&good, SLOT_A).is_bootable(), a.priority > 0);
             let bad = mark(&good, SLOT_A, Mark::Bad).unwrap();

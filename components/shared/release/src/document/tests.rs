@@ -67,7 +67,12 @@ fn what_is_too_long_is_not_read() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(version in "[A-Za-z0-9][A-Za-z0-9.~-]{0,63}", epoch: u32, digest: [u8; 32], length: u64) {
+    fn what_is_written_is_read(
+        version in "[A-Za-z0-9][A-Za-z0-9.~-]{0,63}",
+        epoch: u32,
+        digest: [u8; 32],
+        length: u64,
+    ) {
         let mut document = document();
         document.files.insert("sbom.spdx.json".to_owned(), File { length, sha256: Sha256(digest) });
         let document = Document { version, security_epoch: epoch, ..document };

@@ -424,7 +424,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_started_is_the_best_slot_that_is_whole(a in any_state(), b in any_state(), broken: [bool; 2]) {
+    fn what_is_started_is_the_best_slot_that_is_whole(
+        a in any_state(),
+        b in any_state(),
+        broken: [bool; 2],
+    ) {
         let mut machine = model(512, a, b);
         let mut best = None;
         for (name, state, start, broken) in [(SLOT_A, a, MIB, broken[0]), (SLOT_B, b, 2 * MIB, broken[1])] {
