@@ -6,14 +6,13 @@ use crate::engine::executor::{Rebuild, Steps};
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
-use crate::pipeline::{self, Setting};
+use crate::pipeline;
 use crate::plan::{Date, Locked, Plan, Qemu, makes_programs};
-use crate::produce::assemble::Built;
+use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
-use crate::produce::out::{Out, PLAN, PROGRAMS, REBUILT};
+use crate::produce::out::{Built, Out, PLAN, PROGRAMS, REBUILT};
 use crate::produce::sign::{OfflineSigner, Signer};
-use crate::produce::stages::Carried;
 use crate::ship::machine::{Download, Firmware, Network, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use crate::ship::tuf::Root;
@@ -76,7 +75,7 @@ fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuil
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let (store, project, report, jobs) =
         (session.store()?, session.root(), session.report, session.jobs());
-    let setting = Setting {
+    let options = BuildOptions {
         project,
         store: &store,
         report,
@@ -86,7 +85,7 @@ fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuil
         signer: None,
         carried: None,
     };
-    let files = pipeline::build_programs(&setting, &plan, &out)?;
+    let files = pipeline::build_programs(&options, &plan, &out)?;
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
@@ -216,9 +215,17 @@ fn image_into(
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
-    let setting =
-        Setting { project, store: &store, report, origin: from, rebuild, jobs, signer, carried };
-    let built = pipeline::build(&setting, plan, out)?;
+    let options = BuildOptions {
+        project,
+        store: &store,
+        report,
+        origin: from,
+        rebuild,
+        jobs,
+        signer,
+        carried,
+    };
+    let built = pipeline::build(&options, plan, out)?;
     clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
         return Ok(built);
