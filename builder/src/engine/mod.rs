@@ -10,6 +10,7 @@ pub mod digest;
 pub mod executor;
 pub mod fs_error;
 pub mod graph;
+pub mod key;
 pub mod reapi;
 pub mod rules;
 pub mod sandbox;

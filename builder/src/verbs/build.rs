@@ -5,11 +5,12 @@ use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::pipeline::{self, Setting};
+use crate::pipeline;
 use crate::plan::makes_programs;
-use crate::produce::assemble::Built;
+use crate::produce::build::BuildOptions;
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
+use crate::produce::out::Built;
 use crate::produce::out::{Out, PLAN, PROGRAMS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuil
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let (store, project, report, jobs) =
         (session.store()?, session.root(), session.report, session.jobs());
-    let setting = Setting {
+    let options = BuildOptions {
         project,
         store: &store,
         report,
@@ -77,7 +78,7 @@ fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuil
         signer: None,
         carried: None,
     };
-    let files = pipeline::build_programs(&setting, &plan, &out)?;
+    let files = pipeline::build_programs(&options, &plan, &out)?;
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));

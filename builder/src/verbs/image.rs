@@ -6,14 +6,14 @@ use crate::engine::executor::{Rebuild, Steps};
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
-use crate::pipeline::{self, Setting};
+use crate::pipeline;
 use crate::plan::{Date, Locked, Plan};
-use crate::produce::assemble::Built;
+use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
+use crate::produce::out::Built;
 use crate::produce::out::{Out, PLAN, REBUILT};
 use crate::produce::sign::Signer;
-use crate::produce::stages::Carried;
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
 use std::path::PathBuf;
@@ -89,9 +89,17 @@ fn into_folder(
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
-    let setting =
-        Setting { project, store: &store, report, origin: from, rebuild, jobs, signer, carried };
-    let built = pipeline::build(&setting, plan, out)?;
+    let options = BuildOptions {
+        project,
+        store: &store,
+        report,
+        origin: from,
+        rebuild,
+        jobs,
+        signer,
+        carried,
+    };
+    let built = pipeline::build(&options, plan, out)?;
     clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
         return Ok(built);

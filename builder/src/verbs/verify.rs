@@ -6,7 +6,7 @@ use crate::cli::{self, Common};
 use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
-use crate::produce::assemble::Built;
+use crate::produce::out::Built;
 use crate::report::Report;
 use crate::ship::audit::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use crate::ship::tuf::Root;

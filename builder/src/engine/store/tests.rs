@@ -1,5 +1,6 @@
 use super::*;
 use crate::engine::action::{ActionResult, OutputFile};
+use crate::engine::key::Key;
 use crate::engine::stop::Stop;
 use crate::error::Kind;
 use crate::report::{Color, Verbosity};
@@ -104,20 +105,21 @@ fn a_torn_result_is_no_result() {
     let (_directory, store) = store();
     let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
     store.remember(&key, &result(made)).unwrap();
-    store.remember_memo("kind", &key, &made).unwrap();
-    assert_eq!(store.recall_memo("kind", &key), Some(made));
-    assert_eq!(store.recall_memo("another", &key), None);
-    let (result_path, memo_path) = (store.result_path(&key), store.memo_path("kind", &key));
+    let memo = Key::new("kind").field("input", "a");
+    store.remember_memo(&memo, &made).unwrap();
+    assert_eq!(store.recall_memo(&memo), Some(made));
+    assert_eq!(store.recall_memo(&Key::new("another").field("input", "a")), None);
+    let (result_path, memo_path) = (store.result_path(&key), store.memo_path(&memo));
     let (whole_result, whole_memo) =
         (fs::read(&result_path).unwrap(), fs::read(&memo_path).unwrap());
     for length in 0..whole_result.len().max(whole_memo.len()) {
         fs::write(&result_path, &whole_result[..length.min(whole_result.len() - 1)]).unwrap();
         fs::write(&memo_path, &whole_memo[..length.min(whole_memo.len() - 1)]).unwrap();
-        assert_eq!((store.recall(&key), store.recall_memo("kind", &key)), (None, None), "{length}");
+        assert_eq!((store.recall(&key), store.recall_memo(&memo)), (None, None), "{length}");
     }
     fs::write(&result_path, vec![0; whole_result.len()]).unwrap();
     fs::write(&memo_path, vec![0; whole_memo.len()]).unwrap();
-    assert_eq!((store.recall(&key), store.recall_memo("kind", &key)), (None, None));
+    assert_eq!((store.recall(&key), store.recall_memo(&memo)), (None, None));
 }
 
 #[test]
@@ -192,7 +194,7 @@ fn collect_keeps_what_was_used_lately() {
     assert_eq!(store.collect(Collect::Unused(month)).unwrap().entries, 1);
     assert!(!store.contains(&old) && store.contains(&new) && store.contains(&used_again));
     store.tree(&Digest::of(b"tree"), |_| Ok(())).unwrap();
-    store.remember_memo("kind", &old, &new).unwrap();
+    store.remember_memo(&Key::new("kind").field("input", old), &new).unwrap();
     let client = store.state("apt").unwrap();
     store.collect(Collect::Unused(month)).unwrap();
     assert!(client.exists());
