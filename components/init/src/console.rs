@@ -5,7 +5,7 @@ use std::fmt::Display;
 use osbuild_abi::console::{FAILED, PREFIX};
 use osbuild_consoles::{Consoles, printable};
 
-use crate::writer::LogLines;
+use crate::data::writer::LogLines;
 
 /// The machine's consoles and the log behind them.
 pub struct Console {

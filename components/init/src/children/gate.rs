@@ -6,13 +6,14 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use osbuild_abi::cmdline::{GATE_HOLD, value};
+use osbuild_abi::cmdline::GATE_HOLD;
 use osbuild_abi::paths::POD_LIST;
 use osbuild_abi::pods::{self, DeclaredPod};
 use osbuild_failure::{Explain, Failure, Outcome};
 
 use super::api::Connection;
 use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME};
+use crate::boot::command_line::CommandLine;
 
 /// Where the kubelet answers whether it is healthy (its `healthzPort`).
 const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
@@ -28,11 +29,9 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(600);
 
 /// Waits until the gate has been open without a break for as long as the command line says.
 pub async fn hold(node_name: &str) -> Outcome {
-    let line = std::fs::read_to_string("/proc/cmdline").explain("read /proc/cmdline")?;
-    let seconds = value(&line, GATE_HOLD).and_then(|text| text.parse().ok());
-    let seconds =
-        seconds.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
-    wait(node_name, Duration::from_secs(seconds)).await
+    let hold = CommandLine::read()?.gate_hold;
+    let hold = hold.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
+    wait(node_name, hold).await
 }
 
 /// Waits until the gate has been open for so long, and says now and then what is missing.

@@ -3,24 +3,24 @@
 //! kubelet's configuration in [`STANDALONE`] and [`JOINED`]. What it cannot read it says, and goes
 //! on without: the kubelet says the same when it starts.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::{Explain, Failure, Outcome};
-use rustix::fs::OFlags;
 use serde::Deserialize;
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
 use super::kubelet_settings::Settings;
-use crate::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
-use crate::{memory, name, node_name, run_files};
+use super::small_file::{first_line, read};
+use crate::boot::memory;
+use crate::daemons::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
+use crate::daemons::node_name;
+use crate::host::run_files;
+use crate::name;
 
 /// The certificate that the kubelet has got from its cluster, with its key. It counts before the
 /// one in the kubeconfig.
@@ -29,11 +29,9 @@ const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
-/// The largest file that is read, in bytes.
-const MAX_SIZE: u64 = 1 << 20;
 
 /// Reads everything and leaves what was found.
-pub fn write() -> Outcome {
+pub fn apply() -> Outcome {
     let name =
         certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
             println!("{failure}");
@@ -147,35 +145,10 @@ fn node_of(pem: &str) -> Outcome<Option<String>> {
     Ok(names.filter_map(|one| one.strip_prefix(NODE_USER)).find_map(|node| name::check(node).ok()))
 }
 
-/// The text of a regular file, if it is there.
-pub fn read(path: &Path) -> Outcome<Option<String>> {
-    let what = || format!("read {}", path.display());
-    let about = match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        about => about.explain(what())?,
-    };
-    if !about.is_file() {
-        return Err(Failure::new(format!("{} is not a file", path.display())));
-    }
-    // Should it be something else by now, opening must not wait for anybody.
-    let file = File::options()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)
-        .explain(what())?;
-    let mut text = String::new();
-    file.take(MAX_SIZE).read_to_string(&mut text).explain(what())?;
-    Ok(Some(text))
-}
-
-/// The first line of an error that has several.
-pub fn first_line(error: &str) -> Failure {
-    Failure::new(error.lines().next().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use tempfile::TempDir;
 
     /// For `O = system:nodes, CN = system:node:edge-7`, made with openssl.

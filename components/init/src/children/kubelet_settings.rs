@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use osbuild_failure::{Explain, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::kubelet_config::{first_line, read};
+use super::small_file::{first_line, read};
 
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT_MAX_PODS: u64 = 110;

@@ -1,5 +1,5 @@
 //! `init images`: loads the pod images that came with the node into containerd, anew at each boot
-//! (see [`crate::images`]).
+//! (see [`crate::data::old_images`]).
 //!
 //! Nothing is unpacked here: containerd does that when the first container of an image is made.
 

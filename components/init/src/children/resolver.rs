@@ -10,7 +10,7 @@ use osbuild_abi::paths::RESOLV_CONF;
 use osbuild_failure::{Explain, Outcome};
 use rustix::fs::OFlags;
 
-use crate::resolver::{HISTORY, is_copy};
+use crate::host::pod_resolvers::{HISTORY, is_copy};
 
 /// Where containerd keeps the files of each sandbox, in a folder with its id.
 const SANDBOXES: &str = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes";
@@ -64,7 +64,7 @@ fn update_file(path: &Path, new: &str, history: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolver::Resolver;
+    use crate::host::resolver::Resolver;
 
     #[test]
     fn copies_change_in_place_and_all_others_stay() {
