@@ -1,5 +1,5 @@
-//! The first life of `init`, as `/init` of the initramfs: it makes the root of read-only layers and
-//! becomes `/bin/init` in it.
+//! What `init` does as `/init` of the initramfs: it mounts the read-only layers as the root and
+//! executes `/bin/init` in it.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -13,12 +13,12 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change, moun
 
 use crate::host::mounts::mount_one;
 
-/// Where the layers are mounted one by one, in the initramfs.
+/// The folder of the initramfs below which each layer is mounted.
 const STACK: &str = "/stack";
-/// Where the root is put together, in the initramfs.
+/// The folder of the initramfs on which the root is mounted.
 const NEW_ROOT: &str = "/newroot";
 
-/// Makes the root and goes on in it. Returns only when that failed.
+/// Makes the root and continues in it. Returns only if that failed.
 pub fn run() -> Failure {
     match devices().and_then(|()| make_root()).and_then(|()| enter_root()) {
         Ok(()) => Failure::new(format!("start {INIT}: {}", Command::new(INIT).exec())),
@@ -26,11 +26,11 @@ pub fn run() -> Failure {
     }
 }
 
-/// Mounts /dev and takes the console that is there, so that a failure from here on can be read.
+/// Mounts /dev and opens its console, so that a failure from here on can be read.
 fn devices() -> Outcome {
     fs::create_dir_all("/dev").explain("make /dev")?;
     mount_devices("/dev")?;
-    // Without a console there is nobody to tell.
+    // A machine without a console boots all the same.
     if let Ok(console) = OpenOptions::new().read(true).write(true).open("/dev/console") {
         use_console(&console).explain("use /dev/console")?;
     }
@@ -47,8 +47,8 @@ fn mount_devices(path: &str) -> Outcome {
     mount_one("devtmpfs", path, MountFlags::NOSUID | MountFlags::NOEXEC, "mode=0755")
 }
 
-/// Mounts every layer straight from its file, and an overlay of all of them without an upper
-/// folder, which nothing can write to.
+/// Mounts every layer from its file, and an overlay of all of them. Without an upper folder nothing
+/// can write to it.
 fn make_root() -> Outcome {
     let layers = layers(Path::new(LAYERS))?;
     let mut mounted = Vec::new();
@@ -79,8 +79,8 @@ fn make_root() -> Outcome {
     mount_devices(&format!("{NEW_ROOT}/dev"))
 }
 
-/// The layers, lowest first. What a UEFI stub adds to the initramfs without a signature ends in
-/// `.cred`, `.raw` or `.json`, wherever it lies.
+/// The layers, lowest first. Unsigned files that a UEFI stub adds to the initramfs end in `.cred`,
+/// `.raw` or `.json`, so they are never layers.
 fn layers(folder: &Path) -> Outcome<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).explain(format_args!("read {}", folder.display()))?;
     let mut layers: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -99,17 +99,17 @@ fn lower_folders(mounted: &[PathBuf]) -> String {
     format!("lowerdir={}", folders.join(":"))
 }
 
-/// Puts the root over that of the initramfs. `pivot_root` cannot do that, as nothing is below the
-/// initramfs.
+/// Moves the root over the initramfs. `pivot_root` cannot do that, as the initramfs has no parent
+/// mount.
 fn enter_root() -> Outcome {
-    // This very file is not needed any more, and gives its memory back.
+    // This file is not needed any more, and its memory is freed.
     fs::remove_file(EARLY_INIT).explain(format_args!("remove {EARLY_INIT}"))?;
     std::env::set_current_dir(NEW_ROOT).explain("enter the root")?;
     mount_move(".", "/").explain("move the root")?;
     rustix::process::chroot(".").explain("change the root")?;
     std::env::set_current_dir("/").explain("enter the root")?;
-    // What is mounted later is seen in the mount namespaces of containers, as the kubelet's mount
-    // propagation wants it.
+    // Later mounts appear in the mount namespaces of containers, which the kubelet's mount
+    // propagation needs.
     mount_change("/", MountPropagationFlags::SHARED | MountPropagationFlags::REC)
         .explain("share the root")
 }

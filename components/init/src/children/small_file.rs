@@ -21,7 +21,7 @@ pub fn read(path: &Path) -> Outcome<Option<String>> {
     if !about.is_file() {
         return Err(Failure::new(format!("{} is not a file", path.display())));
     }
-    // Should it be something else by now, opening must not wait for anybody.
+    // It may have become a FIFO by now, and opening must not wait.
     let file = File::options()
         .read(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)

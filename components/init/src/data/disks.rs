@@ -11,17 +11,17 @@ use osbuild_formats::gpt::{Geometry, Label, Write};
 use rustix::fs::OFlags;
 use uuid::Uuid;
 
-/// The unit of a disk's size below `/sys`, whatever its own sectors are.
+/// The unit of sizes below `/sys`, independent of a disk's own sectors.
 const SYSFS_SECTOR: u64 = 512;
-/// Bytes of the largest sectors of a disk.
-const LARGEST_SECTOR: usize = 4096;
+/// The size of the largest sectors of any disk in bytes.
+const MAX_SECTOR: usize = 4096;
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The kernel's name of it.
+    /// Its name in the kernel.
     pub name: String,
-    /// Its GUID in the partition table, if that could be read.
+    /// Its GUID in the partition table, if the table could be read.
     pub guid: Option<Uuid>,
     /// Its partitions.
     pub partitions: Vec<Partition>,
@@ -30,7 +30,7 @@ pub struct Disk {
 /// A partition of a GPT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// The kernel's name of it.
+    /// Its name in the kernel.
     pub name: String,
     /// Its number in the table, from 1.
     pub number: u32,
@@ -44,7 +44,7 @@ impl Disk {
         Path::new("/dev").join(&self.name)
     }
 
-    /// Its partition table, and what the disk is like.
+    /// Its partition table, and the sizes of the disk.
     pub fn label(&self) -> Outcome<(Label, Geometry)> {
         let sector_size = number(&self.name, "queue/logical_block_size")?;
         let geometry = Geometry::new(sector_size, size(&self.name)?);
@@ -56,8 +56,8 @@ impl Disk {
         Ok((label, geometry))
     }
 
-    /// Makes writes to its partition table in their order, each on the medium before the next
-    /// begins: that order is what makes a power cut harmless.
+    /// Writes to its partition table in this order, each write on the medium before the next
+    /// begins: the order makes a power cut harmless.
     pub fn write(&self, writes: &[Write]) -> Outcome {
         let device = self.device();
         let file = File::options()
@@ -70,8 +70,8 @@ impl Disk {
                 .and_then(|()| file.sync_all())
                 .explain(format_args!("write the partition table of {}", self.name))?;
         }
-        // A worn disk may say that it has written and keep what it had; the kernel would remember
-        // what was written until the next boot.
+        // A worn disk may confirm a write and keep the old bytes, which the page cache would hide
+        // until the next boot.
         let kept =
             File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&device);
         let kept = kept
@@ -80,13 +80,13 @@ impl Disk {
         if kept {
             Ok(())
         } else {
-            Err(Failure::new(format!("disk {} does not keep what is written to it", self.name)))
+            Err(Failure::new(format!("disk {} does not keep its writes", self.name)))
         }
     }
 
-    /// Takes its GUID from its table: the kernel does not tell it.
+    /// Reads its GUID from its table: the kernel does not show it.
     fn with_guid(mut self) -> Disk {
-        // A disk whose table only the kernel can read is not one of ours.
+        // A disk whose table only the kernel can read was not made by the builder.
         self.guid = self.label().ok().map(|(label, _)| label.table().disk_guid);
         self
     }
@@ -99,7 +99,7 @@ impl Partition {
     }
 }
 
-/// Whether a file has what was written last to each place.
+/// Whether a file has the bytes that were written last to each place.
 fn has_kept(file: &File, writes: &[Write]) -> io::Result<bool> {
     for (index, write) in writes.iter().enumerate() {
         let is_last = writes[index + 1..].iter().all(|later| later.offset != write.offset);
@@ -110,16 +110,15 @@ fn has_kept(file: &File, writes: &[Write]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Reads past the kernel's memory of the disk, which wants a place in memory that fits the disk's
-/// sectors.
+/// Reads past the page cache, into memory that is aligned to the disk's sectors.
 fn read_direct(file: &File, offset: u64, length: usize) -> io::Result<Vec<u8>> {
-    let mut room = vec![0; length + LARGEST_SECTOR];
-    let start = room.as_ptr().align_offset(LARGEST_SECTOR);
+    let mut room = vec![0; length + MAX_SECTOR];
+    let start = room.as_ptr().align_offset(MAX_SECTOR);
     file.read_exact_at(&mut room[start..start + length], offset)?;
     Ok(room[start..start + length].to_vec())
 }
 
-/// The size of a disk or a partition in bytes, as the kernel knows it. `name` is the kernel's.
+/// The size in bytes of a disk or a partition, by its name in the kernel.
 pub fn size(name: &str) -> Outcome<u64> {
     Ok(number(name, "size")? * SYSFS_SECTOR)
 }
@@ -155,11 +154,10 @@ fn partition(folder: &Path) -> Option<Partition> {
     Some(Partition { name: folder.file_name()?.to_str()?.to_owned(), number, label })
 }
 
-/// The disk with DATA: the one that the node was booted from, or when that was not told the only
-/// one there is.
+/// The disk with DATA: the one that the node was booted from, or the only one if that is unknown.
 ///
-/// A disk on USB is seen seconds after those inside the machine, so one that was told and is not
-/// there yet has no stand-in.
+/// The kernel finds a disk on USB seconds after those inside the machine, so no other disk takes
+/// the place of the one that was booted.
 pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partition)> {
     let mut found = Vec::new();
     for disk in disks.into_iter().filter(|disk| booted.is_none() || disk.guid == booted) {
@@ -179,7 +177,8 @@ pub fn choose(disks: Vec<Disk>, booted: Option<Uuid>) -> Outcome<(Disk, Partitio
         }
         (None, _) => Err(Failure::new(match booted {
             Some(guid) => format!(
-                "the disk {guid}, from which the node was booted, is not there or has no partition {DATA}"
+                "the disk {guid}, from which the node was booted, is missing or has no partition \
+                 {DATA}"
             ),
             None => format!("no disk has a partition {DATA}"),
         })),
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_forgets_what_it_was_given_is_found_out() {
+    fn a_disk_that_does_not_keep_its_writes_is_detected() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 8192], 0).unwrap();
         let write = |offset, byte| Write { offset, bytes: vec![byte; 512] };
@@ -217,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn a_data_partition_of_another_disk_is_not_taken() {
+    fn the_data_partition_of_another_disk_is_not_used() {
         let disks = vec![disk("sda", Some(1), &["ESP"]), disk("sdb", Some(2), &["ESP", "DATA"])];
         assert!(choose(disks, Some(Uuid::from_u128(1))).is_err());
     }
 
     #[test]
-    fn a_disk_that_is_not_seen_yet_is_waited_for_while_its_twin_is_there() {
+    fn a_missing_disk_is_waited_for_although_its_twin_is_there() {
         let twin = disk("nvme0n1", Some(1), &["ESP", "DATA"]);
         assert!(choose(vec![twin.clone()], Some(Uuid::from_u128(2))).is_err());
         let stick = disk("sda", Some(2), &["ESP", "DATA"]);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn without_word_of_slotboot_only_a_single_one_will_do() {
+    fn without_a_boot_report_there_has_to_be_one_disk_only() {
         let one = disk("vda", None, &["ESP", "DATA"]);
         assert_eq!(
             choose(vec![disk("vdb", None, &["x"]), one.clone()], None).unwrap().1.name,

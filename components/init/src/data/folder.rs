@@ -1,5 +1,5 @@
-//! The folder of DATA. A pod may have access to it, and a disk may come from anywhere: nothing on it
-//! is opened by its path.
+//! The folder of DATA. A pod may have access to it, and a disk may come from anywhere: nothing on
+//! it is opened by its path.
 
 use std::path::Path;
 

@@ -1,10 +1,8 @@
-//! Grows DATA to the disk that it is on, in steps of which each can be cut short: the next boot
-//! goes on from there. On a disk that still has its image's identifiers it changes
-//! [those](identity) by the way.
+//! Grows DATA to the end of its disk. Each step can be interrupted: the next boot continues. On a
+//! disk that still has its image's [identifiers](identity), those change in the same write.
 //!
 //! The backup of the partition table is written at the end of the disk and flushed, then the
-//! primary; then the kernel is told; then the file system grows while it is mounted. A step that
-//! has nothing to do does nothing.
+//! primary; then the kernel gets the new size; then the file system grows while it is mounted.
 
 use std::fs::File;
 
@@ -41,7 +39,7 @@ pub fn partition(disk: &Disk, data: &Partition) -> Outcome {
         .explain(format_args!("tell the kernel that {} has grown", data.name))
 }
 
-/// Refuses to grow what is not DATA.
+/// Refuses to grow any partition except DATA.
 fn check(table: &Table, data: &Partition) -> Outcome {
     match table.last() {
         Some(last) if last.number == data.number && last.name == LABEL => Ok(()),
@@ -49,7 +47,7 @@ fn check(table: &Table, data: &Partition) -> Outcome {
     }
 }
 
-/// Grows the mounted file system to its partition, and says so if it did.
+/// Grows the mounted file system to its partition. Returns a line for the console if it grew.
 pub fn file_system(data: &Partition) -> Outcome<Option<String>> {
     let before = size()?;
     let partition = disks::size(&data.name)?;

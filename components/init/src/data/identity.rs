@@ -1,6 +1,6 @@
-//! Identifiers that no other disk has. All disks that one image was copied to begin with those of
-//! the image, and two of them in one machine could not be told apart; `osbuild flash` and the
-//! installer give a disk its own, and for all others the first boot does.
+//! Gives the disk and DATA identifiers of their own. All copies of an image have the image's
+//! identifiers, and two of them in one machine could be mixed up. `osbuild flash` and the installer
+//! change them; for all other disks the first boot does.
 
 use std::fs::File;
 
@@ -12,7 +12,7 @@ use uuid::{Builder, Uuid, Version};
 
 use crate::sys;
 
-/// The table with identifiers of its own, if those that it has are an image's.
+/// The table with identifiers of its own, if it has an image's.
 pub fn of_table(table: &Table) -> Outcome<Option<Table>> {
     if is_own(table.disk_guid) {
         return Ok(None);
@@ -34,7 +34,7 @@ pub fn of_file_system() -> Outcome {
     sys::set_ext4_uuid(&root, random()?).explain("change the file system's identifier")
 }
 
-/// Whether dice made it. Those of an image are made from names (RFC 9562, version 5).
+/// Whether an identifier is random. An image's are made from names (RFC 9562, version 5).
 fn is_own(identifier: Uuid) -> bool {
     identifier.get_version() == Some(Version::Random)
 }
@@ -51,7 +51,7 @@ mod tests {
     use osbuild_formats::gpt::{Partition, guid_from_name};
 
     #[test]
-    fn a_disk_gets_its_own_identifiers_once_and_keeps_all_else() {
+    fn a_disk_gets_identifiers_of_its_own_once_and_nothing_else_changes() {
         let partition = Partition {
             number: 1,
             type_guid: guid_from_name("type"),

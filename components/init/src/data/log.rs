@@ -1,7 +1,7 @@
 //! The bounded logs of `init` and the daemons, below `/var/log`.
 //!
-//! `NAME.log` is this boot's. When it is full it becomes `NAME.log.old`, so at least one bound of
-//! the newest lines is there. The next boot makes `NAME.log.1` of it. So a log takes at most three
+//! `NAME.log` is this boot's. A full one is renamed to `NAME.log.old`, so at least one bound of the
+//! newest lines is kept. The next boot renames it to `NAME.log.1`. So a log takes at most three
 //! times its bound.
 
 use std::fs::File;
@@ -16,8 +16,8 @@ pub const BOUND: u64 = 4 << 20;
 const MODE: u32 = 0o644;
 
 /// A log that is being written. A line that cannot be written is lost: a full disk must not stop
-/// the node. Pods can write to the folder, too, so a log is always a new file, and what else has
-/// its name is moved aside.
+/// the node. Pods can write to the folder, too, so a log is always a new file, and an entry that is
+/// in the way is moved aside.
 pub struct Log {
     folder: Folder,
     name: String,
@@ -30,7 +30,7 @@ impl Log {
     /// Keeps the last boot's log and starts this one's.
     pub fn start(folder: Folder, name: &str, bound: u64) -> Log {
         let mut log = Log { folder, name: format!("{name}.log"), bound, file: None, written: 0 };
-        // There is no last log at the first boot, and without one nothing is lost.
+        // At the first boot there is no last log.
         let _ = log.folder.rename(&log.name, &log.suffixed("1"));
         let _ = log.folder.remove(&log.suffixed("old"));
         log.create();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_longer_than_the_bound_is_written_all_the_same() {
+    fn a_line_longer_than_the_bound_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::start(open(&folder), "init", 4);
         log.line("longer than four bytes");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_link_to_another_file_does_not_change_that() {
+    fn a_log_is_not_written_through_a_hard_link() {
         let folder = tempfile::tempdir().unwrap();
         let other = folder.path().join("other");
         std::fs::write(&other, "other").unwrap();

@@ -1,4 +1,4 @@
-//! The identity of this node among all nodes, made at its first boot (machine-id(5)).
+//! The machine id, made at the first boot (machine-id(5)).
 
 use osbuild_failure::{Explain, Outcome};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -7,10 +7,10 @@ use crate::data;
 
 /// Its file on DATA.
 const FILE: &str = "machine-id";
-/// Bytes of the longest file that is read; a whole one has fewer.
+/// The maximum length of the file in bytes; a whole one is shorter.
 const MAX_LENGTH: u64 = 100;
 
-/// Makes the file on DATA unless it is there and whole.
+/// Makes the file on DATA unless a whole one exists.
 pub fn make() -> Outcome {
     if kept().is_some() {
         return Ok(());
@@ -22,18 +22,18 @@ pub fn make() -> Outcome {
         .explain(format_args!("write {FILE} on DATA"))
 }
 
-/// The first eight digits, for a name that a person can read.
+/// The first eight digits, for a readable name.
 pub fn short() -> Option<String> {
     Some(kept()?[..8].to_owned())
 }
 
-/// What is on DATA, if it is whole.
+/// The machine id on DATA, if it is whole.
 fn kept() -> Option<String> {
     let text = data::folder::open().ok()?.read_text(FILE, MAX_LENGTH).ok()??;
     is_whole(&text).then_some(text)
 }
 
-/// The file of these bytes, which become a version 4 UUID.
+/// The content of the file for these bytes, as a version 4 UUID.
 fn text(mut bytes: [u8; 16]) -> String {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -50,14 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_whole_and_a_random_uuid() {
+    fn a_new_machine_id_is_whole_and_a_random_uuid() {
         let made = text([0xff; 16]);
         assert!(is_whole(&made));
         assert_eq!(made, "ffffffffffff4fffbfffffffffffffff\n");
     }
 
     #[test]
-    fn a_torn_file_is_made_anew() {
+    fn a_torn_file_is_made_again() {
         for torn in ["", "\n", "abc\n", "ffffffffffff4fffbfffffffffffffff", "uninitialized\n"] {
             assert!(!is_whole(torn), "{torn:?}");
         }

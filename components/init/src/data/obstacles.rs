@@ -1,8 +1,8 @@
-//! Moves aside what pods have left on DATA where `init`, the kubelet or containerd expects
-//! something else.
+//! Moves aside entries of the wrong kind that pods have left on DATA where `init`, the kubelet or
+//! containerd expects a file or a folder.
 //!
-//! Each of them would wait for ever for a FIFO, or end at each boot by a folder where it reads a
-//! file. At boot no pod runs yet, so what is found here is what the daemons find.
+//! Each of them would wait for ever for a FIFO, or fail at each boot because of a folder in place
+//! of a file. At boot no pod runs yet, so the daemons find what this leaves.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,15 +14,14 @@ use rustix::fs::FileType;
 
 use crate::data;
 
-/// Where pods write what the kubelet reads to join a cluster.
+/// The folder in which pods write what the kubelet needs to join a cluster.
 const KUBERNETES: &str = "/etc/kubernetes";
-/// Where the kubelet keeps what it needs at its next start.
+/// The folder in which the kubelet keeps its state.
 const KUBELET: &str = "/var/lib/kubelet";
-/// Where containerd reads how pods get a network.
+/// The folder from which containerd reads the network configuration of pods.
 const CNI: &str = "/etc/cni/net.d";
 
-/// Folders that the kubelet makes below [`KUBELET`] unless they are there. It ends if something
-/// else is.
+/// Folders that the kubelet makes below [`KUBELET`]. It exits if one of them is not a folder.
 const OF_THE_KUBELET: [&str; 7] = [
     "checkpoints",
     "device-plugins",
@@ -33,23 +32,23 @@ const OF_THE_KUBELET: [&str; 7] = [
     "pods",
 ];
 
-/// Those of them that have files which the kubelet reads at its start.
+/// Those of them with files that the kubelet reads at its start.
 const WITH_FILES: [&str; 3] = ["checkpoints", "device-plugins", "pki"];
 
-/// Files that `init` removes below [`KUBELET`], or of which it looks whether they are whole.
+/// Files below [`KUBELET`] that `init` itself removes or examines.
 const REMOVED: [(&str, &[&str]); 2] = [
     ("", &["cpu_manager_state", "memory_manager_state"]),
     ("pki", &["kubelet.crt", "kubelet.key"]),
 ];
 
-/// Clears all those places, and makes the folder of the kubelet's settings. Gives what could not be
-/// done.
+/// Clears all those folders, and makes the folder of the kubelet's drop-ins. Returns the failures.
 pub fn clear(data: &Folder) -> Vec<Failure> {
     let done = [clear_for_joining(data), clear_for_kubelet(data), clear_for_cni(data)];
     done.into_iter().filter_map(Outcome::err).collect()
 }
 
-/// Clears what the kubelet is told on DATA: files alone, and no links to them.
+/// Clears the configuration of the kubelet on DATA: only regular files stay, not even links to
+/// files.
 pub fn clear_for_joining(data: &Folder) -> Outcome {
     let kubernetes = data::folder::behind(data, KUBERNETES)?;
     let settings = name(KUBELET_CONFIG_DIR);
@@ -59,7 +58,7 @@ pub fn clear_for_joining(data: &Folder) -> Outcome {
         leave(&kubernetes, name(file), &[FileType::RegularFile])
             .explain(format_args!("clear {file}"))?;
     }
-    // The kubelet reads the folders in this one, too.
+    // The kubelet reads its subfolders, too.
     each(&settings, |entry| leave(&settings, entry, &[FileType::RegularFile]))
         .explain(format_args!("clear {KUBELET_CONFIG_DIR}"))?;
     readable(&kubernetes).explain(format_args!("clear {KUBERNETES}"))
@@ -94,7 +93,7 @@ fn clear_for_cni(data: &Folder) -> Outcome {
     readable(&data::folder::behind(data, CNI)?).explain(format_args!("clear {CNI}"))
 }
 
-/// Moves an entry aside, unless it is of one of these kinds or not there.
+/// Moves an entry aside, unless it is missing or of one of these kinds.
 fn leave(folder: &Folder, name: impl AsRef<OsStr>, kinds: &[FileType]) -> std::io::Result<()> {
     match folder.kind(&name)? {
         Some(kind) if !kinds.contains(&kind) => folder.move_aside(name),
@@ -102,8 +101,8 @@ fn leave(folder: &Folder, name: impl AsRef<OsStr>, kinds: &[FileType]) -> std::i
     }
 }
 
-/// Leaves of a folder what can be read without waiting, and what daemons make anew: files, folders,
-/// sockets, and links that lead to a file or folder.
+/// Leaves in a folder what can be read without waiting: files, folders, sockets, and links that
+/// lead to a file or folder.
 fn readable(folder: &Folder) -> std::io::Result<()> {
     each(folder, |name| {
         if folder.kind(name)? == Some(FileType::Symlink) {
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_data_gets_the_folder_of_settings_and_nothing_is_moved() {
+    fn a_new_data_gets_the_folder_of_drop_ins_and_nothing_is_moved() {
         let (_place, path, data) = data();
         clears(&data);
         assert!(path.join("kubernetes/kubelet.conf.d").is_dir());
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_files_are_left_of_what_the_kubelet_is_told() {
+    fn only_files_are_left_of_the_kubelets_configuration() {
         let (_place, path, data) = data();
         let settings = path.join("kubernetes/kubelet.conf.d");
         fs::create_dir_all(settings.join("deeper")).unwrap();
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kubelet_keeps_for_itself_stays_and_what_it_would_wait_for_does_not() {
+    fn the_kubelets_own_files_stay_and_what_it_would_wait_for_does_not() {
         let (_place, path, data) = data();
         let pki = path.join("kubelet/pki");
         fs::create_dir(&pki).unwrap();

@@ -1,5 +1,5 @@
-//! The thread that writes to DATA for PID 1. A disk that takes nothing for a while holds up this
-//! thread, and not the loop that holds off the watchdogs and serves everybody else.
+//! The thread that writes to DATA for PID 1. A slow disk holds up this thread, and not the loop
+//! that holds off the watchdogs and serves clients.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use osbuild_failure::{Explain, Failure, Outcome};
 
 use crate::data::log::Log;
 
-/// How many writes may wait. Lines beyond that are lost: memory stays bounded.
+/// How many writes may wait. Further lines are lost, so that memory stays bounded.
 const MAX_WAITING: usize = 2048;
 
 type Work = Box<dyn FnOnce() -> Outcome + Send>;
@@ -24,23 +24,22 @@ impl Writer {
     /// Starts it.
     pub fn start() -> Outcome<Writer> {
         let (work, waiting) = sync_channel::<Work>(MAX_WAITING);
-        let (tell, failures) = channel();
+        let (report, failures) = channel();
         thread::Builder::new()
-            .spawn(move || write(&waiting, &tell))
+            .spawn(move || write(&waiting, &report))
             .explain("start the thread that writes")?;
         Ok(Writer { work: Some(work), failures })
     }
 
-    /// Has it write something after all that it was given before.
+    /// Has it do `work` after all earlier work.
     pub fn begin(&self, work: impl FnOnce() -> Outcome + Send + 'static) -> Outcome {
-        let sender =
-            self.work.as_ref().ok_or("nothing is written any more").explain("write to DATA")?;
+        let sender = self.work.as_ref().ok_or("the writer is closed").explain("write to DATA")?;
         sender
             .try_send(Box::new(work))
             .map_err(|_| Failure::new("DATA is too slow: too much waits to be written"))
     }
 
-    /// A log that it makes and writes. The log's own start is one of the writes.
+    /// A log that it makes and writes. `start` is one of the writes.
     pub fn log(&self, start: impl FnOnce() -> Outcome<Log> + Send + 'static) -> Outcome<LogLines> {
         let log = Arc::new(Mutex::new(None));
         let started = Arc::clone(&log);
@@ -48,16 +47,16 @@ impl Writer {
             *started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start()?);
             Ok(())
         })?;
-        let work = self.work.clone().ok_or("nothing is written any more").explain("begin a log")?;
+        let work = self.work.clone().ok_or("the writer is closed").explain("begin a log")?;
         Ok(LogLines { work, log, lost: 0 })
     }
 
-    /// What has failed since the last call.
+    /// The failures since the last call.
     pub fn failures(&self) -> Vec<Failure> {
         self.failures.try_iter().collect()
     }
 
-    /// Takes nothing more. The thread ends when all is written, and when no log is open any more.
+    /// Accepts nothing more. The thread ends when everything is written and every log is closed.
     pub fn close(&mut self) {
         self.work = None;
     }
@@ -76,7 +75,7 @@ pub struct LogLines {
 }
 
 impl LogLines {
-    /// Appends one line, or loses it where too many wait for the disk.
+    /// Appends one line, or loses it if too many wait for the disk.
     pub fn line(&mut self, line: &str) {
         let lost = std::mem::take(&mut self.lost);
         let line = if lost > 0 {
@@ -97,11 +96,11 @@ impl LogLines {
     }
 }
 
-fn write(waiting: &Receiver<Work>, tell: &Sender<Failure>) {
+fn write(waiting: &Receiver<Work>, report: &Sender<Failure>) {
     for work in waiting {
         if let Err(failure) = work() {
-            // Nobody listens only when PID 1 is gone.
-            let _ = tell.send(failure);
+            // The receiver is gone only when PID 1 is.
+            let _ = report.send(failure);
         }
     }
 }
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_takes_nothing_holds_up_nobody_and_costs_lines_alone() {
+    fn a_disk_that_writes_nothing_costs_lines_and_holds_up_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
         let mut writer = Writer::start().unwrap();
@@ -156,12 +155,12 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_is_told_and_what_comes_after_it_is_written() {
+    fn a_failure_is_reported_and_later_writes_are_done() {
         let mut writer = Writer::start().unwrap();
-        let (tell, told) = channel();
+        let (send, receive) = channel();
         writer.begin(|| Err(Failure::new("no space"))).unwrap();
-        writer.begin(move || tell.send(7).explain("tell")).unwrap();
-        assert_eq!(told.recv(), Ok(7));
+        writer.begin(move || send.send(7).explain("send")).unwrap();
+        assert_eq!(receive.recv(), Ok(7));
         assert_eq!(writer.failures(), [Failure::new("no space")]);
         writer.close();
         ends(&writer);

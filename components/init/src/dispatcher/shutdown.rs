@@ -18,7 +18,10 @@ impl Machine<Step> for Dispatcher {
         match step {
             Step::Begin => {
                 self.console.say(NAME, "begins");
-                sysctl::disable_hung_task_panic()
+                // A disk that is slow from now on must not restart the node. The kernel may not
+                // look for hung tasks at all.
+                let _ = sysctl::disable_hung_task_panic();
+                Ok(())
             }
             Step::Stop(program, grace) => {
                 if let Some(process) = self.processes.get_mut(program) {

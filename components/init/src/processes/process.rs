@@ -158,7 +158,9 @@ impl Process {
             Life::Task { timeout } => Some(now + timeout),
             Life::Daemon | Life::Job => None,
         };
-        self.report.clear();
+        if let Life::Task { .. } = self.program.life() {
+            (self.report, self.lines) = (String::new(), Lines::default());
+        }
         match self.spawn(launch) {
             Ok(pid) => {
                 self.state = State::Running { pid, since: now };

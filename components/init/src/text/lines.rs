@@ -1,6 +1,6 @@
-//! Makes lines of the bytes that come from a pipe or a socket.
+//! Splits the bytes from a pipe or a socket into lines.
 
-/// Bytes that have come and are not yet a whole line.
+/// Bytes that were read and are not a whole line yet.
 #[derive(Default)]
 pub struct Lines {
     pending: Vec<u8>,
@@ -12,12 +12,12 @@ impl Lines {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Takes the next whole line, without its end. One that is longer than `longest` is cut there,
-    /// so that memory stays bounded. Bytes that are not UTF-8 are shown as U+FFFD.
-    pub fn take(&mut self, longest: usize) -> Option<String> {
-        let (line, used) = match self.pending.iter().take(longest).position(|byte| *byte == b'\n') {
+    /// Takes the next whole line, without its end. A line longer than `max` bytes is cut there, so
+    /// that memory stays bounded. Bytes that are not UTF-8 become U+FFFD.
+    pub fn take(&mut self, max: usize) -> Option<String> {
+        let (line, used) = match self.pending.iter().take(max).position(|byte| *byte == b'\n') {
             Some(end) => (&self.pending[..end], end + 1),
-            None if self.pending.len() >= longest => (&self.pending[..longest], longest),
+            None if self.pending.len() >= max => (&self.pending[..max], max),
             None => return None,
         };
         let line = String::from_utf8_lossy(line).trim_end_matches('\r').to_owned();
@@ -32,7 +32,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_line_may_come_in_pieces() {
+    fn a_line_can_come_in_pieces() {
         let mut lines = Lines::default();
         lines.push(b"one\r\ntw");
         assert_eq!(lines.take(100).as_deref(), Some("one"));
@@ -53,7 +53,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic_or_grow(pieces in proptest::collection::vec(any::<Vec<u8>>(), 0..20)) {
+        fn no_bytes_make_it_panic_or_grow(
+            pieces in proptest::collection::vec(any::<Vec<u8>>(), 0..20),
+        ) {
             let mut lines = Lines::default();
             for piece in pieces {
                 lines.push(&piece);

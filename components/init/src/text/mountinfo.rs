@@ -1,11 +1,11 @@
-//! The kernel's table of mounts, `/proc/self/mountinfo` (proc(5)). Pods mount too, at places that
-//! they name: any bytes but NUL.
+//! The kernel's table of mounts, `/proc/self/mountinfo` (proc(5)). Pods mount too, at paths of
+//! their choice: any bytes except NUL.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// The mount points, the latest first, without those that `init` itself needs to the end.
+/// The mount points, latest first, except those that `init` itself needs to the end.
 pub fn above_root(table: &[u8]) -> Vec<PathBuf> {
     let points = table
         .split(|byte| *byte == b'\n')
@@ -20,7 +20,7 @@ pub fn above_root(table: &[u8]) -> Vec<PathBuf> {
     points
 }
 
-/// The bytes of a field, in which a space, for example, stands as `\040`.
+/// The bytes of a field, in which a space, for example, is written as `\040`.
 fn unescaped(mut field: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(field.len());
     while let [first, rest @ ..] = field {
@@ -42,7 +42,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_latest_mount_is_unmounted_first_and_the_kernels_own_stay() {
+    fn the_latest_mount_comes_first_and_the_kernels_own_are_left_out() {
         let table = b"1 0 0:1 / / ro - overlay overlay ro\n\
                       2 1 0:2 / /proc rw - proc proc rw\n\
                       3 1 0:3 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_point_that_is_no_text_hides_no_other() {
+    fn a_mount_point_that_is_not_utf8_hides_no_other() {
         let table =
             b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n5 4 0:9 / /data/\xff rw - tmpfs tmpfs rw\n";
         assert_eq!(
