@@ -9,12 +9,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, wait};
 
 use crate::data::writer::Writer;
-use crate::doors::{Asked, Doors};
 use crate::hardware::buttons::Buttons;
 use crate::processes::Processes;
 use crate::processes::process::Exit;
 use crate::processes::program::Program;
 use crate::shutdown::power::End;
+use crate::sockets::{Received, Sockets};
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 
@@ -31,7 +31,7 @@ pub enum Event {
     /// A signal asks for the end of the node.
     Signal(End),
     /// A client sent a request.
-    Request(Asked),
+    Request(Received),
     /// A device with a power key was found.
     ButtonFound(String),
     /// A power key was pressed.
@@ -64,7 +64,7 @@ pub struct Sources<'a> {
     /// Processes write, exit and have to be started or killed.
     pub processes: &'a mut Processes,
     /// Clients send requests.
-    pub doors: &'a mut Doors,
+    pub sockets: &'a mut Sockets,
     /// Power keys are pressed.
     pub buttons: &'a mut Buttons,
     /// Writes fail.
@@ -97,7 +97,6 @@ impl EventLoop {
         let timeout = due
             .chain(others.into_iter().flatten())
             .map(|at| at.saturating_sub(now))
-            .chain(sources.doors.has_more().then_some(Duration::ZERO))
             .fold(at_most, Duration::min);
         self.poll(sources, timeout);
         self.collect(sources, deadlines, uptime())
@@ -108,7 +107,7 @@ impl EventLoop {
         let descriptors: Vec<BorrowedFd<'_>> = [self.signals.as_fd()]
             .into_iter()
             .chain(outputs)
-            .chain(sources.doors.descriptors())
+            .chain(sources.sockets.descriptors())
             .chain(sources.buttons.descriptors())
             .collect();
         let mut polled: Vec<PollFd<'_>> = descriptors
@@ -137,7 +136,7 @@ impl EventLoop {
         }
         events.extend(sources.processes.kill_late(now).into_iter().map(Event::Killed));
         events.extend(sources.processes.due(now).into_iter().map(Event::StartDue));
-        events.extend(sources.doors.read().into_iter().map(Event::Request));
+        events.extend(sources.sockets.poll().into_iter().map(Event::Request));
         let passed = deadlines.iter().filter(|(_, at)| *at <= now);
         events.extend(passed.map(|(deadline, _)| Event::Deadline(*deadline)));
         events.extend(sources.buttons.look(now).into_iter().map(Event::ButtonFound));

@@ -64,7 +64,7 @@ impl Machine<Step> for Dispatcher {
                 Ok(())
             }
             Step::HostName => self.set_first_host_name(),
-            Step::Sockets => self.doors.open(),
+            Step::Sockets => self.sockets.open(),
             Step::OldImages => old_images::remove(),
             Step::Containerd => self.run(Program::Containerd),
             Step::Images => self.run(Program::Images),

@@ -20,7 +20,6 @@ use crate::daemons::health::Health;
 use crate::daemons::node_name::{self, NodeName};
 use crate::data::containerd_reset;
 use crate::data::writer::Writer;
-use crate::doors::Doors;
 use crate::event_loop::{Deadline, Event, EventLoop, Sources};
 use crate::facts::Facts;
 use crate::hardware::buttons::Buttons;
@@ -36,6 +35,7 @@ use crate::shutdown::{READING_TIME, SHUTDOWN, disks};
 use crate::slot::reached::Reach;
 use crate::slot::trial::Trial;
 use crate::slot::update_job::UpdateJob;
+use crate::sockets::Sockets;
 use crate::uptime::uptime;
 use crate::work::Work;
 
@@ -69,7 +69,7 @@ pub struct Dispatcher {
     facts: Facts,
     events: EventLoop,
     processes: Processes,
-    doors: Doors,
+    sockets: Sockets,
     buttons: Buttons,
     watchdog: Watchdog,
     writer: Writer,
@@ -99,7 +99,7 @@ impl Dispatcher {
             facts: Facts::default(),
             events,
             processes: Processes::default(),
-            doors: Doors::default(),
+            sockets: Sockets::default(),
             buttons: Buttons::default(),
             watchdog: Watchdog::default(),
             writer: Writer::start()?,
@@ -130,7 +130,7 @@ impl Dispatcher {
         let deadlines = self.deadlines();
         let mut sources = Sources {
             processes: &mut self.processes,
-            doors: &mut self.doors,
+            sockets: &mut self.sockets,
             buttons: &mut self.buttons,
             writer: &self.writer,
         };
@@ -199,7 +199,7 @@ impl Dispatcher {
             Event::Killed(program) => self.on_killed(program),
             Event::StartDue(program) => self.start_again(program),
             Event::Signal(end) => self.request_end(end),
-            Event::Request(asked) => self.on_request(asked),
+            Event::Request(received) => self.on_request(received),
             Event::ButtonFound(name) => {
                 self.console.say("power-button", format_args!("listens to {name}"));
             }

@@ -1,19 +1,18 @@
 //! Carries out the requests of clients.
 
 use osbuild_abi::console::ADDRESS;
-use osbuild_abi::sockets::update;
 use osbuild_failure::Outcome;
+use osbuild_protocol::{Refusal, Reply, Request};
 use osbuild_ranks::Source;
 
 use super::{Dispatcher, End, Program};
 use crate::daemons::node_name;
 use crate::data::{self, obstacles};
-use crate::doors::{Answer, Asked};
 use crate::host::resolver::Resolver;
 use crate::host::{host_name, link};
 use crate::slot::update_job::Work;
+use crate::sockets::{Answer, Received};
 use crate::uptime::uptime;
-use crate::verbs::Request;
 
 /// The source of what the `net` socket sets: the pod that has it speaks DHCP.
 const NET: Source = Source::Dhcp;
@@ -21,21 +20,22 @@ const NET: Source = Source::Dhcp;
 const TIME: &str = "time";
 
 impl Dispatcher {
-    pub(super) fn on_request(&mut self, asked: Asked) {
-        let client = asked.client;
-        let _cover = asked.request.waits_for_a_disk().then(|| self.watchdog.cover());
+    pub(super) fn on_request(&mut self, received: Received) {
+        let client = received.client;
+        let _cover = received.request.uses_disk().then(|| self.watchdog.cover());
         // Without an outcome the reply comes when the update job has ended.
-        if let Some(outcome) = self.carry_out(asked).transpose() {
-            self.doors.reply(client, &outcome);
+        if let Some(outcome) = self.carry_out(received).transpose() {
+            self.sockets.reply(client, outcome);
         }
     }
 
     /// Carries out a request. Without an answer the client waits.
-    fn carry_out(&mut self, asked: Asked) -> Outcome<Option<Answer>> {
-        let mut answer = Answer::default();
-        match asked.request {
+    fn carry_out(&mut self, received: Received) -> Result<Option<Answer>, Refusal> {
+        let Received { client, request, descriptor } = received;
+        let mut reply = Reply::Done;
+        match request {
             Request::HostName(name) => self.set_host_name(name)?,
-            Request::Resolv { servers, search } => {
+            Request::Resolver { servers, search } => {
                 let is_empty = servers.is_empty() && search.is_empty();
                 let resolver = (!is_empty).then(|| Resolver::new(&servers, search));
                 self.settings.set_resolver(NET, resolver)?;
@@ -48,7 +48,7 @@ impl Dispatcher {
             }
             Request::Addresses { addresses, link } => self.set_addresses(&addresses, &link)?,
             Request::RouterAdvertisements(link) => link::accept_router_advertisements(&link)?,
-            Request::LastClock => answer.lines = self.clock.last(),
+            Request::LastSeen => reply = Reply::LastSeen(self.clock.last_seen()),
             Request::ClockSet(report) => {
                 let line = self.clock.on_set(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
@@ -57,25 +57,25 @@ impl Dispatcher {
                 let line = self.clock.on_refused(&report, uptime());
                 line.iter().for_each(|line| self.console.say(TIME, line));
             }
-            Request::Status => answer.lines = self.status(),
-            Request::SlotStatus => answer.lines = self.slot_status()?,
+            Request::Status => reply = Reply::Node(Box::new(self.status())),
+            Request::SlotsStatus => reply = Reply::Slots(self.slots_status()?),
             Request::OpenSlot => {
                 let opened = self.open_slot()?;
-                answer.lines = format!("{}{}\n", update::LENGTH, opened.length);
-                answer.descriptor = Some(opened.partition);
+                let reply = Reply::Slot { length: opened.length };
+                return Ok(Some(Answer { reply, descriptor: Some(opened.partition) }));
             }
             Request::TrySlot => {
-                return self.start_update_job(Work::Try, asked.client, None).map(|()| None);
+                return self.start_update_job(Work::Try, client, None).map(|()| None);
             }
             Request::ReplaceBootProgram => {
-                let (client, given) = (asked.client, asked.given);
-                return self.start_update_job(Work::BootProgram, client, given).map(|()| None);
+                let work = Work::BootProgram;
+                return self.start_update_job(work, client, descriptor).map(|()| None);
             }
             Request::RestartKubelet => self.renew_kubelet_config(),
             Request::Reboot => self.request_end(End::Reboot),
             Request::PowerOff => self.request_end(End::PowerOff),
         }
-        Ok(Some(answer))
+        Ok(Some(reply.into()))
     }
 
     fn set_host_name(&mut self, name: String) -> Outcome {

@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOT_LATE};
-use osbuild_failure::{Failure, Outcome};
+use osbuild_failure::Outcome;
+use osbuild_protocol::{Refusal, RefusalCode, Reply};
 use osbuild_slots::other;
 
 use super::{Dispatcher, End, Program};
-use crate::doors::{Answer, ClientId};
 use crate::host::sysctl;
 use crate::slot::boot_source::OpenedSlot;
 use crate::slot::content;
 use crate::slot::reached::{self, Action, Reach};
 use crate::slot::trial::{RETRY, Trial};
 use crate::slot::update_job::{self, UpdateJob, Work};
+use crate::sockets::ClientId;
 use crate::uptime::uptime;
 
 /// The name of the phase that finds the slot, and of the lines about slots.
@@ -27,12 +28,12 @@ impl Dispatcher {
         self.facts.boot_source.find()?;
         let reason = self.facts.boot_source.reason().unwrap_or_default();
         for occupied in self.facts.boot_source.slots()? {
-            let (name, content) = (occupied.slot.name, &occupied.content);
+            let (name, contents) = (occupied.slot.name, occupied.contents.words());
             if occupied.runs {
-                self.console.line(&format!("{SLOT}{name}, {content}: {reason}"));
+                self.console.line(&format!("{SLOT}{name}, {contents}: {reason}"));
             } else {
-                let state = content::state(&occupied.slot);
-                let text = format_args!("the other one is {name}, {content}: {state}");
+                let state = content::state(&occupied.slot).words();
+                let text = format_args!("the other one is {name}, {contents}: {state}");
                 self.console.say(NAME, text);
             }
         }
@@ -126,7 +127,7 @@ impl Dispatcher {
     }
 
     /// Opens the other slot for an update.
-    pub(super) fn open_slot(&mut self) -> Outcome<OpenedSlot> {
+    pub(super) fn open_slot(&mut self) -> Result<OpenedSlot, Refusal> {
         update_job::check_free(self.update.as_ref())?;
         let opened = self.facts.boot_source.open_other()?;
         let actions = self.reach.on_update();
@@ -141,7 +142,7 @@ impl Dispatcher {
         work: Work,
         client: ClientId,
         input: Option<OwnedFd>,
-    ) -> Outcome {
+    ) -> Result<(), Refusal> {
         update_job::check_free(self.update.as_ref())?;
         let source = &self.facts.boot_source;
         let device: PathBuf = match work {
@@ -149,7 +150,8 @@ impl Dispatcher {
             Work::BootProgram => source.system_device()?,
         };
         if work == Work::BootProgram && input.is_none() {
-            return Err(Failure::new("no descriptor came with the line"));
+            let reason = "no descriptor came with the line";
+            return Err(Refusal::new(RefusalCode::NoDescriptor, reason));
         }
         self.run_as(work.program(), work.launch(&device, input))?;
         self.update = Some(UpdateJob { work, client });
@@ -167,7 +169,8 @@ impl Dispatcher {
         if let Err(failure) = &outcome {
             self.console.say(work.program().name(), failure);
         }
-        self.doors.reply(client, &outcome.map(|()| Answer::default()));
+        let outcome = outcome.map(|()| Reply::Done.into()).map_err(Refusal::from);
+        self.sockets.reply(client, outcome);
     }
 
     fn mark_for_try(&mut self) -> Outcome {

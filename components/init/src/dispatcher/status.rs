@@ -1,72 +1,42 @@
-//! What `status` on the admin and update sockets answers: `KEY VALUE` lines.
+//! The state of the node, as the `admin` socket's `status` reports it.
 
-use std::fmt::Write;
-
-use osbuild_abi::sockets::update;
 use osbuild_failure::Outcome;
+use osbuild_protocol::{NodeStatus, ProcessState, ProcessStatus, Slots};
 
 use super::{Dispatcher, Life};
 use crate::host::host_name;
-use crate::processes::process::State;
-use crate::slot::content::{self, Held};
+use crate::processes::process::{Process, State};
 use crate::uptime::uptime;
 
 impl Dispatcher {
-    /// The lines about the node, each with its end.
-    pub(super) fn status(&self) -> String {
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "uptime {:.3}", uptime().as_secs_f64());
-        let _ = writeln!(text, "hostname {}", host_name::observe());
-        let _ = writeln!(text, "node-name {}", self.node_name.name());
-        let _ = match self.ready {
-            Some(at) => writeln!(text, "ready {:.3}", at.as_secs_f64()),
-            None => writeln!(text, "ready no"),
-        };
-        let _ = writeln!(text, "secure-boot {}", self.facts.secure_boot().word());
-        let _ = writeln!(text, "watchdog {}", self.watchdog.word());
-        match self.slot_status() {
-            Ok(lines) => text.push_str(&lines),
-            Err(failure) => drop(writeln!(text, "slot {failure}")),
+    pub(super) fn status(&self) -> NodeStatus {
+        let lasting = |process: &&Process| !matches!(process.program.life(), Life::Task { .. });
+        let slots = self.slots_status();
+        NodeStatus {
+            uptime: uptime(),
+            host_name: host_name::observe(),
+            node_name: self.node_name.name().to_owned(),
+            ready: self.ready,
+            secure_boot: self.facts.secure_boot().word().to_owned(),
+            watchdog: self.watchdog.word().to_owned(),
+            slots: slots.unwrap_or_else(|failure| Slots::Unreadable(failure.to_string())),
+            addresses: self.addresses.iter().cloned().collect(),
+            processes: self.processes.iter().filter(lasting).map(status).collect(),
         }
-        for address in self.addresses.iter() {
-            let _ = writeln!(text, "address {address}");
-        }
-        let lasting = |life| !matches!(life, Life::Task { .. });
-        for process in self.processes.iter().filter(|one| lasting(one.program.life())) {
-            let name = process.program.name();
-            let _ = match process.state {
-                State::Running { pid, since } => {
-                    let (pid, since) = (pid.as_raw_nonzero(), since.as_secs_f64());
-                    writeln!(text, "{name} running pid {pid} since {since:.3}")
-                }
-                State::Waiting { .. } => {
-                    let failures = process.backoff.failures();
-                    writeln!(text, "{name} failed {failures} times in a row")
-                }
-                State::Ended => writeln!(text, "{name} ended"),
-            };
-        }
-        text
     }
 
-    /// The lines about the slots, each with its end.
-    pub(super) fn slot_status(&self) -> Outcome<String> {
-        let source = &self.facts.boot_source;
-        let Some(name) = source.slot() else { return Ok("slot unknown\n".to_owned()) };
-        let mut text = String::new();
-        let _ = writeln!(text, "slot {name}");
-        let _ = writeln!(text, "slot-why {}", source.reason().unwrap_or_default());
-        for occupied in source.slots()? {
-            let which = if occupied.runs { "running" } else { "other" };
-            let (name, content) = (occupied.slot.name, &occupied.content);
-            let state = content::state(&occupied.slot);
-            let _ = writeln!(text, "slot-{which} {name}, {content}: {state}");
-            let held = content.digest().map(|digest| Held::new(name, &digest));
-            if held.is_some_and(|held| self.reach.is_outage(&held)) {
-                let _ = writeln!(text, "{}{name}", update::OUTAGE);
-            }
-        }
-        Ok(text)
+    pub(super) fn slots_status(&self) -> Outcome<Slots> {
+        self.facts.boot_source.status(|held| self.reach.is_outage(held))
     }
+}
+
+fn status(process: &Process) -> ProcessStatus {
+    let state = match process.state {
+        State::Running { pid, since } => {
+            ProcessState::Running { pid: pid.as_raw_nonzero().get(), since }
+        }
+        State::Waiting { .. } => ProcessState::Failed { times: process.backoff.failures() },
+        State::Ended => ProcessState::Ended,
+    };
+    ProcessStatus { name: process.program.name().to_owned(), state }
 }

@@ -3,12 +3,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use osbuild_abi::sockets::time;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
+use osbuild_protocol::{ClockReport, LastSeen};
 use rustix::time::{ClockId, Timespec, clock_settime};
-
-use init::verbs::TimeReport;
 
 use crate::data;
 use crate::data::writer::Writer;
@@ -62,11 +60,9 @@ impl Clock {
         }
     }
 
-    /// When the node last ran, and whether the machine's clock is to be believed: the answer for
-    /// the pod that sets the clock.
-    pub fn last(&self) -> String {
-        let kept = if self.was_behind { "no" } else { "yes" };
-        format!("{} {}\n{} {kept}\n", time::SEEN, self.seen.as_secs(), time::KEPT)
+    /// When the node last ran, and whether the machine's clock kept the time since then.
+    pub fn last_seen(&self) -> LastSeen {
+        LastSeen { seconds: self.seen.as_secs(), clock_kept: !self.was_behind }
     }
 
     /// Sets the clock forward to the image's epoch, if it is before it. Returns a line for the
@@ -100,14 +96,14 @@ impl Clock {
     }
 
     /// The line about a clock that was set, unless too many came before it.
-    pub fn on_set(&mut self, report: &TimeReport, now: Duration) -> Option<String> {
+    pub fn on_set(&mut self, report: &ClockReport, now: Duration) -> Option<String> {
         let line = format!("the clock was set {}: {}", moved(report.offset), sources(report));
         self.admit(line, now)
     }
 
     /// The line about a clock that was not set although time servers agree, unless too many came
     /// before it.
-    pub fn on_refused(&mut self, report: &TimeReport, now: Duration) -> Option<String> {
+    pub fn on_refused(&mut self, report: &ClockReport, now: Duration) -> Option<String> {
         let (moved, sources) = (moved(report.offset), sources(report));
         let line = format!(
             "the clock was not set {moved}, against {sources}; the log of the pod `time` says why"
@@ -126,8 +122,8 @@ fn moved(offset: i64) -> String {
     format!("{direction} by {}.{:03} s", size / 1_000_000, size % 1_000_000 / 1000)
 }
 
-fn sources(report: &TimeReport) -> String {
-    let TimeReport { agreeing, answered, .. } = report;
+fn sources(report: &ClockReport) -> String {
+    let ClockReport { agreeing, answered, .. } = report;
     let servers = if *answered == 1 { "server" } else { "servers" };
     let doubt = if *answered < CONFIRMED {
         format!(", fewer than {CONFIRMED}: nobody confirms it")
@@ -161,15 +157,16 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_the_last_run_and_whether_the_machine_kept_the_time() {
+    fn the_pod_that_sets_the_clock_learns_when_the_node_last_ran() {
         let clock = Clock { seen: Duration::from_secs(1_790_000_000), ..Clock::default() };
-        assert_eq!(clock.last(), "seen 1790000000\nkept yes\n");
-        assert_eq!(Clock { was_behind: true, ..Clock::default() }.last(), "seen 0\nkept no\n");
+        assert_eq!(clock.last_seen(), LastSeen { seconds: 1_790_000_000, clock_kept: true });
+        let behind = Clock { was_behind: true, ..Clock::default() };
+        assert_eq!(behind.last_seen(), LastSeen { seconds: 0, clock_kept: false });
     }
 
     #[test]
     fn the_line_says_when_too_few_servers_confirm_the_time() {
-        let report = |offset, agreeing, answered| TimeReport { offset, agreeing, answered };
+        let report = |offset, agreeing, answered| ClockReport { offset, agreeing, answered };
         assert_eq!(moved(-1_250_999), "back by 1.250 s");
         assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");
         assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: nobody confirms it");

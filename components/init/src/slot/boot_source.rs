@@ -10,10 +10,13 @@ use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_slots::{Booted, Mark, Slot, mark, other, slots};
+use osbuild_protocol::{
+    BootReport, Contents, Refusal, RefusalCode, SlotStatus, Slots, SlotsStatus,
+};
+use osbuild_slots::{Mark, Slot, mark, other, slots};
 use rustix::fs::OFlags;
 
-use super::content::{Content, Held};
+use super::content::{Held, contents, state};
 use crate::data::disks::{self, Disk, Partition};
 use crate::variable::volatile;
 
@@ -28,7 +31,7 @@ pub struct BootSource {
 
 /// The slot that runs.
 struct Running {
-    booted: Booted,
+    booted: BootReport,
     disk: Disk,
 }
 
@@ -37,7 +40,7 @@ pub struct Occupied {
     /// The slot as the partition table describes it.
     pub slot: Slot,
     /// What it holds.
-    pub content: Content,
+    pub contents: Contents,
     /// Whether the node was booted from it.
     pub runs: bool,
 }
@@ -52,11 +55,11 @@ pub struct OpenedSlot {
     pub length: u64,
 }
 
-/// What slotboot has left in its firmware variable, if it was what the firmware started.
-pub fn booted() -> Option<Booted> {
+/// What slotboot has reported, if the firmware started it.
+pub fn booted() -> Option<BootReport> {
     let variable =
         fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
-    Booted::parse(volatile(&variable)?)
+    BootReport::decode(volatile(&variable)?)
 }
 
 impl BootSource {
@@ -82,7 +85,7 @@ impl BootSource {
 
     /// Why slotboot has started the slot that runs.
     pub fn reason(&self) -> Option<&str> {
-        self.running.get().map(|running| running.booted.why.as_str())
+        self.running.get().map(|running| running.booted.text.as_str())
     }
 
     /// Both slots as they are on the disk now; none if the one that runs is unknown.
@@ -90,11 +93,27 @@ impl BootSource {
         self.running.get().map_or(Ok(Vec::new()), Running::slots)
     }
 
+    /// The slots, as `status` reports them. `is_outage` says whether a release was given up
+    /// although the network was at fault.
+    pub fn status(&self, is_outage: impl Fn(&Held) -> bool) -> Outcome<Slots> {
+        let Some(running) = self.running.get() else { return Ok(Slots::Unknown) };
+        let BootReport { slot: name, started, passed, text: why, .. } = running.booted.clone();
+        let (mut own, mut other) = (None, None);
+        for Occupied { slot, contents, runs } in running.slots()? {
+            let status = SlotStatus { name: slot.name.to_owned(), state: state(&slot), contents };
+            *(if runs { &mut own } else { &mut other }) = Some(status);
+        }
+        let running = own.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?;
+        let held = other.as_ref().and_then(|other| Held::of(&other.name, &other.contents));
+        let is_outage = held.is_some_and(|held| is_outage(&held));
+        Ok(Slots::Known(SlotsStatus { why, started, passed, running, other, is_outage }))
+    }
+
     /// What the slot of this name holds.
     pub fn held(&self, name: &str) -> Option<Held> {
         let slots = self.slots().ok()?;
         let found = slots.iter().find(|one| one.slot.name == name)?;
-        Some(Held::new(name, &found.content.digest()?))
+        Held::of(name, &found.contents)
     }
 
     /// Whether the slot that runs still has to become a good one. If it is unknown, any slot that
@@ -134,7 +153,7 @@ impl BootSource {
 
     /// Takes the other slot out of use and opens its partition, which only one client at a time
     /// can have open.
-    pub fn open_other(&self) -> Outcome<OpenedSlot> {
+    pub fn open_other(&self) -> Result<OpenedSlot, Refusal> {
         let running = self.updatable()?;
         let (partition, name) = (running.other_partition()?, other(running.booted.slot));
         let device = partition.device();
@@ -154,17 +173,17 @@ impl BootSource {
     }
 
     /// The device of the slot that does not run.
-    pub fn other_device(&self) -> Outcome<PathBuf> {
+    pub fn other_device(&self) -> Result<PathBuf, Refusal> {
         Ok(self.updatable()?.other_partition()?.device())
     }
 
     /// The device of the system partition of the disk that was booted.
-    pub fn system_device(&self) -> Outcome<PathBuf> {
+    pub fn system_device(&self) -> Result<PathBuf, Refusal> {
         let partitions = &self.updatable()?.disk.partitions;
         let system = partitions.iter().find(|partition| partition.label == ESP);
         system
             .map(Partition::device)
-            .ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))
+            .ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")).into())
     }
 
     /// Marks the other slot as the one to boot next, and returns its name.
@@ -177,10 +196,14 @@ impl BootSource {
 
     /// The slot that runs, unless it is on trial itself: until it is a good one, the node falls
     /// back to the other slot.
-    fn updatable(&self) -> Outcome<&Running> {
-        let running = self.running.get().ok_or_else(unknown)?;
+    fn updatable(&self) -> Result<&Running, Refusal> {
+        let running = self
+            .running
+            .get()
+            .ok_or_else(|| Refusal::new(RefusalCode::SlotUnknown, unknown().to_string()))?;
+        let reason = || format!("{} is on trial", running.booted.slot);
         match running.is_on_trial()? {
-            true => Err(Failure::new(format!("{} is on trial", running.booted.slot))),
+            true => Err(Refusal::new(RefusalCode::OnTrial, reason())),
             false => Ok(running),
         }
     }
@@ -217,7 +240,7 @@ impl Running {
     }
 
     fn has_other(&self) -> Outcome<bool> {
-        let holds_release = |one: &Occupied| matches!(one.content, Content::Release(_));
+        let holds_release = |one: &Occupied| matches!(one.contents, Contents::Release(_));
         let is_other = |one: &Occupied| one.slot.name == other(self.booted.slot);
         let slots = self.slots()?;
         Ok(slots
@@ -242,11 +265,9 @@ impl Running {
 
     fn slots(&self) -> Outcome<Vec<Occupied>> {
         let occupied = |slot: Slot| {
-            let content = match self.header(&slot) {
-                Ok(bytes) => Content::of_header(&bytes),
-                Err(_) => Content::Damaged("its header cannot be read".to_owned()),
-            };
-            Occupied { content, runs: slot.name == self.booted.slot, slot }
+            let header = self.header(&slot);
+            let contents = header.map_or(Contents::Unreadable, |bytes| contents(&bytes));
+            Occupied { contents, runs: slot.name == self.booted.slot, slot }
         };
         Ok(states(&self.disk)?.into_iter().map(occupied).collect())
     }

@@ -5,10 +5,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use osbuild_failure::{Failure, Outcome};
+use osbuild_protocol::{Refusal, RefusalCode};
 
-use crate::doors::ClientId;
 use crate::processes::process::Launch;
 use crate::processes::program::Program;
+use crate::sockets::ClientId;
 
 /// What the child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +47,12 @@ pub struct UpdateJob {
 }
 
 /// Refuses a job while another one is under way.
-pub fn check_free(job: Option<&UpdateJob>) -> Outcome {
+pub fn check_free(job: Option<&UpdateJob>) -> Result<(), Refusal> {
     match job {
-        Some(job) => Err(Failure::new(format!("`{}` is under way", job.work.program().name()))),
+        Some(job) => {
+            let reason = format!("`{}` is under way", job.work.program().name());
+            Err(Refusal::new(RefusalCode::Busy, reason))
+        }
         None => Ok(()),
     }
 }
@@ -78,6 +82,7 @@ mod tests {
     fn a_second_job_is_refused_by_the_name_of_the_first() {
         let job = UpdateJob { work: Work::Try, client: ClientId::default() };
         assert_eq!(check_free(None), Ok(()));
-        assert_eq!(check_free(Some(&job)).unwrap_err().to_string(), "`try-slot` is under way");
+        let refusal = check_free(Some(&job)).unwrap_err();
+        assert_eq!(refusal, Refusal::new(RefusalCode::Busy, "`try-slot` is under way"));
     }
 }
