@@ -26,8 +26,8 @@ pub struct Sockets {
     last_id: u64,
 }
 
-/// Names a client as long as the node runs. A client that has closed keeps its identifier: the reply
-/// to it is dropped.
+/// Names a client as long as the node runs. A client that has closed keeps its identifier: the
+/// reply to it is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(u64);
 
