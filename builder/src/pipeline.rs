@@ -7,7 +7,7 @@
 //! business, what need not run again the store's.
 
 use crate::error::Result;
-use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
+use crate::plan::{HostPrograms, Locked, Plan};
 use crate::produce::assemble::{Assembly, Built};
 use crate::produce::compile::Sandbox;
 use crate::produce::digest::Digest;
@@ -21,7 +21,6 @@ use crate::produce::sign::Signer;
 use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages, host_programs};
 use crate::produce::store::Store;
 use crate::report::Report;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What a build has to work with.
@@ -68,10 +67,10 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
         .collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
-    for (component, binaries) in components(plan) {
-        let compiled = graph.step(Width::Wide, (), move |()| stages.component(&binaries));
+    for component in &plan.components {
+        let compiled = graph.step(Width::Wide, (), move |()| stages.component(component));
         layers.push(graph.step(Width::Narrow, &compiled, move |programs| {
-            stages.component_layer(component, &programs)
+            stages.component_layer(component.name(), &programs)
         }));
         programs.push(compiled);
     }
@@ -107,7 +106,7 @@ fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built
 /// Builds programs for this machine into `out`, and gives their files in order of name.
 pub fn build_programs(
     setting: &Setting,
-    plan: &Plan<Locked, HostPrograms>,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
     setting.store.healing(setting.report, || build_programs_once(setting, plan, out))
@@ -115,7 +114,7 @@ pub fn build_programs(
 
 fn build_programs_once(
     setting: &Setting,
-    plan: &Plan<Locked, HostPrograms>,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
     let (store, report) = (setting.store, setting.report);
@@ -124,17 +123,13 @@ fn build_programs_once(
     let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
         .rebuilding(setting.rebuild.clone());
 
-    let mut components = BTreeMap::<&str, Vec<&HostProgram>>::new();
-    for program in &plan.programs {
-        components.entry(&program.component).or_default().push(program);
-    }
     let mut graph = Graph::new(executor.stop());
-    let step = |programs: Vec<_>| {
+    let step = |component| {
         graph.step(Width::Wide, (), move |()| {
-            host_programs(executor, store, sandbox, plan, &programs)
+            host_programs(executor, store, sandbox, plan, component)
         })
     };
-    let compiled = components.into_values().map(step).collect::<Vec<_>>();
+    let compiled = plan.components.iter().map(step).collect::<Vec<_>>();
     graph.run(setting.jobs, &|error| {
         report.note(format!(
             "{}; what runs is finished first, or Ctrl-C ends it",
@@ -146,13 +141,4 @@ fn build_programs_once(
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
     let _writing = out.lock(store)?;
     programs.iter().map(|(file, program)| out.program(store, file, program)).collect()
-}
-
-/// The host binaries by the component that they come from.
-fn components(plan: &Plan<Locked>) -> BTreeMap<&str, Vec<&Binary>> {
-    let mut components = BTreeMap::<_, Vec<_>>::new();
-    for binary in &plan.binaries {
-        components.entry(binary.component.as_str()).or_default().push(binary);
-    }
-    components
 }

@@ -11,8 +11,8 @@ use super::root::{LAYER, Layer};
 use super::store::Store;
 use crate::error::Result;
 use crate::plan::{
-    Architecture, Binary, Compile, GoBuild, HostProgram, HostPrograms, ImageFrom, Locked, Payload,
-    Plan, PodImage,
+    Architecture, BinaryName, Compile, GoComponent, HostComponent, HostPrograms, ImageFrom, Locked,
+    Payload, Plan, PodImage, ProgramComponent,
 };
 use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 use std::collections::BTreeMap;
@@ -82,31 +82,19 @@ impl Stages<'_> {
         Ok(CompiledKernel { image: compiled.output(kernel::KERNEL)?, release })
     }
 
-    /// Compiles the host binaries of one component, all of which `binaries` are.
-    pub fn component(&self, binaries: &[&Binary]) -> Result<Programs> {
-        let Some(first) = binaries.first() else { return Ok(Programs::new()) };
-        let names =
-            binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect::<Vec<_>>();
-        match &first.build {
+    /// Compiles the binaries of one component.
+    pub fn component(&self, component: &HostComponent<Locked>) -> Result<Programs> {
+        let names = component.binaries.iter().map(BinaryName::to_string).collect::<Vec<_>>();
+        match &component.build {
             Compile::Cargo { package, .. } => self.package(package, &names),
-            Compile::Go(build) => self.go_programs(&first.component, build, names),
+            Compile::Go(go) => self.go_programs(go, names),
         }
     }
 
     /// Compiles a component of a Go module, and gives these of its programs.
-    fn go_programs(
-        &self,
-        component: &str,
-        build: &GoBuild,
-        names: Vec<String>,
-    ) -> Result<Programs> {
-        let result = self.executor.run(&go::compile(
-            self.store,
-            self.sandbox,
-            self.plan,
-            component,
-            build,
-        )?)?;
+    fn go_programs(&self, component: &GoComponent<Locked>, names: Vec<String>) -> Result<Programs> {
+        let action = go::compile(self.store, self.sandbox, self.plan, component)?;
+        let result = self.executor.run(&action)?;
         names
             .into_iter()
             .map(|name| self.checked(result.output(&go::output(&name))?, name))
@@ -153,7 +141,7 @@ impl Stages<'_> {
     }
 
     /// Makes or reads the image of a pod.
-    pub fn pod_image(&self, image: &PodImage) -> Result<(String, Image)> {
+    pub fn pod_image(&self, image: &PodImage<Locked>) -> Result<(String, Image)> {
         let made = match &image.from {
             ImageFrom::Built { package, bin, payload } => {
                 let programs = self.package(package, std::slice::from_ref(bin))?;
@@ -178,10 +166,10 @@ impl Stages<'_> {
     }
 
     /// What an image's program installs on the node, by its path in the image.
-    fn payload(&self, payload: &Payload) -> Result<Files> {
-        let names = payload.build.packages.iter().map(|program| program.file.clone()).collect();
+    fn payload(&self, payload: &Payload<Locked>) -> Result<Files> {
+        let names = payload.go.packages.iter().map(|program| program.file.clone()).collect();
         let mut files = Files::new();
-        for (name, program) in self.go_programs(&payload.component, &payload.build, names)? {
+        for (name, program) in self.go_programs(&payload.go, names)? {
             files.insert(format!("{PROGRAMS}/{name}"), self.store.read(&program)?);
         }
         for program in &payload.debian {
@@ -238,26 +226,19 @@ impl Stages<'_> {
     }
 }
 
-/// Compiles programs of one component for the machine that builds, all of which `programs` are.
+/// Compiles the programs of one component for the build machine.
 pub fn host_programs(
     executor: &Executor,
     store: &Store,
     sandbox: &Sandbox,
-    plan: &Plan<Locked, HostPrograms>,
-    programs: &[&HostProgram],
+    plan: &Plan<Locked, HostPrograms<Locked>>,
+    component: &ProgramComponent<Locked>,
 ) -> Result<Programs> {
-    let Some(first) = programs.first() else { return Ok(Programs::new()) };
-    let result =
-        executor.run(&go::compile(store, sandbox, plan, &first.component, &first.build)?)?;
-    let checked = |program: &&HostProgram| {
-        checked(
-            store,
-            plan.architecture,
-            result.output(&go::output(&program.file))?,
-            program.file.clone(),
-        )
+    let result = executor.run(&go::compile(store, sandbox, plan, &component.go)?)?;
+    let checked = |file: &String| {
+        checked(store, plan.architecture, result.output(&go::output(file))?, file.clone())
     };
-    programs.iter().map(checked).collect()
+    component.files.iter().map(checked).collect()
 }
 
 /// Checks a binary once, and gives it back.

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::error::{Error, Kind, Result};
-use crate::plan::{self, Resolution, Strictness, resolve, resolve_any};
+use crate::plan::{self, AnyPlan, Strictness, resolve, resolve_any};
 use serde_json::{Value, json};
 
 /// `osbuild check`
@@ -28,7 +28,7 @@ pub fn check(session: &Session, recipe: Option<&str>) -> Result<()> {
 /// `osbuild plan`
 pub fn plan(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
-    let text = plan.text();
+    let text = plan.print();
     let json = || {
         let mut json =
             as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
@@ -56,10 +56,10 @@ fn as_json(value: toml::Value) -> Value {
 
 /// Where each value was written, which the printed plan says in comments:
 /// `"kernel.options.EROFS_FS": "FILE:LINE"`.
-fn origins(plan: &dyn Resolution) -> Value {
-    plan.all_origins()
-        .into_iter()
-        .map(|(name, origin)| (name, Value::from(origin.to_string())))
+fn origins(plan: &dyn AnyPlan) -> Value {
+    plan.origins()
+        .iter()
+        .map(|(name, origin)| (name.clone(), Value::from(origin.to_string())))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use crate::cli;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
 use crate::pipeline::{self, Setting};
-use crate::plan::{Date, Locked, Plan, Qemu, makes_programs};
+use crate::plan::{Date, Locked, Plan, Qemu, Signing, makes_programs};
 use crate::produce::assemble::Built;
 use crate::produce::copy::Format;
 use crate::produce::disk::OnDisk;
@@ -44,7 +44,8 @@ pub fn build(
     let plan = session.locked_for(recipe, signing)?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let signer =
+        plan.signing.as_ref().map(|signing| keys::signer(session, &signing.key)).transpose()?;
     let built =
         image(session, &plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))?;
     let file =
@@ -122,7 +123,7 @@ pub fn sign(
 ) -> Result<()> {
     let started = Instant::now();
     let plan = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
-    let name = plan.signing.as_ref().ok_or_else(|| {
+    let Signing { key: name, .. } = plan.signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{recipe}` does not say who signs it"))
             .hint("name the keys by `--key NAME`")
     })?;
@@ -178,7 +179,8 @@ pub fn again(
 pub fn signed(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let signer =
+        plan.signing.as_ref().map(|signing| keys::signer(session, &signing.key)).transpose()?;
     image(
         session,
         plan,
@@ -251,8 +253,7 @@ fn carried(
     let recipe = &installs.recipe;
     session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
     let mut target = session.locked(recipe)?;
-    target.resolved.signing = plan.signing.clone();
-    target.resolved.origins.remove("signing.key");
+    target.product.signing = plan.signing.as_ref().map(|signing| Signing::with(&signing.key));
     let out = Out::open(session.root(), recipe)?;
     // Words that name steps name those of the installer.
     let rebuild =
@@ -287,7 +288,8 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
     let from = session.from(flags.sources.clone())?;
     session.need(&[for_build(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    let signer =
+        plan.signing.as_ref().map(|signing| keys::signer(session, &signing.key)).transpose()?;
     let built = image(
         session,
         &plan,
@@ -349,7 +351,7 @@ fn disk_holds_image(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
 
 /// What the firmware is to start.
 fn secure_boot(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<SecureBoot> {
-    match flags.trust.as_ref().or(plan.signing.as_ref()) {
+    match flags.trust.as_ref().or(plan.signing.as_ref().map(|signing| &signing.key)) {
         _ if flags.setup_mode => Ok(SecureBoot::Setup),
         Some(name) if !flags.insecure => Ok(SecureBoot::enforced(session.keys(name)?.trust()?)),
         _ => Ok(SecureBoot::Off),

@@ -18,8 +18,8 @@ use crate::cli::{self, Cli, Common, Verb};
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{
-    Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve,
-    resolve_programs, skew,
+    Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness,
+    resolve, resolve_programs, skew,
 };
 use crate::produce::fetch::{Fetcher, From};
 use crate::produce::stop;
@@ -191,7 +191,7 @@ impl<'a> Session<'a> {
     }
 
     /// The locked plan of a recipe of programs.
-    fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms>> {
+    fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms<Locked>>> {
         resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
@@ -199,8 +199,7 @@ impl<'a> Session<'a> {
     fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
         let mut plan = self.locked(recipe)?;
         if signing.unsigned || signing.key.is_some() {
-            plan.resolved.signing = signing.key.clone();
-            plan.resolved.origins.remove("signing.key");
+            plan.product.signing = signing.key.clone().map(Signing::with);
         }
         Ok(plan)
     }

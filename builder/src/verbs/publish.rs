@@ -3,7 +3,7 @@
 use super::{Session, make};
 use crate::cli;
 use crate::error::{Error, Result};
-use crate::plan::{BinaryName, Locked, Plan};
+use crate::plan::{BinaryName, Locked, Plan, Signing};
 use crate::produce::assemble::Built;
 use crate::produce::aws::{Live, Looking, Rehearsal};
 use crate::produce::digest::Digest;
@@ -68,7 +68,7 @@ fn refuse_what_cannot_be(
         return Err(Error::usage(format!("`--deprecate {day}` is no day to come"))
             .cause("AWS takes none that is over"));
     }
-    let Some(name) = &plan.signing else {
+    let Some(Signing { key: name, .. }) = &plan.signing else {
         session.report.warning("nobody signs this image: whoever can write to its disk can start something else from it");
         return Ok(());
     };
@@ -94,9 +94,6 @@ fn subject(
     let content = Content::read(&built.image)?;
     step.done("", Some(content.digest.size()), Outcome::Ran);
     let lock = plan.lock.get();
-    let version = |name| {
-        plan.binaries.iter().find(|binary| binary.name == name).map(|binary| binary.version.clone())
-    };
     let mut more = vec![
         ("Name", format!("{} {}", plan.recipe, plan.version)),
         ("osbuild:version", plan.version.clone()),
@@ -108,7 +105,11 @@ fn subject(
         (BinaryName::Containerd, "osbuild:containerd"),
         (BinaryName::Runc, "osbuild:runc"),
     ];
-    more.extend(programs.into_iter().filter_map(|(name, tag)| Some((tag, version(name)??))));
+    more.extend(
+        programs
+            .into_iter()
+            .filter_map(|(name, tag)| Some((tag, plan.component(name).version()?.to_string()))),
+    );
     more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
     more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
     Ok(Subject {
@@ -117,7 +118,11 @@ fn subject(
         recipe: plan.recipe.clone(),
         version: plan.version.clone(),
         architecture: plan.architecture,
-        uefi_data: plan.signing.as_ref().map(|name| trusted(session, name)).transpose()?,
+        uefi_data: plan
+            .signing
+            .as_ref()
+            .map(|signing| trusted(session, &signing.key))
+            .transpose()?,
     })
 }
 

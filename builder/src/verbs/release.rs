@@ -3,7 +3,7 @@
 use super::{Session, keys, make};
 use crate::cli;
 use crate::error::{Error, Result, in_words};
-use crate::plan::{Locked, Plan, Strictness};
+use crate::plan::{Locked, Plan, Signing, Strictness};
 use crate::produce::disk::{OnDisk, remove};
 use crate::produce::executor::Rebuild;
 use crate::produce::fetch::git;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
     let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    plan.resolved.signing = flags.key.clone().or(plan.resolved.signing);
-    let name = plan.signing.as_ref().ok_or_else(|| {
+    plan.product.signing = flags.key.clone().map(Signing::with).or(plan.product.signing);
+    let Signing { key: name, .. } = plan.signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe))
             .hint("name the keys by `--key NAME`")
     })?;

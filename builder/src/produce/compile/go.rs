@@ -2,9 +2,9 @@
 //! itself.
 
 use super::Sandbox;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::{
-    Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution,
+    Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked, Plan,
 };
 use crate::produce::action::{Action, InputTree};
 use crate::produce::digest::Digest;
@@ -19,39 +19,27 @@ pub fn output(file: &str) -> String {
 }
 
 /// The action that compiles every program of one component.
-pub fn compile<R: Resolution>(
+pub fn compile<P>(
     store: &Store,
     sandbox: &Sandbox,
-    plan: &Plan<Locked, R>,
-    component: &str,
-    build: &GoBuild,
+    plan: &Plan<Locked, P>,
+    component: &GoComponent<Locked>,
 ) -> Result<Action> {
-    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
-    let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
-    let find = || {
-        Error::lock(format!("the lock has no Go modules of `{component}`"))
-            .hint(format!("cargo osbuild lock {recipe}"))
-    };
-    let lock =
-        plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
-    let wish = plan
-        .resolved
-        .wanted()
-        .go_modules
-        .iter()
-        .find(|wish| wish.component == component)
-        .ok_or_else(find)?;
+    let GoComponent { name, module, packages, tags, ldflags, cgo, lock, .. } = component;
+    let architecture = plan.architecture;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
-        around(store, &mut input, lock, go_mod, wish)?;
+        around(store, &mut input, lock, go_mod, &GoRequirement::of(component, architecture))?;
     }
     if cgo.is_some() {
         sysroot(store, &mut input, plan.lock.get())?;
     }
     let mut env = environment(architecture, cgo.as_ref());
-    for (name, value) in
-        [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))]
-    {
+    for (name, value) in [
+        ("MODULE", module.clone()),
+        ("VERSION", component.go_version()),
+        ("ESCAPED", escaped(module)),
+    ] {
         env.insert(name.into(), value);
     }
     env.insert("TAGS".into(), tags.join(","));
@@ -62,7 +50,7 @@ pub fn compile<R: Resolution>(
         .collect::<Vec<_>>();
     let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
     let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
-    let name = format!("{component} {architecture}");
+    let name = format!("{name} {architecture}");
     sandbox.with_go().script(store, name, include_str!("go.sh"), &args, env, input, &outputs)
 }
 
@@ -91,7 +79,7 @@ fn around(
     input: &mut InputTree,
     lock: &GoLock,
     go_mod: &str,
-    wish: &GoWish,
+    requirement: &GoRequirement,
 ) -> Result<()> {
     let sums = lock.modules.iter().fold(String::new(), |mut text, module| {
         for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
@@ -102,7 +90,8 @@ fn around(
         }
         text
     });
-    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))]
+    for (name, text) in
+        [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(requirement))]
     {
         input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
     }
