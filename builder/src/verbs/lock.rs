@@ -4,7 +4,7 @@ use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
 use crate::plan::{Lock, PreviousLock, Strictness, moved, resolve_any};
-use crate::produce::fetch::{Fetcher, From};
+use crate::produce::fetch::{Fetcher, SourceOrigin};
 use serde_json::json;
 
 /// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
@@ -26,7 +26,7 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let mut held = PreviousLock::of(before.clone());
     others(session, recipe).for_each(|lock| held.add(lock));
     let online = session.fetcher(&store);
-    let offline = Fetcher { from: From::Store, ..online.clone() };
+    let offline = Fetcher { origin: SourceOrigin::Store, ..online.clone() };
     let after = match offline.pin(&*plan, &held, epoch(session)) {
         // Only what has to ask somebody needs the tools to ask with.
         Err(_) if !session.common.offline => {

@@ -2,18 +2,17 @@
 
 use super::{Session, clean, keys};
 use crate::cli;
+use crate::engine::executor::{Rebuild, Steps};
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Kind, Result};
 use crate::host::{self, Tool};
-use crate::pipeline::{self, Setting};
+use crate::pipeline;
 use crate::plan::{Date, Locked, Plan, Qemu, Signing, makes_programs};
-use crate::produce::assemble::Built;
+use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::{Rebuild, Steps};
-use crate::produce::fetch::From;
-use crate::produce::out::{Out, PLAN, PROGRAMS, REBUILT};
-use crate::produce::sign::{Elsewhere, Signer};
-use crate::produce::stages::Carried;
+use crate::produce::fetch::SourceOrigin;
+use crate::produce::out::{Built, Out, PLAN, PROGRAMS, REBUILT};
+use crate::produce::sign::{OfflineSigner, Signer};
 use crate::ship::machine::{Download, Firmware, Network, SecureBoot};
 use crate::ship::run::{RunOptions, Until};
 use crate::ship::tuf::Root;
@@ -69,7 +68,7 @@ fn refuse_what_is_of_images(recipe: &str, format: Format, signing: &cli::Signing
 }
 
 /// Builds the programs of a recipe into `out/<recipe>/bin/`.
-fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Result<()> {
+fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuild) -> Result<()> {
     let started = Instant::now();
     let plan = session.locked_programs(recipe)?;
     session.need(&for_build(&from))?;
@@ -77,17 +76,17 @@ fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Re
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let (store, project, report, jobs) =
         (session.store()?, session.root(), session.report, session.jobs());
-    let setting = Setting {
+    let options = BuildOptions {
         project,
         store: &store,
         report,
-        from,
+        origin: from,
         rebuild,
         jobs,
         signer: None,
         carried: None,
     };
-    let files = pipeline::build_programs(&setting, &plan, &out)?;
+    let files = pipeline::build_programs(&options, &plan, &out)?;
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));
@@ -128,7 +127,7 @@ pub fn sign(
             .hint("name the keys by `--key NAME`")
     })?;
     let certificate = keys::certificate(session, name)?;
-    let signer = Elsewhere::open(attach, certificate).map_err(Error::of_usage)?;
+    let signer = OfflineSigner::open(attach, certificate).map_err(Error::of_usage)?;
     let from = session.from(sources)?;
     session.need(&for_build(&from))?;
     let built =
@@ -151,8 +150,9 @@ pub fn sign(
 }
 
 /// What a build needs of this machine: who has the sources in a folder needs nothing that fetches.
-pub fn for_build(from: &From) -> Vec<Tool> {
-    let fetching = if matches!(from, From::Registries) { host::for_sources() } else { Vec::new() };
+pub fn for_build(from: &SourceOrigin) -> Vec<Tool> {
+    let fetching =
+        if matches!(from, SourceOrigin::Registries) { host::for_sources() } else { Vec::new() };
     [host::for_steps(), fetching].concat()
 }
 
@@ -194,7 +194,7 @@ pub fn signed(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) 
 pub fn image(
     session: &Session,
     plan: &Plan<Locked>,
-    from: From,
+    from: SourceOrigin,
     rebuild: Rebuild,
     signer: Option<&dyn Signer>,
 ) -> Result<Built> {
@@ -205,7 +205,7 @@ fn image_into(
     out: &Out,
     session: &Session,
     plan: &Plan<Locked>,
-    from: From,
+    from: SourceOrigin,
     rebuild: Rebuild,
     signer: Option<&dyn Signer>,
 ) -> Result<Built> {
@@ -217,8 +217,17 @@ fn image_into(
     let store = session.store()?;
     let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
-    let setting = Setting { project, store: &store, report, from, rebuild, jobs, signer, carried };
-    let built = pipeline::build(&setting, plan, out)?;
+    let options = BuildOptions {
+        project,
+        store: &store,
+        report,
+        origin: from,
+        rebuild,
+        jobs,
+        signer,
+        carried,
+    };
+    let built = pipeline::build(&options, plan, out)?;
     clean::daily(session, &store, limit)?;
     let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
         return Ok(built);
@@ -245,7 +254,7 @@ fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
 fn carried(
     session: &Session,
     plan: &Plan<Locked>,
-    from: &From,
+    from: &SourceOrigin,
     rebuild: &Rebuild,
     signer: Option<&dyn Signer>,
 ) -> Result<Option<(Carried, Steps)>> {

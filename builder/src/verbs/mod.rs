@@ -15,15 +15,15 @@ mod verify;
 
 use crate::checkout::Checkout;
 use crate::cli::{self, Cli, Common, Verb};
+use crate::engine::stop;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Consent, Tool};
 use crate::plan::{
     Architecture, Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness,
     resolve, resolve_programs, skew,
 };
-use crate::produce::fetch::{Fetcher, From};
-use crate::produce::stop;
-use crate::produce::store::Store;
+use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::report::{Report, Verbosity};
 use crate::ship::keys::Keys;
 use clap::CommandFactory;
@@ -222,20 +222,20 @@ impl<'a> Session<'a> {
     }
 
     /// Where sources may come from, with the user's folder of exported ones.
-    fn from(&self, sources: Option<PathBuf>) -> Result<From> {
+    fn from(&self, sources: Option<PathBuf>) -> Result<SourceOrigin> {
         match sources {
             Some(folder) if !folder.is_dir() => {
                 Err(Error::usage(format!("there is no folder `{}`", folder.display()))
                     .hint("`cargo osbuild sources export RECIPE FOLDER` writes one"))
             }
-            Some(folder) => Ok(From::Exported(folder)),
+            Some(folder) => Ok(SourceOrigin::Exported(folder)),
             None => Ok(self.anywhere()),
         }
     }
 
     /// Where sources may come from that nobody has put into a folder.
-    fn anywhere(&self) -> From {
-        if self.common.offline { From::Store } else { From::Registries }
+    fn anywhere(&self) -> SourceOrigin {
+        if self.common.offline { SourceOrigin::Store } else { SourceOrigin::Registries }
     }
 
     /// The keys of this name, which ask nobody by the network with `--offline`.
@@ -244,7 +244,7 @@ impl<'a> Session<'a> {
     }
 
     fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
-        Fetcher { store, report: self.report, project: self.root(), from: self.anywhere() }
+        Fetcher { store, report: self.report, project: self.root(), origin: self.anywhere() }
     }
 
     fn jobs(&self) -> usize {

@@ -2,11 +2,11 @@
 
 use super::{Session, make};
 use crate::cli;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan, Signing};
-use crate::produce::assemble::Built;
 use crate::produce::aws::{Live, Looking, Rehearsal};
-use crate::produce::digest::Digest;
+use crate::produce::out::Built;
 use crate::report::Outcome;
 use crate::ship::aws::{Content, OWNER, Share, Subject, Tags, Wish, publish, would_remove};
 use crate::ship::keys::{Role, is_for_development};

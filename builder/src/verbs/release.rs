@@ -2,13 +2,13 @@
 
 use super::{Session, keys, make};
 use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result, in_words};
 use crate::plan::{Locked, Plan, Signing, Strictness};
-use crate::produce::disk::{OnDisk, remove};
-use crate::produce::executor::Rebuild;
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
-use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
+use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
 use crate::report::Outcome;
 use crate::ship::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
@@ -79,7 +79,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
 /// Who signs the image: the keys here, or signatures from elsewhere.
 fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<Box<dyn Signer>> {
     Ok(match &flags.attach {
-        Some(folder) => Box::new(Elsewhere::open(folder, keys::certificate(session, name)?)?),
+        Some(folder) => Box::new(OfflineSigner::open(folder, keys::certificate(session, name)?)?),
         None => Box::new(keys::signer(session, name)?),
     })
 }
@@ -92,7 +92,7 @@ fn release_signer(
 ) -> Result<Arc<dyn ReleaseSigner>> {
     let Some(folder) = &flags.attach else { return keys.release_key() };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
-    Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
+    Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }
 
 /// What of the project is checked out.

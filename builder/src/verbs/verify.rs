@@ -3,10 +3,10 @@
 
 use super::{Session, given, make, now};
 use crate::cli::{self, Common};
+use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
-use crate::produce::assemble::Built;
-use crate::produce::executor::Rebuild;
+use crate::produce::out::Built;
 use crate::report::Report;
 use crate::ship::tuf::Root;
 use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};

@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
+use osbuild::engine::key::Key;
+use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::fs;
 
 /// The build of this project ends with this code, and says this.
@@ -68,8 +68,8 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
         .flat_map(|part| fs::read_dir(part.unwrap().path()).unwrap());
     for blob in stored.map(|blob| blob.unwrap().file_name().into_string().unwrap()) {
         let program = store.find(&blob).unwrap();
-        let key = Digest::of(format!("arm64 {}", program.hex()).as_bytes());
-        store.remember_memo("checked-binary", &key, &program).unwrap();
+        let key = Key::new("checked-binary").field("architecture", "arm64");
+        store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
     refused(&scratch, 1, "error: `mount` may not go to the node");

@@ -3,8 +3,8 @@
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::teller::STUB;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
-use osbuild::produce::digest::Digest;
 use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role};
