@@ -11,7 +11,7 @@ use serde_json::json;
 const DAY: u64 = 86_400;
 
 /// `osbuild lock`
-pub fn lock(session: &Session, recipe: &str) -> Result<()> {
+pub fn run(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {

@@ -1,6 +1,6 @@
 //! `osbuild publish`: what was built, where machines are rented.
 
-use super::{Session, make};
+use super::{Session, image};
 use crate::cli;
 use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
@@ -13,10 +13,10 @@ use crate::ship::keys::{Role, is_for_development};
 use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
-pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
+pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     refuse_what_cannot_be(session, &plan, flags)?;
-    let built = make::signed(session, &plan, flags.sources.clone())?;
+    let built = image::build(session, &plan, flags.sources.clone())?;
     let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
     let wish = wish(session, flags);
     if flags.dry_run {

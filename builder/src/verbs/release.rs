@@ -1,6 +1,6 @@
 //! `osbuild release`: what was built, in a channel.
 
-use super::{Session, keys, make};
+use super::{Session, image, keys};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::{IoContext, remove};
@@ -10,7 +10,7 @@ use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
 use crate::report::Outcome;
-use crate::ship::inspect::programs;
+use crate::ship::audit::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{Commit, Parts, Place, Published, promote, publish};
 use crate::ship::tuf::{Repository, TARGETS};
@@ -61,8 +61,9 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
         None => {
             let from = session.from(flags.sources.clone())?;
-            session.need(&make::for_build(&from))?;
-            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
+            session.need(&image::tools(&from))?;
+            let built =
+                image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
             let parts =

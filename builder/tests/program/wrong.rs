@@ -129,7 +129,7 @@ fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
 fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
     let scratch = open();
     let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
-    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: at least `--disk-size 228`\n";
+    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
     done(&scratch.osbuild(&["build", RECIPE]));
     assert_eq!(

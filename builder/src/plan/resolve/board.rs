@@ -73,7 +73,7 @@ impl Resolver<'_> {
 
     /// FAT32 has a minimum number of clusters, and each has at least one sector.
     fn check_esp(&mut self, board: &Board, file: &BoardFile) {
-        let min = fat::least_size(board.sector_size.into()) >> 20;
+        let min = fat::min_size(board.sector_size.into()) >> 20;
         let Some(size) = file.esp_size_mib.as_ref().filter(|_| board.esp_size_mib < min) else {
             return;
         };

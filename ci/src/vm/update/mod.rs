@@ -17,9 +17,9 @@ pub use folder::{
 use lab::{Lab, NAME, Releases};
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::machine::Forward;
-use osbuild::ship::node::Node;
-use osbuild::ship::run::RunOptions;
+use osbuild::ship::vm::machine::Forward;
+use osbuild::ship::vm::node::Node;
+use osbuild::ship::vm::run::RunOptions;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::slot::HEADER_SIZE;
