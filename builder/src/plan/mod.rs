@@ -113,8 +113,8 @@ impl LockState for Locked {
 pub trait Product<L: LockState> {
     /// Its version; `None` for programs, which each have their own.
     fn version(&self) -> Option<&str>;
-    /// The keys that sign it unless the command line names others.
-    fn signing(&self) -> Option<&Signing>;
+    /// The keys that its recipe names.
+    fn default_signing(&self) -> Option<&Signing>;
     /// Every component that is compiled from a Go module, each once, in order of name and version.
     fn go_components(&self) -> Vec<&GoComponent<L>>;
     /// Prints its sections of `plan.toml`.

@@ -11,7 +11,7 @@ impl<L: LockState, P: Product<L>> Plan<L, P> {
     /// The plan as `osbuild plan` shows it, with the keys that the recipe names. Equal plans print
     /// equally.
     pub fn print(&self) -> String {
-        self.print_signed(self.product.signing())
+        self.print_signed(self.product.default_signing())
     }
 
     /// The plan of a build with these keys, as `out/<recipe>/plan.toml` has it.

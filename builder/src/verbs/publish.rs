@@ -14,10 +14,11 @@ use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
 pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
-    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
-    refuse_what_cannot_be(session, &plan, flags)?;
-    let built = image::build(session, &plan, flags.sources.clone())?;
-    let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
+    let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
+    let signing = signing.as_ref();
+    refuse_what_cannot_be(session, signing, flags)?;
+    let built = image::build(session, &plan, signing, flags.sources.clone())?;
+    let subject = subject(session, &plan, signing, &built, flags.owner.as_deref())?;
     let wish = wish(session, flags);
     if flags.dry_run {
         let rehearsal = Rehearsal::new();
@@ -51,7 +52,7 @@ fn say_what_would_go(session: &Session, subject: &Subject, wish: &Wish) -> Resul
 /// What would be a mistake is told before anything is built.
 fn refuse_what_cannot_be(
     session: &Session,
-    plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     flags: &cli::PublishAws,
 ) -> Result<()> {
     if session.common.offline && !flags.dry_run {
@@ -68,7 +69,7 @@ fn refuse_what_cannot_be(
         return Err(Error::usage(format!("`--deprecate {day}` is no day to come"))
             .cause("AWS takes none that is over"));
     }
-    let Some(Signing { key: name, .. }) = &plan.signing else {
+    let Some(Signing { key: name, .. }) = signing else {
         session.report.warning("nobody signs this image: whoever can write to its disk can start something else from it");
         return Ok(());
     };
@@ -87,6 +88,7 @@ fn refuse_what_cannot_be(
 fn subject(
     session: &Session,
     plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     built: &Built,
     owner: Option<&str>,
 ) -> Result<Subject> {
@@ -118,11 +120,7 @@ fn subject(
         recipe: plan.recipe.clone(),
         version: plan.version.clone(),
         architecture: plan.architecture,
-        uefi_data: plan
-            .signing
-            .as_ref()
-            .map(|signing| trusted(session, &signing.key))
-            .transpose()?,
+        uefi_data: signing.map(|signing| trusted(session, &signing.key)).transpose()?,
     })
 }
 

@@ -59,13 +59,17 @@ impl<'a> Session<'a> {
         resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
-    /// The locked plan of a recipe, with the signing flags of the command line.
-    pub fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
-        let mut plan = self.locked(recipe)?;
-        if signing.unsigned || signing.key.is_some() {
-            plan.product.signing = signing.key.clone().map(Signing::with);
-        }
-        Ok(plan)
+    /// The locked plan of a recipe, and the keys that sign its image: those that the command line
+    /// names, or else those of the recipe.
+    pub fn locked_for(
+        &self,
+        recipe: &str,
+        flags: &cli::Signing,
+    ) -> Result<(Plan<Locked>, Option<Signing>)> {
+        let plan = self.locked(recipe)?;
+        let default = || plan.default_signing.clone().filter(|_| !flags.unsigned);
+        let signing = flags.key.as_ref().map(Signing::with).or_else(default);
+        Ok((plan, signing))
     }
 
     /// The API servers that a plan's node can join.

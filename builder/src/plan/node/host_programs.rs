@@ -28,7 +28,7 @@ impl<L: LockState> Product<L> for HostPrograms<L> {
         None
     }
 
-    fn signing(&self) -> Option<&Signing> {
+    fn default_signing(&self) -> Option<&Signing> {
         None
     }
 

@@ -58,9 +58,9 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub pause: PodImage<L>,
     /// What the skew policy checks.
     pub kubernetes: Kubernetes,
-    /// The keys that sign the image unless the command line names others; `None` for an unsigned
-    /// image.
-    pub signing: Option<Signing>,
+    /// The keys that the recipe names. Which ones sign is an argument of a build: the command line can
+    /// name others, or none.
+    pub default_signing: Option<Signing>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
     /// What a stick with this node installs; `None` for a node that is not an installer.
@@ -78,8 +78,8 @@ pub struct Signing {
 
 impl Signing {
     /// The keys that the command line names.
-    pub fn with(key: impl Into<String>) -> Self {
-        Signing { key: key.into(), origin: None }
+    pub fn with(key: &String) -> Self {
+        Signing { key: key.clone(), origin: None }
     }
 }
 
@@ -107,8 +107,8 @@ impl<L: LockState> Product<L> for NodeSpec<L> {
         Some(&self.version)
     }
 
-    fn signing(&self) -> Option<&Signing> {
-        self.signing.as_ref()
+    fn default_signing(&self) -> Option<&Signing> {
+        self.default_signing.as_ref()
     }
 
     fn go_components(&self) -> Vec<&GoComponent<L>> {
@@ -140,7 +140,7 @@ impl Lockable for NodeSpec {
             pods: self.pods.into_iter().map(|pod| pod.lock(modules)).collect(),
             pause: self.pause.lock(modules),
             kubernetes: self.kubernetes,
-            signing: self.signing,
+            default_signing: self.default_signing,
             updates: self.updates,
             installs: self.installs,
         }

@@ -182,7 +182,7 @@ impl<'p> Resolver<'p> {
         let pods = self.pods(&recipe);
         let pause = self.pause(&recipe);
         let kubernetes = self.kubernetes(&recipe, components.as_deref(), today, strictness)?;
-        let signing = self.signing(&recipe);
+        let default_signing = self.signing(&recipe);
         let version = self.version(&recipe, &kubernetes);
         let (architecture, board, _) = board?;
         let product = NodeSpec {
@@ -198,7 +198,7 @@ impl<'p> Resolver<'p> {
             pods,
             pause: pause?,
             kubernetes,
-            signing,
+            default_signing,
             updates,
             installs,
         };
