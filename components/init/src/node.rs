@@ -11,7 +11,6 @@ use crate::buttons::{self, Buttons};
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::disks::Disk;
-use crate::doors::Doors;
 use crate::errand::{self, Errand};
 use crate::health::{self, Health};
 use crate::phases::tell_end;
@@ -21,11 +20,12 @@ use crate::secure_boot::SecureBoot;
 use crate::severity::{Verdict, is_error};
 use crate::shutdown::End;
 use crate::slot::Running;
+use crate::sockets::{self, Sockets};
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
 use crate::writer::Writer;
-use crate::{cluster, doors, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
+use crate::{cluster, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -45,7 +45,7 @@ pub struct Node {
     /// The daemons and jobs, in the order in which they were started first.
     pub processes: Vec<Process>,
     /// The sockets.
-    pub doors: Doors,
+    pub sockets: Sockets,
     /// What is done for a client that waits for it.
     pub errand: Option<Errand>,
     /// When the node was ready, since boot.
@@ -94,7 +94,7 @@ impl Node {
             name_due: None,
             addresses: Vec::new(),
             processes: Vec::new(),
-            doors: Doors::default(),
+            sockets: Sockets::default(),
             errand: None,
             ready: None,
             in_cluster: false,
@@ -152,7 +152,7 @@ impl Node {
         self.read_signals();
         self.kill_what_is_late();
         self.start_what_is_due();
-        doors::serve(self);
+        sockets::requests::serve(self);
         trial::watch(self);
         reached::watch(self);
         node_name::watch(self);
@@ -188,7 +188,9 @@ impl Node {
             self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)),
         );
         sources.extend(
-            self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)),
+            self.sockets
+                .descriptors()
+                .map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)),
         );
         sources.extend(
             self.buttons

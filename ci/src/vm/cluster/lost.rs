@@ -18,7 +18,7 @@ use osbuild::ship::vm::node::Node;
 use osbuild::ship::vm::run::RunOptions;
 use osbuild_abi::console::{READY, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS};
 use osbuild_abi::paths::{CONTAINERD_CONFIG, UPDATE_SOCKET};
-use osbuild_abi::sockets::update;
+use osbuild_protocol::{Reply, Request, Slots};
 use std::io::Write;
 use std::time::Duration;
 
@@ -99,11 +99,11 @@ fn goes_back<'a>(disk: &'a Disk<'a>, ports: &Ports, over: &[(&str, Over)]) -> Re
 
 /// Whether `init` answers the updater that the release in the other slot may be tried again.
 fn is_outage(ports: &Ports) -> Result<bool> {
-    let request =
-        |stream: &mut std::net::TcpStream| write!(stream, "{UPDATE_SOCKET} {}", update::STATUS);
-    let answer = answer(ports.say, request)?;
-    if !answer.contains("slot-running ") {
-        return Err(Error::build("`init` does not answer for its slots").cause(answer));
+    let request = Request::SlotsStatus;
+    let answer = answer(ports.say, |stream| write!(stream, "{UPDATE_SOCKET} {request}"))?;
+    let lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+    match Reply::decode(&request, &lines) {
+        Ok(Reply::Slots(Slots::Known(slots))) => Ok(slots.is_outage),
+        _ => Err(Error::build("`init` does not answer for its slots").cause(answer)),
     }
-    Ok(answer.contains(update::OUTAGE))
 }

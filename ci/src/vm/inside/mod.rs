@@ -72,6 +72,7 @@ const CLAIMS: &[Claim] = &[
     }),
     ("a good node does not restart because a task hangs", hung_tasks_are_borne),
     ("`status` tells which slot runs, why, and what the other one is", doors::say_how_the_node_is),
+    ("`status` still has the sentences of version 0", doors::still_speak_version_0),
     (
         "whoever keeps the clock right learns when the node last ran",
         doors::say_when_the_node_last_ran,

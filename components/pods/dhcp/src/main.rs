@@ -75,7 +75,7 @@ struct Node {
     netlink: Netlink,
     monitor: LinkMonitor,
     clients: BTreeMap<u32, LinkClient>,
-    told: settings::Told,
+    sent: settings::Sent,
     /// When `init` has to be tried again.
     init_again: Option<Duration>,
 }
@@ -87,7 +87,7 @@ impl Node {
             monitor: LinkMonitor::open()?,
             netlink: Netlink::open()?,
             clients: BTreeMap::new(),
-            told: settings::Told::default(),
+            sent: settings::Sent::default(),
             init_again: None,
         })
     }
@@ -156,9 +156,9 @@ impl Node {
 
     fn tell_init(&mut self) {
         let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
-        let lines = settings::lines(&links);
-        let done =
-            self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
+        let requests = settings::requests(&links);
+        let socket = &self.arguments.socket;
+        let done = self.sent.bring_up_to(&requests, socket, |report| eprintln!("{report}"));
         self.init_again = (!done).then(|| now() + INIT_AGAIN);
     }
 

@@ -5,7 +5,6 @@ pub mod boot_entry;
 pub mod carried;
 pub mod console;
 pub mod data;
-pub mod door;
 pub mod enroll;
 pub mod firmware;
 pub mod install;

@@ -12,6 +12,5 @@ pub mod paths;
 pub mod payload;
 pub mod pods;
 pub mod slot;
-pub mod sockets;
 pub mod update;
 pub mod writable;

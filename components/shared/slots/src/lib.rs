@@ -10,14 +10,12 @@
 extern crate alloc;
 
 mod boot;
-mod booted;
 mod header;
 mod mark;
 mod slot;
 mod state;
 
-pub use boot::{Machine, NOT_COUNTED, Stop, boot};
-pub use booted::Booted;
+pub use boot::{Machine, Stop, boot};
 pub use header::{Header, HeaderError};
 pub use mark::{Mark, mark};
 pub use slot::{Slot, other, slots};

@@ -12,8 +12,10 @@ use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_formats::epoch;
 use osbuild_formats::gpt::{self, Geometry, Health, Label, Source, Write};
 use osbuild_formats::pe::Image;
+use osbuild_protocol::{BootReport, PassReason, PassedOver, StartReason};
+use uuid::Uuid;
 
-use crate::{Booted, Header, Mark, Slot, mark, slots};
+use crate::{Header, Mark, Slot, mark, slots};
 
 /// The machine that is booted, and of it the one disk that the program was loaded from.
 pub trait Machine: Source {
@@ -53,20 +55,18 @@ pub trait Machine: Source {
     /// Makes this the least security epoch.
     fn raise_floor(&mut self, epoch: u32) -> Result<(), String>;
 
-    /// Starts what was loaded, and tells it `booted`. Comes back only when that did not work, with
+    /// Starts what was loaded, and leaves it the report. Returns only when that did not work, with
     /// the reason.
     fn start(
         &mut self,
         slot: &Slot,
         header: &Header,
         image: Self::Image,
-        booted: &Booted,
+        report: &BootReport,
     ) -> String;
 }
 
-/// Begins why a slot was passed over whose try could not be spent: it has as many as before, and
-/// the next boot is no other one.
-pub const NOT_COUNTED: &str = "its try cannot be counted";
+type Tried<T> = Result<T, PassedOver>;
 
 /// Why nothing was started.
 #[derive(Debug)]
@@ -85,16 +85,14 @@ pub fn boot<M: Machine>(machine: &mut M) -> Stop {
         Err(error) => return Stop::NoTable(error),
     };
     repair(machine, &label);
-    let mut passed = Vec::new();
+    let mut passed: Vec<(&str, PassedOver)> = Vec::new();
     for slot in slots(label.table()) {
-        let booted =
-            Booted { disk: label.table().disk_guid, slot: slot.name, why: why(&slot, &passed) };
-        let why = attempt(machine, &slot, &booted);
-        let line = format!("{}: {why}", slot.name);
-        machine.say(&line);
-        passed.push(line);
+        let report = report(label.table().disk_guid, &slot, passed.last());
+        let over = attempt(machine, &slot, &report);
+        machine.say(&format!("{}: {}", slot.name, over.text));
+        passed.push((slot.name, over));
     }
-    Stop::NoSlot(passed)
+    Stop::NoSlot(passed.iter().map(|(name, over)| format!("{name}: {}", over.text)).collect())
 }
 
 /// Makes both copies of the table good. A disk that cannot be repaired may still boot.
@@ -113,38 +111,38 @@ fn repair(machine: &mut impl Machine, label: &Label) {
     machine.say(&line);
 }
 
-/// Tries to start a slot, and comes back with the reason why that did not work.
-fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
+/// Tries to start a slot. Returns only when that did not work, with the reason.
+fn attempt(machine: &mut impl Machine, slot: &Slot, report: &BootReport) -> PassedOver {
     let (header, memory) = match spend(machine, slot).and_then(|()| read_uki(machine, slot)) {
         Ok(read) => read,
-        Err(why) => return why,
+        Err(over) => return over,
     };
     let uki = &memory.as_ref()[..header.length as usize];
     let image = match machine.load(slot, uki) {
         Ok(image) => image,
-        Err(why) => return why,
+        Err(why) => return over(PassReason::Refused, why),
     };
-    if let Err(why) = admit(machine, slot, uki) {
+    if let Err(over) = admit(machine, slot, uki) {
         machine.unload(image);
-        return why;
+        return over;
     }
-    machine.start(slot, &header, image, booted)
+    over(PassReason::Returned, machine.start(slot, &header, image, report))
 }
 
 /// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to
 /// the UKI's where the slot has been a good node already. Where the firmware verifies nothing the
 /// number is anybody's, and neither counts.
-fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), String> {
+fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Tried<()> {
     if !machine.verifies() {
         return Ok(());
     }
-    let image = Image::parse(uki).map_err(|error| error.to_string())?;
-    let epoch = epoch::of(&image).map_err(|error| error.to_string())?;
+    let image = Image::parse(uki).map_err(|error| over(PassReason::EpochUnreadable, error))?;
+    let epoch = epoch::of(&image).map_err(|error| over(PassReason::EpochUnreadable, error))?;
     let floor = machine.floor();
     if epoch < floor {
-        return Err(format!(
-            "its security epoch is {epoch}, and this machine starts none below {floor}"
-        ));
+        let why =
+            format!("its security epoch is {epoch}, and this machine starts none below {floor}");
+        return Err(over(PassReason::EpochTooOld, why));
     }
     if slot.state.successful && epoch > floor {
         let line = match machine.raise_floor(epoch) {
@@ -159,14 +157,20 @@ fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), Stri
 }
 
 /// Spends a try, so that it is spent whatever comes of it.
-fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
+fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Tried<()> {
     match slot.state {
-        state if state.priority == 0 => return Err("it is not to be booted".to_string()),
-        state if !state.is_bootable() => return Err("it has no tries left".to_string()),
+        state if state.priority == 0 => {
+            return Err(over(PassReason::NotBootable, "it is not to be booted"));
+        }
+        state if !state.is_bootable() => {
+            return Err(over(PassReason::NoTries, "it has no tries left"));
+        }
         _ => {}
     }
-    // A slot whose tries cannot be counted could fail for ever.
-    count(machine, slot).map_err(|why| format!("{NOT_COUNTED}: {why}"))
+    // A slot whose tries cannot be counted could fail for ever. Updaters of version 0 of the
+    // protocol read this reason from its wording.
+    count(machine, slot)
+        .map_err(|why| over(PassReason::NotCounted, format!("its try cannot be counted: {why}")))
 }
 
 /// Writes what the partition table says of a slot that is tried once more.
@@ -188,47 +192,58 @@ fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
 }
 
 /// Reads header and UKI, and checks them as far as the firmware does not.
-fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
+fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Tried<(Header, M::Memory)> {
     let sector_size = machine.geometry().sector_size();
     let start = slot.first * sector_size;
     let mut bytes = vec![0; HEADER_SIZE as usize];
     read(machine, start, &mut bytes)?;
-    let header = Header::parse(&bytes).map_err(|error| error.to_string())?;
+    let header = Header::parse(&bytes).map_err(|error| over(PassReason::Header, error))?;
     let room = (slot.sectors * sector_size).saturating_sub(HEADER_SIZE);
     if header.length == 0 || header.length > room {
-        return Err(format!(
-            "its header speaks of {} bytes, and there is room for {room}",
-            header.length
-        ));
+        let length = header.length;
+        let why = format!("its header speaks of {length} bytes, and there is room for {room}");
+        return Err(over(PassReason::Length, why));
     }
     let size = header.length.next_multiple_of(sector_size) as usize;
-    let mut memory =
-        machine.memory(size).ok_or_else(|| format!("there is no memory for its {size} bytes"))?;
+    let mut memory = machine.memory(size).ok_or_else(|| {
+        over(PassReason::Memory, format!("there is no memory for its {size} bytes"))
+    })?;
     read(machine, start + HEADER_SIZE, memory.as_mut())?;
     if !machine.verifies()
         && machine.sha256(&memory.as_ref()[..header.length as usize]) != header.sha256
     {
-        return Err("its bytes are not those that its header speaks of".to_string());
+        let why = "its bytes are not those that its header speaks of";
+        return Err(over(PassReason::Digest, why));
     }
     Ok((header, memory))
 }
 
-/// Why this slot is started, for whoever reads the console or asks the node. `passed` are the slots
-/// that would have been better.
-fn why(slot: &Slot, passed: &[String]) -> String {
-    let state = match slot.state {
-        state if state.successful => "good".to_string(),
-        state => format!("on trial, tries left: {}", state.tries.saturating_sub(1)),
+/// Why this slot is started, for `init` and for people. `passed` is the slot that comes before it.
+fn report(disk: Uuid, slot: &Slot, passed: Option<&(&str, PassedOver)>) -> BootReport {
+    let (started, state) = match slot.state {
+        state if state.successful => (StartReason::Good, "good".to_string()),
+        state => {
+            let tries_left = state.tries.saturating_sub(1);
+            (StartReason::OnTrial { tries_left }, format!("on trial, tries left: {tries_left}"))
+        }
     };
-    if passed.is_empty() { state } else { format!("{state}; passed over {}", passed.join("; ")) }
+    let text = match passed {
+        Some((name, over)) => format!("{state}; passed over {name}: {}", over.text),
+        None => state,
+    };
+    BootReport { disk, slot: slot.name, started, passed: passed.map(|(_, over)| over.reason), text }
+}
+
+fn over(reason: PassReason, why: impl ToString) -> PassedOver {
+    PassedOver { reason, text: why.to_string() }
 }
 
 fn write_all<M: Machine>(machine: &mut M, writes: &[Write]) -> Result<(), String> {
     writes.iter().try_for_each(|write| machine.write(write)).map_err(text)
 }
 
-fn read<M: Machine>(machine: &mut M, offset: u64, bytes: &mut [u8]) -> Result<(), String> {
-    machine.read_at(offset, bytes).map_err(text)
+fn read<M: Machine>(machine: &mut M, offset: u64, bytes: &mut [u8]) -> Tried<()> {
+    machine.read_at(offset, bytes).map_err(|error| over(PassReason::Unreadable, text(error)))
 }
 
 fn text(error: impl Into<Box<dyn core::error::Error + Send + Sync>>) -> String {

@@ -27,7 +27,7 @@ struct Model {
     floor: u32,
     keeps_floor: bool,
     said: Vec<String>,
-    started: Option<(Booted, Vec<u8>)>,
+    started: Option<(BootReport, Vec<u8>)>,
 }
 
 impl Source for Model {
@@ -106,8 +106,8 @@ impl Machine for Model {
         if self.keeps_floor { Ok(()) } else { Err("there is no room".to_string()) }
     }
 
-    fn start(&mut self, _: &Slot, _: &Header, uki: Vec<u8>, booted: &Booted) -> String {
-        self.started.get_or_insert((booted.clone(), uki));
+    fn start(&mut self, _: &Slot, _: &Header, uki: Vec<u8>, report: &BootReport) -> String {
+        self.started.get_or_insert((report.clone(), uki));
         "started".to_string()
     }
 }
@@ -209,7 +209,11 @@ impl Model {
     }
 
     fn why(&self) -> &str {
-        &self.started.as_ref().unwrap().0.why
+        &self.started.as_ref().unwrap().0.text
+    }
+
+    fn passed(&self) -> Option<PassReason> {
+        self.started.as_ref().unwrap().0.passed
     }
 
     /// Gives both slots UKIs of these epochs, on a machine that verifies.
@@ -242,10 +246,12 @@ fn an_update_is_tried_three_times_and_then_the_old_slot_is_back() {
     for left in ["2", "1", "0"] {
         assert_eq!(machine.boots(), Some(SLOT_B));
         assert_eq!(machine.why(), format!("on trial, tries left: {left}"));
+        assert_eq!(machine.passed(), None);
     }
     for _ in 0..3 {
         assert_eq!(machine.boots(), Some(SLOT_A));
         assert_eq!(machine.why(), "good; passed over SLOT-B: it has no tries left");
+        assert_eq!(machine.passed(), Some(PassReason::NoTries));
     }
 }
 
@@ -256,6 +262,7 @@ fn a_try_is_spent_even_on_a_slot_that_cannot_be_started() {
     assert_eq!(machine.boots(), Some(SLOT_A));
     assert_eq!(machine.state(SLOT_B), State { tries: UPDATE_TRIES - 1, ..TRIAL });
     assert_eq!(machine.why(), "good; passed over SLOT-B: the firmware refuses it");
+    assert_eq!(machine.passed(), Some(PassReason::Refused));
 }
 
 #[test]
@@ -265,6 +272,8 @@ fn a_flipped_bit_anywhere_in_a_slot_leads_to_the_other_one() {
         machine.flip(2 * MIB + byte);
         assert_eq!(machine.boots(), Some(SLOT_A), "byte {byte}");
         assert_eq!(machine.state(SLOT_B).priority, 2);
+        let reason = if byte < 4096 { PassReason::Header } else { PassReason::Digest };
+        assert_eq!(machine.passed(), Some(reason));
     }
 }
 
@@ -286,6 +295,7 @@ fn an_older_epoch_is_passed_over_once_a_good_slot_of_a_newer_one_was_started() {
         machine.why(),
         "good; passed over SLOT-A: its security epoch is 1, and this machine starts none below 2"
     );
+    assert_eq!(machine.passed(), Some(PassReason::EpochTooOld));
 }
 
 #[test]
@@ -346,6 +356,7 @@ fn a_try_that_cannot_be_counted_is_not_made() {
         machine.why(),
         "good; passed over SLOT-B: its try cannot be counted: the power is cut"
     );
+    assert_eq!(machine.passed(), Some(PassReason::NotCounted));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Text over a unix socket, with a descriptor beside it (`SCM_RIGHTS`, unix(7)).
+//! Text over a unix socket, and a descriptor with it (`SCM_RIGHTS`, unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 
-/// Reads what has come, at most a whole buffer, and the descriptor that came with it. Of several
-/// the first is kept; the kernel closes those for which there is no room. No bytes mean that the
-/// other side has closed.
+/// Reads what has arrived, at most a whole buffer, and the descriptor that came with it. Of several
+/// descriptors the first is kept; the kernel closes those for which there is no room. No bytes mean
+/// that the other side has closed the socket.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -24,7 +24,15 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Optio
     Ok((received.bytes, given))
 }
 
-/// Sends a text that is short enough to be taken at once, and a descriptor with it if there is one.
+/// Copies what has arrived, at most a whole buffer, and leaves it to be read.
+pub fn peek(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(socket, buffer, RecvFlags::PEEK)?.0)
+}
+
+/// Sends a text and a descriptor with it, if there is one.
+///
+/// # Errors
+/// The kernel does not take all of the text at once: the other side does not read.
 pub fn send(socket: impl AsFd, text: &str, given: Option<BorrowedFd>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -62,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn more_descriptors_than_one_are_closed_and_no_harm() {
+    fn more_descriptors_than_one_are_closed() {
         let (one, other) = UnixStream::pair().unwrap();
         let files = [tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
