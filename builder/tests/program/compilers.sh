@@ -1,6 +1,6 @@
 #!/usr/bin/sh
-# Replaces every compiler of the sandbox. It is called like bash, `-euo pipefail SCRIPT ARGUMENT…`, and
-# recognizes the step by its inputs.
+# Replaces every compiler of the sandbox. It is called like bash, `-euo pipefail SCRIPT ARGUMENT…`,
+# and recognizes the step by its inputs.
 set -eu
 shift 3
 configure() {

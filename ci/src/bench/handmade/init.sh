@@ -1,8 +1,8 @@
 #!/busybox sh
 # The minimum to see containerd and the kubelet run: no disk, no network, no supervision.
 B=/busybox
-# runc cannot pivot away from the initramfs itself, so this moves the root once and restarts the script
-# there.
+# runc cannot pivot away from the initramfs itself, so this moves the root once and restarts the
+# script there.
 if [ ! -e /newroot ]; then
     $B mkdir /newroot
     $B mount --bind / /newroot
