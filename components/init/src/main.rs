@@ -12,6 +12,7 @@ mod backoff;
 mod buttons;
 mod children;
 mod clock;
+mod cluster;
 mod console;
 mod containerd;
 mod data;

@@ -25,7 +25,7 @@ use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
 use crate::writer::Writer;
-use crate::{doors, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
+use crate::{cluster, doors, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -50,6 +50,8 @@ pub struct Node {
     pub errand: Option<Errand>,
     /// When the node was ready, since boot.
     pub ready: Option<Duration>,
+    /// Whether the cluster has reported the node as Ready in this boot.
+    pub in_cluster: bool,
     /// What the firmware does about signatures.
     pub secure_boot: SecureBoot,
     /// The disk with DATA, once it is found.
@@ -95,6 +97,7 @@ impl Node {
             doors: Doors::default(),
             errand: None,
             ready: None,
+            in_cluster: false,
             secure_boot: SecureBoot::default(),
             disk: None,
             slot: None,
@@ -252,14 +255,15 @@ impl Node {
             self.console.say(name, said);
         }
         if done && self.end.is_none() {
-            // It is no part of the boot.
-            if name != resolver::NAME {
+            // They are no part of the boot.
+            if ![resolver::NAME, cluster::NAME].contains(&name) {
                 tell_end(self, name);
             }
             match name {
                 gate::NAME => gate::opened(self),
                 trial::NAME => trial::passed(self),
                 kubelet_config::NAME => kubelet::start_anew(self),
+                cluster::NAME => cluster::ready(self),
                 _ => {}
             }
         }

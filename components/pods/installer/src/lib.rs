@@ -12,4 +12,3 @@ pub mod install;
 pub mod rule;
 pub mod settings;
 pub mod stick;
-pub mod sys;
