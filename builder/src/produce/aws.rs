@@ -1,7 +1,7 @@
 //! The border to [`osbuild_aws`]: its errors become ours, and a call ends when the user wants to
 //! stop.
 
-use super::stop;
+use crate::engine::stop;
 use crate::error::{Context, Error, Result};
 use osbuild_aws::{Client, Failure, InvalidArn, InvalidRegion, Retry, Stopped};
 

@@ -2,14 +2,15 @@
 
 use super::{Session, image};
 use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::pipeline::{self, Setting};
+use crate::pipeline;
 use crate::plan::makes_programs;
-use crate::produce::assemble::Built;
+use crate::produce::build::BuildOptions;
 use crate::produce::copy::Format;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::Rebuild;
-use crate::produce::fetch::From;
+use crate::produce::fetch::SourceOrigin;
+use crate::produce::out::Built;
 use crate::produce::out::{Out, PLAN, PROGRAMS};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -34,10 +35,10 @@ pub fn run(
         refuse_image_flags(recipe, format, signing)?;
         return programs(session, recipe, session.from(sources)?, rebuild);
     }
-    let plan = session.locked_for(recipe, signing)?;
+    let (plan, signing) = session.locked_for(recipe, signing)?;
     let from = session.from(sources)?;
     session.need(&image::tools(&from))?;
-    let built = image::signed(session, &plan, from, rebuild)?;
+    let built = image::signed(session, &plan, signing.as_ref(), from, rebuild)?;
     let file =
         format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
     report(session, recipe, &built, &file, started);
@@ -59,7 +60,7 @@ fn refuse_image_flags(recipe: &str, format: Format, signing: &cli::Signing) -> R
 }
 
 /// Builds the programs of a recipe into `out/<recipe>/bin/`.
-fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Result<()> {
+fn programs(session: &Session, recipe: &str, from: SourceOrigin, rebuild: Rebuild) -> Result<()> {
     let started = Instant::now();
     let plan = session.locked_programs(recipe)?;
     session.need(&image::tools(&from))?;
@@ -67,17 +68,17 @@ fn programs(session: &Session, recipe: &str, from: From, rebuild: Rebuild) -> Re
     std::fs::write(out.path(PLAN), plan.print()).at("write", &out.path(PLAN))?;
     let (store, project, report, jobs) =
         (session.store()?, session.root(), session.report, session.jobs());
-    let setting = Setting {
+    let options = BuildOptions {
         project,
         store: &store,
         report,
-        from,
+        origin: from,
         rebuild,
         jobs,
         signer: None,
         carried: None,
     };
-    let files = pipeline::build_programs(&setting, &plan, &out)?;
+    let files = pipeline::build_programs(&options, &plan, &out)?;
     session
         .report
         .note(format!("{recipe} is built after {}", crate::report::duration(started.elapsed())));

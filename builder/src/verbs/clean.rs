@@ -1,8 +1,8 @@
 //! `osbuild clean`: room on the disk.
 
 use super::Session;
+use crate::engine::store::{Collect, Store};
 use crate::error::{Error, Result};
-use crate::produce::store::{Collect, Store};
 use crate::report::{Outcome, bytes};
 use serde_json::json;
 use std::ffi::OsString;

@@ -28,9 +28,9 @@ mod update;
 mod verify;
 
 use crate::cli::{self, Cli, Common, Verb};
+use crate::engine::stop;
 use crate::error::{Error, Result};
 use crate::host::Consent;
-use crate::produce::stop;
 use crate::report::{Report, Verbosity};
 use session::Session;
 use std::path::Path;

@@ -2,11 +2,11 @@
 
 use super::{Session, image};
 use crate::cli;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::plan::{BinaryName, Locked, Plan};
-use crate::produce::assemble::Built;
+use crate::plan::{BinaryName, Locked, Plan, Signing};
 use crate::produce::aws::client;
-use crate::produce::digest::Digest;
+use crate::produce::out::Built;
 use crate::report::Outcome;
 use crate::ship::aws::{Content, OWNER, Options, Subject, publish, tags, would_remove};
 use crate::ship::keys::{Role, is_for_development};
@@ -15,10 +15,11 @@ use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
 pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
-    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
-    check_flags(session, &plan, flags)?;
-    let built = image::build(session, &plan, flags.sources.clone())?;
-    let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
+    let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
+    let signing = signing.as_ref();
+    check_flags(session, signing, flags)?;
+    let built = image::build(session, &plan, signing, flags.sources.clone())?;
+    let subject = subject(session, &plan, signing, &built, flags.owner.as_deref())?;
     let options = options(session, flags);
     if flags.dry_run {
         let dry_run = DryRun::new();
@@ -48,7 +49,11 @@ fn show_prune(session: &Session, subject: &Subject, options: &Options) -> Result
 }
 
 /// Refuses flags that cannot work, before the build.
-fn check_flags(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) -> Result<()> {
+fn check_flags(
+    session: &Session,
+    signing: Option<&Signing>,
+    flags: &cli::PublishAws,
+) -> Result<()> {
     if session.common.offline && !flags.dry_run {
         return Err(Error::usage("cannot publish with `--offline`")
             .hint("use `--dry-run` to see the calls"));
@@ -61,7 +66,7 @@ fn check_flags(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) 
         return Err(Error::usage(format!("`--deprecate {day}` is in the past"))
             .cause("AWS accepts future dates only"));
     }
-    let Some(name) = &plan.signing else {
+    let Some(Signing { key: name, .. }) = signing else {
         session.report.warning(
             "the image is unsigned: anyone who can write to its disk can boot other code from it",
         );
@@ -87,6 +92,7 @@ fn check_flags(session: &Session, plan: &Plan<Locked>, flags: &cli::PublishAws) 
 fn subject(
     session: &Session,
     plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     built: &Built,
     owner: Option<&str>,
 ) -> Result<Subject> {
@@ -94,9 +100,6 @@ fn subject(
     let content = Content::read(&built.image)?;
     step.done("", Some(content.digest.size()), Outcome::Ran);
     let lock = plan.lock.get();
-    let version = |name| {
-        plan.binaries.iter().find(|binary| binary.name == name).map(|binary| binary.version.clone())
-    };
     let mut more = vec![
         ("Name", format!("{} {}", plan.recipe, plan.version)),
         ("osbuild:version", plan.version.clone()),
@@ -108,7 +111,11 @@ fn subject(
         (BinaryName::Containerd, "osbuild:containerd"),
         (BinaryName::Runc, "osbuild:runc"),
     ];
-    more.extend(programs.into_iter().filter_map(|(name, tag)| Some((tag, version(name)??))));
+    more.extend(
+        programs
+            .into_iter()
+            .filter_map(|(name, tag)| Some((tag, plan.component(name).version()?.to_string()))),
+    );
     more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
     more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
     Ok(Subject {
@@ -117,7 +124,7 @@ fn subject(
         recipe: plan.recipe.clone(),
         version: plan.version.clone(),
         architecture: plan.architecture,
-        uefi_data: plan.signing.as_ref().map(|name| trusted(session, name)).transpose()?,
+        uefi_data: signing.map(|signing| trusted(session, &signing.key)).transpose()?,
     })
 }
 

@@ -3,14 +3,14 @@
 use super::{consent, now};
 use crate::checkout::Checkout;
 use crate::cli::{self, Common};
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Tool};
 use crate::plan::{
-    Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve, resolve_programs,
-    skew,
+    Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness, resolve,
+    resolve_programs, skew,
 };
-use crate::produce::fetch::{Fetcher, From};
-use crate::produce::store::Store;
+use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::report::Report;
 use crate::ship::keys::Keys;
 use std::env;
@@ -55,18 +55,21 @@ impl<'a> Session<'a> {
     }
 
     /// The locked plan of a recipe that makes programs.
-    pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms>> {
+    pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms<Locked>>> {
         resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
-    /// The locked plan of a recipe, with the signing flags of the command line.
-    pub fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
-        let mut plan = self.locked(recipe)?;
-        if signing.unsigned || signing.key.is_some() {
-            plan.resolved.signing = signing.key.clone();
-            plan.resolved.origins.remove("signing.key");
-        }
-        Ok(plan)
+    /// The locked plan of a recipe, and the keys that sign its image: those that the command line
+    /// names, or else those of the recipe.
+    pub fn locked_for(
+        &self,
+        recipe: &str,
+        flags: &cli::Signing,
+    ) -> Result<(Plan<Locked>, Option<Signing>)> {
+        let plan = self.locked(recipe)?;
+        let default = || plan.default_signing.clone().filter(|_| !flags.unsigned);
+        let signing = flags.key.as_ref().map(Signing::with).or_else(default);
+        Ok((plan, signing))
     }
 
     /// The API servers that a plan's node can join.
@@ -87,20 +90,20 @@ impl<'a> Session<'a> {
     }
 
     /// The origin of sources: the folder that the user named, or [`Session::default_origin`].
-    pub fn from(&self, sources: Option<PathBuf>) -> Result<From> {
+    pub fn from(&self, sources: Option<PathBuf>) -> Result<SourceOrigin> {
         match sources {
             Some(folder) if !folder.is_dir() => {
                 Err(Error::usage(format!("there is no folder `{}`", folder.display()))
                     .hint("`cargo osbuild sources export RECIPE FOLDER` writes one"))
             }
-            Some(folder) => Ok(From::Exported(folder)),
+            Some(folder) => Ok(SourceOrigin::Exported(folder)),
             None => Ok(self.default_origin()),
         }
     }
 
     /// The origin of sources without such a folder.
-    fn default_origin(&self) -> From {
-        if self.common.offline { From::Store } else { From::Registries }
+    fn default_origin(&self) -> SourceOrigin {
+        if self.common.offline { SourceOrigin::Store } else { SourceOrigin::Registries }
     }
 
     /// The keys of this name. With `--offline`, they do not use the network.
@@ -109,7 +112,7 @@ impl<'a> Session<'a> {
     }
 
     pub fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
-        Fetcher { store, report: self.report, project: self.root(), from: self.default_origin() }
+        Fetcher { store, report: self.report, project: self.root(), origin: self.default_origin() }
     }
 
     pub fn jobs(&self) -> usize {

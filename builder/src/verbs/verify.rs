@@ -3,10 +3,10 @@
 
 use super::{Session, given, image, now};
 use crate::cli::{self, Common};
+use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
-use crate::produce::assemble::Built;
-use crate::produce::executor::Rebuild;
+use crate::produce::out::Built;
 use crate::report::Report;
 use crate::ship::audit::verify::{Policy, Reader, Rebuilt, Verification, verify, verify_release};
 use crate::ship::tuf::Root;
@@ -51,8 +51,8 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
 /// at.
 fn check(flags: &cli::Verify) -> Result<()> {
     if flags.cert.is_empty() && flags.key.is_none() && !flags.unsigned {
-        let hint = "name certificates with `--cert FILE`, keys of the project with `--key NAME`, or \
-                    skip signatures with `--unsigned`";
+        let hint = "name certificates with `--cert FILE`, keys of the project with `--key NAME`, \
+                    or skip signatures with `--unsigned`";
         return Err(Error::usage("no trusted certificate given").hint(hint));
     }
     let (is_folder, file) = (flags.file.is_dir(), flags.file.display());

@@ -7,7 +7,7 @@ use crate::keys::{keys, tool};
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use osbuild::checkout::Checkout;
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use osbuild_aws::Action;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

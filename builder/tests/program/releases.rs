@@ -159,7 +159,7 @@ fn an_end_of_life_minor_makes_no_release() {
     done(&scratch.osbuild(&["build", RECIPE]));
     let ran = release(&scratch, &[]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("is without support since 2025"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("has been out of support since 2025"), "{}", ran.stderr);
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn update_moves_the_kubelet_to_the_newest_served_patch_and_nothing_else() {
     assert_eq!(
         Lock {
             go: before.go.clone(),
-            wanted: before.wanted.clone(),
+            requirements: before.requirements.clone(),
             epoch: before.epoch,
             ..after.clone()
         },
@@ -268,7 +268,10 @@ fn a_kubelet_without_support_is_not_locked_again() {
     let before = scratch.read(&Lock::path(RECIPE));
     for verb in [["update", "ca-certificates"], ["lock", RECIPE]] {
         let output = ran(&scratch, 2, &verb).stderr;
-        assert!(output.contains("kubelet 1.35.8 is without support since 2020-02-28"), "{output}");
+        assert!(
+            output.contains("kubelet 1.35.8 has been out of support since 2020-02-28"),
+            "{output}"
+        );
     }
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
@@ -296,7 +299,7 @@ fn crates_are_updated_with_cargo_and_only_when_named() {
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
     assert_eq!(
-        Lock { crates: before.crates.clone(), wanted: before.wanted.clone(), ..after },
+        Lock { crates: before.crates.clone(), requirements: before.requirements.clone(), ..after },
         before
     );
 }

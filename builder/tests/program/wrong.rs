@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
+use osbuild::engine::key::Key;
+use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::fs;
 
 /// The build of this project ends with this code, and says this.
@@ -25,9 +25,9 @@ fn says(ran: &Ran, code: i32, expected: &str) {
 fn a_wrong_recipe_exits_2_and_a_missing_or_stale_lock_3() {
     let scratch = open();
     scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
-    let expected = "error: `recipes/small.lock` is out of date: the recipe asks for something \
-                    else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write \
-                    it anew with `cargo osbuild lock small`\n";
+    let expected = "error: `recipes/small.lock` is out of date: it does not match the recipe\n  \
+                    caused by: runc: `v1.4.4` is required, `v1.4.3` is locked\n\
+                    hint: run `cargo osbuild lock small`\n";
     refused(&scratch, 3, expected);
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");
@@ -71,8 +71,8 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
         .flat_map(|part| fs::read_dir(part.unwrap().path()).unwrap());
     for blob in stored.map(|blob| blob.unwrap().file_name().into_string().unwrap()) {
         let program = store.find(&blob).unwrap();
-        let key = Digest::of(format!("arm64 {}", program.hex()).as_bytes());
-        store.remember_memo("checked-binary", &key, &program).unwrap();
+        let key = Key::new("checked-binary").field("architecture", "arm64");
+        store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
     refused(&scratch, 1, "error: `mount` may not go to the node");

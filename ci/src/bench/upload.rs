@@ -3,8 +3,8 @@
 
 use super::Row;
 use crate::site::Site;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
-use osbuild::produce::digest::Digest;
 use osbuild::report::{Color, Report, Verbosity};
 use osbuild::ship::aws::{Content, send};
 use osbuild_aws::{BLOCK_SIZE, Client, Credentials, RegionalClient, Retry, Service};

@@ -17,7 +17,7 @@ use osbuild::ship::vm::node::Node;
 use osbuild::ship::vm::run::RunOptions;
 use osbuild_abi::console::{READY, SLOT_GOOD};
 use osbuild_abi::paths::ADMIN_SOCKET;
-use osbuild_abi::sockets::admin;
+use osbuild_protocol::Request;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -181,7 +181,7 @@ fn is_unmounted(disk: &Disk) -> Result<()> {
 
 /// What `init` says of a daemon.
 fn process(say: u16, daemon: &str) -> Result<String> {
-    let status = answer(say, |stream| write!(stream, "{ADMIN_SOCKET} {}", admin::STATUS))?;
+    let status = answer(say, |stream| write!(stream, "{ADMIN_SOCKET} {}", Request::Status))?;
     let line = status.lines().find(|line| line.starts_with(&format!("{daemon} ")));
     line.map(str::to_owned).ok_or_else(|| {
         Error::build(format!("`status` says nothing of {daemon}")).cause(status.clone())

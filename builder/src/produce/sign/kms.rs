@@ -1,9 +1,9 @@
 //! RSA keys in AWS KMS, which sign images there and never leave it.
 
 use super::RsaKey;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::produce::aws;
-use crate::produce::digest::Digest;
 use der::asn1::{AnyRef, BitStringRef};
 use der::{Reader, SliceReader};
 use osbuild_aws::{Client, KeyArn, RegionalClient};

@@ -2,8 +2,8 @@
 
 use super::kms::Kms;
 use super::{ReleasePublicKey, ReleaseSigner};
+use crate::engine::digest::Digest;
 use crate::error::Result;
-use crate::produce::digest::Digest;
 use osbuild_aws::KeyArn;
 
 /// KMS's name for ECDSA with SHA-256. KMS offers Ed25519 too, but only for messages of at most 4096

@@ -1,9 +1,9 @@
 //! The blocks of a disk that are uploaded: those that are not zero, each with its digest.
 
+use crate::engine::digest::{Digest, Hasher};
+use crate::engine::fs_error::IoContext;
+use crate::engine::stop;
 use crate::error::Result;
-use crate::produce::digest::{Digest, Hasher};
-use crate::produce::disk::OnDisk;
-use crate::produce::stop;
 use bytes::Bytes;
 use osbuild_aws::BLOCK_SIZE;
 use sha2::{Digest as _, Sha256};

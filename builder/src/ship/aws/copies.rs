@@ -1,8 +1,8 @@
 //! The same image in other regions.
 
 use super::{ATTEMPTS, Subject, ami, no_image};
+use crate::engine::digest::Digest;
 use crate::error::Result;
-use crate::produce::digest::Digest;
 use crate::report::Report;
 use osbuild_aws::{ImageCopy, Region, RegionalClient};
 

@@ -2,8 +2,8 @@
 
 use super::tags::{IMAGE, SEALED, SENT};
 use super::{ATTEMPTS, Content, Subject, done, late, upload};
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
 use crate::report::Report;
 use osbuild_aws::{Action, NewSnapshot, RegionalClient, Snapshot, tag};
 

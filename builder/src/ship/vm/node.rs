@@ -3,8 +3,8 @@
 use super::boot::Boot;
 use super::console::{Console, Event, Line};
 use super::machine::{Hardware, Heard, Machine};
+use crate::engine::stop;
 use crate::error::{Context, Error, LogTail, Result};
-use crate::produce::stop;
 use crate::report::{Report, duration};
 use std::collections::VecDeque;
 use std::fs::File;

@@ -6,7 +6,7 @@ use super::control_plane::ControlPlane;
 use crate::vm::node::tell;
 use osbuild::error::{Context, Result};
 use osbuild_abi::paths::{ADMIN_SOCKET, BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG_DIR};
-use osbuild_abi::sockets::admin::RESTART_KUBELET;
+use osbuild_protocol::Request;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub struct Ports {
 pub fn join(plane: &ControlPlane, bin: &Path, ports: &Ports) -> Result<()> {
     let archive = archive(plane, bin)?;
     tell(ports.place, |stream| stream.write_all(&archive))?;
-    tell(ports.say, |stream| write!(stream, "{ADMIN_SOCKET} {RESTART_KUBELET}"))
+    tell(ports.say, |stream| write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet))
 }
 
 /// All files in one archive, so that they are all there before the kubelet reads any.

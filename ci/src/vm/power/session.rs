@@ -4,8 +4,8 @@
 use crate::site::Site;
 use crate::vm::machine;
 use crate::vm::update::{DISK_MIB, NEW, Played};
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::produce::digest::Digest;
 use osbuild::ship::vm::machine::SecureBoot;
 use osbuild::ship::vm::node::Node;
 use osbuild::ship::vm::run::{RunOptions, start};

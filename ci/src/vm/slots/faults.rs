@@ -15,7 +15,7 @@ use osbuild_abi::console::{
 };
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
 use osbuild_abi::slot::HEADER_SIZE;
-use osbuild_abi::sockets::{ERROR, update};
+use osbuild_protocol::{Refusal, RefusalCode, Request};
 use osbuild_slots::State;
 use std::fmt;
 use std::io::Write;
@@ -200,12 +200,12 @@ pub fn asked_for_an_update(disk: &Disk) -> Result<String> {
     let mut trial =
         Trial::begin_on(disk, &probe, || disk.boot_forwarding(Forward { host: port, node: SAY }))?;
     trial.node.hear(READY, PATIENCE)?;
-    for line in [update::SLOT, update::BOOT_PROGRAM, update::TRY] {
-        let said = answer(port, |stream| write!(stream, "{UPDATE_SOCKET} {line}"))?;
-        if said != format!("{ERROR}SLOT-B is on trial") {
-            return Err(
-                Error::build(format!("a slot on trial does not refuse `{line}`")).cause(said)
-            );
+    let refusal = Refusal::new(RefusalCode::OnTrial, "SLOT-B is on trial");
+    for request in [Request::OpenSlot, Request::ReplaceBootProgram, Request::TrySlot] {
+        let reply = answer(port, |stream| write!(stream, "{UPDATE_SOCKET} {request}"))?;
+        if Refusal::decode(&reply).as_ref() != Some(&refusal) {
+            let what = format!("a slot on trial does not refuse `{request}`");
+            return Err(Error::build(what).cause(reply));
         }
     }
     trial.node.power_off()?;
@@ -327,7 +327,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The same on a machine that is powered on otherwise.
-    fn begin_on(
+    pub fn begin_on(
         disk: &'a Disk,
         change: &Change,
         boot: impl FnOnce() -> Result<Node<'a>>,

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const STILL: Duration = Duration::from_secs(5);
 
 /// A slot that was a good node once, and one that was so but has a rival that comes first.
-const GOOD: State = State { priority: 2, tries: 0, successful: true };
+pub const GOOD: State = State { priority: 2, tries: 0, successful: true };
 const SECOND: State = State { priority: 1, ..GOOD };
 /// A slot with one try left, and without one.
 const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };

@@ -13,10 +13,10 @@ pub use change::{Change, Words};
 pub use release::{is_repository, last_release};
 
 use super::inspect::{self, Disk, File, Inspection, Partition, Signature, Slot, Uki};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::Result;
 use crate::plan::Architecture;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use crate::produce::image::removable_path;
 use change::changes;
 use osbuild_abi::disk::DATA;

@@ -1,8 +1,8 @@
 //! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its
 //! SBOM. Whether it may be believed is what `osbuild verify` says.
 
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
-use crate::produce::disk::OnDisk;
 use osbuild_release::{Channel, target};
 use serde::Deserialize;
 use serde_json::Value;

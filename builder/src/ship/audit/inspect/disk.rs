@@ -3,8 +3,8 @@
 use super::bounded;
 use super::signature::Signature;
 use super::slot::Slot;
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
-use crate::produce::digest::Digest;
 use crate::report::bytes;
 use osbuild_abi::disk::{DATA_TYPE, ESP_TYPE, SLOT_TYPE};
 use osbuild_formats::fat;

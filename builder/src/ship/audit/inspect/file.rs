@@ -1,7 +1,7 @@
 //! The files of a root: each path as the topmost layer has it, with the digest of what it holds.
 
+use crate::engine::digest::{Digest, Hasher};
 use crate::error::{Context, Result};
-use crate::produce::digest::{Digest, Hasher};
 use osbuild_formats::erofs::{Entry, Files};
 use serde::Serialize;
 use std::collections::BTreeMap;

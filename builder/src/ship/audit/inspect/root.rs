@@ -1,8 +1,8 @@
 //! The initramfs, its layers, and the root that they make; held against the inventory.
 
 use super::file::{self, File, FileKind};
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Kind, Problem, Result};
-use crate::produce::digest::Digest;
 use crate::produce::inventory::{self, Inventory, InventoryBinary};
 use osbuild_abi::paths::{BIN, LAYERS, POD_MANIFESTS};
 use osbuild_formats::cpio::{self, Kind as EntryKind};

@@ -1,8 +1,8 @@
 //! A slot: its state, and what it holds.
 
 use super::bounded;
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
-use crate::produce::digest::Digest;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::Header;
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use super::kernel;
 use super::signature::{Signature, signatures};
+use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
-use crate::produce::digest::Digest;
 use osbuild_formats::{pe, uki};
 use serde::Serialize;
 use std::collections::BTreeMap;

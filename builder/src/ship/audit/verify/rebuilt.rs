@@ -2,9 +2,9 @@
 //! which nobody signed.
 
 use super::Check;
+use crate::engine::executor::Steps;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result, in_words};
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::Steps;
 use crate::produce::image::system_volume;
 use crate::report::bytes;
 use crate::ship::audit::inspect::{Disk, Kind, Opened, Partition, open};

@@ -3,9 +3,9 @@
 
 use super::contents::contents;
 use super::{BOOT, CONTENTS, Check, Policy};
+use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Lock, Source};
-use crate::produce::digest::Digest;
 use crate::produce::sign::ReleasePublicKey;
 use crate::ship::audit::inspect::{self, Inspection, open};
 use crate::ship::release::{dsse, provenance, sbom, sources};

@@ -37,6 +37,14 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// `value * 2 + 1`.
 const AMD64_EXIT: i32 = 42 * 2 + 1;
 
+/// Firmware guards its variables with System Management Mode where it verifies signatures
+/// (`arguments.rs`), and hypervisors below this one may lack it. Such a KVM is of no use.
+const AMD64_MACHINE: &str = "q35,smm=on";
+
+/// What the file says when KVM worked. Releases that probed without System Management Mode wrote
+/// `kvm`, which no longer counts.
+const KVM_WORKED: &str = "kvm with smm";
+
 /// A boot sector for address 0x7c00 that enters long mode, asks the processor for its name and
 /// writes 42 to port 0xf4:
 ///
@@ -154,16 +162,16 @@ fn works(architecture: Architecture, folder: &Path) -> Result<Option<String>> {
         *failed = payload_fails("kvm", architecture, folder)?;
     }
     if failed.is_none() {
-        std::fs::write(&kept, format!("{boot}{}\n", Accelerator::Kvm.argument()))
+        std::fs::write(&kept, format!("{boot}{KVM_WORKED}\n"))
             .or_build(|| format!("cannot write `{}`", kept.display()))?;
     }
     Ok(failed.as_ref().map(|said| format!("it does not work on this machine ({said})")))
 }
 
-/// Whether KVM worked earlier in this boot. The text is the boot's id and the accelerator, a line
+/// Whether KVM worked earlier in this boot. The text is the boot's id and [`KVM_WORKED`], a line
 /// each.
 fn worked(text: &str, boot: &str) -> bool {
-    text.strip_prefix(boot).is_some_and(|found| found.trim_end() == Accelerator::Kvm.argument())
+    text.strip_prefix(boot).is_some_and(|found| found.trim_end() == KVM_WORKED)
 }
 
 /// What QEMU says when the payload does not run to its end with `-accel` of this value; nothing if
@@ -182,7 +190,7 @@ fn payload_fails(
     let arguments = match architecture {
         Architecture::Amd64 => vec![
             "-machine".to_owned(),
-            "q35".to_owned(),
+            AMD64_MACHINE.to_owned(),
             "-drive".to_owned(),
             format!("if=none,id=disk,format=raw,readonly=on,file={}", escaped(&file)),
             "-device".to_owned(),
@@ -292,9 +300,10 @@ mod tests {
 
     #[test]
     fn only_a_success_of_this_boot_is_remembered() {
-        assert!(worked("this-boot\nkvm\n", "this-boot\n"));
+        assert!(worked("this-boot\nkvm with smm\n", "this-boot\n"));
+        assert!(!worked("this-boot\nkvm\n", "this-boot\n"));
         assert!(!worked("this-boot\ntcg,thread=multi\n", "this-boot\n"));
-        assert!(!worked("last-boot\nkvm\n", "this-boot\n"));
+        assert!(!worked("last-boot\nkvm with smm\n", "this-boot\n"));
     }
 
     #[test]

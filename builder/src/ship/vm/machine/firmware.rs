@@ -1,8 +1,8 @@
 //! UEFI firmware for a machine: the user's, the distribution's, or one to download.
 
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
-use crate::produce::disk::OnDisk;
 use crate::ship::keys::{Trust, enrolled};
 use ovmf_prebuilt::{Arch, FileType, Prebuilt, Source};
 use std::path::{Path, PathBuf};
