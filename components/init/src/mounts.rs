@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_failure::{Explain, Outcome};
 use rustix::mount::{MountFlags, mount};
 
@@ -73,7 +73,7 @@ pub fn start(node: &mut Node) -> Outcome {
     }
     node.console.open_others();
     for row in WRITABLE {
-        if let From::Memory(percent) = row.from {
+        if let Backing::Memory(percent) = row.backing {
             let flags = if row.exec { MountFlags::NOSUID | MountFlags::NODEV } else { QUIET };
             mount_one("tmpfs", row.path, flags, &format!("mode={:o},size={percent}%", row.mode))?;
         }

@@ -1,4 +1,4 @@
-//! The machine as the firmware gives it to us.
+//! The machine through its firmware.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -18,7 +18,7 @@ use crate::disk::Disk;
 use crate::memory::Pages;
 use crate::{WATCHDOG, floor, say, watch};
 
-/// The machine, with the times that are not this program's own.
+/// The machine, with the time spent outside this program.
 pub struct Firmware {
     disk: Disk,
     clock: Clock,
@@ -28,7 +28,7 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// A machine that boots from this disk. The clock was started with this program.
+    /// Returns a machine that boots from this disk. `clock` has run since the start of the program.
     pub fn new(disk: Disk, clock: Clock) -> Firmware {
         let verifies = is_one(cstr16!("SecureBoot")) && !is_one(cstr16!("SetupMode"));
         Firmware { disk, clock, hashing: Duration::ZERO, loading: Duration::ZERO, verifies }
@@ -80,7 +80,7 @@ impl Machine for Firmware {
         say(line);
     }
 
-    /// It finds no load options, and no file system beside it.
+    /// It gets no load options, and finds no file system beside it.
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Handle, String> {
         let path = self.disk.path_of(slot)?;
         let before = self.clock.elapsed();
@@ -91,7 +91,7 @@ impl Machine for Firmware {
     }
 
     fn unload(&mut self, image: Handle) {
-        // What stays loaded takes memory, and nothing starts it.
+        // An image that stays loaded uses memory, and nothing starts it.
         let _ = boot::unload_image(image);
     }
 
@@ -122,11 +122,11 @@ fn seconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
-/// Leaves word for `init` in a variable that lasts as long as the machine runs.
+/// Sets a variable for `init` that lasts until the machine is reset.
 fn tell(booted: &Booted) -> Result<(), String> {
     let name = CString16::try_from(VARIABLE).map_err(|error| error.to_string())?;
     let vendor = Guid::try_parse(VENDOR).map_err(|error| error.to_string())?;
-    // One that persists would stay as it is, and `init` would not believe it.
+    // A non-volatile variable would survive, and `init` would not trust it.
     let _ = runtime::delete_variable(&name, &VariableVendor(vendor));
     let attributes = VariableAttributes::BOOTSERVICE_ACCESS | VariableAttributes::RUNTIME_ACCESS;
     let set = runtime::set_variable(

@@ -6,7 +6,7 @@ use crate::plan::document::{Entry, Node, Value};
 use crate::plan::nearest::nearest;
 use crate::plan::{Content, RootFile, WritablePath};
 use osbuild_abi::paths;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Where the builder alone puts things.
@@ -149,13 +149,13 @@ fn mount_points() -> impl Iterator<Item = RootFile> {
         WRITABLE.iter().any(|other| other.path != path && is_at_or_below(path, other.path))
     };
     let writable =
-        WRITABLE.iter().filter(move |one| !covered(one.path)).map(|one| match one.from {
-            From::DataFile(_) => RootFile {
+        WRITABLE.iter().filter(move |one| !covered(one.path)).map(|one| match one.backing {
+            Backing::DataFile(_) => RootFile {
                 path: one.path.to_owned(),
                 mode: one.mode,
                 content: Content::Text(String::new()),
             },
-            From::Data(_) | From::Memory(_) => {
+            Backing::Data(_) | Backing::Memory(_) => {
                 RootFile { path: one.path.to_owned(), mode: one.mode, content: Content::Directory }
             }
         });

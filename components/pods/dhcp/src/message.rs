@@ -13,7 +13,7 @@ pub type Mac = [u8; 6];
 /// The fixed part of a message, up to and with the magic cookie.
 const HEADER: usize = 240;
 /// The shortest message that every relay and server takes: BOOTP's 300 bytes (RFC 1542, 2.1).
-const SHORTEST: usize = 300;
+const MIN_LENGTH: usize = 300;
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -177,7 +177,7 @@ impl Message {
             }
         }
         bytes.push(code::END);
-        bytes.resize(bytes.len().max(SHORTEST), code::PAD);
+        bytes.resize(bytes.len().max(MIN_LENGTH), code::PAD);
         bytes
     }
 
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_request_is_at_least_as_long_as_bootp() {
-        assert_eq!(Message::request(Kind::Discover, 1, MAC).encode().len(), SHORTEST);
+        assert_eq!(Message::request(Kind::Discover, 1, MAC).encode().len(), MIN_LENGTH);
     }
 
     #[test]
@@ -352,13 +352,23 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(
-            xid: u32, secs: u16, ciaddr: [u8; 4], yiaddr: [u8; 4], chaddr: Mac, server: bool,
-            options in prop::collection::btree_map(1..255u8, prop::collection::vec(any::<u8>(), 1..700), 0..8),
+        fn a_written_message_reads_back(
+            xid: u32,
+            secs: u16,
+            ciaddr: [u8; 4],
+            yiaddr: [u8; 4],
+            chaddr: Mac,
+            server: bool,
+            options in prop::collection::btree_map(
+                1..255u8,
+                prop::collection::vec(any::<u8>(), 1..700),
+                0..8,
+            ),
         ) {
             let side = if server { Side::Server } else { Side::Client };
             let options = options.into_iter().filter(|(code, _)| *code != code::OVERLOAD).collect();
-            let message = Message { side, xid, secs, ciaddr: ciaddr.into(), yiaddr: yiaddr.into(), chaddr, options };
+            let (ciaddr, yiaddr) = (ciaddr.into(), yiaddr.into());
+            let message = Message { side, xid, secs, ciaddr, yiaddr, chaddr, options };
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
     }

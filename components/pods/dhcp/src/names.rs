@@ -2,16 +2,16 @@
 //! resolv.conf, so nothing but a name passes.
 
 /// The longest name of a domain (RFC 1035, 2.3.4).
-const LONGEST_DOMAIN: usize = 253;
+const MAX_DOMAIN: usize = 253;
 /// The longest host name that `init` takes: it is also a value of a Kubernetes label. Linux itself
 /// keeps one byte more.
-const LONGEST_HOST_NAME: usize = 63;
-const LONGEST_LABEL: usize = 63;
+const MAX_HOST_NAME: usize = 63;
+const MAX_LABEL: usize = 63;
 
 /// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants
 /// the name of a node.
 pub fn host_name(bytes: &[u8]) -> Option<String> {
-    domain(bytes).filter(|name| name.len() <= LONGEST_HOST_NAME && !name.contains('_'))
+    domain(bytes).filter(|name| name.len() <= MAX_HOST_NAME && !name.contains('_'))
 }
 
 /// Reads a domain name in its usual text form (option 15), in lower case and without a dot at its
@@ -19,7 +19,7 @@ pub fn host_name(bytes: &[u8]) -> Option<String> {
 pub fn domain(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0').to_ascii_lowercase();
     let name = text.strip_suffix('.').unwrap_or(&text);
-    (name.len() <= LONGEST_DOMAIN && name.split('.').all(is_label)).then(|| name.to_owned())
+    (name.len() <= MAX_DOMAIN && name.split('.').all(is_label)).then(|| name.to_owned())
 }
 
 /// Reads a search list (option 119, RFC 3397): names in DNS's wire form, which may point back into
@@ -52,7 +52,7 @@ fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
         let first = usize::from(*bytes.get(at)?);
         match first {
             0 => return Some((labels.join("."), next.unwrap_or(at + 1))),
-            1..=LONGEST_LABEL => {
+            1..=MAX_LABEL => {
                 let label = bytes.get(at + 1..at + 1 + first)?;
                 labels.push(str::from_utf8(label).ok()?);
                 length += first + 1;
@@ -67,7 +67,7 @@ fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
             _ => return None,
         }
         // Labels between two pointers can be read again and again, but no name is that long.
-        if length > LONGEST_DOMAIN {
+        if length > MAX_DOMAIN {
             return None;
         }
     }
@@ -77,7 +77,7 @@ fn is_label(label: &str) -> bool {
     let allowed = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
     };
-    (1..=LONGEST_LABEL).contains(&label.len())
+    (1..=MAX_LABEL).contains(&label.len())
         && label.bytes().all(allowed)
         && !label.starts_with('-')
         && !label.ends_with('-')

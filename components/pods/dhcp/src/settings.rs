@@ -14,13 +14,13 @@ use crate::terms::Terms;
 
 /// How long `init` may take for an answer: it has a hundred other things to do at boot, but none
 /// takes long.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many name servers a resolver reads (resolv.conf(5)), and so how many `init` takes.
-const MOST_NAME_SERVERS: usize = 3;
+const MAX_NAME_SERVERS: usize = 3;
 /// How many domains it reads.
-const MOST_DOMAINS: usize = 6;
+const MAX_DOMAINS: usize = 6;
 /// How many time servers are worth asking.
-const MOST_TIME_SERVERS: usize = 4;
+const MAX_TIME_SERVERS: usize = 4;
 
 /// How many addresses of a link `init` takes.
 const MAX_ADDRESSES: usize = 8;
@@ -56,9 +56,9 @@ pub fn lines(links: &[Facts]) -> Vec<String> {
     if !name_servers.is_empty() {
         let leased = terms().flat_map(|terms| &terms.search);
         let advertised = links.iter().flat_map(|facts| facts.search6.iter().copied());
-        lines.push(resolv(&name_servers, &distinct(leased.chain(advertised), MOST_DOMAINS)));
+        lines.push(resolv(&name_servers, &distinct(leased.chain(advertised), MAX_DOMAINS)));
     }
-    let ntp_servers = distinct(terms().flat_map(|terms| &terms.ntp_servers), MOST_TIME_SERVERS);
+    let ntp_servers = distinct(terms().flat_map(|terms| &terms.ntp_servers), MAX_TIME_SERVERS);
     if !ntp_servers.is_empty() {
         lines.push(words(net::NTP, &ntp_servers));
     }
@@ -81,11 +81,11 @@ fn addresses(facts: &Facts) -> String {
 /// protocols.
 fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     let leased = links.iter().filter_map(|facts| facts.terms).flat_map(|terms| &terms.name_servers);
-    let leased = distinct(leased.map(|server| IpAddr::from(*server)), MOST_NAME_SERVERS);
+    let leased = distinct(leased.map(|server| IpAddr::from(*server)), MAX_NAME_SERVERS);
     let advertised = links.iter().flat_map(|facts| &facts.name_servers6);
-    let advertised = distinct(advertised.map(|server| IpAddr::from(**server)), MOST_NAME_SERVERS);
-    let kept = leased.len().min(MOST_NAME_SERVERS - advertised.len().min(1));
-    distinct(leased.into_iter().take(kept).chain(advertised), MOST_NAME_SERVERS)
+    let advertised = distinct(advertised.map(|server| IpAddr::from(**server)), MAX_NAME_SERVERS);
+    let kept = leased.len().min(MAX_NAME_SERVERS - advertised.len().min(1));
+    distinct(leased.into_iter().take(kept).chain(advertised), MAX_NAME_SERVERS)
 }
 
 fn resolv(name_servers: &[IpAddr], domains: &[&String]) -> String {
@@ -112,8 +112,8 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
 /// `Other`.
 pub fn tell(socket: &Path, line: &str) -> io::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     stream.write_all(format!("{line}\n").as_bytes())?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;

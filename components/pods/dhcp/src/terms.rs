@@ -9,9 +9,9 @@ use crate::message::{Message, code};
 use crate::names;
 
 /// The shortest lease that is taken: below it the client would do nothing but renew.
-pub const SHORTEST_LEASE: Duration = Duration::from_secs(4);
+pub const MIN_LEASE: Duration = Duration::from_secs(4);
 /// The smallest MTU that is believed: every IPv4 host has to take datagrams of this size (RFC 791).
-const SMALLEST_MTU: u16 = 576;
+const MIN_MTU: u16 = 576;
 /// The lease time that means for ever (RFC 2131, 3.3).
 const INFINITE: u32 = u32::MAX;
 
@@ -74,7 +74,7 @@ pub enum Unacceptable {
     NoServer,
     /// The server does not say for how long.
     NoLeaseTime,
-    /// The lease is shorter than [`SHORTEST_LEASE`].
+    /// The lease is shorter than [`MIN_LEASE`].
     TooShort(Duration),
 }
 
@@ -106,7 +106,7 @@ impl Terms {
             server: server(message).ok_or(Unacceptable::NoServer)?,
             lifetimes: lifetimes(message)?,
             routes: routes(message),
-            mtu: message.option(code::MTU).and_then(number).filter(|mtu| *mtu >= SMALLEST_MTU),
+            mtu: message.option(code::MTU).and_then(number).filter(|mtu| *mtu >= MIN_MTU),
             name_servers: addresses(message, code::NAME_SERVERS),
             search: search(message),
             ntp_servers: addresses(message, code::NTP_SERVERS),
@@ -168,7 +168,7 @@ fn lifetimes(message: &Message) -> Result<Option<Lifetimes>, Unacceptable> {
         Some(INFINITE) => return Ok(None),
         Some(lease) => Duration::from_secs(lease.into()),
     };
-    if lease < SHORTEST_LEASE {
+    if lease < MIN_LEASE {
         return Err(Unacceptable::TooShort(lease));
     }
     let given = |code| seconds(message, code).map(|seconds| Duration::from_secs(seconds.into()));
@@ -365,7 +365,10 @@ mod tests {
         #[test]
         fn any_options_are_read_or_refused(
             yiaddr: [u8; 4],
-            options in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 0..20),
+            options in prop::collection::vec(
+                (any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)),
+                0..20,
+            ),
         ) {
             let _ = Terms::read(&Message { yiaddr: yiaddr.into(), options, ..ack() });
         }

@@ -136,7 +136,9 @@ mod tests {
         fn any_samples_agree_or_do_not(
             samples in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>()), 0..9),
         ) {
-            let sample = |(offset, delay, root_distance)| Sample { offset, delay, root_distance, stratum: 1 };
+            let sample = |(offset, delay, root_distance)| {
+                Sample { offset, delay, root_distance, stratum: 1 }
+            };
             let samples: Vec<Sample> = samples.into_iter().map(sample).collect();
             if let Some(agreement) = agree(&samples) {
                 prop_assert!(agreement.agreeing * 2 > samples.len());

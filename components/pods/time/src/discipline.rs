@@ -26,8 +26,8 @@ const MAX_IMAGE_AGE: u64 = 3652 * DAY;
 const MAX_TOO_FEW: u32 = 3;
 /// The first and the longest wait between two questions. Both are powers of two, as the kernel's
 /// time constant is a logarithm.
-const SHORTEST: Duration = Duration::from_secs(64);
-const LONGEST: Duration = Duration::from_secs(1024);
+const MIN_INTERVAL: Duration = Duration::from_secs(64);
+const MAX_INTERVAL: Duration = Duration::from_secs(1024);
 /// How long to wait after the first failure; every further wait is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
@@ -124,7 +124,7 @@ pub struct Discipline {
 impl Discipline {
     /// One for a clock that nobody has set since boot.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, reserve: None, too_few: 0, interval: SHORTEST, failures: 0 }
+        Self { bounds, reserve: None, too_few: 0, interval: MIN_INTERVAL, failures: 0 }
     }
 
     /// One for a clock that has been set right by another process since boot, as of `now`.
@@ -170,7 +170,7 @@ impl Discipline {
                 self.too_few += 1;
                 return Err(Doubt::TooFew);
             }
-            (self.reserve, self.interval) = (Some((MAX_RESERVE, now)), SHORTEST);
+            (self.reserve, self.interval) = (Some((MAX_RESERVE, now)), MIN_INTERVAL);
             return Ok(Adjustment::Step(offset));
         };
         let drift = now.saturating_sub(at).as_micros() / DRIFT;
@@ -180,11 +180,14 @@ impl Discipline {
         let left = reserve.checked_sub(offset.unsigned_abs()).ok_or(Doubt::TooFar)?;
         self.reserve = Some((left, now));
         if offset.unsigned_abs() > STEP_BEYOND {
-            self.interval = SHORTEST;
+            self.interval = MIN_INTERVAL;
             return Ok(Adjustment::Step(offset));
         }
-        self.interval =
-            if offset.unsigned_abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
+        self.interval = if offset.unsigned_abs() <= CLOSE {
+            MAX_INTERVAL.min(self.interval * 2)
+        } else {
+            MIN_INTERVAL
+        };
         Ok(Adjustment::Slew(offset, self.interval))
     }
 
@@ -198,7 +201,7 @@ impl Discipline {
     pub fn wait(&self, random: u32) -> Duration {
         let wait = match self.failures {
             0 => self.interval,
-            failures => LONGEST.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
+            failures => MAX_INTERVAL.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
         };
         wait + (wait / 16).mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
@@ -347,8 +350,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_one_server_says_a_right_clock_moves_by_its_reserve_and_drift(
-            answers in prop::collection::vec((1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()), 1..50),
+        fn one_server_moves_a_right_clock_by_its_reserve_and_drift_at_most(
+            answers in prop::collection::vec(
+                (1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()),
+                1..50,
+            ),
         ) {
             let (mut discipline, mut now, mut moved) = (right(), 0, 0u128);
             for (passed, wild, mild, is_wild) in answers {

@@ -12,10 +12,10 @@ use sntpc::{Error, KissOfDeathCode, NtpContext, NtpUdpSocket, StdTimestampGen};
 use crate::agreement::Sample;
 
 /// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// An answer that was under way for longer says too little: its offset can be wrong by half of
 /// that.
-const LONGEST_DELAY: u64 = 1_500_000;
+const MAX_DELAY: u64 = 1_500_000;
 
 /// Why there is no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
     let question = sntp_send_request(server, socket, context).map_err(refusal)?;
     loop {
         match sntp_process_response(server, socket, context, question) {
-            Ok(answer) if answer.roundtrip() > LONGEST_DELAY => {
+            Ok(answer) if answer.roundtrip() > MAX_DELAY => {
                 return Err(Refusal::Unusable("its answer took too long"));
             }
             Ok(answer) => {
@@ -55,7 +55,7 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
             }
             // Not an answer to this question: the real one may still come.
             Err(Error::IncorrectOriginTimestamp | Error::IncorrectPayload)
-                if asked.elapsed() < PATIENCE => {}
+                if asked.elapsed() < TIMEOUT => {}
             Err(error) => return Err(refusal(error)),
         }
     }
@@ -73,7 +73,7 @@ fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     socket.connect(server)?;
     Ok(socket)
 }
@@ -157,7 +157,8 @@ mod tests {
             rest: [[u8; 23]; 2],
         ) {
             let bytes = [vec![first, stratum], rest.concat()].concat();
-            let _ = ask_over(&Liar { bytes, origin: RefCell::default(), times: RefCell::default() }, server());
+            let (origin, times) = (RefCell::default(), RefCell::default());
+            let _ = ask_over(&Liar { bytes, origin, times }, server());
         }
 
         #[test]

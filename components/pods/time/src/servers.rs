@@ -13,14 +13,14 @@ use rustix::fs::inotify;
 /// The port of NTP.
 const PORT: u16 = 123;
 /// More servers than these are not asked.
-const MOST: usize = 4;
+const MAX_SERVERS: usize = 4;
 
 /// Reads a list: one server a line. Empty lines are passed over.
 pub fn parse(list: &str) -> Vec<String> {
     list.lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
-        .take(MOST)
+        .take(MAX_SERVERS)
         .map(str::to_owned)
         .collect()
 }
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_list_is_one_server_a_line() {
         assert_eq!(parse("10.0.0.1\n\n  10.0.0.2 \n"), ["10.0.0.1", "10.0.0.2"]);
-        assert_eq!(parse("a\nb\nc\nd\ne\n").len(), MOST);
+        assert_eq!(parse("a\nb\nc\nd\ne\n").len(), MAX_SERVERS);
     }
 
     #[test]

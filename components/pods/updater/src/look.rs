@@ -296,9 +296,10 @@ mod tests {
     fn a_slot_whose_tries_cannot_be_counted_is_not_rebooted_into_for_ever() {
         let why = "good; passed over SLOT-B: its try cannot be counted: the disk cannot be written";
         let there = slots(why, ("1", State::Good), ("2", State::OnTrial(3)));
-        assert!(
-            matches!(step(&there, &document()), Step::Nothing(Look::Waits(said)) if said.ends_with(why))
-        );
+        assert!(matches!(
+            step(&there, &document()),
+            Step::Nothing(Look::Waits(reason)) if reason.ends_with(why)
+        ));
         assert_eq!(
             step(&slots(why, ("1", State::Good), ("0", State::OnTrial(3))), &document()),
             Step::Install

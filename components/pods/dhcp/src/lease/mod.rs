@@ -12,10 +12,10 @@ use crate::message::{Kind, Mac, Message, Side, code};
 use crate::terms::{self, Lifetimes, Terms};
 
 /// How long the first answer is waited for; every further wait is twice as long, up to
-/// [`LONGEST_WAIT`]. RFC 2131, 4.1, would begin with four seconds, but switches lose the first
+/// [`MAX_WAIT`]. RFC 2131, 4.1, would begin with four seconds, but switches lose the first
 /// message of a link that has just come up, and the whole boot waits for this.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(64);
+const MAX_WAIT: Duration = Duration::from_secs(64);
 /// The least time between two requests to prolong a lease (RFC 2131, 4.4.5).
 const RENEWAL_WAIT: Duration = Duration::from_secs(60);
 /// How often an offered address is requested before the client looks for another offer.
@@ -127,7 +127,7 @@ impl Exchange {
     /// Notes one more message, and waits twice as long as after the one before, give or take a
     /// quarter, a second at most.
     fn back_off(&mut self, now: Duration, random: u32) {
-        let wait = LONGEST_WAIT.min(FIRST_WAIT * (1 << self.times.min(6)));
+        let wait = MAX_WAIT.min(FIRST_WAIT * (1 << self.times.min(6)));
         let jitter = Duration::from_secs(1).min(wait / 4);
         let chance = f64::from(random) / f64::from(u32::MAX);
         self.wait(now, wait - jitter + (2 * jitter).mul_f64(chance));

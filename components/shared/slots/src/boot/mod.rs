@@ -1,5 +1,5 @@
-//! All that slotboot does, on any machine: repair the partition table, take the best slot, spend a
-//! try, load it, start it.
+//! Everything that slotboot does, on any machine: repair the partition table, choose the best slot,
+//! spend a try, load the UKI, start it.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -15,42 +15,43 @@ use osbuild_formats::pe::Image;
 
 use crate::{Booted, Header, Mark, Slot, mark, slots};
 
-/// The machine that is booted, and of it the one disk that the program was loaded from.
+/// The machine that boots, with the one disk that the program was loaded from.
 pub trait Machine: Source {
-    /// Memory that a UKI is read into.
+    /// Memory for a UKI.
     type Memory: AsRef<[u8]> + AsMut<[u8]>;
     /// A UKI that the firmware has loaded.
     type Image;
 
-    /// So many bytes of memory, whatever is in them; none if the machine has not got that much.
+    /// Allocates memory of this size, with any contents; `None` if the machine does not have
+    /// enough.
     fn memory(&mut self, size: usize) -> Option<Self::Memory>;
 
-    /// Sector size and size of the disk.
+    /// The sector size and size of the disk.
     fn geometry(&self) -> Geometry;
 
-    /// Writes to the disk, and comes back when that is on the medium.
+    /// Writes to the disk, and returns when the data are on the medium.
     fn write(&mut self, write: &Write) -> Result<(), Self::Error>;
 
-    /// Whether the firmware refuses what is not signed, so that a slot's bytes need no other check.
+    /// Whether the firmware refuses unsigned images, so that a slot's bytes need no other check.
     fn verifies(&self) -> bool;
 
-    /// The SHA-256 of these bytes.
+    /// Computes the SHA-256 of these bytes.
     fn sha256(&mut self, bytes: &[u8]) -> [u8; 32];
 
-    /// Shows a line to whoever watches.
+    /// Prints a line on the console.
     fn say(&mut self, line: &str);
 
-    /// Has the firmware load a UKI, and verify it where it does that. The reason if it refuses.
+    /// Makes the firmware load a UKI, and verify it if Secure Boot is on. Returns the reason of a
+    /// refusal.
     fn load(&mut self, slot: &Slot, uki: &[u8]) -> Result<Self::Image, String>;
 
-    /// Gives up a UKI that was loaded and is not to be started.
+    /// Unloads a UKI that will not be started.
     fn unload(&mut self, image: Self::Image);
 
-    /// The least security epoch that is still started; 0 if nothing, or nothing that can be read,
-    /// says so.
+    /// The minimum security epoch that still starts; 0 if none is stored, or none that can be read.
     fn floor(&mut self) -> u32;
 
-    /// Makes this the least security epoch.
+    /// Sets the minimum security epoch.
     fn raise_floor(&mut self, epoch: u32) -> Result<(), String>;
 
     /// Starts what was loaded, and tells it `booted`. Comes back only when that did not work, with
@@ -64,20 +65,20 @@ pub trait Machine: Source {
     ) -> String;
 }
 
-/// Begins why a slot was passed over whose try could not be spent: it has as many as before, and
-/// the next boot is no other one.
+/// The start of the reason for passing over a slot whose try could not be spent: it keeps its
+/// tries, and the next boot is the same.
 pub const NOT_COUNTED: &str = "its try cannot be counted";
 
-/// Why nothing was started.
+/// Why nothing started.
 #[derive(Debug)]
 pub enum Stop {
     /// Neither copy of the partition table can be read.
     NoTable(gpt::Error),
-    /// No slot could be started: for each a sentence that says why.
+    /// No slot could be started; a sentence for each one.
     NoSlot(Vec<String>),
 }
 
-/// Boots the machine. Comes back only when nothing on the disk can be started.
+/// Boots the machine. Returns only if nothing on the disk can be started.
 pub fn boot<M: Machine>(machine: &mut M) -> Stop {
     let geometry = machine.geometry();
     let label = match Label::read(machine, geometry) {
@@ -97,7 +98,7 @@ pub fn boot<M: Machine>(machine: &mut M) -> Stop {
     Stop::NoSlot(passed)
 }
 
-/// Makes both copies of the table good. A disk that cannot be repaired may still boot.
+/// Makes both copies of the table valid. A disk that cannot be repaired may still boot.
 fn repair(machine: &mut impl Machine, label: &Label) {
     let found = match label.health() {
         Health::Sound => return,
@@ -113,7 +114,7 @@ fn repair(machine: &mut impl Machine, label: &Label) {
     machine.say(&line);
 }
 
-/// Tries to start a slot, and comes back with the reason why that did not work.
+/// Tries to start a slot. Returns the reason of a failure.
 fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
     let (header, memory) = match spend(machine, slot).and_then(|()| read_uki(machine, slot)) {
         Ok(read) => read,
@@ -131,9 +132,9 @@ fn attempt(machine: &mut impl Machine, slot: &Slot, booted: &Booted) -> String {
     machine.start(slot, &header, image, booted)
 }
 
-/// Refuses a UKI of an older security epoch than this machine still starts, and raises that one to
-/// the UKI's where the slot has been a good node already. Where the firmware verifies nothing the
-/// number is anybody's, and neither counts.
+/// Refuses a UKI whose security epoch is below this machine's minimum, and raises the minimum to
+/// that of a slot that is good already. If the firmware verifies nothing, anybody can write any
+/// epoch, so neither applies.
 fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), String> {
     if !machine.verifies() {
         return Ok(());
@@ -158,18 +159,18 @@ fn admit(machine: &mut impl Machine, slot: &Slot, uki: &[u8]) -> Result<(), Stri
     Ok(())
 }
 
-/// Spends a try, so that it is spent whatever comes of it.
+/// Spends a try before the attempt, so that a failure of any kind costs it.
 fn spend<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     match slot.state {
         state if state.priority == 0 => return Err("it is not to be booted".to_string()),
         state if !state.is_bootable() => return Err("it has no tries left".to_string()),
         _ => {}
     }
-    // A slot whose tries cannot be counted could fail for ever.
+    // A slot whose tries cannot be counted could fail forever.
     count(machine, slot).map_err(|why| format!("{NOT_COUNTED}: {why}"))
 }
 
-/// Writes what the partition table says of a slot that is tried once more.
+/// Writes the slot's state after one more try.
 fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     let geometry = machine.geometry();
     let label = Label::read(machine, geometry).map_err(|error| error.to_string())?;
@@ -180,14 +181,14 @@ fn count<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(), String> {
     }
     let writes = label.change_to(&table).map_err(|error| error.to_string())?;
     write_all(machine, &writes)?;
-    // A worn disk may say that it has written and keep what it had.
+    // A worn disk may report success and keep the old data.
     match Label::read(machine, geometry) {
         Ok(label) if *label.table() == table => Ok(()),
         _ => Err("the disk does not keep what is written to it".to_string()),
     }
 }
 
-/// Reads header and UKI, and checks them as far as the firmware does not.
+/// Reads the header and the UKI, and makes the checks that the firmware does not make.
 fn read_uki<M: Machine>(machine: &mut M, slot: &Slot) -> Result<(Header, M::Memory), String> {
     let sector_size = machine.geometry().sector_size();
     let start = slot.first * sector_size;
