@@ -1,9 +1,9 @@
-//! The `time` pod: asks time servers and keeps the node's clock right, which needs `SYS_TIME`.
+//! The `time` pod: queries time servers and keeps the node's clock correct, which needs `SYS_TIME`.
 //!
 //! `time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]…`: without a server on the command
-//! line, those in the file are asked, as soon as there are any; `--dry-run` says what it would do
-//! and leaves the clock alone; `--socket` is where `init` listens. One line an event on stderr; it
-//! ends only by a signal.
+//! line, the program queries those in the file, as soon as there are any; `--dry-run` logs
+//! adjustments without making them; `--socket` is the socket of `init`. The program logs events on
+//! stderr, one per line, and runs until a signal.
 
 mod agreement;
 mod discipline;
@@ -31,7 +31,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
 const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
-/// What it says while there is nobody to ask.
+/// The log line while there is no server.
 const IDLE: &str = "waits for somebody to name a server";
 
 fn main() -> ExitCode {
@@ -79,18 +79,18 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// Keeps one clock.
+/// The state of the program.
 struct Keeper {
     dry_run: bool,
     source: Source,
-    /// Where `init` listens, if it does.
+    /// The socket of `init`, if it listens.
     socket: Option<PathBuf>,
     discipline: Discipline,
-    /// The servers as of the last look.
+    /// The servers at the last look.
     servers: Vec<String>,
-    /// Those of them that are not to be asked for a while.
+    /// The servers that are left alone for a while.
     holds: Holds,
-    /// From when the time is counted that the clock has no part in.
+    /// The start of the monotonic time.
     start: Instant,
 }
 
@@ -105,11 +105,11 @@ impl Keeper {
         if let Err(error) = &asked {
             eprintln!("`init` does not say when the node last ran: {error}");
         }
-        // Without that socket there is nobody to tell, which was said just now.
+        // Without that socket there is no `init` to report to, which was logged just now.
         let is_absent = asked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let (socket, (last, kept)) = ((!is_absent).then_some(socket), asked.unwrap_or((0, false)));
         let bounds = Bounds { image: image_epoch(), last, kept };
-        // A pod that is started anew does not give the servers another first word.
+        // A restarted pod does not get a first agreement again.
         let is_right = !dry_run && sys::clock_is_right();
         let discipline = if is_right {
             Discipline::of_right_clock(bounds, Duration::ZERO)
@@ -135,8 +135,8 @@ impl Keeper {
         }
     }
 
-    /// Reads the list anew, and returns whether it has changed. That the clock has been right
-    /// before stays known: whoever changes the list has no more power over it than a server.
+    /// Reads the list, and returns whether it has changed. The clock stays marked as correct: a
+    /// program that changes the list has no more power over the clock than a server.
     fn look_for_servers(&mut self) -> io::Result<bool> {
         let servers = self.source.list()?;
         if self.servers == servers {
@@ -151,7 +151,7 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Asks all servers once and does to the clock what is to be done.
+    /// Queries all servers once and adjusts the clock.
     fn keep(&mut self) {
         let now = self.start.elapsed();
         let servers: Vec<_> =
@@ -209,8 +209,8 @@ impl Keeper {
         }
     }
 
-    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with
-    /// it is said.
+    /// Queries one server, unless its address was queried under another name (`asked`). Failures
+    /// are logged.
     fn ask(&mut self, server: &str, asked: &mut Vec<SocketAddr>) -> Option<Sample> {
         let address = match servers::resolve(server) {
             Ok(address) if asked.contains(&address) => return None,
@@ -255,20 +255,19 @@ fn seconds(microseconds: i64) -> String {
 }
 
 fn wall_clock() -> Duration {
-    // A clock before 1970 is as wrong as one that shows 1970.
+    // A time before 1970 is as wrong as 1970.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at
-    // boot. These numbers keep no secret, and one that were not random at all would be no danger,
-    // only impolite.
+    // Without the flag, the call would wait for the kernel's entropy, which takes seconds at boot.
+    // These numbers protect no secret; predictable ones would only make clients less polite.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
 
-/// The image's epoch, which the signed command line holds; 0 on a machine that is no node.
+/// The image's epoch from the signed command line; 0 on a machine that is not a node.
 fn image_epoch() -> u64 {
     let line = std::fs::read_to_string(Path::new("/proc/cmdline")).unwrap_or_default();
     cmdline::value(&line, cmdline::EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
