@@ -83,7 +83,7 @@ fn reset_on(data: &Folder) -> Outcome {
 mod tests {
     use super::*;
     use osbuild_abi::paths::CONTAINERD_BLOBS;
-    use osbuild_abi::writable::{From, WRITABLE};
+    use osbuild_abi::writable::{Backing, WRITABLE};
     use std::fs;
     use std::path::Path;
 
@@ -122,7 +122,7 @@ mod tests {
         let path = |name| {
             WRITABLE
                 .iter()
-                .find(|row| matches!(row.from, From::Data(from) if from == name))
+                .find(|row| matches!(row.backing, Backing::Data(from) if from == name))
                 .unwrap()
                 .path
         };
@@ -131,7 +131,7 @@ mod tests {
         assert!(
             WRITABLE
                 .iter()
-                .all(|row| !matches!(row.from, From::Data(COUNT) | From::DataFile(COUNT)))
+                .all(|row| !matches!(row.backing, Backing::Data(COUNT) | Backing::DataFile(COUNT)))
         );
     }
 
