@@ -60,7 +60,7 @@ impl Checkout {
             Ok(text) => Lock::parse(&path, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let missing = Error::lock(format!("`{path}` is missing"))
-                    .cause("what is not locked is neither fetched nor built");
+                    .cause("only locked inputs are fetched and built");
                 Err(missing.hint(format!("cargo osbuild lock {recipe}")))
             }
             Err(error) => Err(Error::build(format!("cannot read `{path}`")).cause(error)),

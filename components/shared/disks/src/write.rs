@@ -1,7 +1,7 @@
 //! Writes the image's bytes to a disk and reads them back, without the partition table.
 
 use crate::device::{CHUNK, Device, Zeroed};
-use crate::image::{Image, Piece};
+use crate::image::{Ends, Image, Piece};
 use crate::{Error, Result};
 use std::ops::Range;
 
@@ -62,6 +62,35 @@ pub fn compare<E: From<Error>>(
     Ok(())
 }
 
+/// Removes both copies of the partition table, and all else at the two ends of the disk.
+pub fn remove_table(ends: &Ends, device: &mut Device) -> Result<()> {
+    for range in &ends.ranges {
+        device.zero(range)?;
+    }
+    device.flush()
+}
+
+/// Writes both copies of the partition table, reads them back, and then has `check` read the disk
+/// again. The backup copy is the only write at the end of the disk, and a disk that is smaller than
+/// it claims stores it over something else.
+///
+/// # Errors
+/// The table cannot be written, or `check` fails. The table is removed again then; the second value
+/// is the result of that.
+pub fn write_table<E: From<Error>>(
+    ends: &Ends,
+    device: &mut Device,
+    check: impl FnOnce(&mut Device) -> std::result::Result<(), E>,
+) -> std::result::Result<(), (E, Result<()>)> {
+    let written = device.write_in_order(&ends.writes).and_then(|()| {
+        ends.ranges.iter().try_for_each(|range| device.holds(&ends.bytes(range), range))
+    });
+    written
+        .map_err(E::from)
+        .and_then(|()| check(device))
+        .map_err(|error| (error, remove_table(ends, device)))
+}
+
 /// The total number of bytes.
 pub fn length<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
     pieces.into_iter().map(|piece| piece.range.end - piece.range.start).sum()
@@ -76,5 +105,43 @@ impl Device {
         }
         let at = expected.iter().zip(found).take_while(|(one, other)| one == other).count();
         Err(Error::Differs { path: self.path().to_owned(), at: range.start + at as u64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_formats::gpt::{Geometry, Table};
+    use uuid::Uuid;
+
+    const SIZE: u64 = 8 << 20;
+
+    #[test]
+    fn a_table_that_overwrites_other_bytes_is_removed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        std::fs::File::create(&path).unwrap().set_len(SIZE).unwrap();
+        let mut device = Device::open(&path, false).unwrap();
+        let table = Table { disk_guid: Uuid::from_u128(1), partitions: Vec::new() };
+        let ends = Ends::new(&table, Geometry::new(512, SIZE).unwrap()).unwrap();
+        // A disk that is smaller than it claims stores the backup copy where other bytes are.
+        let overwritten = ends.ranges[1].clone();
+        let data = vec![7; (overwritten.end - overwritten.start) as usize];
+        let write = device.write(&overwritten, |bytes| {
+            bytes.copy_from_slice(&data);
+            Ok(())
+        });
+        write.unwrap();
+        let (error, removed) =
+            write_table(&ends, &mut device, |device| device.holds(&data, &overwritten))
+                .unwrap_err();
+        assert!(matches!(error, Error::Differs { .. }), "{error}");
+        removed.unwrap();
+        for range in &ends.ranges {
+            let zeros = vec![0; (range.end - range.start) as usize];
+            device.holds(&zeros, range).unwrap();
+        }
+        write_table(&ends, &mut device, |_| Ok::<(), Error>(())).unwrap();
+        device.holds(&ends.bytes(&ends.ranges[0]), &ends.ranges[0]).unwrap();
     }
 }
