@@ -1,5 +1,6 @@
 //! The plan from outside: what ships is whole, and what is wrong is said well.
 
+mod docs;
 mod kspp;
 mod locks;
 mod payload;

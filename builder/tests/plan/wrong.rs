@@ -126,6 +126,27 @@ fn every_problem_of_every_file_comes_at_once() {
 }
 
 #[test]
+fn a_recipe_with_ten_mistakes_shows_ten() {
+    let changes = [
+        (
+            SMALL,
+            "inherit = \"base\"",
+            "inherit = \"base\"\nversion = \"1.0 beta\"\nbord = \"bench\"",
+        ),
+        (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\""),
+        (SMALL, "LOG_BUF_SHIFT = 17", "LOG_BUF_SHIFT = 1.5"),
+        (SMALL, "\"1.35\", \"1.36\"", "\"1.35.1\", \"1.36\""),
+        (SMALL, "sha256:00", "sha256:0g"),
+        (SMALL, "hello.txt\", mode = 0o600", "helo.txt\", mode = 600"),
+        (SMALL, "debian = \"ca-certificates\"", "debian = \"CA\""),
+        (SMALL, "[files]", "[files]\n\"/bin/sh\" = { text = \"\", mode = 0o644 }"),
+    ];
+    let error = refusal(&changed(&changes));
+    assert_eq!(error.problems.len(), 10, "{error}");
+    assert!(error.problems.iter().all(|problem| problem.place.is_some()), "{error}");
+}
+
+#[test]
 fn broken_syntax_is_shown_where_it_is() {
     refused(
         "syntax",
