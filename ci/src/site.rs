@@ -1,7 +1,7 @@
 //! Where the checks work: the checkout, and the folders that outlive it.
 
+use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, LogTail, Result};
-use osbuild::produce::store::Store;
 use osbuild::report::Report;
 use start::{Cargo, Compiled};
 use std::ffi::OsStr;

@@ -1,15 +1,15 @@
-//! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads
-//! and compares with what is there.
+//! The inventory of an image: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and
+//! compares with the image.
 
-use super::digest::Digest;
-use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
+use crate::engine::digest::Digest;
+use crate::plan::{BinaryName, DebianPackage, DebianProgram, Locked, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Path of the inventory in the initramfs.
 pub const PATH: &str = "osbuild.json";
 
-/// All that went into an image, by version and digest.
+/// Everything in an image, with versions and digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Inventory {
@@ -23,12 +23,12 @@ pub struct Inventory {
     pub epoch: u64,
     /// The seven host binaries.
     pub binaries: Vec<InventoryBinary>,
-    /// The kernel: what `uname -r` says.
+    /// The kernel release, as `uname -r` shows it.
     pub kernel: String,
-    /// What has a version besides these: UEFI stub, libraries, toolchains, and what images of pods
-    /// install on the node.
+    /// The versions of everything else: UEFI stub, libraries, toolchains, and the programs that
+    /// images of pods install on the node.
     pub prebuilt: BTreeMap<String, String>,
-    /// Static pods and the images that they run.
+    /// The images of each static pod.
     pub pods: BTreeMap<String, Vec<String>>,
     /// The writable paths that the recipe declares, as the node reads them
     /// ([`osbuild_abi::declared`]).
@@ -53,7 +53,8 @@ pub struct InventoryBinary {
 }
 
 impl Inventory {
-    /// The inventory of `plan`, whose binaries have these digests.
+    /// The inventory of `plan` with these host binaries. `lock` is the digest of its lock, `kernel`
+    /// the kernel release.
     pub fn new(
         plan: &Plan<Locked>,
         lock: &Digest,
@@ -61,20 +62,19 @@ impl Inventory {
         binaries: &BTreeMap<String, Digest>,
     ) -> Self {
         let locked = plan.lock.get();
-        let binary = |binary: &crate::plan::Binary| {
-            let digest = binaries[binary.name.file_name()];
+        let binary = |name: BinaryName| {
+            let (digest, component) = (binaries[name.file_name()], plan.component(name));
             let ours = || env!("CARGO_PKG_VERSION").to_owned();
-            let (name, component) = (binary.name.to_string(), binary.component.clone());
             InventoryBinary {
-                name,
-                component,
-                version: binary.version.clone().unwrap_or_else(ours),
+                name: name.to_string(),
+                component: component.name().to_owned(),
+                version: component.version().map_or_else(ours, |version| version.to_string()),
                 size: digest.size(),
                 sha256: digest.hex(),
             }
         };
-        // Of the sandbox's packages, those whose bytes can end up in a product: what compiles, and
-        // what is linked.
+        // The sandbox's packages whose bytes can end up in a product: compilers, and libraries that
+        // they link.
         let compiles = |package: &&DebianPackage| {
             ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
         };
@@ -90,26 +90,24 @@ impl Inventory {
             plan.statically_linked()
                 .map(|package| (package.package.clone(), package.version.clone())),
         );
-        let payloads: Vec<_> =
-            plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
-        let carried: BTreeSet<_> = payloads
-            .iter()
+        let carried: BTreeSet<_> = plan
+            .payloads()
             .flat_map(|payload| &payload.debian)
             .flat_map(DebianProgram::packages)
             .collect();
         let carried =
             locked.files.packages.iter().filter(|package| carried.contains(&package.package));
         prebuilt.extend(carried.map(|package| (package.package.clone(), package.version.clone())));
-        let version = |build: &GoBuild| build.version.trim_start_matches('v').to_owned();
         prebuilt.extend(
-            payloads.iter().map(|payload| (payload.component.clone(), version(&payload.build))),
+            plan.payloads()
+                .map(|payload| (payload.go.name.clone(), payload.go.version.to_string())),
         );
         Inventory {
             recipe: plan.recipe.clone(),
             architecture: plan.architecture.name().into(),
             lock: lock.hex(),
             epoch: locked.epoch,
-            binaries: plan.binaries.iter().map(binary).collect(),
+            binaries: BinaryName::ALL.into_iter().map(binary).collect(),
             kernel: kernel.into(),
             prebuilt,
             writable: plan.writable.iter().map(|path| path.declared().to_string()).collect(),
@@ -121,5 +119,9 @@ impl Inventory {
                 })
                 .collect(),
         }
+    }
+    /// The text of the file.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("an inventory always serializes")
     }
 }

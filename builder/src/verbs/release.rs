@@ -1,16 +1,17 @@
 //! `osbuild release`: what was built, in a channel.
 
-use super::{Session, keys, make};
+use super::image::SignWith;
+use super::{Session, image, keys};
 use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result, in_words};
-use crate::plan::{Locked, Plan, Strictness};
-use crate::produce::disk::{OnDisk, remove};
-use crate::produce::executor::Rebuild;
+use crate::plan::{Locked, Plan, Signing, Strictness};
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
-use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
+use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
 use crate::report::Outcome;
-use crate::ship::inspect::programs;
+use crate::ship::audit::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{Commit, Parts, Place, Published, promote, publish};
 use crate::ship::tuf::{Repository, TARGETS};
@@ -23,12 +24,13 @@ use std::sync::Arc;
 /// `osbuild release`
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
-    let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    plan.resolved.signing = flags.key.clone().or(plan.resolved.signing);
-    let name = plan.signing.as_ref().ok_or_else(|| {
+    let plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
+    let named = flags.key.as_ref().map(Signing::with);
+    let signing = named.as_ref().or(plan.default_signing.as_ref()).ok_or_else(|| {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe))
             .hint("name the keys by `--key NAME`")
     })?;
+    let name = &signing.key;
     let signer = image_signer(&session, flags, name)?;
     let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
@@ -61,8 +63,9 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
         None => {
             let from = session.from(flags.sources.clone())?;
-            session.need(&make::for_build(&from))?;
-            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
+            session.need(&image::tools(&from))?;
+            let sign = SignWith { keys: signing, signer: &*signer };
+            let built = image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
             let parts =
@@ -79,7 +82,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
 /// Who signs the image: the keys here, or signatures from elsewhere.
 fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<Box<dyn Signer>> {
     Ok(match &flags.attach {
-        Some(folder) => Box::new(Elsewhere::open(folder, keys::certificate(session, name)?)?),
+        Some(folder) => Box::new(OfflineSigner::open(folder, keys::certificate(session, name)?)?),
         None => Box::new(keys::signer(session, name)?),
     })
 }
@@ -92,7 +95,7 @@ fn release_signer(
 ) -> Result<Arc<dyn ReleaseSigner>> {
     let Some(folder) = &flags.attach else { return keys.release_key() };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
-    Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
+    Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }
 
 /// What of the project is checked out.

@@ -2,13 +2,13 @@
 
 use super::Session;
 use crate::cli::Sources;
+use crate::engine::store::Store;
+use crate::engine::toolchain;
 use crate::error::Result;
 use crate::plan::{HostPrograms, ImageFrom, Locked, Plan, Source, makes_programs};
 use crate::produce::exported::Exported;
 use crate::produce::fetch::Fetcher;
 use crate::produce::podimage;
-use crate::produce::store::Store;
-use crate::produce::toolchain;
 use serde_json::json;
 
 /// `osbuild sources`
@@ -68,7 +68,10 @@ fn of_node(
 }
 
 /// Every source of programs for the machine that builds, all of them in the store.
-fn of_programs(fetcher: &Fetcher, plan: &Plan<Locked, HostPrograms>) -> Result<Vec<Source>> {
+fn of_programs(
+    fetcher: &Fetcher,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
+) -> Result<Vec<Source>> {
     fetcher.fetch(plan)?;
-    Ok(plan.lock.get().sources(&plan.wanted.crates))
+    Ok(plan.lock.get().sources(&plan.requirements.crates))
 }

@@ -19,7 +19,7 @@ const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
 /// What a version is called that is in none of the tests' recipes by name.
 fn version(scratch: &Scratch) -> String {
-    scratch.plan().resolved.version
+    scratch.plan().product.version
 }
 
 /// The words of a linter: actionlint, zizmor as strict as it gets without being a matter of taste,

@@ -3,7 +3,7 @@
 //! looks at it.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use std::fs;
 use std::io::Cursor;
 use std::process::Command;
@@ -52,7 +52,7 @@ fn open_in(sandbox: Files) -> Scratch {
     let pod = scratch.read("recipes/small.toml");
     let (pod, _) = pod[pod.find("[pods.hello]").unwrap()..].split_once("\n\n").unwrap();
     scratch.edit("recipes/small.toml", pod, "");
-    for package in scratch.plan().resolved.wanted.sandbox {
+    for package in scratch.plan().requirements.sandbox {
         scratch.supply(&package.package, deb(Files::new()));
     }
     scratch.supply("bash", deb(sandbox));

@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
+use osbuild::engine::key::Key;
+use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::fs;
 
 /// The build of this project ends with this code, and says this.
@@ -25,7 +25,7 @@ fn says(ran: &Ran, code: i32, said: &str) {
 fn a_wrong_recipe_a_missing_lock_and_a_stale_one_have_their_codes() {
     let scratch = open();
     scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
-    let said = "error: `recipes/small.lock` is out of date: the recipe asks for something else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write it anew with `cargo osbuild lock small`\n";
+    let said = "error: `recipes/small.lock` is out of date: it does not match the recipe\n  caused by: runc: `v1.4.4` is required, `v1.4.3` is locked\nhint: run `cargo osbuild lock small`\n";
     refused(&scratch, 3, said);
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");
@@ -41,7 +41,7 @@ fn a_script_among_the_binaries_is_refused() {
     refused(
         &scratch,
         1,
-        "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ",
+        "error: `runc` cannot be installed on the node\n  caused by: it is a script\nhint: ",
     );
 }
 
@@ -50,7 +50,7 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    let said = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
+    let said = "error: `mount` cannot be installed on the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
     refused(&scratch, 1, said);
 }
 
@@ -59,7 +59,7 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
     // What an osbuild without the rule against dynamic programs noted of it: that the architecture
     // and the program fit.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
@@ -68,11 +68,11 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
         .flat_map(|part| fs::read_dir(part.unwrap().path()).unwrap());
     for blob in stored.map(|blob| blob.unwrap().file_name().into_string().unwrap()) {
         let program = store.find(&blob).unwrap();
-        let key = Digest::of(format!("arm64 {}", program.hex()).as_bytes());
-        store.remember_memo("checked-binary", &key, &program).unwrap();
+        let key = Key::new("checked-binary").field("architecture", "arm64");
+        store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
 fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
     let scratch = open();
     let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
-    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: at least `--disk-size 228`\n";
+    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
     done(&scratch.osbuild(&["build", RECIPE]));
     assert_eq!(

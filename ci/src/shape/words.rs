@@ -23,7 +23,7 @@ const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", 
 const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"];
 
 /// Names of modules that say nothing of what is in them.
-const EMPTY_FILES: [&str; 6] = ["common", "helpers", "misc", "util", "utils", "shared"];
+const EMPTY_FILES: [&str; 5] = ["common", "helpers", "misc", "util", "utils"];
 
 /// Marks and places in any text. Locks say what others wrote.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {

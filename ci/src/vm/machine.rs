@@ -6,8 +6,8 @@ use crate::site::Site;
 use osbuild::checkout::Checkout;
 use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Bus, Date, Qemu, Strictness, resolve};
-use osbuild::ship::machine::{Download, Network, SecureBoot};
-use osbuild::ship::run::{RunOptions, Until};
+use osbuild::ship::vm::machine::{Download, Network, SecureBoot};
+use osbuild::ship::vm::run::{RunOptions, Until};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 

@@ -40,6 +40,9 @@ const HOST_PORT: u16 = 18080;
 /// What a server outside says.
 const GREETING: &str = "hello from outside";
 
+/// `SECCOMP_MODE_FILTER` (linux/seccomp.h).
+const SECCOMP_MODE_FILTER: u32 = 2;
+
 /// Beginning of the addresses that the recipe's network configuration gives to pods.
 const POD_NETWORK: &str = "10.88.";
 
@@ -61,12 +64,14 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
     let _node = Node::boot_in(site, &project, "ordinary-first", ORDINARY, &flags)?;
     let address = pod.has_a_network(server)?;
     pod.writes_where_the_recipe_says()?;
-    host_executes_where_the_recipe_says(&ask(probe)?)?;
+    let facts = ask(probe)?;
+    host_executes_where_the_recipe_says(&facts)?;
+    has_the_default_seccomp_profile(&facts)?;
     drop(_node);
     let _node = Node::boot_in(site, &project, "ordinary-second", ORDINARY, &flags)?;
     pod.has_a_network(server)?;
     pod.finds_what_it_wrote_on_data()?;
-    Ok(Verdict { passed: 18, said: format!("the pod has {address}"), ..Verdict::default() })
+    Ok(Verdict { passed: 19, said: format!("the pod has {address}"), ..Verdict::default() })
 }
 
 /// The pod, by a port of this machine that leads to its port of the node.
@@ -156,6 +161,15 @@ fn host_executes_where_the_recipe_says(facts: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The pod's manifest asks for no seccomp profile, and the kernel filters its system calls.
+fn has_the_default_seccomp_profile(facts: &str) -> Result<()> {
+    let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
+    match facts.lines().any(|fact| fact == filtered) {
+        true => Ok(()),
+        false => Err(Error::build("the pod has no seccomp profile").cause(facts)),
+    }
 }
 
 /// A server of this machine that says the same to everybody: its port.

@@ -6,7 +6,7 @@ use crate::site::Site;
 use crate::vm::machine;
 use crate::vm::node::Node;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::run::{RunOptions, Until, run};
+use osbuild::ship::vm::run::{RunOptions, Until, run};
 use osbuild_abi::console::LOW_RAM;
 use std::fs::File;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::recipe;
 use crate::site::Site;
 use crate::vm::machine::HOST;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::run;
+use osbuild::ship::vm::run;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

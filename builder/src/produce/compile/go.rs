@@ -1,15 +1,13 @@
-//! Programs of Go modules, compiled offline from locked zip files, with every sum checked by `go`
-//! itself.
+//! Programs of Go modules, compiled offline from locked zip files. `go` itself checks every sum.
 
-use super::Sandbox;
-use crate::error::{Error, Result};
-use crate::plan::{
-    Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution,
-};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
+use crate::error::Result;
+use crate::plan::{Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked};
+use crate::produce::build::Build;
 use crate::produce::fetch::{escaped, wrapper_program};
-use crate::produce::store::Store;
+use crate::produce::sandbox::{Compiler, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -18,55 +16,44 @@ pub fn output(file: &str) -> String {
     format!("out/{file}")
 }
 
-/// The action that compiles every program of one component.
-pub fn compile<R: Resolution>(
-    store: &Store,
-    sandbox: &Sandbox,
-    plan: &Plan<Locked, R>,
-    component: &str,
-    build: &GoBuild,
-) -> Result<Action> {
-    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
-    let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
-    let find = || {
-        Error::lock(format!("the lock has no Go modules of `{component}`"))
-            .hint(format!("cargo osbuild lock {recipe}"))
-    };
-    let lock =
-        plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
-    let wish = plan
-        .resolved
-        .wanted()
-        .go_modules
-        .iter()
-        .find(|wish| wish.component == component)
-        .ok_or_else(find)?;
+/// The script that compiles every program of one component.
+///
+/// # Errors
+/// The store lacks a locked source, or cannot be written.
+pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Result<Script<'static>> {
+    let GoComponent { name, module, packages, tags, ldflags, cgo, lock, .. } = component;
+    let (plan, store) = (build.plan, build.options.store);
+    let architecture = plan.architecture;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
-        around(store, &mut input, lock, go_mod, wish)?;
+        around(store, &mut input, lock, go_mod, &GoRequirement::of(component, architecture))?;
     }
     if cgo.is_some() {
         sysroot(store, &mut input, plan.lock.get())?;
     }
     let mut env = environment(architecture, cgo.as_ref());
-    for (name, value) in
-        [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))]
-    {
+    for (name, value) in [
+        ("MODULE", module.clone()),
+        ("VERSION", component.go_version()),
+        ("ESCAPED", escaped(module)),
+    ] {
         env.insert(name.into(), value);
     }
     env.insert("TAGS".into(), tags.join(","));
     env.insert("LDFLAGS".into(), ldflags.join(" "));
-    let args = packages
-        .iter()
-        .map(|GoOutput { file, package }| format!("{file}={package}"))
-        .collect::<Vec<_>>();
-    let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
-    let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
-    let name = format!("{component} {architecture}");
-    sandbox.with_go().script(store, name, include_str!("go.sh"), &args, env, input, &outputs)
+    let argument = |GoOutput { file, package }: &GoOutput| format!("{file}={package}");
+    Ok(Script {
+        name: format!("{name} {architecture}"),
+        text: include_str!("go.sh"),
+        args: packages.iter().map(argument).collect(),
+        env,
+        input,
+        outputs: packages.iter().map(|package| output(&package.file)).collect(),
+        compiler: Compiler::Go,
+    })
 }
 
-/// A module proxy as a tree of files (`go help goproxy`), which holds just the locked versions.
+/// A module proxy as a tree of files (`go help goproxy`) with the locked versions alone.
 fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
     let mut input = InputTree::new();
     for module in &lock.modules {
@@ -86,12 +73,14 @@ fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
     Ok(input)
 }
 
+/// Adds the module around the component: a `main.go` that imports its programs, and the sums of
+/// every locked module.
 fn around(
     store: &Store,
     input: &mut InputTree,
     lock: &GoLock,
     go_mod: &str,
-    wish: &GoWish,
+    requirement: &GoRequirement,
 ) -> Result<()> {
     let sums = lock.modules.iter().fold(String::new(), |mut text, module| {
         for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
@@ -102,13 +91,15 @@ fn around(
         }
         text
     });
-    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))]
+    for (name, text) in
+        [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(requirement))]
     {
         input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
     }
     Ok(())
 }
 
+/// Adds the packages with the C library and its headers, for programs that need C.
 fn sysroot(store: &Store, input: &mut InputTree, lock: &Lock) -> Result<()> {
     for package in &lock.cross.packages {
         let digest: Digest = store.locked(&package.sha256)?;

@@ -1,5 +1,5 @@
-//! Locked inputs: out of a folder of exported sources, or through each ecosystem's own client, into
-//! the store.
+//! Fetches locked sources into the store, from a folder of exported sources or with each
+//! ecosystem's own client.
 
 mod client;
 mod crates;
@@ -15,27 +15,27 @@ mod rust;
 
 pub use go::{escaped, wrapper_program};
 
-use super::digest::Digest;
 use super::exported::Exported;
-use super::store::{Scratch, Store};
-use super::toolchain;
+use crate::engine::digest::Digest;
+use crate::engine::store::{Scratch, Store};
+use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source,
-    SourceKind, Wanted,
+    Architecture, Blob, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product,
+    Requirements, Source, SourceKind,
 };
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where sources may come from, besides the store.
+/// The origin of sources that the store lacks.
 #[derive(Clone, Debug)]
-pub enum From {
+pub enum SourceOrigin {
     /// Each ecosystem's client, with the user's mirrors.
     Registries,
     /// A folder that `cargo osbuild sources export` wrote, and nothing else.
     Exported(PathBuf),
-    /// The store alone.
+    /// None: a missing source is an error.
     Store,
 }
 
@@ -44,21 +44,21 @@ pub enum From {
 pub struct Fetcher<'a> {
     /// Where sources go.
     pub store: &'a Store,
-    /// Who is told.
+    /// Where progress is reported.
     pub report: &'a Report,
     /// The root of the project, for `cargo fetch`.
     pub project: &'a Path,
-    /// Where sources may come from.
-    pub from: From,
+    /// Where sources come from that the store lacks.
+    pub origin: SourceOrigin,
 }
 
 impl Fetcher<'_> {
-    /// Sees to it that the store has every source of `plan`.
+    /// Fetches every source of `plan` that the store lacks.
     ///
     /// # Errors
     /// A source is gone, cannot be reached, or is not what the lock says.
-    pub fn fetch<R: Resolution>(&self, plan: &Plan<Locked, R>) -> Result<()> {
-        let (lock, wanted) = (plan.lock.get(), plan.resolved.wanted());
+    pub fn fetch<P: Product<Locked>>(&self, plan: &Plan<Locked, P>) -> Result<()> {
+        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
         let is_there = |source: &Source| match source.kind {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
                 true
@@ -73,10 +73,10 @@ impl Fetcher<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        match &self.from {
-            From::Registries => self.out_of_registries(lock, wanted, &missing),
-            From::Exported(folder) => self.out_of_folder(folder, &missing),
-            From::Store => Err(unreachable_sources(&missing)),
+        match &self.origin {
+            SourceOrigin::Registries => self.out_of_registries(plan, &missing),
+            SourceOrigin::Exported(folder) => self.out_of_folder(folder, &missing),
+            SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
     }
 
@@ -91,7 +91,12 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn out_of_registries(&self, lock: &Lock, wanted: &Wanted, missing: &[Source]) -> Result<()> {
+    fn out_of_registries<P: Product<Locked>>(
+        &self,
+        plan: &Plan<Locked, P>,
+        missing: &[Source],
+    ) -> Result<()> {
+        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
         let debian = missing.iter().filter_map(|source| {
             if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None }
         });
@@ -105,11 +110,15 @@ impl Fetcher<'_> {
             }
         }
         let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
-        for (wish, locked) in wanted.go_modules.iter().zip(&lock.go) {
-            let blobs =
-                locked.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
+        for component in plan.product.go_components() {
+            let blobs = component
+                .lock
+                .modules
+                .iter()
+                .flat_map(|module| module.zip.iter().chain(&module.go_mod));
             if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
-                self.go(wish, locked.go_mod.as_deref(), &wanted.go_toolchain)?;
+                let required = GoRequirement::of(component, plan.architecture);
+                self.go(&required, component.lock.go_mod.as_deref(), &wanted.go_toolchain)?;
             }
         }
         self.toolchains(lock, wanted, lacks)?;
@@ -124,7 +133,7 @@ impl Fetcher<'_> {
     fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
         let step = self.report.step(format!("packages {architecture}"));
         let archive = debian::Archive::open(self.store, architecture, &step)?;
-        // Whoever was waited for may have fetched the same.
+        // Another build that held the archive may have fetched the same.
         let packages: Vec<_> = packages
             .iter()
             .copied()
@@ -146,7 +155,12 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<go::Modules> {
+    fn go(
+        &self,
+        wish: &GoRequirement,
+        go_mod: Option<&str>,
+        toolchain: &str,
+    ) -> Result<go::Modules> {
         let step = self.report.step(format!("modules {}", wish.component));
         let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step);
         let found = found.map_err(|error| self.module_gone(error, wish, &step))?;
@@ -162,7 +176,12 @@ impl Fetcher<'_> {
         Ok(module)
     }
 
-    fn toolchains(&self, lock: &Lock, wanted: &Wanted, lacks: impl Fn(&str) -> bool) -> Result<()> {
+    fn toolchains(
+        &self,
+        lock: &Lock,
+        wanted: &Requirements,
+        lacks: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let locked = &lock.toolchain;
         if lacks(&locked.go.sha256) {
             self.go_toolchain(&locked.go.version)?;
@@ -177,8 +196,8 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Clients check what they know; that it is what the *lock* says is checked here, for all of
-    /// them in the same way.
+    /// Checks the digests of the *lock*, in the same way for every client: clients only check what
+    /// they know.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
         match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
             None => Ok(()),
@@ -196,7 +215,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// Packages for every architecture come from the build machine's archive.
+/// The architecture of a package; `all` counts as that of the build machine.
 fn plan_architecture(package: &DebianPackage) -> Architecture {
     Architecture::named(&package.architecture).unwrap_or(Architecture::Amd64)
 }
@@ -205,14 +224,14 @@ fn unreachable_sources(missing: &[Source]) -> Error {
     let names = missing.iter().map(|source| source.name.as_str()).collect::<BTreeSet<_>>();
     let some = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
     Error::lock(format!(
-        "{} sources are not in the store, and `--offline` forbids to fetch them",
+        "{} sources are not in the store, and `--offline` forbids fetching them",
         missing.len()
     ))
     .cause(format!("among them {some}"))
     .hint("run it once without `--offline`, or give `--sources DIR`")
 }
 
-/// Refuses bytes that are not what somebody said.
+/// Checks a digest against the lock.
 fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
     if found.hex() == wanted {
         return Ok(());

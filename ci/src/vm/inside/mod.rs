@@ -12,7 +12,7 @@ use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
-use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::writable::{From, WRITABLE};
 use std::collections::BTreeSet;
@@ -29,6 +29,9 @@ const DISK_MIB: u64 = 1 << 20;
 
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
 const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
+
+/// `podPidsLimit` of `components/kubelet/kubelet.yaml`.
+const POD_PIDS: &str = "4096";
 
 /// What is known of the node.
 struct Seen {
@@ -48,6 +51,7 @@ const CLAIMS: &[Claim] = &[
     ("no shell and no script in the root", no_shell),
     ("nobody but `init` has blocked SIGTERM", nobody_is_deaf),
     ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
+    ("no pod may have more than 4096 processes and threads", limited_processes),
     (
         "the machine's link hears router advertisements, and no link does that somebody makes later",
         hearing_links,
@@ -200,6 +204,11 @@ fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
     let sets: Vec<_> =
         pods.map(|fact| [fact[2], fact[3]].map(|set| u64::from_str_radix(set, 16).ok())).collect();
     expect(sets, vec![[Some(DHCP_CAPABILITIES); 2]])
+}
+
+fn limited_processes(seen: &Seen) -> std::result::Result<(), String> {
+    let limits: BTreeSet<_> = seen.facts.all("pids-max").map(|fact| fact[1]).collect();
+    expect(limits, BTreeSet::from([POD_PIDS]))
 }
 
 /// What `accept_ra` says: 2 is to hear routers although the node is one. `all` stands for no link.

@@ -12,9 +12,9 @@ use machine::{MEANT, Machine, OTHER, Starts};
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Bus;
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::machine::SecureBoot;
-use osbuild::ship::node::Node;
-use osbuild::ship::run::{RunOptions, Until, run};
+use osbuild::ship::vm::machine::SecureBoot;
+use osbuild::ship::vm::node::Node;
+use osbuild::ship::vm::run::{RunOptions, Until, run};
 use osbuild_abi::console::{
     INSTALLER_DONE, INSTALLER_ERASES, INSTALLER_STOPPED, SLOT_GOOD, SLOTBOOT_STARTS,
 };

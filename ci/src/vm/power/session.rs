@@ -4,11 +4,11 @@
 use crate::site::Site;
 use crate::vm::machine;
 use crate::vm::update::{DISK_MIB, NEW, Played};
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::produce::digest::Digest;
-use osbuild::ship::machine::SecureBoot;
-use osbuild::ship::node::Node;
-use osbuild::ship::run::{RunOptions, start};
+use osbuild::ship::vm::machine::SecureBoot;
+use osbuild::ship::vm::node::Node;
+use osbuild::ship::vm::run::{RunOptions, start};
 use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@ use super::{BACKUP, GOOD, LAST_TRY, PATIENCE, SECOND, SPENT, hears};
 use crate::vm::inside::PROBE;
 use crate::vm::node::{answer, ask, free_port, tell};
 use osbuild::error::{Error, Result};
-use osbuild::ship::machine::Forward;
-use osbuild::ship::node::Node;
+use osbuild::ship::vm::machine::Forward;
+use osbuild::ship::vm::node::Node;
 use osbuild_abi::console::{
     ADDRESS, READY, READY_WITHOUT_ADDRESS, SLOT, SLOT_GOOD, SLOT_LATE, SLOTBOOT_STARTS,
     SLOTBOOT_STOPPED,
@@ -327,7 +327,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The same on a machine that is powered on otherwise.
-    fn begin_on(
+    pub fn begin_on(
         disk: &'a Disk,
         change: &Change,
         boot: impl FnOnce() -> Result<Node<'a>>,

@@ -15,7 +15,7 @@ use disk::{A, B, Disk};
 use faults::Back;
 use osbuild::error::{Error, Problem, Result};
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::node::Node;
+use osbuild::ship::vm::node::Node;
 use osbuild_abi::console::{
     SLOT, SLOT_GOOD, SLOTBOOT, SLOTBOOT_STARTS, SLOTBOOT_STOPPED, SLOTBOOT_TOOK,
 };
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const STILL: Duration = Duration::from_secs(5);
 
 /// A slot that was a good node once, and one that was so but has a rival that comes first.
-const GOOD: State = State { priority: 2, tries: 0, successful: true };
+pub const GOOD: State = State { priority: 2, tries: 0, successful: true };
 const SECOND: State = State { priority: 1, ..GOOD };
 /// A slot with one try left, and without one.
 const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };

@@ -11,7 +11,7 @@ use crate::vm::slots::faults::passes_over;
 use crate::vm::slots::hears;
 use osbuild::error::Result;
 use osbuild::plan::Architecture;
-use osbuild::ship::machine::Forward;
+use osbuild::ship::vm::machine::Forward;
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::slot::HEADER_SIZE;
 use std::io::{self, Write};

@@ -4,10 +4,12 @@
 
 mod api;
 mod boot_program;
+mod cluster;
 mod cri;
 mod forget;
 mod gate;
 mod health;
+mod kubeconfig;
 mod kubelet_config;
 mod kubelet_settings;
 mod layout;
@@ -34,6 +36,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         (Some(Program::Images), []) => block_on(load::images()),
         (Some(Program::Gate), [node_name]) => block_on(gate::wait(node_name, Duration::ZERO)),
         (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
+        (Some(Program::Cluster), [node_name]) => cluster::wait(node_name),
         (Some(Program::Health), []) => block_on(health::ask()),
         (Some(Program::KubeletConfig), []) => kubelet_config::apply(),
         (Some(Program::PodResolvers), []) => resolver::follow(),
@@ -66,7 +69,7 @@ fn refuse() -> ExitCode {
 fn usage(program: Program) -> String {
     let name = program.name();
     match program {
-        Program::Gate | Program::Trial => format!("`init {name} NODE-NAME`"),
+        Program::Gate | Program::Trial | Program::Cluster => format!("`init {name} NODE-NAME`"),
         Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
         _ => format!("`init {name}`"),
     }

@@ -9,9 +9,10 @@ use super::{Dispatcher, Life, Program};
 use crate::boot::CONTAINERD_RESET;
 use crate::daemons::containerd;
 use crate::daemons::kubelet::{self, Mode};
-use crate::daemons::node_name::Known;
+use crate::daemons::node_name::{self, Known};
 use crate::data::{containerd_reset, log_files};
 use crate::processes::process::{Exit, Launch, State};
+use crate::slot::reached::Goal;
 use crate::uptime::uptime;
 
 impl Dispatcher {
@@ -38,7 +39,7 @@ impl Dispatcher {
                 kubelet::prepare_start();
                 Launch::new(kubelet::command(name, Mode::observe(name)))
             }
-            Program::Gate | Program::Trial => Launch::child(program, &[name]),
+            Program::Gate | Program::Trial | Program::Cluster => Launch::child(program, &[name]),
             _ => Launch::child(program, &[]),
         }
     }
@@ -79,13 +80,15 @@ impl Dispatcher {
 
     /// A job has succeeded.
     fn on_done(&mut self, program: Program) {
-        // Name servers change at any time, which is not a part of the boot.
-        if program != Program::PodResolvers {
+        // Name servers change at any time and a cluster may be away, so these are not part of the
+        // boot.
+        if !matches!(program, Program::PodResolvers | Program::Cluster) {
             self.print_phase(program.name());
         }
         match program {
             Program::Gate => self.on_ready(),
             Program::Trial => self.on_trial_held(),
+            Program::Cluster => self.on_cluster_ready(),
             Program::KubeletConfig => self.restart_kubelet(),
             _ => {}
         }
@@ -113,6 +116,26 @@ impl Dispatcher {
             self.console.say(CONTAINERD_RESET, failure);
         }
         self.hold_gate();
+        self.follow_cluster();
+    }
+
+    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.
+    fn follow_cluster(&mut self) {
+        let joins = node_name::joins(self.node_name.name());
+        if self.ready.is_none() || !joins || self.processes.get(Program::Cluster).is_some() {
+            return;
+        }
+        if let Err(failure) = self.run(Program::Cluster) {
+            self.console.say(Program::Cluster.name(), failure);
+        }
+    }
+
+    /// The cluster reports the node as Ready.
+    fn on_cluster_ready(&mut self) {
+        let text = format!("node `{}` is Ready in its cluster", self.node_name.name());
+        self.console.say(Program::Kubelet.name(), text);
+        let actions = self.reach.on_reached(Goal::Cluster);
+        self.carry_out_reach(actions);
     }
 
     /// Starts the kubelet again under the name and with the files of now. Its pods go on. Before
@@ -125,8 +148,9 @@ impl Dispatcher {
         // here.
         self.choose_node_name();
         let now = uptime();
-        // The names of the pods that these wait for contain it, too.
-        for program in [Program::Gate, Program::Trial] {
+        // The names of the pods that these wait for contain it, too, and the cluster knows the node
+        // by it.
+        for program in [Program::Gate, Program::Trial, Program::Cluster] {
             if let Some(job) = self.processes.get_mut(program) {
                 job.restart(now);
             }
@@ -135,6 +159,7 @@ impl Dispatcher {
         if let Some(kubelet) = self.processes.get_mut(Program::Kubelet) {
             kubelet.run_again(now);
         }
+        self.follow_cluster();
     }
 
     /// Chooses the name for the kubelet that is started next.

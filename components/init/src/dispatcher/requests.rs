@@ -10,6 +10,7 @@ use crate::daemons::node_name;
 use crate::data::{self, obstacles};
 use crate::host::resolver::Resolver;
 use crate::host::{host_name, link};
+use crate::slot::reached::Goal;
 use crate::slot::update_job::Work;
 use crate::sockets::{Answer, Received};
 use crate::uptime::uptime;
@@ -93,7 +94,7 @@ impl Dispatcher {
         }
         if !new.is_empty() {
             self.node_name.on_address(uptime());
-            let actions = self.reach.on_address();
+            let actions = self.reach.on_reached(Goal::Address);
             self.carry_out_reach(actions);
         }
         Ok(())

@@ -65,10 +65,9 @@ impl Dispatcher {
         }
     }
 
-    /// The gate has held: the slot is a good one, unless it lacks an address that the slot before
-    /// had. If the mark cannot be written, it is tried again later.
+    /// The gate has held: the slot is a good one, unless it lacks what the slot before had reached. If the mark cannot be written, it is tried again later.
     pub(super) fn on_trial_held(&mut self) {
-        let (is_missing, actions) = self.reach.on_held(!self.addresses.is_empty());
+        let (is_missing, actions) = self.reach.on_held();
         self.carry_out_reach(actions);
         if is_missing {
             return;
@@ -86,7 +85,7 @@ impl Dispatcher {
         let still_on_trial = source.slot().is_some() && source.is_on_trial().unwrap_or(true);
         self.trial.on_marked(still_on_trial);
         if !still_on_trial {
-            let actions = self.reach.on_good(!self.addresses.is_empty());
+            let actions = self.reach.on_good();
             self.carry_out_reach(actions);
         } else if let Some(trial) = self.processes.get_mut(Program::Trial) {
             trial.run_again(uptime() + RETRY);

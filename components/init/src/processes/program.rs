@@ -18,6 +18,8 @@ pub enum Program {
     Gate,
     /// Waits until the node has been ready for the board's `gate-hold-s`.
     Trial,
+    /// Waits until the cluster reports the node as Ready.
+    Cluster,
     /// Updates the name servers of running pods.
     PodResolvers,
     /// Removes discarded files from DATA.
@@ -55,13 +57,14 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl Program {
     /// Every program.
-    pub const ALL: [Program; 12] = [
+    pub const ALL: [Program; 13] = [
         Self::Containerd,
         Self::Kubelet,
         Self::Images,
         Self::KubeletConfig,
         Self::Gate,
         Self::Trial,
+        Self::Cluster,
         Self::PodResolvers,
         Self::Tidy,
         Self::StopPods,
@@ -79,6 +82,7 @@ impl Program {
             Self::KubeletConfig => "kubelet-config",
             Self::Gate => "gate",
             Self::Trial => "trial",
+            Self::Cluster => "cluster",
             Self::PodResolvers => "resolver",
             Self::Tidy => "tidy",
             Self::StopPods => "stop-pods",

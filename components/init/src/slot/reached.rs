@@ -1,7 +1,8 @@
-//! What a slot on trial has to reach besides its gate: an address, if the slot before it had one in
-//! its last boot. A release that loses the network is not a good one. But a network may fail by
-//! itself: when the older slot, back again, gets no address within the same time either, the
-//! release is not at fault, and may be tried again.
+//! What a slot on trial has to reach besides its gate. If the slot before it had an address in its
+//! last boot, or was Ready in a cluster, the slot on trial needs the same: a release that loses the
+//! network or the cluster is not a good one. But either may fail by itself: when the older slot,
+//! back again, does not get there within the same time either, the release is not at fault, and may
+//! be tried again.
 //!
 //! It is pure: events in, actions out.
 
@@ -21,15 +22,54 @@ const MAX_LENGTH: u64 = 4096;
 /// The first line of the file. A file that begins otherwise is of another release and says nothing.
 const FORMAT: &str = "format 1";
 
+/// What a slot can reach, in the order in which a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Goal {
+    /// An address.
+    Address,
+    /// To be Ready in its cluster.
+    Cluster,
+}
+
+impl Goal {
+    #[cfg(test)]
+    const ALL: [Goal; 2] = [Goal::Address, Goal::Cluster];
+
+    /// The key of a line for a slot that reached it, and for one that was given up without it. A
+    /// release that knows only the first goal ignores the lines of the second.
+    fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Goal::Address => ("address", "lost"),
+            Goal::Cluster => ("cluster", "lost-cluster"),
+        }
+    }
+
+    fn waits(self) -> &'static str {
+        match self {
+            Goal::Address => "waits for an address, which the slot before this one had",
+            Goal::Cluster => "waits to be Ready in its cluster, as the slot before this one was",
+        }
+    }
+
+    fn missed(self) -> &'static str {
+        match self {
+            Goal::Address => "got no address either: the other slot may be tried again",
+            Goal::Cluster => {
+                "is not Ready in its cluster either: the other slot may be tried again"
+            }
+        }
+    }
+}
+
 /// What is known of the slots, on DATA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Record {
-    /// The slots that had an address in their last boot.
-    addressed: BTreeSet<String>,
-    /// What was given up because it got no address, until the older slot has shown whether the
-    /// release or the network was at fault.
-    lost: Option<Held>,
-    /// What was given up although the older slot got no address either.
+    /// What the slots reached in their last boot.
+    reached: BTreeSet<(Goal, String)>,
+    /// What was given up without a goal, until the older slot has shown whether the release was at
+    /// fault.
+    lost: Option<(Goal, Held)>,
+    /// What was given up although the older slot did not reach the goal either.
     outage: Option<Held>,
 }
 
@@ -40,13 +80,15 @@ pub struct Reach {
     slot: Option<&'static str>,
     on_trial: bool,
     record: Record,
-    /// Whether the slot that runs, which is on trial, needs an address.
-    needs_address: bool,
-    /// Whether its gate has held, and only an address is missing.
-    waits: bool,
-    /// Until when the slot that runs may get an address which the other one did not get, since
-    /// boot.
-    deadline: Option<Duration>,
+    /// What the node has reached in this boot.
+    reached: BTreeSet<Goal>,
+    /// What the slot that runs, which is on trial, has to reach.
+    needs: BTreeSet<Goal>,
+    /// The goal that is still missing, once the gate has held.
+    waits: Option<Goal>,
+    /// The goal that the other slot did not reach, and until when the slot that runs may reach it,
+    /// since boot.
+    compares: Option<(Goal, Duration)>,
 }
 
 /// What is to be done.
@@ -69,8 +111,14 @@ impl Record {
         }
         for line in lines {
             match line.split(' ').collect::<Vec<_>>()[..] {
-                ["address", slot] => drop(record.addressed.insert(slot.to_owned())),
-                ["lost", slot, sha256] => record.lost = Some(Held::new(slot, sha256)),
+                ["address", slot] => record.insert(Goal::Address, slot),
+                ["cluster", slot] => record.insert(Goal::Cluster, slot),
+                ["lost", slot, sha256] => {
+                    record.lost = Some((Goal::Address, Held::new(slot, sha256)));
+                }
+                ["lost-cluster", slot, sha256] => {
+                    record.lost = Some((Goal::Cluster, Held::new(slot, sha256)));
+                }
                 ["outage", slot, sha256] => record.outage = Some(Held::new(slot, sha256)),
                 _ => {}
             }
@@ -79,44 +127,52 @@ impl Record {
     }
 
     fn to_text(&self) -> String {
-        let addressed = self.addressed.iter().map(|slot| format!("address {slot}\n"));
-        let held = [("lost", &self.lost), ("outage", &self.outage)].into_iter().filter_map(
-            |(key, held)| {
-                let Held { slot, sha256 } = held.as_ref()?;
-                Some(format!("{key} {slot} {sha256}\n"))
-            },
-        );
-        [format!("{FORMAT}\n")].into_iter().chain(addressed).chain(held).collect()
+        let reached = self.reached.iter().map(|(goal, slot)| format!("{} {slot}\n", goal.keys().0));
+        let lost = self.lost.iter().map(|(goal, held)| (goal.keys().1, held));
+        let held = lost.chain(self.outage.iter().map(|held| ("outage", held)));
+        let held = held.map(|(key, Held { slot, sha256 })| format!("{key} {slot} {sha256}\n"));
+        [format!("{FORMAT}\n")].into_iter().chain(reached).chain(held).collect()
     }
 
-    /// A slot begins to run; `others` is what the other slot holds. Returns whether it needs an
-    /// address, and whether it has to show if the release was at fault that had none.
-    fn begin(&mut self, name: &str, on_trial: bool, others: Option<&Held>) -> (bool, bool) {
-        self.addressed.remove(name);
+    fn insert(&mut self, goal: Goal, slot: &str) {
+        self.reached.insert((goal, slot.to_owned()));
+    }
+
+    /// A slot begins to run; `others` is what the other slot holds. Returns what it needs to reach,
+    /// and the goal by which it has to show whether the release in the other one was at fault.
+    fn begin(
+        &mut self,
+        name: &str,
+        on_trial: bool,
+        others: Option<&Held>,
+    ) -> (BTreeSet<Goal>, Option<Goal>) {
+        self.reached.retain(|(_, slot)| slot != name);
         if on_trial {
-            return (self.addressed.contains(other(name)), false);
+            let before = self.reached.iter().filter(|(_, slot)| slot == other(name));
+            return (before.map(|(goal, _)| *goal).collect(), None);
         }
         // The other slot may hold another release by now.
-        self.lost = self.lost.take().filter(|lost| Some(lost) == others);
+        self.lost = self.lost.take().filter(|(_, lost)| Some(lost) == others);
         self.outage = self.outage.take().filter(|outage| Some(outage) == others);
-        (false, self.lost.is_some())
+        (BTreeSet::new(), self.lost.as_ref().map(|(goal, _)| *goal))
     }
 
-    /// The good slot that runs has an address: what was lost was the release's fault.
-    fn has_address(&mut self, name: &str) {
-        self.addressed.insert(name.to_owned());
-        self.lost = None;
+    /// The good slot that runs has reached a goal. If the other slot was given up without it, that
+    /// was the release's fault.
+    fn reach(&mut self, name: &str, goal: Goal) {
+        self.insert(goal, name);
+        self.lost = self.lost.take().filter(|(lost, _)| *lost != goal);
     }
 
-    /// The good slot that runs got no address in time either.
-    fn has_none(&mut self) {
-        self.outage = self.lost.take();
+    /// The good slot that runs did not get there in time either.
+    fn miss(&mut self) {
+        self.outage = self.lost.take().map(|(_, held)| held);
     }
 }
 
 impl Reach {
     /// Begins with the slot that runs. `text` is the file's, `others` is what the other slot
-    /// holds, and `deadline` is how long a slot may take to get an address, since boot.
+    /// holds, and `deadline` is how long a slot may take to reach a goal, since boot.
     pub fn new(
         slot: Option<&'static str>,
         on_trial: bool,
@@ -127,50 +183,47 @@ impl Reach {
         let record = Record::parse(text);
         let mut reach = Reach { slot, on_trial, record, ..Reach::default() };
         let Some(name) = slot else { return (reach, Vec::new()) };
-        let mut decides = false;
-        let actions = reach.change(|record, needs_address| {
-            (*needs_address, decides) = record.begin(name, on_trial, others);
-        });
-        reach.deadline = deadline.filter(|_| decides);
+        let mut begun = Default::default();
+        let actions = reach.change(|record| begun = record.begin(name, on_trial, others));
+        reach.needs = begun.0;
+        reach.compares = begun.1.zip(deadline);
         (reach, actions)
     }
 
-    /// The gate has held. Returns whether the slot on trial still needs an address.
-    pub fn on_held(&mut self, has_address: bool) -> (bool, Vec<Action>) {
-        if !self.needs_address || has_address {
-            return (false, Vec::new());
-        }
-        let first = !std::mem::replace(&mut self.waits, true);
-        let say = Action::Say("waits for an address, which the slot before this one had");
-        (true, first.then_some(say).into_iter().collect())
+    /// The gate has held. Returns whether the slot on trial still has to reach something.
+    pub fn on_held(&mut self) -> (bool, Vec<Action>) {
+        let missing = self.needs.difference(&self.reached).next().copied();
+        let before = std::mem::replace(&mut self.waits, missing);
+        let say = missing.filter(|_| missing != before).map(|goal| Action::Say(goal.waits()));
+        (missing.is_some(), say.into_iter().collect())
     }
 
-    /// A pod has reported an address.
-    pub fn on_address(&mut self) -> Vec<Action> {
+    /// The node has reached a goal.
+    pub fn on_reached(&mut self, goal: Goal) -> Vec<Action> {
+        self.reached.insert(goal);
         let Some(name) = self.slot else { return Vec::new() };
-        self.deadline = None;
+        self.compares.take_if(|(compared, _)| *compared == goal);
         if !self.on_trial {
-            return self.change(|record, _| record.has_address(name));
+            return self.change(|record| record.reach(name, goal));
         }
-        let waited = std::mem::take(&mut self.waits);
-        waited.then_some(Action::HoldAgain).into_iter().collect()
+        let waited = self.waits.take_if(|waits| *waits == goal);
+        waited.map(|_| Action::HoldAgain).into_iter().collect()
     }
 
     /// The slot that runs has become a good one.
-    pub fn on_good(&mut self, has_address: bool) -> Vec<Action> {
+    pub fn on_good(&mut self) -> Vec<Action> {
         self.on_trial = false;
-        match self.slot {
-            Some(name) if has_address => self.change(|record, _| record.has_address(name)),
-            _ => Vec::new(),
-        }
+        let Some(name) = self.slot else { return Vec::new() };
+        let reached = self.reached.clone();
+        self.change(|record| reached.into_iter().for_each(|goal| record.reach(name, goal)))
     }
 
     /// The slot on trial goes back. `held` reads what it holds.
     pub fn on_going_back(&mut self, held: impl FnOnce(&str) -> Option<Held>) -> Vec<Action> {
-        match self.slot {
-            Some(name) if self.waits => {
+        match (self.slot, self.waits) {
+            (Some(name), Some(goal)) => {
                 let held = held(name);
-                self.change(|record, _| record.lost = held)
+                self.change(|record| record.lost = held.map(|held| (goal, held)))
             }
             _ => Vec::new(),
         }
@@ -178,35 +231,35 @@ impl Reach {
 
     /// The other slot is written anew, or is tried once more.
     pub fn on_update(&mut self) -> Vec<Action> {
-        self.change(|record, _| (record.lost, record.outage) = (None, None))
+        self.change(|record| (record.lost, record.outage) = (None, None))
     }
 
-    /// The time is `now`, since boot. If the slot to which the node has come back got no address
-    /// in time, the network has failed and not the release.
+    /// The time is `now`, since boot. If the slot to which the node has come back did not reach in
+    /// time what the other one lacked, the network or the cluster has failed and not the release.
     pub fn on_deadline(&mut self, now: Duration) -> Vec<Action> {
-        if self.deadline.take_if(|deadline| *deadline <= now).is_none() {
+        let Some((goal, _)) = self.compares.take_if(|(_, deadline)| *deadline <= now) else {
             return Vec::new();
-        }
-        let mut actions = self.change(|record, _| record.has_none());
-        actions.push(Action::Say("got no address either: the other slot may be tried again"));
+        };
+        let mut actions = self.change(Record::miss);
+        actions.push(Action::Say(goal.missed()));
         actions
     }
 
     /// When [`Reach::on_deadline`] has something to do, since boot.
     pub fn deadline(&self) -> Option<Duration> {
-        self.deadline
+        self.compares.map(|(_, deadline)| deadline)
     }
 
-    /// Whether the release in the other slot was given up because it got no address, and this one
-    /// got none either.
+    /// Whether the release in the other slot was given up without a goal, and this one did not
+    /// reach it either.
     pub fn is_outage(&self, held: &Held) -> bool {
         self.record.outage.as_ref() == Some(held)
     }
 
     /// Changes the record, and has it kept if it differs.
-    fn change(&mut self, change: impl FnOnce(&mut Record, &mut bool)) -> Vec<Action> {
+    fn change(&mut self, change: impl FnOnce(&mut Record)) -> Vec<Action> {
         let before = self.record.clone();
-        change(&mut self.record, &mut self.needs_address);
+        change(&mut self.record);
         let differs = self.record != before;
         differs.then(|| Action::Keep(self.record.to_text())).into_iter().collect()
     }
@@ -232,116 +285,155 @@ mod tests {
     use super::*;
     use osbuild_abi::disk::{SLOT_A, SLOT_B};
 
+    const DEADLINE: Duration = Duration::from_secs(600);
+
     fn release() -> Held {
         Held::new(SLOT_B, "4e02fc8e70db")
     }
 
-    /// SLOT-A had an address when SLOT-B was written.
-    fn before() -> Record {
+    fn only(goal: Goal) -> (BTreeSet<Goal>, Option<Goal>) {
+        (BTreeSet::from([goal]), None)
+    }
+
+    fn nothing() -> (BTreeSet<Goal>, Option<Goal>) {
+        (BTreeSet::new(), None)
+    }
+
+    /// SLOT-A had reached the goal when SLOT-B was written.
+    fn before(goal: Goal) -> Record {
         let mut record = Record::default();
-        record.has_address(SLOT_A);
+        record.reach(SLOT_A, goal);
         record
     }
 
-    /// SLOT-B was given up because it got no address.
-    fn lost() -> Record {
-        let mut record = before();
-        assert_eq!(record.begin(SLOT_B, true, None), (true, false));
-        record.lost = Some(release());
+    /// SLOT-B was given up without the goal.
+    fn lost(goal: Goal) -> Record {
+        let mut record = before(goal);
+        assert_eq!(record.begin(SLOT_B, true, None), only(goal));
+        record.lost = Some((goal, release()));
         record
     }
-
-    #[test]
-    fn a_release_needs_an_address_if_the_slot_before_it_had_one() {
-        assert_eq!(before().begin(SLOT_B, true, None), (true, false));
-        assert_eq!(Record::default().begin(SLOT_B, true, None), (false, false));
-    }
-
-    #[test]
-    fn the_last_boot_of_the_slot_before_counts() {
-        let mut record = before();
-        // It boots once more, without a network.
-        assert_eq!(record.begin(SLOT_A, false, None), (false, false));
-        assert_eq!(record.begin(SLOT_B, true, None), (false, false));
-    }
-
-    #[test]
-    fn a_release_is_at_fault_if_the_older_slot_gets_an_address() {
-        let mut record = lost();
-        assert_eq!(record.begin(SLOT_A, false, Some(&release())), (false, true));
-        record.has_address(SLOT_A);
-        assert_eq!((record.lost, record.outage), (None, None));
-    }
-
-    #[test]
-    fn a_release_is_not_at_fault_if_the_older_slot_gets_none_either() {
-        let mut record = lost();
-        record.begin(SLOT_A, false, Some(&release()));
-        record.has_none();
-        assert_eq!((&record.lost, &record.outage), (&None, &Some(release())));
-        // It may be tried again at any later boot, until the slot holds something else.
-        assert_eq!(record.begin(SLOT_A, false, Some(&release())), (false, false));
-        assert_eq!(record.outage, Some(release()));
-        record.begin(SLOT_A, false, Some(&Held::new(SLOT_B, "000000000000")));
-        assert_eq!(record.outage, None);
-    }
-
-    #[test]
-    fn a_record_reads_back_and_one_of_another_format_says_nothing() {
-        let mut record = lost();
-        record.outage = Some(release());
-        assert_eq!(Record::parse(&record.to_text()), record);
-        for other in ["", "format 2\naddress SLOT-A\n", "address SLOT-A\n"] {
-            assert_eq!(Record::parse(other), Record::default(), "{other}");
-        }
-        // Lines that a newer release adds to this format are ignored.
-        assert_eq!(Record::parse("format 1\nready SLOT-A\naddress SLOT-A\n"), before());
-    }
-
-    const DEADLINE: Duration = Duration::from_secs(600);
 
     fn kept(record: &Record) -> Action {
         Action::Keep(record.to_text())
     }
 
     #[test]
-    fn a_release_that_needs_an_address_waits_for_it_and_then_holds_again() {
-        let text = before().to_text();
-        let (mut reach, actions) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
-        assert_eq!((actions, reach.deadline()), (vec![], None));
-        let (missing, actions) = reach.on_held(false);
-        assert!(missing && matches!(actions[..], [Action::Say(_)]));
-        assert_eq!(reach.on_held(false), (true, vec![]), "it says so once");
-        assert_eq!(reach.on_address(), [Action::HoldAgain]);
-        assert_eq!(reach.on_held(true), (false, vec![]));
-        let mut record = before();
-        record.has_address(SLOT_B);
-        assert_eq!(reach.on_good(true), [kept(&record)]);
+    fn a_release_needs_what_the_slot_before_it_had_reached() {
+        for goal in Goal::ALL {
+            assert_eq!(before(goal).begin(SLOT_B, true, None), only(goal));
+        }
+        let mut both = before(Goal::Address);
+        both.reach(SLOT_A, Goal::Cluster);
+        assert_eq!(both.begin(SLOT_B, true, None), (Goal::ALL.into(), None));
+        assert_eq!(Record::default().begin(SLOT_B, true, None), nothing());
     }
 
     #[test]
-    fn the_older_slot_without_an_address_keeps_the_outage_at_its_deadline() {
-        let text = before().to_text();
-        let (mut reach, _) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
-        reach.on_held(false);
-        let actions = reach.on_going_back(|_| Some(release()));
-        let [Action::Keep(text)] = &actions[..] else { panic!("{actions:?}") };
-        let others = release();
-        let (mut reach, _) = Reach::new(Some(SLOT_A), false, text, Some(&others), Some(DEADLINE));
+    fn the_last_boot_of_the_slot_before_counts() {
+        for goal in Goal::ALL {
+            let mut record = before(goal);
+            // It boots once more, and does not reach the goal.
+            assert_eq!(record.begin(SLOT_A, false, None), nothing());
+            assert_eq!(record.begin(SLOT_B, true, None), nothing());
+        }
+    }
+
+    #[test]
+    fn a_release_is_at_fault_if_the_older_slot_reaches_what_it_lacked() {
+        for goal in Goal::ALL {
+            let mut record = lost(goal);
+            let begun = record.begin(SLOT_A, false, Some(&release()));
+            assert_eq!(begun, (BTreeSet::new(), Some(goal)));
+            record.reach(SLOT_A, goal);
+            assert_eq!((record.lost, record.outage), (None, None));
+        }
+    }
+
+    #[test]
+    fn an_address_alone_does_not_show_that_the_cluster_is_there() {
+        let text = lost(Goal::Cluster).to_text();
+        let (mut reach, _) =
+            Reach::new(Some(SLOT_A), false, &text, Some(&release()), Some(DEADLINE));
+        reach.on_reached(Goal::Address);
         assert_eq!(reach.deadline(), Some(DEADLINE));
-        assert!(reach.on_deadline(DEADLINE - Duration::from_secs(1)).is_empty());
-        assert!(matches!(reach.on_deadline(DEADLINE)[..], [Action::Keep(_), Action::Say(_)]));
-        assert!(reach.is_outage(&release()) && reach.on_deadline(DEADLINE).is_empty());
-        assert!(matches!(reach.on_update()[..], [Action::Keep(_)]));
-        assert!(!reach.is_outage(&release()));
+        reach.on_deadline(DEADLINE);
+        assert!(reach.is_outage(&release()));
+    }
+
+    #[test]
+    fn a_release_is_not_at_fault_if_the_older_slot_does_not_get_there_either() {
+        for goal in Goal::ALL {
+            let mut record = lost(goal);
+            record.begin(SLOT_A, false, Some(&release()));
+            record.miss();
+            assert_eq!((&record.lost, &record.outage), (&None, &Some(release())));
+            // It may be tried again at any later boot, until the slot holds something else.
+            assert_eq!(record.begin(SLOT_A, false, Some(&release())), nothing());
+            assert_eq!(record.outage, Some(release()));
+            record.begin(SLOT_A, false, Some(&Held::new(SLOT_B, "000000000000")));
+            assert_eq!(record.outage, None);
+        }
+    }
+
+    #[test]
+    fn a_record_reads_back_and_one_of_another_format_says_nothing() {
+        for goal in Goal::ALL {
+            let mut record = lost(goal);
+            record.outage = Some(release());
+            assert_eq!(Record::parse(&record.to_text()), record);
+        }
+        for other in ["", "format 2\naddress SLOT-A\n", "address SLOT-A\n"] {
+            assert_eq!(Record::parse(other), Record::default(), "{other}");
+        }
+        // Lines that a newer release adds to this format are ignored.
+        let newer = "format 1\nready SLOT-A\naddress SLOT-A\n";
+        assert_eq!(Record::parse(newer), before(Goal::Address));
+    }
+
+    #[test]
+    fn a_release_waits_for_what_it_needs_and_then_holds_again() {
+        for goal in Goal::ALL {
+            let text = before(goal).to_text();
+            let (mut reach, actions) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
+            assert_eq!((actions, reach.deadline()), (vec![], None));
+            assert_eq!(reach.on_held(), (true, vec![Action::Say(goal.waits())]));
+            assert_eq!(reach.on_held(), (true, vec![]), "it says so once");
+            assert_eq!(reach.on_reached(goal), [Action::HoldAgain]);
+            assert_eq!(reach.on_held(), (false, vec![]));
+            let mut record = before(goal);
+            record.reach(SLOT_B, goal);
+            assert_eq!(reach.on_good(), [kept(&record)]);
+        }
+    }
+
+    #[test]
+    fn the_older_slot_keeps_the_outage_at_its_deadline() {
+        for goal in Goal::ALL {
+            let text = before(goal).to_text();
+            let (mut reach, _) = Reach::new(Some(SLOT_B), true, &text, None, Some(DEADLINE));
+            reach.on_held();
+            let actions = reach.on_going_back(|_| Some(release()));
+            let [Action::Keep(text)] = &actions[..] else { panic!("{actions:?}") };
+            let others = release();
+            let (mut reach, _) =
+                Reach::new(Some(SLOT_A), false, text, Some(&others), Some(DEADLINE));
+            assert_eq!(reach.deadline(), Some(DEADLINE));
+            assert!(reach.on_deadline(DEADLINE - Duration::from_secs(1)).is_empty());
+            let actions = reach.on_deadline(DEADLINE);
+            assert!(matches!(actions[..], [Action::Keep(_), Action::Say(_)]));
+            assert!(reach.is_outage(&release()) && reach.on_deadline(DEADLINE).is_empty());
+            assert!(matches!(reach.on_update()[..], [Action::Keep(_)]));
+            assert!(!reach.is_outage(&release()));
+        }
     }
 
     #[test]
     fn an_unknown_slot_records_nothing() {
-        let text = lost().to_text();
+        let text = lost(Goal::Address).to_text();
         let (mut reach, actions) = Reach::new(None, true, &text, None, Some(DEADLINE));
-        assert_eq!((actions, reach.on_held(false)), (vec![], (false, vec![])));
-        assert!(reach.on_address().is_empty() && reach.on_good(true).is_empty());
+        assert_eq!((actions, reach.on_held()), (vec![], (false, vec![])));
+        assert!(reach.on_reached(Goal::Address).is_empty() && reach.on_good().is_empty());
         assert!(reach.on_going_back(|_| Some(release())).is_empty());
     }
 }

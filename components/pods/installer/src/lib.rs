@@ -11,4 +11,3 @@ pub mod install;
 pub mod rule;
 pub mod settings;
 pub mod stick;
-pub mod sys;

@@ -17,6 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agreement::{Agreement, Sample};
@@ -27,24 +28,34 @@ use osbuild_abi::{cmdline, paths};
 use osbuild_protocol::{ClientError, LastSeen, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 use servers::Source;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 
 const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
 /// What it says while there is nobody to ask.
 const IDLE: &str = "waits for somebody to name a server";
 
 fn main() -> ExitCode {
-    sys::end_on_signals();
     let Some(arguments) = arguments(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match Keeper::new(arguments).and_then(Keeper::run) {
+    match exit_on_signals().and_then(|()| Keeper::new(arguments)).and_then(Keeper::run) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes SIGTERM and SIGINT end the process, which the kernel does not do for PID 1 of a container.
+fn exit_on_signals() -> io::Result<()> {
+    static ALWAYS: AtomicBool = AtomicBool::new(true);
+    for signal in [SIGTERM, SIGINT] {
+        register_conditional_shutdown(signal, 0, &ALWAYS)?;
+    }
+    Ok(())
 }
 
 struct Arguments {

@@ -30,8 +30,8 @@ pub struct SlotsStatus {
     pub running: SlotStatus,
     /// The other one, if the disk has it.
     pub other: Option<SlotStatus>,
-    /// Whether the release in the other slot was given up for want of an address, and the slot that
-    /// runs got no address either, so that the release may be tried once more.
+    /// Whether the release in the other slot was given up for want of an address or of its cluster,
+    /// and the slot that runs did not get there either, so that the release may be tried once more.
     pub is_outage: bool,
 }
 

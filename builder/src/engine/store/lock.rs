@@ -1,0 +1,82 @@
+//! Locks between builds: one build makes an entry and holds its lock, the others wait and then find
+//! the entry.
+
+use super::Store;
+use crate::engine::fs_error::IoContext;
+use crate::engine::stop;
+use crate::error::Result;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::path::Path;
+use std::time::Duration;
+
+/// The interval at which a held lock is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A lock that is held until it is dropped. The kernel releases it when the process dies.
+pub struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    /// Takes the lock of a file, which is created if it is missing; `None` if somebody holds the
+    /// lock. The file is opened for reading and writing because NFS requires that for shared and
+    /// exclusive locks (flock(2)). A folder could not be opened for writing.
+    pub(super) fn attempt(path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)
+            .at("open", path)?;
+        match flock(&file, operation) {
+            Ok(()) => Ok(Some(Lock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error).at("lock", path),
+        }
+    }
+
+    /// Waits for the lock of the file `path`. `waiting` is called at every try, and an error of it
+    /// ends the wait.
+    pub(super) fn acquire(
+        path: &Path,
+        operation: FlockOperation,
+        mut waiting: impl FnMut() -> Result<()>,
+    ) -> Result<Lock> {
+        loop {
+            if let Some(lock) = Lock::attempt(path, operation)? {
+                return Ok(lock);
+            }
+            stop::check()?;
+            waiting()?;
+            std::thread::sleep(RETRY_INTERVAL);
+        }
+    }
+}
+
+impl Store {
+    /// Waits for the lock `name` and takes it. `waiting` is called at every try, and an error of it
+    /// ends the wait.
+    ///
+    /// # Errors
+    /// The error of `waiting`, the user interrupts the build, or the store cannot be written.
+    pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
+        Lock::acquire(
+            &self.root().join("locks").join(name),
+            FlockOperation::NonBlockingLockExclusive,
+            waiting,
+        )
+    }
+
+    /// Takes the lock `name`; `None` if another build holds it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
+        Lock::attempt(
+            &self.root().join("locks").join(name),
+            FlockOperation::NonBlockingLockExclusive,
+        )
+    }
+}

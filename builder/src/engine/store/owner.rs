@@ -1,0 +1,85 @@
+//! The owner of the store. Entries are trusted by their names and end up in nodes, so nobody else
+//! may be able to write them.
+
+use crate::engine::fs_error::IoContext;
+use crate::error::{Error, Result};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// Permission bits: the group or others may write.
+const WRITABLE: u32 = 0o022;
+/// Permission bit: others may write.
+const WRITABLE_BY_ALL: u32 = 0o002;
+/// Mode bit: users may rename and remove only their own files (inode(7)).
+const STICKY: u32 = 0o1000;
+
+/// The folders whose entries are trusted by their names.
+const TRUSTED: [&str; 4] = ["ac", "cas", "memo", "trees"];
+
+/// Makes the folder and its parents with mode 0700, whatever the umask: the folders in it are made
+/// with the user's umask. An existing folder without trusted entries gets that mode too, because
+/// `cargo ci` makes it for its own caches.
+///
+/// # Errors
+/// It cannot be made, or somebody writes a trusted entry at the same time.
+pub(super) fn make(root: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(root).at("make the directory", root)?;
+    let is_empty = || TRUSTED.iter().all(|name| !root.join(name).exists());
+    let is_ours = fs::metadata(root).at("read", root)?.uid() == rustix::process::geteuid().as_raw();
+    if is_ours && is_empty() {
+        fs::set_permissions(root, Permissions::from_mode(0o700)).at("write", root)?;
+        if !is_empty() {
+            return Err(Error::build(format!(
+                "another process has just written to the store `{}`",
+                root.display()
+            ))
+            .hint(format!("look at it, and remove it: ls -la {}", root.display())));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a store of another user, and one that others can change.
+///
+/// # Errors
+/// It is such a store.
+pub(super) fn check(root: &Path) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
+    let (link, folder) =
+        (fs::symlink_metadata(root).at("read", root)?, fs::metadata(root).at("read", root)?);
+    // A link of root is fine: root can do worse.
+    if folder.uid() != own || ![own, 0].contains(&link.uid()) {
+        let other = if folder.uid() == own { link.uid() } else { folder.uid() };
+        let error = Error::build(format!("the store `{}` belongs to another user", root.display()));
+        let error = error.cause(format!(
+            "its owner has the user ID {other} and you have {own}: its content would be built \
+                 into nodes"
+        ));
+        return Err(error.hint(
+            "build as that user, or choose a folder of your own: \
+             export XDG_CACHE_HOME=\"$HOME/.cache\"",
+        ));
+    }
+    if folder.mode() & WRITABLE != 0 {
+        let error = Error::build(format!("others may write to the store `{}`", root.display()));
+        return Err(error.cause(mode(&folder)).hint(format!(
+            "check that only you have written to it, then: chmod 700 {}",
+            root.display()
+        )));
+    }
+    let real = fs::canonicalize(root).at("read", root)?;
+    let parent = real.parent().unwrap_or(&real);
+    let above = fs::metadata(parent).at("read", parent)?;
+    if above.mode() & WRITABLE_BY_ALL != 0 && above.mode() & STICKY == 0 {
+        let error = Error::build(format!("others may replace the store `{}`", root.display()));
+        return Err(error
+            .cause(format!("of `{}`, {}", parent.display(), mode(&above)))
+            .hint(format!("chmod o-w {}", parent.display())));
+    }
+    Ok(())
+}
+
+fn mode(folder: &Metadata) -> String {
+    format!("its mode is {:04o}", folder.mode() & 0o7777)
+}

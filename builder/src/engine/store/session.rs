@@ -1,0 +1,168 @@
+//! The unfinished files of one running build, in a directory whose lock shows that the build is
+//! alive.
+
+use super::{Lock, Store};
+use crate::engine::fs_error::{self, IoContext};
+use crate::error::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+/// The file in a session's directory whose lock shows that its build is alive. Its time of
+/// modification is the start of the build.
+const ALIVE: &str = "alive";
+
+/// The directory of a running build in `tmp/`.
+pub(super) struct Session {
+    directory: PathBuf,
+    count: AtomicU64,
+    /// Removals in the background: deleting the thousands of files of a step takes a while.
+    removals: Mutex<Vec<JoinHandle<()>>>,
+    _alive: Lock,
+    /// For versions of osbuild before sessions, which collect nothing while this lock is shared.
+    _in_use: Lock,
+}
+
+impl Session {
+    /// Starts a session, and removes those of dead builds.
+    pub(super) fn begin(root: &Path) -> Result<Session> {
+        let (tmp, locks) = (root.join("tmp"), root.join("locks"));
+        let in_use =
+            Lock::acquire(&locks.join("in-use"), FlockOperation::NonBlockingLockShared, || Ok(()))?;
+        let (directory, alive, abandoned) = {
+            // A session without a lock counts as abandoned, so no other build may look between the
+            // creation of the directory and that of its lock.
+            let _gate = gate(root)?;
+            let abandoned =
+                sessions(&tmp)?.into_iter().filter_map(|(path, state)| Some((path, state.ok()?)));
+            let abandoned = abandoned.collect::<Vec<_>>();
+            let directory = tempfile::Builder::new()
+                .prefix("build-")
+                .tempdir_in(&tmp)
+                .at("make a directory in", &tmp)?
+                .keep();
+            let alive =
+                Lock::attempt(&directory.join(ALIVE), FlockOperation::NonBlockingLockExclusive)?;
+            let alive = alive.ok_or_else(|| {
+                Error::build(format!("another process locked `{}`", directory.display()))
+            })?;
+            (directory, alive, abandoned)
+        };
+        // Never joined: the next build removes what is left when this program ends.
+        thread::spawn(|| {
+            for (path, _lock) in abandoned {
+                // A dying sandbox can hold a file a little longer: the next build tries again.
+                let _ = fs_error::remove(&path);
+            }
+        });
+        Ok(Session {
+            directory,
+            count: AtomicU64::new(0),
+            removals: Mutex::default(),
+            _alive: alive,
+            _in_use: in_use,
+        })
+    }
+
+    /// An unused path in the session.
+    pub(super) fn fresh(&self, name: &str) -> PathBuf {
+        self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// The start of the oldest other build that runs; `None` if there is none. The caller must hold
+    /// the [`gate`].
+    pub(super) fn oldest_other(&self, root: &Path) -> Result<Option<SystemTime>> {
+        let others =
+            sessions(&root.join("tmp"))?.into_iter().filter(|(path, _)| *path != self.directory);
+        Ok(others.filter_map(|(_, state)| state.err()).min())
+    }
+}
+
+/// A lock that keeps new sessions from starting.
+pub(super) fn gate(root: &Path) -> Result<Lock> {
+    Lock::acquire(&root.join("locks/sessions"), FlockOperation::NonBlockingLockExclusive, || Ok(()))
+}
+
+/// The directory of each session, with its lock if the build is dead and else the start of the
+/// build.
+fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, SystemTime>)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(tmp).at("read", tmp)? {
+        let path = entry.at("read", tmp)?.path();
+        let alive = path.join(ALIVE);
+        // A session that ends at this moment removes its directory, so the lock cannot be opened.
+        let state = match Lock::attempt(&alive, FlockOperation::NonBlockingLockExclusive) {
+            // Versions of osbuild before the file `alive` lock the directory itself.
+            Ok(Some(lock)) if is_free(&path) => Ok(lock),
+            Ok(Some(_)) => Err(SystemTime::UNIX_EPOCH),
+            Ok(None) => Err(fs::metadata(&alive)
+                .and_then(|about| about.modified())
+                .unwrap_or(SystemTime::UNIX_EPOCH)),
+            Err(_) => continue,
+        };
+        found.push((path, state));
+    }
+    Ok(found)
+}
+
+/// Whether a directory is unlocked, as far as its file system supports such locks.
+fn is_free(directory: &Path) -> bool {
+    let Ok(file) = File::open(directory) else { return false };
+    flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        for removal in self.removals.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A removal does not panic, and nothing could be done about it here.
+            let _ = removal.join();
+        }
+        // If this fails, the next build removes it.
+        let _ = fs_error::remove(&self.directory);
+    }
+}
+
+/// A directory for unfinished files on the store's file system. It is removed when it is dropped,
+/// or with the session.
+pub struct Scratch {
+    path: PathBuf,
+    store: Store,
+}
+
+impl Scratch {
+    /// The path of the directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let path = std::mem::take(&mut self.path);
+        // If this fails, it goes with the session's directory.
+        let removal = thread::spawn(move || drop(fs_error::remove(&path)));
+        self.store
+            .inner
+            .session
+            .removals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(removal);
+    }
+}
+
+impl Store {
+    /// A new, empty directory for unfinished files.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn scratch(&self) -> Result<Scratch> {
+        let path = self.inner.session.fresh("work");
+        fs_error::make_directory(&path)?;
+        Ok(Scratch { path, store: self.clone() })
+    }
+}

@@ -1,0 +1,74 @@
+//! Trees: directories that are unpacked once and then only read, such as sandbox roots and
+//! toolchains.
+
+use super::results::read_sealed;
+use super::{Store, note_use};
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
+use crate::error::{Context, Result};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+impl Store {
+    /// The tree `key`. If it does not exist, `fill` fills an empty directory that becomes the tree;
+    /// `key` must cover everything that `fill` depends on. Nobody may write to a tree.
+    ///
+    /// # Errors
+    /// The error of `fill`, or the store cannot be written.
+    pub fn tree(&self, key: &Digest, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+        if let Some(root) = self.find_tree(key) {
+            return Ok(root);
+        }
+        let _lock = self.lock(&format!("tree-{key}"), || Ok(()))?;
+        if let Some(root) = self.find_tree(key) {
+            return Ok(root);
+        }
+        let scratch = self.scratch()?;
+        let root = scratch.path().join("root");
+        fs::create_dir(&root).at("make the directory", &root)?;
+        fill(&root)?;
+        self.write_sealed(&scratch.path().join("stamp"), content_of(&root)?.hash())?;
+        let directory = File::open(&root).at("open", &root)?;
+        rustix::fs::syncfs(&directory).or_build(|| format!("cannot flush `{}`", root.display()))?;
+        self.place_tree(key, scratch.path())
+    }
+
+    /// The tree `key`, if it exists.
+    pub fn find_tree(&self, key: &Digest) -> Option<PathBuf> {
+        let tree = self.tree_path(key);
+        let stamp = tree.join("stamp");
+        note_use(&stamp, &fs::metadata(&stamp).ok()?);
+        // A collection that has moved the tree away before this use removes it; one that sees the
+        // use moves it back.
+        stamp.exists().then(|| tree.join("root"))
+    }
+
+    /// Whether a tree has the content with which it was made.
+    pub(super) fn tree_is_sound(&self, tree: &Path) -> bool {
+        let stamp = read_sealed(&tree.join("stamp"));
+        stamp.is_some_and(|stamp| {
+            content_of(&tree.join("root")).is_ok_and(|content| content.hash().as_slice() == stamp)
+        })
+    }
+
+    fn place_tree(&self, key: &Digest, made: &Path) -> Result<PathBuf> {
+        let tree = self.tree_path(key);
+        // A tree without a stamp was damaged by somebody.
+        if tree.exists() {
+            let away = self.inner.session.fresh("tree");
+            fs::rename(&tree, &away).at("move away", &tree)?;
+        }
+        fs::rename(made, &tree).at("write", &tree)?;
+        Ok(tree.join("root"))
+    }
+
+    fn tree_path(&self, key: &Digest) -> PathBuf {
+        self.root().join("trees").join(key.hex())
+    }
+}
+
+/// The digest of a directory tree: names, contents, links, and which files are executable.
+fn content_of(root: &Path) -> Result<Digest> {
+    Ok(InputTree::scan(root, &mut Digest::of_file)?.digest())
+}

@@ -1,0 +1,46 @@
+//! `osbuild sign`
+
+use super::image::SignWith;
+use super::{Session, build, image};
+use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::error::{Error, Kind, Result};
+use crate::produce::sign::OfflineSigner;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// `osbuild sign`: builds again with signatures that were made offline, which takes no longer than
+/// assembling the image.
+pub fn run(
+    session: &Session,
+    recipe: &str,
+    attach: &Path,
+    key: Option<String>,
+    sources: Option<PathBuf>,
+) -> Result<()> {
+    let started = Instant::now();
+    let (plan, signing) = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
+    let keys = signing.as_ref().ok_or_else(|| {
+        Error::usage(format!("recipe `{recipe}` does not say who signs it"))
+            .hint("name the keys by `--key NAME`")
+    })?;
+    let certificate = super::keys::certificate(session, &keys.key)?;
+    let signer = OfflineSigner::open(attach, certificate).map_err(Error::of_usage)?;
+    let sign = SignWith { keys, signer: &signer };
+    let from = session.from(sources)?;
+    session.need(&image::tools(&from))?;
+    let to_sign = |error: Error| match error.kind {
+        Kind::Digest => error.hint(format!(
+            "sign what `cargo osbuild build {recipe} --unsigned` leaves in out/{recipe}/to-sign"
+        )),
+        _ => error,
+    };
+    let built =
+        image::with_signer(session, &plan, from, Rebuild::Nothing, Some(sign)).map_err(to_sign)?;
+    session.report.note(match built.was_current {
+        true => "the image has these signatures already",
+        false => "the image is signed: every required signature was there",
+    });
+    build::report(session, recipe, &built, &built.image, started);
+    Ok(())
+}
