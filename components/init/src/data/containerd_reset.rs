@@ -48,7 +48,7 @@ pub fn reset(writer: &Writer) -> Outcome {
 }
 
 /// The failures since the node was ready last; 0 if the file has no number.
-fn failures(data: &Folder) -> u8 {
+pub(super) fn failures(data: &Folder) -> u8 {
     data.read_text(COUNT, MAX_LENGTH)
         .ok()
         .flatten()
@@ -56,7 +56,7 @@ fn failures(data: &Folder) -> u8 {
         .unwrap_or(0)
 }
 
-fn count_on(data: &Folder) -> Outcome<u8> {
+pub(super) fn count_on(data: &Folder) -> Outcome<u8> {
     let failures = failures(data).saturating_add(1);
     data.replace(COUNT, format!("{failures}\n").as_bytes(), 0o644)
         .explain(format_args!("write {COUNT} on DATA"))?;
