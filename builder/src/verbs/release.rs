@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
     let plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    let named = flags.key.as_ref().map(Signing::with);
+    let named = flags.key.as_deref().map(Signing::with);
     let signing = named.as_ref().or(plan.default_signing.as_ref()).ok_or_else(|| {
         Error::usage(format!("recipe `{}` names no signing keys", flags.recipe))
             .hint("name the keys with `--key NAME`")

@@ -43,7 +43,7 @@ fn a_script_among_the_binaries_is_refused() {
     refused(
         &scratch,
         1,
-        "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ",
+        "error: `runc` cannot be installed on the node\n  caused by: it is a script\nhint: ",
     );
 }
 
@@ -52,7 +52,7 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    let expected = "error: `mount` may not go to the node\n  caused by: it names an interpreter, \
+    let expected = "error: `mount` cannot be installed on the node\n  caused by: it names an interpreter, \
                     so it is dynamically linked\nhint: ";
     refused(&scratch, 1, expected);
 }
@@ -62,7 +62,7 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
     // What an osbuild without the rule against dynamic programs noted of it: that the architecture
     // and the program fit.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
@@ -75,7 +75,7 @@ fn a_program_that_older_rules_accepted_is_checked_again() {
         store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Verdict> {
     pod.writes_where_the_recipe_says()?;
     let facts = ask(probe)?;
     host_executes_where_the_recipe_says(&facts)?;
-    has_the_default_seccomp_profile(&facts)?;
+    is_filtered_by_default(&facts)?;
     drop(_node);
     let _node = Node::boot_in(site, &project, "ordinary-second", ORDINARY, &flags)?;
     pod.has_a_network(server)?;
@@ -164,7 +164,7 @@ fn host_executes_where_the_recipe_says(facts: &str) -> Result<()> {
 }
 
 /// The pod's manifest asks for no seccomp profile, and the kernel filters its system calls.
-fn has_the_default_seccomp_profile(facts: &str) -> Result<()> {
+fn is_filtered_by_default(facts: &str) -> Result<()> {
     let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
     match facts.lines().any(|fact| fact == filtered) {
         true => Ok(()),

@@ -263,9 +263,10 @@ fn found(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'st
     if !settings.unattended {
         return Some(": take the stick out, or say `replace-node = true`");
     }
-    // It would start the stick for ever.
+    // The machine would boot the stick again and again.
     table.named(ESP).is_some_and(|esp| firmware.was_told(esp)).then_some(
-        ", and the firmware was told to start it, but has started the stick: take that out, or put the disk before it in the firmware's menu",
+        ", and the firmware was set to boot it, but has booted the stick: take the stick out, or \
+         put the disk before it in the firmware's menu",
     )
 }
 

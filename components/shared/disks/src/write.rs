@@ -1,16 +1,16 @@
-//! The image's bytes onto a disk and back, without its partition table.
+//! Writes the image's bytes to a disk and reads them back, without the partition table.
 
 use crate::device::{CHUNK, Device, Zeroed};
 use crate::image::{Ends, Image, Piece};
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// How many bytes are looked at where a place that the device has made zero begins and ends: a
-/// sector of the largest size.
+/// Bytes to compare at the start and at the end of a range that the device zeroed: the largest
+/// sector size.
 const SAMPLE: u64 = 4096;
 
-/// Writes all that stands between the two copies of the partition table, and gives what has to be
-/// compared. `advance` is told how many bytes more were written, and may stop it.
+/// Writes everything between the two copies of the partition table, and returns the ranges to
+/// compare. `advance` gets the number of bytes written since its last call, and may cancel.
 pub fn write<E: From<Error>>(
     image: &Image,
     pieces: &[Piece],
@@ -41,8 +41,8 @@ pub fn write<E: From<Error>>(
     Ok(to_compare)
 }
 
-/// Reads pieces of the disk back, and compares them with the image. `advance` is told how many
-/// bytes more were compared, and may stop it.
+/// Reads ranges of the disk back and compares them with the image. `advance` gets the number of
+/// bytes compared since its last call, and may cancel.
 pub fn compare<E: From<Error>>(
     image: &Image,
     pieces: &[Piece],
@@ -91,13 +91,13 @@ pub fn write_table<E: From<Error>>(
         .map_err(|error| (error, remove_table(ends, device)))
 }
 
-/// How many bytes the pieces have.
+/// The total number of bytes.
 pub fn length<'a>(pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
     pieces.into_iter().map(|piece| piece.range.end - piece.range.start).sum()
 }
 
 impl Device {
-    /// Refuses bytes of the disk that are not these.
+    /// Fails unless the disk has these bytes in `range`.
     pub fn holds(&mut self, expected: &[u8], range: &Range<u64>) -> Result<()> {
         let found = self.read(range)?;
         if expected == found {
