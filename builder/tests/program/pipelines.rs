@@ -31,7 +31,7 @@ const LINTERS: [&[&str]; 3] = [
 ];
 
 #[test]
-fn other_peoples_linters_find_nothing_to_say() {
+fn the_linters_accept_the_workflows() {
     let files: Vec<String> =
         Workflow::all().iter().map(|workflow| workflow.path.display().to_string()).collect();
     assert_eq!(files.len(), 4);
@@ -58,18 +58,18 @@ fn a_linter_would_find_a_mistake() {
     for (linter, right, wrong) in mistakes {
         assert!(text.contains(right), "{right}");
         fs::write(&path, text.replace(right, wrong)).unwrap();
-        let said = Command::new(linter[0])
+        let found = Command::new(linter[0])
             .args(&linter[1..])
             .arg(&path)
             .current_dir(folder.path())
             .output()
             .unwrap();
-        assert!(!said.status.success(), "{linter:?} overlooks `{wrong}`");
+        assert!(!found.status.success(), "{linter:?} overlooks `{wrong}`");
     }
 }
 
 #[test]
-fn each_step_is_one_osbuild_command_that_osbuild_understands() {
+fn each_workflow_step_is_one_valid_osbuild_command() {
     let mut verbs = Vec::new();
     for workflow in Workflow::all() {
         for step in workflow.steps().iter().filter(|step| step["run"].is_string()) {
@@ -113,8 +113,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_job_of_a_pipeline_is_about_recipes_that_there_are_and_has_no_rights_that_it_does_not_use()
-{
+fn workflow_jobs_name_existing_recipes_and_have_no_unused_rights() {
     let root = folder().join("../../..");
     let mut builds = std::collections::BTreeSet::new();
     for workflow in Workflow::all() {
@@ -166,7 +165,8 @@ repos/organization/repository/git/matching-refs/tags/v)
     git -C ORIGIN for-each-ref --format '{"ref":"%(refname)"}' 'refs/tags/v*' | jq -s . ;;
 repos/organization/repository/releases)
     mkdir -p GITHUB/attached
-    find GITHUB/attached -type f -printf '%P\n' | jq -R 'split("/") | {tag_name: .[0], assets: [{name: .[1]}]}' | jq -s . ;;
+    find GITHUB/attached -type f -printf '%P\n' |
+        jq -R 'split("/") | {tag_name: .[0], assets: [{name: .[1]}]}' | jq -s . ;;
 esac | jq -r "$5"
 "#;
 
@@ -239,7 +239,7 @@ fn github(cloud: &Cloud) -> (Scratch, Host) {
 }
 
 #[test]
-fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
+fn the_workflows_build_twice_compare_sign_publish_and_promote() {
     let cloud = Cloud::start();
     let (scratch, host) = github(&cloud);
     let (store, pull_request) = (scratch.path("cache"), Workflow::named("pull-request"));
@@ -264,7 +264,7 @@ fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
     all_done(&ran);
     cloud.is_content();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
-    assert!(ran[0].data.contains("byte for byte"), "{}", ran[0].data);
+    assert!(ran[0].stdout.contains("byte for byte"), "{}", ran[0].stdout);
     let end = |name: &str| {
         host.attached().join("v1").join(format!("{RECIPE}_{}_{name}", version(&scratch))).is_file()
     };
@@ -284,7 +284,7 @@ fn the_pipelines_build_twice_compare_sign_publish_release_report_and_promote() {
     let promote = Workflow::named("promote");
     let ran = host.run(&promote, "promote", None);
     all_done(&ran);
-    assert!(ran[1].data.contains("stable"), "{}", ran[1].data);
+    assert!(ran[1].stdout.contains("stable"), "{}", ran[1].stdout);
     // A release that GitHub cancelled for it is not lost.
     all_done(&host.run(&promote, "release", None));
     assert_eq!(fs::read_to_string(host.folder.join("started")).unwrap(), "release.yml\n");
@@ -328,7 +328,7 @@ fn release_what_is_left(scratch: &Scratch, host: &Host) -> Vec<String> {
 }
 
 #[test]
-fn tags_that_are_pushed_at_once_are_all_released_in_order_though_github_keeps_one_run_waiting() {
+fn tags_pushed_at_once_are_all_released_in_order() {
     let cloud = Cloud::start();
     let (scratch, host) = github(&cloud);
     assert_eq!(release_what_is_left(&scratch, &host), ["v1"]);
@@ -355,7 +355,11 @@ fn tags_that_are_pushed_at_once_are_all_released_in_order_though_github_keeps_on
     );
     let ran = scratch.osbuild(&["verify", updates.to_str().unwrap(), "--key", "prod", "--all"]);
     all_done(std::slice::from_ref(&ran));
-    assert!(ran.data.contains("candidate_small.json is version 1.35.8-4 of small"), "{}", ran.data);
+    assert!(
+        ran.stdout.contains("candidate_small.json is version 1.35.8-4 of small"),
+        "{}",
+        ran.stdout
+    );
     for version in ["1.35.8", "1.35.8-2", "1.35.8-3", "1.35.8-4"] {
         let named = |entry: fs::DirEntry| {
             entry.file_name().to_str().unwrap().ends_with(&format!(".small_{version}_node.efi"))
@@ -373,7 +377,7 @@ fn tags_that_are_pushed_at_once_are_all_released_in_order_though_github_keeps_on
 }
 
 #[test]
-fn the_first_build_of_a_pull_request_compiles_nothing_that_main_has_compiled() {
+fn a_pull_requests_first_build_reuses_what_main_has_compiled() {
     let cloud = Cloud::start();
     let (scratch, host) = github(&cloud);
     let pull_request = |number: &str| host.with([("github.ref", number), ("github.sha", number)]);
@@ -384,7 +388,7 @@ fn the_first_build_of_a_pull_request_compiles_nothing_that_main_has_compiled() {
     let first = pull_request("refs_pull_1_merge").run(&pull, "build", None);
     all_done(&first);
     let compiled = |ran: &Ran| {
-        ran.said
+        ran.stderr
             .lines()
             .filter(|line| ["kernel", "kubelet", "layer"].iter().any(|step| line.starts_with(step)))
             .count()
@@ -392,19 +396,19 @@ fn the_first_build_of_a_pull_request_compiles_nothing_that_main_has_compiled() {
     assert!(
         compiled(&of_main[0]) >= 3 && compiled(&first[0]) == 0,
         "{}\n{}",
-        of_main[0].said,
-        first[0].said
+        of_main[0].stderr,
+        first[0].stderr
     );
     // What a pull request has kept, no other one reads: it could have put anything there.
     let kept = host.folder.join("caches/refs_pull_1_merge");
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
     fs::remove_dir_all(host.folder.join("caches/refs_heads_main")).unwrap();
     let other = pull_request("refs_pull_2_merge").run(&pull, "build", None);
-    assert!(other[0].code != Some(0), "{}", other[0].said);
+    assert!(other[0].code != Some(0), "{}", other[0].stderr);
 }
 
 #[test]
-fn an_image_that_the_other_machine_does_not_get_is_neither_signed_nor_published() {
+fn an_image_the_second_machine_cannot_reproduce_is_not_published() {
     let cloud = Cloud::start();
     let (scratch, host) = github(&cloud);
     let release = Workflow::named("release");
@@ -419,8 +423,12 @@ fn an_image_that_the_other_machine_does_not_get_is_neither_signed_nor_published(
     change_last_byte_of_a_slot(&image);
     let before = cloud.names().len();
     let ran = host.run(&release, "release", None);
-    assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].said);
-    assert!(ran[0].said.contains(&format!("it is not what `{RECIPE}` gives")), "{}", ran[0].said);
+    assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].stderr);
+    assert!(
+        ran[0].stderr.contains(&format!("it is not what `{RECIPE}` gives")),
+        "{}",
+        ran[0].stderr
+    );
     assert_eq!(cloud.names().len(), before);
 }
 

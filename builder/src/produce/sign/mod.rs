@@ -22,7 +22,7 @@ pub use certified::Certified;
 pub use detached_signature::DetachedSignature;
 pub use efi_file::EfiFile;
 pub use efi_program::EfiProgram;
-pub use kms::{KmsArn, KmsKey};
+pub use kms::KmsKey;
 pub use kms_release_key::KmsReleaseKey;
 pub use offline_release_signer::OfflineReleaseSigner;
 pub use offline_signer::OfflineSigner;

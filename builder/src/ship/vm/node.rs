@@ -94,9 +94,9 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Waits until the node has told an address, at most for `patience`.
-    pub fn address(&mut self, patience: Duration) -> Result<()> {
-        let end = Instant::now() + patience;
+    /// Waits until the node has reported an address, for at most `timeout`.
+    pub fn address(&mut self, timeout: Duration) -> Result<()> {
+        let end = Instant::now() + timeout;
         while self.boot.addresses.is_empty() && Instant::now() < end {
             match self.listen(TICK)? {
                 Listened::Silence => {}
@@ -158,12 +158,12 @@ impl<'a> Node<'a> {
         self.machine.power_off()
     }
 
-    /// The next line, for which it waits at most `patience`.
-    fn listen(&mut self, patience: Duration) -> Result<Listened> {
+    /// The next line, within `timeout`.
+    fn listen(&mut self, timeout: Duration) -> Result<Listened> {
         if let Some(line) = self.ahead.pop_front() {
             return Ok(Listened::Line(line));
         }
-        let heard = self.machine.wait(patience)?;
+        let heard = self.machine.wait(timeout)?;
         // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
         stop::check()?;
         match heard {
