@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn the_plan_may_neither_look_up_nor_out() {
         assert_eq!(
-            messages("builder/src/plan/a.rs", "use crate::engine::store;\n"),
+            messages("builder/src/plan/a.rs", "use crate::produce::store;\n"),
             ["`crate::produce` is above the plan, which knows nothing of it"]
         );
         assert_eq!(
