@@ -19,19 +19,20 @@ const TRUSTED: [&str; 4] = ["ac", "cas", "memo", "trees"];
 
 /// Makes the folder and its parents with mode 0700, whatever the umask: the folders in it are made
 /// with the user's umask. An existing folder without trusted entries gets that mode too, because
-/// `cargo ci` makes it for its own caches.
+/// `cargo ci` makes it for its own caches. Builds of this user may do so at the same time.
 ///
 /// # Errors
-/// It cannot be made, or somebody writes a trusted entry at the same time.
+/// It cannot be made, or another user writes a trusted entry at the same time.
 pub(super) fn make(root: &Path) -> Result<()> {
+    let own = rustix::process::geteuid().as_raw();
     DirBuilder::new().recursive(true).mode(0o700).create(root).at("make the directory", root)?;
-    let is_empty = || TRUSTED.iter().all(|name| !root.join(name).exists());
-    let is_ours = fs::metadata(root).at("read", root)?.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && is_empty() {
+    let trusted = || TRUSTED.iter().filter_map(|name| fs::symlink_metadata(root.join(name)).ok());
+    let is_ours = fs::metadata(root).at("read", root)?.uid() == own;
+    if is_ours && trusted().next().is_none() {
         fs::set_permissions(root, Permissions::from_mode(0o700)).at("write", root)?;
-        if !is_empty() {
+        if trusted().any(|entry| entry.uid() != own) {
             return Err(Error::build(format!(
-                "another process has just written to the store `{}`",
+                "another user has just written to the store `{}`",
                 root.display()
             ))
             .hint(format!("look at it, and remove it: ls -la {}", root.display())));

@@ -44,6 +44,22 @@ fn sha256sum(path: &Path) -> String {
 }
 
 #[test]
+fn builds_that_open_a_new_store_at_the_same_time_all_get_it() {
+    for _ in 0..50 {
+        let directory = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let open = || {
+                start.wait();
+                Store::open(directory.path().join("store")).map(drop)
+            };
+            let builds = [(); 4].map(|()| scope.spawn(open));
+            builds.into_iter().for_each(|build| build.join().unwrap().unwrap());
+        });
+    }
+}
+
+#[test]
 fn bytes_are_in_a_read_only_file_with_the_name_of_sha256sum() {
     let (directory, store) = store();
     let digest = store.put_bytes(b"some bytes").unwrap();
