@@ -1,7 +1,7 @@
 //! What cargo itself can check: format, lints, tests, and the node's crates for the other
 //! architecture.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use crate::workspace::{Member, members};
 use osbuild::error::{Context, Error, Problem, Result};
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 const C_COMPILER: &str = "cc";
 
 /// The whole workspace is formatted.
-pub fn format(site: &Site) -> Result<Verdict> {
+pub fn format(site: &Site) -> Result<Outcome> {
     site.finish("format", site.cargo()?.args(["fmt", "--all", "--check"]))?;
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
 /// The compiler and clippy have nothing to say.
-pub fn lints(site: &Site) -> Result<Verdict> {
+pub fn lints(site: &Site) -> Result<Outcome> {
     site.finish(
         "lints",
         site.cargo()?.args([
@@ -32,14 +32,14 @@ pub fn lints(site: &Site) -> Result<Verdict> {
             "warnings",
         ]),
     )?;
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
 /// Every test of the workspace passes, and none is passed over.
-pub fn tests(site: &Site) -> Result<Verdict> {
+pub fn tests(site: &Site) -> Result<Outcome> {
     let ran = site
         .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
-    let counted = count(&ran.said);
+    let counted = count(&ran.output);
     let mut problems: Vec<Problem> = counted
         .names
         .iter()
@@ -53,7 +53,7 @@ pub fn tests(site: &Site) -> Result<Verdict> {
     if let Some(last) = problems.last_mut() {
         last.log = evidence(&ran).problems.pop().and_then(|problem| problem.log);
     }
-    Ok(Verdict { passed: counted.passed, problems, said: format!("{} tests", counted.passed) })
+    Ok(Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) })
 }
 
 /// What failed tests and compilers said, without the long lists of what passed.
@@ -62,8 +62,8 @@ fn evidence(ran: &Ran) -> Error {
         !(line.starts_with("test ") && line.ends_with(" ok")
             || line.trim_start().starts_with("Compiling "))
     };
-    let said = ran.said.lines().filter(telling).collect::<Vec<_>>().join("\n");
-    Ran { code: ran.code, said, log: ran.log.clone() }.failure("`cargo test` failed")
+    let output = ran.output.lines().filter(telling).collect::<Vec<_>>().join("\n");
+    Ran { code: ran.code, output, log: ran.log.clone() }.failure("`cargo test` failed")
 }
 
 /// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers
@@ -76,9 +76,9 @@ struct Counted {
     names: Vec<String>,
 }
 
-fn count(said: &str) -> Counted {
+fn count(output: &str) -> Counted {
     let mut counted = Counted::default();
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, rest)) =
             line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         {
@@ -101,7 +101,7 @@ fn count(said: &str) -> Counted {
 
 /// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with
 /// C in them are built by `osbuild` alone, whose sandbox has a compiler for that.
-pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
+pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
     let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
@@ -113,12 +113,12 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
         cargo.args(["--package", package]);
     }
     site.finish("node-for-arm64", &mut cargo)?;
-    Ok(Verdict::holds(packages.join(" ")))
+    Ok(Outcome::holds(packages.join(" ")))
 }
 
 /// slotboot compiles for the firmware of both architectures, and the compiler and clippy have
 /// nothing to say.
-pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
+pub fn slotboot_for_uefi(site: &Site) -> Result<Outcome> {
     for architecture in Architecture::ALL {
         let target = architecture.rust_uefi();
         let mut cargo = site.cargo()?;
@@ -136,7 +136,7 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
         ]);
         site.finish("slotboot-for-uefi", &mut cargo)?;
     }
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
 /// The workspace's packages in `components/` that have a program, and are Rust from end to end.
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn libtests_words_are_understood() {
-        let said = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
+        let output = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
                     test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
                     test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
         assert_eq!(
-            count(said),
+            count(output),
             Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] }
         );
     }

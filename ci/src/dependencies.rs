@@ -1,6 +1,6 @@
 //! What `cargo deny` says of the libraries that we use. Its rules are in `ci/deny.toml`.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::Result;
 
@@ -15,7 +15,7 @@ const UNREACHABLE: &str = "failed to fetch advisory database";
 ///
 /// Where the advisories cannot be reached the check's line says so: it is not a fault of the
 /// checkout.
-pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
+pub fn libraries_are_fit(site: &Site) -> Result<Outcome> {
     let root = site.tools();
     let install =
         ["install", "--quiet", "--locked", "--version", CARGO_DENY, "cargo-deny", "--root"];
@@ -41,9 +41,9 @@ pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     }
     let advisories = check("advisories", &["advisories"])?;
     match advisories.code {
-        Some(0) => Ok(Verdict { passed: 2, ..Verdict::default() }),
-        _ if advisories.said.contains(UNREACHABLE) => {
-            Ok(Verdict::holds("ADVISORIES UNCHECKED: not reachable"))
+        Some(0) => Ok(Outcome { passed: 2, ..Outcome::default() }),
+        _ if advisories.output.contains(UNREACHABLE) => {
+            Ok(Outcome::holds("ADVISORIES UNCHECKED: not reachable"))
         }
         _ => Err(advisories.failure("an advisory speaks against a library")),
     }

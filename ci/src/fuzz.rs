@@ -4,7 +4,7 @@
 //! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that sees this
 //! machine and can write to its corpus alone.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Kind, Problem, Result};
 use std::fs;
@@ -43,7 +43,7 @@ const EXECUTIONS: &str = "stat::number_of_executed_units:";
 const WRITTEN: &str = "Test unit written to ";
 
 /// No target finds anything in the time that the check gives it.
-pub fn nothing_is_found(site: &Site) -> Result<Verdict> {
+pub fn nothing_is_found(site: &Site) -> Result<Outcome> {
     Fuzzer::ready(site)?.run(&[], SECONDS)
 }
 
@@ -59,12 +59,12 @@ pub fn longer(site: &Site, words: &[String]) -> Result<()> {
             Err(_) => names.push(word.as_str()),
         }
     }
-    let verdict = Fuzzer::ready(site)?.run(&names, seconds)?;
-    site.report.data(&verdict.said);
-    if verdict.problems.is_empty() {
+    let outcome = Fuzzer::ready(site)?.run(&names, seconds)?;
+    site.report.data(&outcome.summary);
+    if outcome.problems.is_empty() {
         Ok(())
     } else {
-        Err(Error::many(Kind::Build, verdict.problems))
+        Err(Error::many(Kind::Build, outcome.problems))
     }
 }
 
@@ -90,7 +90,7 @@ impl<'a> Fuzzer<'a> {
     }
 
     /// Runs the targets of these names, or all if there are none: one on each processor.
-    fn run(&self, names: &[&str], seconds: u32) -> Result<Verdict> {
+    fn run(&self, names: &[&str], seconds: u32) -> Result<Outcome> {
         if let Some(name) =
             names.iter().find(|name| !self.targets.iter().any(|target| target == *name))
         {
@@ -114,22 +114,22 @@ impl<'a> Fuzzer<'a> {
                 scope.spawn(work);
             }
         });
-        let (mut executions, mut verdict) = (0, Verdict::default());
+        let (mut executions, mut outcome) = (0, Outcome::default());
         for ran in found.into_inner().expect("nobody panics with the lock") {
             let (more, problem) = ran?;
             executions += more;
-            verdict.passed += usize::from(problem.is_none());
-            verdict.problems.extend(problem);
+            outcome.passed += usize::from(problem.is_none());
+            outcome.problems.extend(problem);
         }
-        verdict.said =
-            format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
-        Ok(verdict)
+        outcome.summary =
+            format!("{} targets, {executions} executions", outcome.passed + outcome.problems.len());
+        Ok(outcome)
     }
 
     /// Runs a target, and gives how many inputs it had and what was found.
     fn one(&self, target: &str, seconds: u32) -> Result<(u64, Option<Problem>)> {
         let ran = self.site.run(&format!("fuzz-{target}"), &mut self.command(target, seconds)?)?;
-        Ok((executions(&ran.said), self.problem(target, &ran)))
+        Ok((executions(&ran.output), self.problem(target, &ran)))
     }
 
     /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added
@@ -182,7 +182,7 @@ impl<'a> Fuzzer<'a> {
         }
         let mut problem =
             ran.failure(&format!("the fuzz target `{target}` failed")).problems.pop()?;
-        if let Some(file) = written(&ran.said) {
+        if let Some(file) = written(&ran.output) {
             let file = file.strip_prefix(&self.site.root).unwrap_or(file).display();
             problem = problem.cause(format!("the input is in `{file}`"));
             problem = problem
@@ -197,7 +197,7 @@ fn seeded(site: &Site, seeds: &Path) -> Result<Vec<String>> {
     let mut make = site.cargo()?;
     make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"])
         .arg(seeds);
-    Ok(site.finish("fuzz-seeds", &mut make)?.said.lines().map(str::to_owned).collect())
+    Ok(site.finish("fuzz-seeds", &mut make)?.output.lines().map(str::to_owned).collect())
 }
 
 /// The program with all targets. The target triple is named so that the flags are for it alone, and
@@ -224,21 +224,21 @@ fn compiled(site: &Site) -> Result<PathBuf> {
         "--message-format",
         "json-render-diagnostics",
     ]);
-    let said = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.said;
+    let output = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.output;
     let mut built =
-        said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
     program.ok_or_else(|| Error::build("cargo does not say where the fuzzer is"))
 }
 
 /// How many inputs were run, as libFuzzer counts them at its end.
-fn executions(said: &str) -> u64 {
-    said.lines().find_map(|line| line.strip_prefix(EXECUTIONS)?.trim().parse().ok()).unwrap_or(0)
+fn executions(output: &str) -> u64 {
+    output.lines().find_map(|line| line.strip_prefix(EXECUTIONS)?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// The input for which a property does not hold.
-fn written(said: &str) -> Option<&Path> {
-    said.lines().find_map(|line| line.split_once(WRITTEN)).map(|(_, path)| Path::new(path.trim()))
+fn written(output: &str) -> Option<&Path> {
+    output.lines().find_map(|line| line.split_once(WRITTEN)).map(|(_, path)| Path::new(path.trim()))
 }
 
 #[cfg(test)]

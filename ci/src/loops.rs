@@ -15,7 +15,7 @@ impl Loop {
     pub fn over(site: &Site, file: &Path, sector_size: u32) -> Result<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--sector-size", &sector_size.to_string()]).arg(file);
-        Ok(Loop { device: site.finish("losetup", &mut losetup)?.said.trim().to_owned() })
+        Ok(Loop { device: site.finish("losetup", &mut losetup)?.output.trim().to_owned() })
     }
 
     /// Its device file.

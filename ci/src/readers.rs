@@ -1,7 +1,7 @@
 //! What others' programs read in the image that the VMs boot: each format that we write, with a
 //! reader that we did not.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Problem, Result};
@@ -41,21 +41,21 @@ const CLAIMS: &[Claim] = &[
 ];
 
 /// Other people's programs read everything that a build left.
-pub fn others_read_what_we_write(site: &Site) -> Result<Verdict> {
+pub fn others_read_what_we_write(site: &Site) -> Result<Outcome> {
     let out = site.project().join("out").join(RECIPE);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let image = inspect(&out.join("image.raw"))?;
     let products = Products { site, out, folder, image };
-    let mut verdict = Verdict::default();
+    let mut outcome = Outcome::default();
     for (name, claim) in CLAIMS {
         match claim(&products) {
-            Ok(()) => verdict.passed += 1,
-            Err(error) => verdict
+            Ok(()) => outcome.passed += 1,
+            Err(error) => outcome
                 .problems
                 .extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
         }
     }
-    Ok(verdict)
+    Ok(outcome)
 }
 
 fn unmet(name: &str, problem: Problem) -> Problem {
@@ -87,7 +87,7 @@ impl Products<'_> {
 
 fn partition_table(products: &Products) -> Result<()> {
     let ran = products.run("sgdisk", &["--verify", &products.path("image.raw")])?;
-    if ran.said.contains("No problems found") {
+    if ran.output.contains("No problems found") {
         Ok(())
     } else {
         Err(ran.failure("sgdisk is not content"))
@@ -98,7 +98,7 @@ fn system_partition(products: &Products) -> Result<()> {
     loader(products)?;
     products.run("fsck.fat", &["-n", "esp"])?;
     let ran = products.run("objdump", &["--private-headers", LOADER])?;
-    if ran.said.contains("(EFI application)") {
+    if ran.output.contains("(EFI application)") {
         Ok(())
     } else {
         Err(ran.failure("objdump finds no EFI application"))
@@ -118,7 +118,7 @@ fn slots(products: &Products) -> Result<()> {
         [("2", "priority=1 tries=15 successful=0"), ("3", "priority=0 tries=0 successful=0")]
     {
         let ran = products.run("cgpt", &["show", "-i", number, &products.path("image.raw")])?;
-        if !ran.said.contains(state) {
+        if !ran.output.contains(state) {
             return Err(ran.failure(&format!("cgpt does not find `{state}`")));
         }
     }

@@ -1,7 +1,7 @@
 //! Same lock, same bytes: the image is built again where everything that must not matter is
 //! different.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Problem, Result};
@@ -19,7 +19,7 @@ const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-ti
 
 /// Our own crates and the assembly give the same image in another folder, under another umask, time
 /// zone, locale, clock and number of jobs.
-pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
+pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
     copy_keys(site, &copy)?;
@@ -51,9 +51,9 @@ fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
 }
 
 /// Compares what two checkouts built.
-pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
+pub fn compare(one: &Path, other: &Path) -> Result<Outcome> {
     let mut problems = Vec::new();
-    let mut said = String::new();
+    let mut output = String::new();
     for name in PRODUCTS {
         let [first, second] = [one, other]
             .map(|checkout| Digest::of_file(&checkout.join("out").join(RECIPE).join(name)));
@@ -65,16 +65,16 @@ pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
                 second.hex()
             )));
         }
-        if said.is_empty() {
-            said = format!("{name} is sha256:{}…", &first.hex()[..12]);
+        if output.is_empty() {
+            output = format!("{name} is sha256:{}…", &first.hex()[..12]);
         }
     }
-    Ok(Verdict::of(problems, said))
+    Ok(Outcome::of(problems, output))
 }
 
 /// Everything, the kernel and the kubelet too, gives the same image when another user makes it in
 /// an empty store from exported sources with no network at all.
-pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdict> {
+pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Outcome> {
     let folder = tempfile::Builder::new()
         .prefix("osbuild-")
         .tempdir_in("/var/tmp")
@@ -103,10 +103,10 @@ pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdi
         .env_remove("XDG_CACHE_HOME")
         .current_dir(&copy);
     site.finish("same-from-sources", &mut cut_off)?;
-    let verdict = compare(&site.project(), &copy)?;
-    if verdict.passed == 0 {
-        Err(Error::many(osbuild::error::Kind::Digest, verdict.problems))
+    let outcome = compare(&site.project(), &copy)?;
+    if outcome.passed == 0 {
+        Err(Error::many(osbuild::error::Kind::Digest, outcome.problems))
     } else {
-        Ok(verdict)
+        Ok(outcome)
     }
 }

@@ -33,7 +33,7 @@ pub struct Ran {
     /// Its exit code, or none if a signal ended it.
     pub code: Option<i32>,
     /// All that it wrote to stdout and stderr.
-    pub said: String,
+    pub output: String,
     /// The file with the same text.
     pub log: PathBuf,
 }
@@ -93,7 +93,7 @@ impl<'a> Site<'a> {
         let mut git = Command::new("git");
         let ran = self.finish("files", git.current_dir(&self.root).args(["ls-files", "-z"]))?;
         Ok(ran
-            .said
+            .output
             .split_terminator('\0')
             .map(str::to_owned)
             .filter(|file| self.root.join(file).is_file())
@@ -143,12 +143,12 @@ impl<'a> Site<'a> {
             .stderr(err)
             .status()
             .or_build(|| format!("cannot start `{line}`"))?;
-        let mut said = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut said)).or_build(cannot)?;
-        let said = String::from_utf8_lossy(&said).into_owned();
+        let mut output = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut output)).or_build(cannot)?;
+        let output = String::from_utf8_lossy(&output).into_owned();
         self.report
             .detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
-        Ok(Ran { code: status.code(), said, log })
+        Ok(Ran { code: status.code(), output, log })
     }
 
     /// Runs a command that must succeed.
@@ -165,7 +165,7 @@ impl<'a> Site<'a> {
 impl Ran {
     /// An error that shows the end of what the command said.
     pub fn failure(&self, message: &str) -> Error {
-        let lines: Vec<String> = self.said.lines().map(str::to_owned).collect();
+        let lines: Vec<String> = self.output.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
         Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
     }

@@ -19,7 +19,7 @@ pub struct Member {
 pub fn members(site: &Site) -> Result<Vec<Member>> {
     let mut cargo = site.cargo()?;
     cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
-    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
+    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.output)
         .or_build(|| "cannot read cargo's metadata".to_owned())?;
     Ok(metadata["packages"].as_array().into_iter().flatten().filter_map(member).collect())
 }

@@ -77,7 +77,7 @@ fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
     let started = Instant::now();
     let ran = site.finish("bench-flash", &mut osbuild)?;
     let whole = started.elapsed();
-    let flashed: Value = serde_json::from_str(ran.said.trim())
+    let flashed: Value = serde_json::from_str(ran.output.trim())
         .or_build(|| "cannot read what `osbuild flash --json` says".to_owned())?;
     Ok((Duration::from_secs_f64(flashed["write-s"].as_f64().unwrap_or_default()), whole))
 }

@@ -6,7 +6,7 @@ mod layers;
 mod size;
 mod words;
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::Site;
 use code::Source;
 use osbuild::error::{Context, Result};
@@ -14,41 +14,41 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Functions of at most 70 lines, files of at most 700.
-pub fn size(site: &Site) -> Result<Verdict> {
+pub fn size(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
-    Ok(Verdict::of(
+    Ok(Outcome::of(
         sources.iter().flat_map(size::problems).collect(),
         format!("{} files", sources.len()),
     ))
 }
 
 /// Each module uses only what is beneath it, and each right has one owner.
-pub fn layers(site: &Site) -> Result<Verdict> {
+pub fn layers(site: &Site) -> Result<Outcome> {
     let mut problems: Vec<_> = sources(site)?.iter().flat_map(layers::problems).collect();
     for (file, text) in texts(site, ".toml")? {
         problems.extend(layers::crate_problems(&file, &text));
     }
-    Ok(Verdict::of(problems, ""))
+    Ok(Outcome::of(problems, ""))
 }
 
 /// No marks of unfinished work, no empty words in names, no path of a machine, no host of a
 /// registry.
-pub fn words(site: &Site) -> Result<Verdict> {
+pub fn words(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
     problems.extend(sources.iter().filter_map(|source| words::in_path(&source.file)));
     for (file, text) in texts(site, "")? {
         problems.extend(words::in_text(&file, &text));
     }
-    Ok(Verdict::of(problems, ""))
+    Ok(Outcome::of(problems, ""))
 }
 
 /// What a text says that a test shows is a test or a check.
-pub fn claims(site: &Site) -> Result<Verdict> {
+pub fn claims(site: &Site) -> Result<Outcome> {
     let mut known: BTreeSet<String> = crate::names().map(str::to_owned).collect();
     known.extend(sources(site)?.iter().flat_map(|source| claims::known(&source.text)));
     let texts = texts(site, ".md")?;
-    Ok(Verdict::of(
+    Ok(Outcome::of(
         texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(),
         "",
     ))

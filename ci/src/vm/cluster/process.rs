@@ -22,11 +22,11 @@ impl Process {
     pub fn start(site: &Site, bin: &Path, name: &str, arguments: &[String]) -> Result<Self> {
         let log = site.log(&format!("cluster-{name}"));
         let cannot = || format!("cannot write `{}`", log.display());
-        let said = File::create(&log).or_build(cannot)?;
-        let other = said.try_clone().or_build(cannot)?;
+        let stdout = File::create(&log).or_build(cannot)?;
+        let stderr = stdout.try_clone().or_build(cannot)?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(bin.join(name)).args(arguments);
-        command.stdin(Stdio::null()).stdout(said).stderr(other);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = command.spawn().or_build(|| format!("cannot start `{name}`"))?;
         Ok(Process { name: name.to_owned(), child, log })
     }
@@ -42,9 +42,9 @@ impl Process {
 
     /// An error that shows the end of what it said.
     pub fn failure(&self, message: &str) -> Error {
-        let said = fs::read(&self.log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let output = fs::read(&self.log).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
+        let lines: Vec<String> = output.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
         Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
     }
