@@ -1,10 +1,12 @@
-//! A check: a name, a function, and its outcome. Every check runs, also after another one failed; lanes
-//! of checks run in parallel.
+//! A check: a name, a function, and its outcome. Every check runs, also after another one failed or
+//! panicked; lanes of checks run in parallel.
 
 use crate::site::Site;
 use osbuild::error::{Error, Kind, Problem, Result};
 use osbuild::report::{self, Report};
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One row of the table of checks.
 pub struct Check {
@@ -91,7 +93,7 @@ pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
                 scope.spawn(move || run_lane(site.report, checks))
             })
             .collect();
-        let tallies = running.into_iter().map(|lane| lane.join().unwrap_or(Tally { passed: 0, failed: 1 }));
+        let tallies = running.into_iter().map(|lane| lane.join().expect("a lane catches panics"));
         tallies.fold(Tally::default(), Tally::plus)
     })
 }
@@ -117,8 +119,18 @@ fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
     tally
 }
 
+/// Runs a check. A panic is a mistake in the check: it fails, and the lane goes on.
 fn outcome_of(check: impl FnOnce() -> Result<Outcome>) -> Outcome {
-    check().unwrap_or_else(Outcome::from)
+    catch_unwind(AssertUnwindSafe(check))
+        .unwrap_or_else(|panic| Err(Error::build("the check panicked").cause(message(&*panic))))
+        .unwrap_or_else(Outcome::from)
+}
+
+/// The text that `panic!` was called with.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "its message is no text".to_owned())
 }
 
 #[cfg(test)]
@@ -138,6 +150,21 @@ mod tests {
             ("holds", || Ok(Outcome::holds("well"))),
         ];
         assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "4 passed, 3 failed");
+    }
+
+    #[test]
+    fn a_check_that_panics_fails_and_its_lane_goes_on() {
+        let checks: [(&str, fn() -> Result<Outcome>); 2] =
+            [("panics", || panic!("index {} of 3", 3)), ("holds", || Ok(Outcome::holds("well")))];
+        assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "1 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_panic_is_reported_with_its_message() {
+        let formatted = outcome_of(|| panic!("index {} of 3", 3));
+        assert_eq!(formatted.problems[0].message, "the check panicked");
+        assert_eq!(formatted.problems[0].causes, ["index 3 of 3"]);
+        assert_eq!(outcome_of(|| panic!("plain")).problems[0].causes, ["plain"]);
     }
 
     fn report() -> Report {
