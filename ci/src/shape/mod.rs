@@ -1,4 +1,4 @@
-//! The shape of the code, as tests: sizes, layers and words, and what texts say of tests.
+//! The shape of the code as checks: sizes, layers, words, and the tests that texts cite.
 
 mod claims;
 mod code;
@@ -13,7 +13,7 @@ use osbuild::error::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Functions of at most 70 lines, files of at most 700.
+/// Limits on the lines of functions and files.
 pub fn size(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     Ok(Outcome::of(
@@ -22,7 +22,7 @@ pub fn size(site: &Site) -> Result<Outcome> {
     ))
 }
 
-/// Each module uses only what is beneath it, and each right has one owner.
+/// Each module uses only the layers below it, and each right has one owner.
 pub fn layers(site: &Site) -> Result<Outcome> {
     let mut problems: Vec<_> = sources(site)?.iter().flat_map(layers::problems).collect();
     for (file, text) in texts(site, ".toml")? {
@@ -31,8 +31,8 @@ pub fn layers(site: &Site) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// No marks of unfinished work, no empty words in names, no path of a machine, no host of a
-/// registry.
+/// No marks of unfinished work, no empty words in names, no path of a developer's machine, no host
+/// of a registry.
 pub fn words(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
@@ -43,10 +43,11 @@ pub fn words(site: &Site) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// What a text says that a test shows is a test or a check.
+/// Each test or check that a text cites exists.
 pub fn claims(site: &Site) -> Result<Outcome> {
-    let mut known: BTreeSet<String> = crate::names().map(str::to_owned).collect();
-    known.extend(sources(site)?.iter().flat_map(|source| claims::known(&source.text)));
+    let checks = crate::names().chain(crate::vm::secure::claims());
+    let mut known: BTreeSet<String> = checks.map(str::to_owned).collect();
+    known.extend(sources(site)?.iter().flat_map(|source| claims::tests(&source.code)));
     let texts = texts(site, ".md")?;
     Ok(Outcome::of(
         texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(),
@@ -58,7 +59,7 @@ fn sources(site: &Site) -> Result<Vec<Source>> {
     Ok(texts(site, ".rs")?.into_iter().map(|(file, text)| Source::new(file, text)).collect())
 }
 
-/// The files of git whose names end so, with their texts. What is not UTF-8 is not text.
+/// Git's files whose names end with `end`, and their texts. Files that are not UTF-8 are left out.
 fn texts(site: &Site, end: &str) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for file in site.files()?.into_iter().filter(|file| file.ends_with(end)) {

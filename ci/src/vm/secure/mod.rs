@@ -38,6 +38,12 @@ pub fn the_firmware_checks_every_signature_and_every_part(site: &Site) -> Result
     Ok(outcome)
 }
 
+/// The names of all claims but those about flipped bits, which contain a part's name.
+pub fn claims() -> impl Iterator<Item = &'static str> {
+    let attempts = [REFUSED, REFUSED_OF_TWO, STARTED, STARTED_OF_TWO].into_iter().flatten();
+    attempts.map(|(name, _)| *name).chain(unsigned_inputs::claims())
+}
+
 fn try_each(lab: &Lab, outcome: &mut Outcome, refused: &[Named], started: &[Named]) {
     for (attempts, expected) in [(refused, Response::Refused), (started, Response::Started)] {
         for (name, prepare) in attempts {

@@ -16,7 +16,8 @@ use osbuild_formats::pe::{self, NewSection};
 use osbuild_formats::uki;
 use std::fs;
 
-/// systemd's boot loader, from the package with the stub. It reads every input that slotboot ignores.
+/// systemd's boot loader, from the package with the stub. It reads every input that slotboot
+/// ignores.
 const LOADER: &str = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
 
 /// The UKI that this loader starts.
@@ -35,7 +36,7 @@ const STRINGS: &[&str] = &[
 
 /// The claims: name, word, and whether systemd's own loader with the stub of Debian 12 passes the
 /// word on where the firmware verifies nothing. That stub supports no addons and no strings.
-pub const CLAIMS: &[(&str, &str, bool)] = &[
+const CLAIMS: &[(&str, &str, bool)] = &[
     ("cred_on_esp_is_ignored", "by-cred", true),
     ("global_cred_on_esp_is_ignored", "by-global-cred", true),
     ("sysext_on_esp_is_ignored", "by-sysext", true),
@@ -47,6 +48,18 @@ pub const CLAIMS: &[(&str, &str, bool)] = &[
     ("cred_by_smbios_is_ignored", "by-smbios-credential", false),
     ("cred_by_fw_cfg_is_ignored", "by-fw-cfg", false),
 ];
+
+/// The claims about the whole console: the stub adds nothing, and the control's strings are there.
+const OTHERS: [&str; 3] = [
+    "the_command_line_is_the_one_that_was_signed",
+    "the_stub_adds_no_file",
+    "the_machine_has_the_strings_that_are_ignored",
+];
+
+/// The names of all claims.
+pub fn claims() -> impl Iterator<Item = &'static str> {
+    CLAIMS.iter().map(|(name, ..)| *name).chain(OTHERS)
+}
 
 /// Files on the disk besides the program that the firmware starts.
 struct Inputs {
@@ -68,20 +81,16 @@ pub fn nothing_beside_the_uki_is_read(site: &Site) -> Result<Outcome> {
     let control = console(&lab, "beside-control", &theirs, &inputs, SecureBoot::Off)?;
 
     let line = uki::read(&lab.unsigned).or_build(|| "cannot read the UKI".to_owned())?.command_line;
-    let as_signed = attacked.contains(&format!("{COMMAND_LINE}{}\n", line.trim_end()));
     let others = [
-        ("the_command_line_is_the_one_that_was_signed", as_signed),
-        ("the_stub_adds_no_file", !attacked.contains(EXTRA)),
-        (
-            "the_machine_has_the_strings_that_are_ignored",
-            attacked.contains(&format!("{SMBIOS}2\n")),
-        ),
+        attacked.contains(&format!("{COMMAND_LINE}{}\n", line.trim_end())),
+        !attacked.contains(EXTRA),
+        attacked.contains(&format!("{SMBIOS}2\n")),
     ];
     let mut outcome = Outcome::default();
     for (name, word, comes_through) in CLAIMS {
         outcome.claim(name, check(word, *comes_through, &attacked, &control));
     }
-    for (name, holds) in others {
+    for (name, holds) in OTHERS.iter().zip(others) {
         outcome.claim(name, if holds { Ok(()) } else { Err(attacked.clone()) });
     }
     Ok(outcome)
