@@ -163,9 +163,13 @@ mod tests {
 
     #[test]
     fn libtests_words_are_understood() {
-        let output = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
-                    test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
-                    test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        let output = "\
+            running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\
+            test a::d ... ignored, too slow\n\
+            test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; \
+            0 filtered out; finished in 0.00s\n\
+            test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; \
+            0 filtered out; finished in 0.00s\n";
         assert_eq!(
             count(output),
             Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] }

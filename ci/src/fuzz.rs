@@ -249,11 +249,13 @@ mod tests {
     fn libfuzzers_words_are_understood() {
         assert_eq!(
             executions(
-                "Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\nstat::new_units_added: 8\n"
+                "Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\n\
+                 stat::new_units_added: 8\n"
             ),
             12
         );
-        let crash = "==9==ERROR: libFuzzer: deadly signal\nartifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
+        let crash = "==9==ERROR: libFuzzer: deadly signal\n\
+                     artifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
         assert_eq!((executions(crash), written(crash)), (0, Some(Path::new("/out/crash-1e6"))));
         assert_eq!(written("Done 12 runs in 1 second(s)\n"), None);
     }

@@ -95,7 +95,8 @@ fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
     if site.project() != copy {
         let warn = |text: &str| site.report.warning(text);
         warn(
-            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.",
+            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and \
+             that is what is tested.",
         );
         warn("renew the locks themselves: cargo osbuild update");
         site.copy_to(&copy)?;
@@ -229,7 +230,8 @@ mod tests {
 
     #[test]
     fn the_packages_that_are_gone_are_told_by_their_names() {
-        let output = "error: the archive no longer has `bash` 5.1-1\n  its newest version is 5.2-1\n\nerror: the archive no longer has `bc` 1\n";
+        let output = "error: the archive no longer has `bash` 5.1-1\n  \
+                      its newest version is 5.2-1\n\nerror: the archive no longer has `bc` 1\n";
         assert_eq!(gone(output).collect::<Vec<_>>(), ["bash", "bc"]);
         assert_eq!(gone("error: `recipes/node.lock` is out of date").count(), 0);
     }

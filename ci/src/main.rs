@@ -20,7 +20,7 @@ mod site;
 mod vm;
 mod workspace;
 
-use bench::Wish;
+use bench::BenchOptions;
 use check::{Check, Lane, Tally};
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent};
@@ -190,8 +190,8 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 }
 
 fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    let wish = Wish::parse(words)?;
-    bench::bench(&site(report, yes)?, &wish)?;
+    let options = BenchOptions::parse(words)?;
+    bench::bench(&site(report, yes)?, &options)?;
     Ok(true)
 }
 

@@ -15,7 +15,8 @@ const PRODUCTS: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
 /// Steps that are made again: our own crates and everything that is made of them. `cargo ci full`
 /// makes all of them again.
-const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,slotboot amd64,layer,data";
+const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,\
+                    slotboot amd64,layer,data";
 
 /// Our own crates and the assembly give the same image in another folder, under another umask, time
 /// zone, locale, clock and number of jobs.

@@ -64,7 +64,8 @@ const RULES: &[Rule] = &[
             "builder/src/ship/machine/",
         ],
         words: &["Command::new", "process::Command"],
-        why: "starts a process, which the executor, the clients of registries, host and machine alone do",
+        why: "starts a process, which the executor, the clients of registries, host and machine \
+              alone do",
     },
     Rule {
         place: "builder/src/",

@@ -20,9 +20,9 @@ const ARM64: (&str, &[Bus]) = ("uefi-arm64", &[Bus::Nvme, Bus::Usb, Bus::VirtioS
 /// Size of the other disk: slightly larger than the image.
 const OTHER_SIZE: u64 = 1 << 30;
 
-/// With Secure Boot enforced the image of a bare machine boots to READY from SATA, NVMe, USB and SCSI.
-/// Another disk holds a node that `osbuild flash` wrote, with the same partition names, and the kernel
-/// detects it before a stick: no byte of it changes.
+/// With Secure Boot enforced the image of a bare machine boots to READY from SATA, NVMe, USB and
+/// SCSI. Another disk holds a node that `osbuild flash` wrote, with the same partition names, and
+/// the kernel detects it before a stick: no byte of it changes.
 pub fn a_bare_machine_boots_from_any_bus_beside_another_disk(site: &Site) -> Result<Outcome> {
     boots_from_any_bus(site, AMD64)
 }
@@ -84,7 +84,8 @@ fn boots_beside(site: &Site, recipe: &str, image: &Path, other: &Path, bus: Bus)
     }
 }
 
-/// QEMU's arguments for an NVMe disk, which the kernel detects first and the firmware does not start.
+/// QEMU's arguments for an NVMe disk, which the kernel detects first and the firmware does not
+/// start.
 fn nvme(disk: &Path) -> Vec<String> {
     let drive = format!("if=none,id=other,format=qcow2,file={}", disk.display());
     ["-drive", &drive, "-device", "nvme,serial=other,drive=other"].map(str::to_owned).into()

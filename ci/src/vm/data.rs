@@ -95,7 +95,8 @@ impl<'a> Data<'a> {
         Ok(output.lines().filter_map(Entry::parse).collect())
     }
 
-    /// Runs debugfs, whose exit code hardly ever reports a failure and whose output contains its version.
+    /// Runs debugfs, whose exit code hardly ever reports a failure and whose output contains its
+    /// version.
     fn debugfs(&self, log: &str, words: &[&str]) -> Result<String> {
         Ok(self.site.finish(log, Command::new("debugfs").args(words).arg(self.path()))?.output)
     }

@@ -41,8 +41,8 @@ const FEATURES: u64 = 1024 + 0x60;
 const RECOVER: u8 = 4;
 
 /// The disk is so slow that a pod's unflushed writes take three times as long as the watchdog's
-/// timeout. After the power button the node ends in order: first the pods, then DATA with all writes,
-/// then the machine.
+/// timeout. After the power button the node ends in order: first the pods, then DATA with all
+/// writes, then the machine.
 pub fn a_pressed_power_button_ends_a_node_in_order(site: &Site) -> Result<Outcome> {
     let disk = disk(site, probe::RECIPE, "ends")?;
     let mut copy = Command::new("cp");
@@ -138,8 +138,8 @@ fn disk<'a>(site: &'a Site<'a>, recipe: &str, log: &'static str) -> Result<SlotD
     SlotDisk::of(site, project.join("out").join(recipe), Keys::named(&project, DEV)?, log)
 }
 
-/// Presses the button as a hypervisor does, waits until the machine is off, and returns how long that
-/// took.
+/// Presses the button as a hypervisor does, waits until the machine is off, and returns how long
+/// that took.
 fn power_off(node: &mut NodeUnderTest, qmp: &Qmp) -> Result<Duration> {
     let since = Instant::now();
     qmp.execute("system_powerdown", json!({}))?;

@@ -21,7 +21,8 @@ pub struct KeptDisk {
 }
 
 impl KeptDisk {
-    /// The disk that `osbuild run --keep` keeps for a recipe. What an earlier check left is removed.
+    /// The disk that `osbuild run --keep` keeps for a recipe. What an earlier check left is
+    /// removed.
     pub fn of(site: &Site, recipe: &str) -> Self {
         Self::in_project(&site.project(), recipe)
     }

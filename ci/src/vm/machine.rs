@@ -78,8 +78,8 @@ impl<'a> Machine<'a> {
         Machine::new(site, image, log).board(&plan(&site.project(), recipe)?)
     }
 
-    /// Builds a recipe, and gives the machine that `osbuild run` boots it on: that of its board, with
-    /// Secure Boot enforced.
+    /// Builds a recipe, and gives the machine that `osbuild run` boots it on: that of its board,
+    /// with Secure Boot enforced.
     pub fn of_recipe(site: &'a Site<'a>, recipe: &str, log: &str) -> Result<Self> {
         Machine::of_recipe_in(site, &site.project(), recipe, log)
     }

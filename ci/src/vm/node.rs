@@ -61,7 +61,8 @@ impl<'a> NodeUnderTest<'a> {
         }
     }
 
-    /// Waits until the console has a line that contains `phrase`, printed before or after this call.
+    /// Waits until the console has a line that contains `phrase`, printed before or after this
+    /// call.
     pub fn wait_until_printed(&mut self, phrase: &str) -> Result<()> {
         match self.console()?.contains(phrase) {
             true => Ok(()),

@@ -3,7 +3,8 @@
 use super::data::Data;
 use osbuild::error::{Error, Result};
 
-/// A path on DATA, and whether a regular file is an obstacle there: elsewhere it is a valid setting.
+/// A path on DATA, and whether a regular file is an obstacle there: elsewhere it is a valid
+/// setting.
 type Place = (&'static str, bool);
 
 const PLACES: &[Place] = &[

@@ -54,8 +54,8 @@ fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
 skopeo copy --quiet $images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 
-/// A recipe of a few lines adds two pods with an image from an archive of skopeo's. The node is ready
-/// when the first pod runs, and good although the second one, which runs once, has ended.
+/// A recipe of a few lines adds two pods with an image from an archive of skopeo's. The node is
+/// ready when the first pod runs, and good although the second one, which runs once, has ended.
 pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(OWN);
     site.copy_to(&project)?;

@@ -22,8 +22,8 @@ const DISK_SIZE: u64 = 2 << 30;
 /// What `init` prints when it has grown DATA's file system to the partition that flash enlarged.
 const GROWN: &str = "init: data: grown from ";
 
-/// `osbuild flash` writes an image for sectors of 4096 bytes to a disk; `osbuild verify` accepts the
-/// disk and sets its identifiers aside; the disk boots to READY with Secure Boot enforced.
+/// `osbuild flash` writes an image for sectors of 4096 bytes to a disk; `osbuild verify` accepts
+/// the disk and sets its identifiers aside; the disk boots to READY with Secure Boot enforced.
 pub fn a_flashed_disk_of_large_sectors_boots(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(NAME);
     site.copy_to(&project)?;

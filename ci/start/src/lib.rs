@@ -182,8 +182,10 @@ fn forget(folder: &Path, packages: &[&str], depth: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const PACKAGES: &str = "version = 4\n\n[[package]]\nname = \"osbuild\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"osbuild-abi\"\n\
-                        version = \"0.1.0\"\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n";
+    const PACKAGES: &str = "version = 4\n\n\
+        [[package]]\nname = \"osbuild\"\nversion = \"0.1.0\"\n\n\
+        [[package]]\nname = \"osbuild-abi\"\nversion = \"0.1.0\"\n\n\
+        [[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n";
 
     /// What there is after a checkout has taken a folder that was of `other`, or its own.
     fn left(is_own: bool) -> Vec<&'static str> {

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn what_the_compiler_says_is_passed_on_as_it_is() {
-        let error = "\x1b[1m\x1b[91merror\x1b[0m: no\n  --> a.rs:1:2\n   |\n 1 |     Compiling x\n   |     ^\n\n";
+        let error = "\x1b[1m\x1b[91merror\x1b[0m: no\n  --> a.rs:1:2\n   |\n \
+                     1 |     Compiling x\n   |     ^\n\n";
         assert!(shown(&format!("{BAR}{error}{BAR}"), true).contains(&format!("\r\x1b[K{error}")));
         assert_eq!(shown(error, false), error);
     }

@@ -50,7 +50,8 @@ fn sealed(input: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let header = Header { length: 70 << 20, sha256: [7; 32], version: "1.35.8".to_owned() };
     let header = header.encode().expect("the version can be written");
-    let word = b"\x06\0\0\0881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06 SLOT-B good; passed over SLOT-A: it is empty";
+    let word = b"\x06\0\0\0881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06 SLOT-B good; passed over SLOT-A: \
+                 it is empty";
     vec![
         header[..128].to_vec(),
         header[..CHECKSUM].to_vec(),

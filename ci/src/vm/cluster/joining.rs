@@ -1,5 +1,5 @@
-//! The files that a node needs to join a cluster, installed as the pods of an administrator and of a
-//! CNI would install them.
+//! The files that a node needs to join a cluster, installed as the pods of an administrator and of
+//! a CNI would install them.
 
 use super::certificates::kubeconfig;
 use super::control_plane::ControlPlane;

@@ -33,9 +33,9 @@ const NAME_BY_DHCP: &str = "edge-7";
 const REPLICAS: usize = 2;
 
 /// A node joins with a bootstrap token and becomes Ready. The pods of a deployment are scheduled to
-/// it, have addresses of their own, and the kubelet reaches them there. Then the power fails. At the
-/// next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with the
-/// same pods.
+/// it, have addresses of their own, and the kubelet reaches them there. Then the power fails. At
+/// the next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with
+/// the same pods.
 pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Outcome> {
     let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
     let ports = Ports { place: free_port()?, socket: free_port()? };
@@ -91,7 +91,8 @@ impl Cluster {
         Ok(node)
     }
 
-    /// The kubelet ran without a cluster until it joined: the drop-in for the cluster did not end it.
+    /// The kubelet ran without a cluster until it joined: the drop-in for the cluster did not end
+    /// it.
     fn kubelet_never_failed(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
         let console = machine.console()?;
         let ended = console.lines().find(|line| line.contains("kubelet: ended with exit code"));

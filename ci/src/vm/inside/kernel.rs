@@ -5,7 +5,8 @@ use rustix::io::Errno;
 
 type Holds = Result<(), String>;
 
-/// The signed command line turns an oops and a soft lockup into a panic, and a panic into a restart.
+/// The signed command line turns an oops and a soft lockup into a panic, and a panic into a
+/// restart.
 pub fn restarts(facts: &Facts) -> Holds {
     expect(number(facts, "panic_on_oops")?, 1)?;
     expect(number(facts, "softlockup_panic")?, 1)?;
@@ -68,7 +69,8 @@ fn error(facts: &Facts, kind: &str, name: &str) -> Result<i32, String> {
 mod tests {
     use super::*;
 
-    /// The probe's report from Debian's kernel 6.1.192 for cloud machines, with an empty command line.
+    /// The probe's report from Debian's kernel 6.1.192 for cloud machines, with an empty command
+    /// line.
     const STOCK: &str = "\
 rights 000001ffffffffff 40 0
 lockdown [none] integrity confidentiality

@@ -44,8 +44,8 @@ impl Answers {
     }
 }
 
-/// `admin` reports the running slot and the reason, the other slot, and Secure Boot; `update` reports
-/// the same slots.
+/// `admin` reports the running slot and the reason, the other slot, and Secure Boot; `update`
+/// reports the same slots.
 pub fn report_slots(seen: &Seen) -> Result<(), String> {
     let Answers { status, slots, .. } = &seen.sockets;
     let disk = seen.inspection.disk.as_ref().ok_or("the image is no disk")?;

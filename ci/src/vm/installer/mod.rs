@@ -51,12 +51,12 @@ const SECURE: &str = "UEFI Secure Boot is enabled";
 /// What `init` prints after Ctrl-Alt-Del.
 const REBOOTS: &str = "init: shutdown: reboot";
 
-/// A rule that matches two disks changes neither. A rule that matches one disk installs it after the
-/// user has typed the word, also after a power cut during an earlier installation, and whatever
-/// partitions the disk had. The installer enrolls the stick's keys in the firmware, which is in setup
-/// mode, and the machine reboots into the disk with Secure Boot enforced while the stick is plugged
-/// in. A stick that the firmware always starts does not change the installed node. The disk boots
-/// without the stick. The other disk does not change.
+/// A rule that matches two disks changes neither. A rule that matches one disk installs it after
+/// the user has typed the word, also after a power cut during an earlier installation, and whatever
+/// partitions the disk had. The installer enrolls the stick's keys in the firmware, which is in
+/// setup mode, and the machine reboots into the disk with Secure Boot enforced while the stick is
+/// plugged in. A stick that the firmware always starts does not change the installed node. The disk
+/// boots without the stick. The other disk does not change.
 pub fn a_stick_installs_a_machine(site: &Site) -> Result<Outcome> {
     let machine = StickMachine::new(site, RECIPE)?;
     machine.is_verified()?;
@@ -120,8 +120,8 @@ fn put_rule(machine: &StickMachine, more: &str) -> Result<()> {
     machine.put_onto_stick("installer.toml", &format!("{more}{RULE}"))
 }
 
-/// The stick reports that both disks match, and installs nothing. Ctrl-Alt-Del reboots the machine in
-/// order.
+/// The stick reports that both disks match, and installs nothing. Ctrl-Alt-Del reboots the machine
+/// in order.
 fn ambiguous(machine: &StickMachine) -> Result<()> {
     machine.put_onto_stick("installer.toml", AMBIGUOUS)?;
     let mut node = machine.start(BootOrder::Variables, "installer-ambiguous")?;
@@ -151,8 +151,9 @@ fn cut_short(machine: &StickMachine) -> Result<()> {
     node.power_off()
 }
 
-/// Installs the machine, after the user has typed the word if it `asks`; the machine reboots into the
-/// disk although the stick is plugged in. Returns the seconds from the first byte to the reboot.
+/// Installs the machine, after the user has typed the word if it `asks`; the machine reboots into
+/// the disk although the stick is plugged in. Returns the seconds from the first byte to the
+/// reboot.
 fn installs(machine: &StickMachine, log: &str, asks: bool) -> Result<f64> {
     let mut node = machine.start(BootOrder::Variables, log)?;
     node.wait_for(INSTALLER_ERASES)?;
@@ -172,8 +173,8 @@ fn installs(machine: &StickMachine, log: &str, asks: bool) -> Result<f64> {
     Ok(took)
 }
 
-/// On firmware that always starts the stick, the stick first reboots into the installed node; when the
-/// firmware starts the stick again, the installer explains that and stops.
+/// On firmware that always starts the stick, the stick first reboots into the installed node; when
+/// the firmware starts the stick again, the installer explains that and stops.
 fn does_not_change_a_node(machine: &StickMachine) -> Result<()> {
     machine.reset_firmware()?;
     let before = machine.digests()?;

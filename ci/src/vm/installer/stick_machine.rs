@@ -30,8 +30,8 @@ const DISK_SIZE: u64 = 1 << 30;
 pub enum BootOrder {
     /// The order in the firmware's variables.
     Variables,
-    /// The stick first. Debian's firmware then removes all other disks from its boot menu, also those
-    /// that an operating system has added.
+    /// The stick first. Debian's firmware then removes all other disks from its boot menu, also
+    /// those that an operating system has added.
     Stick,
 }
 

@@ -61,8 +61,8 @@ impl ApiServer {
         self.agents.try_iter().for_each(drop);
     }
 
-    /// Waits for a client whose `User-Agent` begins with `agent`, at most for `timeout`, and returns
-    /// the whole name.
+    /// Waits for a client whose `User-Agent` begins with `agent`, at most for `timeout`, and
+    /// returns the whole name.
     pub fn sees(&self, agent: &str, timeout: Duration) -> Result<String> {
         let mut others = BTreeSet::new();
         let end = Instant::now() + timeout;

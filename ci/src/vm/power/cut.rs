@@ -1,5 +1,5 @@
-//! The contents of a disk after a power cut: everything that was flushed, and any part of the rest in
-//! any order.
+//! The contents of a disk after a power cut: everything that was flushed, and any part of the rest
+//! in any order.
 
 use super::recording::{Entry, Recording, SECTOR};
 use osbuild::error::{Context, Result};
@@ -38,14 +38,15 @@ fn flushed(entries: &[Entry], sent: usize) -> usize {
 }
 
 impl Cut {
-    /// A random cut after `sent` entries: all of the unflushed writes, none, or mostly a part of them,
-    /// reordered, some torn between two sectors.
+    /// A random cut after `sent` entries: all of the unflushed writes, none, or mostly a part of
+    /// them, reordered, some torn between two sectors.
     pub fn roll(recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
         let certain = flushed(&recording.entries, sent);
         Cut { sent, certain, kept: kept(recording, certain..sent, dice) }
     }
 
-    /// A cut after `sent` entries of a disk that loses everything from entry `lost` on, flushed or not.
+    /// A cut after `sent` entries of a disk that loses everything from entry `lost` on, flushed or
+    /// not.
     pub fn with_loss(lost: usize, sent: usize) -> Cut {
         Cut { sent, certain: lost, kept: Vec::new() }
     }

@@ -36,8 +36,8 @@ pub struct DiskChecker<'a> {
 }
 
 impl<'a> DiskChecker<'a> {
-    /// The checks of the disk `path`, which is as it was before the recording; its end was at `before`
-    /// before it grew.
+    /// The checks of the disk `path`, which is as it was before the recording; its end was at
+    /// `before` before it grew.
     pub fn new(
         site: &'a Site<'a>,
         path: &Path,
@@ -71,7 +71,8 @@ impl<'a> DiskChecker<'a> {
         !self.is_data(entry) || self.ends.iter().any(|at| entry.start < *at && end > at - BACKUP)
     }
 
-    /// Checks everything but DATA: slotboot has to start a slot, and to leave a sound partition table.
+    /// Checks everything but DATA: slotboot has to start a slot, and to leave a sound partition
+    /// table.
     ///
     /// # Errors
     /// The disk does not boot.
@@ -108,8 +109,8 @@ impl<'a> DiskChecker<'a> {
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Checks DATA up to the end of the disk: it has to be sound after `init`'s repair and a replay of
-    /// the journal, and to hold the probe's first `synced` files.
+    /// Checks DATA up to the end of the disk: it has to be sound after `init`'s repair and a replay
+    /// of the journal, and to hold the probe's first `synced` files.
     ///
     /// # Errors
     /// DATA is damaged, or has lost a flushed file.

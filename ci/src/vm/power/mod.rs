@@ -1,6 +1,6 @@
-//! Power cuts. Killing QEMU loses no write. So a machine's writes are recorded and replayed up to any
-//! point: some unflushed writes are left out, others are reordered. Each resulting disk is checked,
-//! and some are booted.
+//! Power cuts. Killing QEMU loses no write. So a machine's writes are recorded and replayed up to
+//! any point: some unflushed writes are left out, others are reordered. Each resulting disk is
+//! checked, and some are booted.
 
 mod booting;
 mod cut;

@@ -1,7 +1,7 @@
-//! A recording of a machine's writes, in the format of Linux's dm-log-writes as QEMU's `blklogwrites`
-//! writes it (Documentation/admin-guide/device-mapper/log-writes.rst): a superblock sector, and then
-//! entries, each a sector of metadata and the data. All numbers are little-endian. QEMU does not mark
-//! writes with FUA; a machine with virtio-blk sends none.
+//! A recording of a machine's writes, in the format of Linux's dm-log-writes as QEMU's
+//! `blklogwrites` writes it (Documentation/admin-guide/device-mapper/log-writes.rst): a superblock
+//! sector, and then entries, each a sector of metadata and the data. All numbers are little-endian.
+//! QEMU does not mark writes with FUA; a machine with virtio-blk sends none.
 
 use osbuild::error::{Context, Error, Result};
 use std::fs::File;

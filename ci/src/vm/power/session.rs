@@ -77,8 +77,8 @@ impl<'a> Session<'a> {
         Ok(to)
     }
 
-    /// Boots from the disk, which is only read: the node has to become ready, and finally good with the
-    /// release.
+    /// Boots from the disk, which is only read: the node has to become ready, and finally good with
+    /// the release.
     pub fn boot(&self, disk: &Path, cut: usize) -> Result<()> {
         let mut node = Machine::new(self.site, disk, &format!("power-booted-{cut}"))
             .trusting(self.recorded.lab.keys()?.trust()?)

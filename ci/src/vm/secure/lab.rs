@@ -1,5 +1,5 @@
-//! The UKI that the VMs boot, changed, signed with new keys, and started on firmware that trusts the
-//! given keys.
+//! The UKI that the VMs boot, changed, signed with new keys, and started on firmware that trusts
+//! the given keys.
 
 use super::disk;
 use crate::image::RECIPE;
@@ -125,8 +125,8 @@ impl<'a> Lab<'a> {
         Ok((uki, keys.trust()?))
     }
 
-    /// Powers on a machine whose disk has these files on its system partition, and a slot with `uki`
-    /// if there is one.
+    /// Powers on a machine whose disk has these files on its system partition, and a slot with
+    /// `uki` if there is one.
     pub fn start(
         &self,
         name: &str,

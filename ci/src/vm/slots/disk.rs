@@ -52,8 +52,8 @@ pub struct SlotDisk<'a> {
 }
 
 impl<'a> SlotDisk<'a> {
-    /// A disk that the first boot copies from the image in the folder `out`, which `keys` signed. The
-    /// consoles are written to the logs `log-1` and so on.
+    /// A disk that the first boot copies from the image in the folder `out`, which `keys` signed.
+    /// The consoles are written to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
         Ok(SlotDisk {
@@ -87,8 +87,8 @@ impl<'a> SlotDisk<'a> {
         &self.keys
     }
 
-    /// A machine with the disk and a watchdog, whose firmware starts only what the image's keys have
-    /// signed.
+    /// A machine with the disk and a watchdog, whose firmware starts only what the image's keys
+    /// have signed.
     pub fn machine(&self) -> Result<Machine<'a>> {
         self.boots.set(self.boots.get() + 1);
         let log = format!("{}-{}", self.log, self.boots.get());

@@ -1,5 +1,5 @@
-//! slotboot on real firmware that enforces Secure Boot: one disk whose slots are made good and bad in
-//! turn. `cgpt` and `sgdisk` check the disk.
+//! slotboot on real firmware that enforces Secure Boot: one disk whose slots are made good and bad
+//! in turn. `cgpt` and `sgdisk` check the disk.
 
 pub mod change;
 mod containerd_reset;

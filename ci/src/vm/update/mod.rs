@@ -53,8 +53,8 @@ pub const DISK_MIB: u64 = 1024;
 /// How many files the probe writes, each flushed before the next.
 const SYNCED: u32 = 40;
 
-/// The node writes the release to its other slot, replaces slotboot, reboots into the slot by itself,
-/// and becomes good.
+/// The node writes the release to its other slot, replaces slotboot, reboots into the slot by
+/// itself, and becomes good.
 pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
     let recorded = RecordedUpdate::new(site)?;
     let summary = format!(

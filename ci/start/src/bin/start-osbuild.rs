@@ -52,7 +52,8 @@ fn start() -> io::Result<Infallible> {
         Fresh::look(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
     if !fresh.is_so() {
         let begun = fresh.begin()?;
-        let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls start at once";
+        let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls \
+                     start at once";
         let work = Work { name: "osbuild", notice: (!program.exists()).then_some(first) };
         let status = progress::show(
             start::cargo().args(["build", "--release", "--package", "osbuild", "--bin", "osbuild"]),
