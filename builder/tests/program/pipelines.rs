@@ -185,9 +185,15 @@ fn each_job_has_existing_recipes_and_only_the_rights_that_it_uses() {
     assert_eq!(builds.len(), 1, "workflows build different recipes: {builds:?}");
 }
 
+/// GitHub keeps the cache of the event `pull_request` from every other branch and pull request; that
+/// of `main` is readable for all.
 #[test]
-fn a_pull_request_restores_the_cache_that_main_keeps() {
+fn no_release_reads_a_cache_and_pull_requests_restore_that_of_main() {
+    for name in ["release", "promote"] {
+        assert!(!Workflow::named(name).text.to_string().contains("actions/cache"), "{name}");
+    }
     let [main, pull_request] = ["main", "pull-request"].map(Workflow::named);
+    assert_eq!(pull_request.text["on"], "pull_request");
     let (_, cache) = main.action("build", "actions/cache@");
     assert_eq!(pull_request.action("build", "actions/cache@").1, cache);
     let [key, prefix] = ["key", "restore-keys"].map(|name| cache[name].as_str().unwrap());
