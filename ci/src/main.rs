@@ -1,7 +1,7 @@
-//! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can
-//! answer, then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci
-//! bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci
-//! fuzz SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
+//! `cargo ci [--yes] [full|NAME…]`: installs what the checks need, after it asked on a terminal,
+//! then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci bench
+//! [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz
+//! SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
 
 mod bench;
 mod cargo;
@@ -28,13 +28,17 @@ use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
 
-/// What `cargo ci` checks first, in the order in which it does: what fails soonest comes first.
+/// How the names of the checks begin that only read the files of git.
+const SHAPE: &str = "shape: ";
+
+/// The first checks of `cargo ci`, fastest first.
 const CHECKS: &[Check] = &[
     Check { name: "format", run: cargo::format },
     Check { name: "shape: size", run: shape::size },
     Check { name: "shape: layers", run: shape::layers },
     Check { name: "shape: words", run: shape::words },
     Check { name: "shape: claims", run: shape::claims },
+    Check { name: "shape: maps", run: shape::maps },
     Check { name: "lints", run: cargo::lints },
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
@@ -55,8 +59,8 @@ const CHECKS: &[Check] = &[
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
 ];
 
-/// Then these two rows, beside each other: a machine of one processor leaves the other one of a
-/// small host idle.
+/// The first of two lanes of machines, which run in parallel: a machine of one processor leaves the
+/// other one of a small host idle.
 const NODES: &[Check] = &[
     Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
     Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
@@ -77,15 +81,15 @@ const NODES: &[Check] = &[
     },
 ];
 
-/// The power cuts play again what the updated machine wrote. The machines of this row have disks of
-/// their own, as those of the other row share theirs.
+/// The second lane. The power cuts replay the writes of the updated machine. Its machines have
+/// disks of their own; those of the first lane share theirs.
 const UPDATES: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
 
-/// What `cargo ci full` checks at last, because it takes longer than people wait.
+/// The further checks of `cargo ci full`, which take longer than a developer waits.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
@@ -179,10 +183,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks, and says whether all of it holds.
+/// Runs checks, and returns whether all of them passed.
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let parts = chosen(words)?;
-    let site = site(report, yes)?;
+    let reads_only = parts.iter().flatten().flatten().all(|check| check.name.starts_with(SHAPE));
+    let tools = if reads_only { oracles::git() } else { oracles::all() };
+    host::set_up(report, &tools, Consent { yes, offline: false })?;
+    let site = Site::new(report)?;
     let tally =
         parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     report.data(tally.to_string());
@@ -200,13 +207,13 @@ fn fuzz(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// The checkout, on a machine that has all that the checks need.
+/// The checkout, after what the checks need was installed.
 fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     host::set_up(report, &oracles::all(), Consent { yes, offline: false })?;
     Site::new(report)
 }
 
-/// All checks there are.
+/// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
     [CHECKS, NODES, UPDATES, FULL].into_iter().flatten()
 }
@@ -216,9 +223,9 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words the checks that are called so
-/// or, if none is, whose names begin so: parts that follow each other, each of lanes that run
-/// beside each other.
+/// The checks for the words of the command line: without a word the usual ones, with `full` all,
+/// otherwise those with these names or, if there are none, with names that begin so. Returns parts
+/// that run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
     let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
@@ -254,12 +261,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_every_check_runs() {
+    fn without_a_word_the_usual_checks_run() {
         assert_eq!(names_of(&[]).len(), all().count() - FULL.len());
     }
 
     #[test]
-    fn full_is_all_there_is() {
+    fn full_is_every_check() {
         assert_eq!(names_of(&["full"]).len(), all().count());
     }
 

@@ -3,6 +3,7 @@
 mod claims;
 mod code;
 mod layers;
+mod maps;
 mod size;
 mod words;
 
@@ -53,6 +54,19 @@ pub fn claims(site: &Site) -> Result<Outcome> {
         texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(),
         "",
     ))
+}
+
+/// Each map of a README names existing paths and every folder beside the README.
+pub fn maps(site: &Site) -> Result<Outcome> {
+    let files = site.files()?;
+    let ignored = fs::read_to_string(site.root.join(".gitignore"))
+        .or_build(|| "cannot read `.gitignore`".to_owned())?;
+    let ignored = ignored.lines().map(|line| line.trim_matches('/').to_owned()).collect();
+    let problems = texts(site, "README.md")?
+        .iter()
+        .flat_map(|(file, text)| maps::problems(file, text, &files, &ignored))
+        .collect();
+    Ok(Outcome::of(problems, ""))
 }
 
 fn sources(site: &Site) -> Result<Vec<Source>> {
