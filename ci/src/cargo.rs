@@ -1,5 +1,4 @@
-//! What cargo itself can check: format, lints, tests, and the node's crates for the other
-//! architecture.
+//! Checks by cargo: format, lints, tests, and the node's crates for the other architecture.
 
 use crate::check::Outcome;
 use crate::site::{Ran, Site};
@@ -8,7 +7,7 @@ use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{Architecture, closure};
 use std::collections::BTreeSet;
 
-/// The crate by which build scripts call a C compiler.
+/// The crate with which build scripts call a C compiler.
 const C_COMPILER: &str = "cc";
 
 /// The whole workspace is formatted.
@@ -17,7 +16,7 @@ pub fn format(site: &Site) -> Result<Outcome> {
     Ok(Outcome::holds(""))
 }
 
-/// The compiler and clippy have nothing to say.
+/// The compiler and clippy have no warnings.
 pub fn lints(site: &Site) -> Result<Outcome> {
     site.finish(
         "lints",
@@ -35,7 +34,7 @@ pub fn lints(site: &Site) -> Result<Outcome> {
     Ok(Outcome::holds(""))
 }
 
-/// Every test of the workspace passes, and none is passed over.
+/// Every test of the workspace passes, and none is ignored.
 pub fn tests(site: &Site) -> Result<Outcome> {
     let ran = site
         .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
@@ -46,7 +45,7 @@ pub fn tests(site: &Site) -> Result<Outcome> {
         .map(|name| Problem::new(format!("the test `{name}` failed")))
         .collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
-    problems.extend((0..counted.ignored).map(|_| Problem::new("a test was passed over")));
+    problems.extend((0..counted.ignored).map(|_| Problem::new("a test was ignored")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
         problems.push(Problem::new("the tests did not run to their end"));
     }
@@ -56,7 +55,7 @@ pub fn tests(site: &Site) -> Result<Outcome> {
     Ok(Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) })
 }
 
-/// What failed tests and compilers said, without the long lists of what passed.
+/// The output of failed tests and of compilers, without the lists of passed tests.
 fn evidence(ran: &Ran) -> Error {
     let telling = |line: &&str| {
         !(line.starts_with("test ") && line.ends_with(" ok")
@@ -66,8 +65,8 @@ fn evidence(ran: &Ran) -> Error {
     Ran { code: ran.code, output, log: ran.log.clone() }.failure("`cargo test` failed")
 }
 
-/// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers
-/// come from the summaries.
+/// libtest's results. Another thread may print within the line of a test, so the numbers are those
+/// of the summaries.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     passed: usize,
@@ -99,8 +98,8 @@ fn count(output: &str) -> Counted {
     counted
 }
 
-/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with
-/// C in them are built by `osbuild` alone, whose sandbox has a compiler for that.
+/// The node's crates compile for arm64 with Rust's own linker. Crates with C in them are left out:
+/// only `osbuild`'s sandbox has a cross compiler.
 pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
@@ -116,8 +115,8 @@ pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     Ok(Outcome::holds(packages.join(" ")))
 }
 
-/// slotboot compiles for the firmware of both architectures, and the compiler and clippy have
-/// nothing to say.
+/// slotboot compiles for the firmware of both architectures without warnings of the compiler and
+/// clippy.
 pub fn slotboot_for_uefi(site: &Site) -> Result<Outcome> {
     for architecture in Architecture::ALL {
         let target = architecture.rust_uefi();
@@ -139,7 +138,7 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Outcome> {
     Ok(Outcome::holds(""))
 }
 
-/// The workspace's packages in `components/` that have a program, and are Rust from end to end.
+/// The workspace's packages in `components/` that have a program and contain no C.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let components = site.root.join("components");
     let on_the_node = members(site)?
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libtests_words_are_understood() {
+    fn the_results_of_libtest_are_counted() {
         let output = "\
             running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\
             test a::d ... ignored, too slow\n\

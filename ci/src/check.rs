@@ -138,13 +138,15 @@ mod tests {
     use super::*;
     use osbuild::report::{Color, Verbosity};
 
+    type NamedCheck = (&'static str, fn() -> Result<Outcome>);
+
     #[test]
     fn every_check_is_counted_even_when_one_breaks() {
         let two = || {
             let problems = vec![Problem::new("one"), Problem::new("two")];
             Ok(Outcome { passed: 3, problems, summary: String::new() })
         };
-        let checks: [(&str, fn() -> Result<Outcome>); 3] = [
+        let checks: [NamedCheck; 3] = [
             ("breaks", || Err(Error::build("broken"))),
             ("fails", two),
             ("holds", || Ok(Outcome::holds("well"))),
@@ -154,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_check_that_panics_fails_and_its_lane_goes_on() {
-        let checks: [(&str, fn() -> Result<Outcome>); 2] =
+        let checks: [NamedCheck; 2] =
             [("panics", || panic!("index {} of 3", 3)), ("holds", || Ok(Outcome::holds("well")))];
         assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "1 passed, 1 failed");
     }

@@ -1,4 +1,4 @@
-//! The image that the VMs boot, as an AMI in moto, and what somebody else reads of it there.
+//! The image that the VMs boot, published as an AMI in moto and read back by boto3.
 
 use crate::check::Outcome;
 use crate::image::RECIPE;
@@ -21,10 +21,10 @@ const REGION: &str = "eu-central-1";
 /// How long moto may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The size of the volume that the image gets.
+/// Size of the image's EBS volume.
 const VOLUME: u64 = 1 << 30;
 
-/// moto on the loopback, until this is dropped.
+/// moto on the loopback. Dropping it ends the server.
 struct Moto {
     server: Child,
     address: String,
@@ -59,7 +59,7 @@ impl Drop for Moto {
     }
 }
 
-/// boto3 finds one image whose snapshot is the disk that was built, byte for byte.
+/// boto3 finds one image whose snapshot equals the built disk byte for byte.
 pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     let moto = Moto::start()?;
     let mut publish = site.osbuild()?;
@@ -92,7 +92,7 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The SHA-256 of a disk that is filled up to its volume with zeros.
+/// The SHA-256 of a disk that is padded with zeros to the volume's size.
 fn volume(image: &Path) -> Result<String> {
     let cannot = || format!("cannot read `{}`", image.display());
     let mut disk = File::open(image).or_build(cannot)?.chain(io::repeat(0)).take(VOLUME);

@@ -1,5 +1,5 @@
-//! What others' programs read in the image that the VMs boot: each format that we write, with a
-//! reader that we did not.
+//! Other projects' programs read the image that the VMs boot: each format that we write has an
+//! independent reader.
 
 use crate::check::Outcome;
 use crate::image::{RECIPE, certificate};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The products of a build, and a folder for what is taken out of them.
+/// The products of a build, and a folder for extracted files.
 struct Products<'a> {
     site: &'a Site<'a>,
     out: PathBuf,
@@ -22,10 +22,10 @@ struct Products<'a> {
     image: Inspection,
 }
 
-/// What the firmware starts, once it was taken out of the ESP.
+/// The boot program, extracted from the ESP.
 const LOADER: &str = "loader.efi";
 
-/// What is claimed, by name.
+/// A claim's name, and its check.
 type Claim = (&'static str, fn(&Products) -> Result<()>);
 
 const CLAIMS: &[Claim] = &[
@@ -34,13 +34,13 @@ const CLAIMS: &[Claim] = &[
     ("cgpt reads the state of the slots, and dd the UKI in the first one", slots),
     ("e2fsck finds no problem in DATA", data),
     ("objcopy finds the initramfs in the UKI", uki),
-    ("sbverify finds a good signature in the UKI and in what is on the ESP", signature),
+    ("sbverify finds a good signature in the UKI and in the boot program", signature),
     ("openssl finds a good signature beside the initramfs", signature_beside),
     ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
     ("skopeo finds every pod's image in the layout", images),
 ];
 
-/// Other people's programs read everything that a build left.
+/// Independent programs read every product of a build.
 pub fn others_read_what_we_write(site: &Site) -> Result<Outcome> {
     let out = site.project().join("out").join(RECIPE);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
@@ -75,7 +75,7 @@ impl Products<'_> {
         self.out.join(name).display().to_string()
     }
 
-    /// Where a partition begins and how long it is, in bytes.
+    /// Offset and size of a partition in bytes.
     fn partition(&self, purpose: &str) -> Result<(u64, u64)> {
         let mut partitions = self.image.disk.iter().flat_map(|disk| &disk.partitions);
         let found = partitions.find(|partition| partition.purpose == purpose);
@@ -90,7 +90,7 @@ fn partition_table(products: &Products) -> Result<()> {
     if ran.output.contains("No problems found") {
         Ok(())
     } else {
-        Err(ran.failure("sgdisk is not content"))
+        Err(ran.failure("sgdisk reports problems"))
     }
 }
 
@@ -105,7 +105,7 @@ fn system_partition(products: &Products) -> Result<()> {
     }
 }
 
-/// Has `mcopy` take what the firmware starts out of the ESP.
+/// Extracts the boot program from the ESP with `mcopy`.
 fn loader(products: &Products) -> Result<()> {
     let (start, size) = products.partition("esp")?;
     let volume = products.folder.path().join("esp");

@@ -1,5 +1,5 @@
 //! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers
-//! are shown and never judged: a machine that is busy is no fault of the code.
+//! are shown and never fail: a busy host is not a fault of the code.
 
 mod build;
 mod fallback;

@@ -116,7 +116,7 @@ impl<'a> RecordedUpdate<'a> {
     }
 }
 
-/// The digest of the image of which the recipe's differs by its version only.
+/// The digest of [`RECIPE`]'s image: a new one makes the recording obsolete.
 fn image(site: &Site) -> Result<String> {
     Ok(Digest::of_file(&site.project().join("out").join(RECIPE).join("image.raw"))?.hex())
 }
