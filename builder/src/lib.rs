@@ -1,12 +1,13 @@
 //! The library behind the `osbuild` program: a recipe becomes a plan, a plan a lock, a lock an
 //! image, an image a running node.
 //!
-//! Dependencies run one way: [`plan`] is pure and knows nothing of the others, [`produce`] turns a
-//! plan into files, [`ship`] uses what was produced. [`error`] and [`report`] are beneath all
-//! three.
+//! Dependencies run one way: [`plan`] is pure, [`engine`] runs actions, and neither knows the
+//! other; [`produce`] turns a plan into files with both, and [`ship`] uses these files. [`error`]
+//! and [`report`] are beneath all of them.
 
 pub mod checkout;
 pub mod cli;
+pub mod engine;
 pub mod error;
 pub mod host;
 pub mod pipeline;

@@ -1,151 +1,120 @@
 //! The whole build on one page:
 //!
 //! locked plan → sources → sandbox → kernel, binaries, pod images → layers → initramfs → UKI →
-//! signed UKI and slotboot → image
+//! signatures → image
 //!
-//! Each stage is a noun that the next one takes. What runs at the same time is the graph's
-//! business, what need not run again the store's.
+//! Each stage returns a noun that the next one takes. The graph decides which steps run at the same
+//! time, and the store which of them need not run at all.
 
+use crate::engine::graph::Width::{Narrow, Wide};
 use crate::error::Result;
 use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
-use crate::produce::assemble::{Assembly, Built};
-use crate::produce::compile::Sandbox;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
-use crate::produce::executor::{Executor, Rebuild};
-use crate::produce::fetch::{Fetcher, From};
-use crate::produce::graph::{Graph, Width};
-use crate::produce::inventory::Inventory;
-use crate::produce::out::Out;
-use crate::produce::sign::Signer;
-use crate::produce::stages::{BuiltLayer, Carried, Programs, Stages, host_programs};
-use crate::produce::store::Store;
-use crate::report::Report;
+use crate::produce::boot_chain::BootChain;
+use crate::produce::build::{Build, BuildOptions};
+use crate::produce::compile::{self, Programs, kernel};
+use crate::produce::out::{Built, Out};
+use crate::produce::parts::Parts;
+use crate::produce::{image, initramfs, layers, podimage, uki};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// What a build has to work with.
-pub struct Setting<'a> {
-    /// The root of the project.
-    pub project: &'a Path,
-    /// Where results are kept.
-    pub store: &'a Store,
-    /// Who is told.
-    pub report: &'a Report,
-    /// Where sources may come from.
-    pub from: From,
-    /// Which steps run although their results are known.
-    pub rebuild: Rebuild,
-    /// How many steps run at once.
-    pub jobs: usize,
-    /// Who signs what the firmware starts and the UKI; nobody for an unsigned image.
-    pub signer: Option<&'a dyn Signer>,
-    /// The image that an installer carries.
-    pub carried: Option<Carried>,
+/// Builds the image of a locked plan into `out`. A damaged entry of the store is made again.
+///
+/// # Errors
+/// The first error of a stage.
+pub fn build(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
+    options.store.healing(options.report, || build_once(options, plan, out))
 }
 
-/// Builds the image of a locked plan into `out`. An entry of the store that turns out to be damaged
-/// is made again.
-pub fn build(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
-    setting.store.healing(setting.report, || build_once(setting, plan, out))
+fn build_once(options: &BuildOptions<'_>, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
+    let build = &Build::prepare(options, plan, out)?;
+    let parts = &make_parts(build)?;
+
+    let _lock = out.lock(options.store)?;
+    let key = image::key(build, parts)?;
+    let built = |was_current| out.built(options.signer.is_some(), was_current, build.steps());
+    if out.is_current(&key) {
+        return Ok(built(true));
+    }
+
+    let mut initramfs = initramfs::write(build, parts, out)?;
+    let uki = uki::write(build, parts, &mut initramfs, out)?;
+    let chain = BootChain::unsigned(build, parts, &uki, &mut initramfs)?.sign(build)?;
+    uki::check_size(build, parts, chain.uki.length()?)?;
+
+    out.begin()?;
+    let mut files = vec![initramfs.keep()?];
+    files.extend(chain.leave(build, out)?);
+    files.push(uki.keep()?);
+    files.push(image::write(build, parts, &chain, out)?);
+    out.finish(&key, &files)?;
+    Ok(built(false))
 }
 
-fn build_once(setting: &Setting, plan: &Plan<Locked>, out: &Out) -> Result<Built> {
-    let (store, report) = (setting.store, setting.report);
-    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
-    let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
-    let executor = Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
-        .rebuilding(setting.rebuild.clone());
-    let stages =
-        &Stages { executor: &executor, store, sandbox: &sandbox, project: setting.project, plan };
-
-    let mut graph = Graph::new(executor.stop());
-    let kernel = graph.step(Width::Wide, (), |()| stages.kernel());
-    let boot = graph.step(Width::Wide, (), |()| stages.boot_program());
+/// Makes everything that an image consists of, side by side.
+fn make_parts(build: &Build<'_>) -> Result<Parts> {
+    let plan = build.plan;
+    let mut graph = build.graph();
+    let kernel = graph.step(Wide, (), |()| kernel::compile(build));
+    let slotboot = graph.step(Wide, (), |()| compile::slotboot(build));
     let images = plan
         .images()
-        .map(|image| graph.step(Width::Wide, (), move |()| stages.pod_image(image)))
+        .map(|image| graph.step(Wide, (), move |()| podimage::make(build, image)))
         .collect::<Vec<_>>();
     let mut programs = Vec::new();
-    let mut layers = vec![graph.step(Width::Narrow, (), |()| stages.base_layer())];
+    let mut layers = vec![graph.step(Narrow, (), |()| layers::base(build))];
     for (component, binaries) in components(plan) {
-        let compiled = graph.step(Width::Wide, (), move |()| stages.component(&binaries));
-        layers.push(graph.step(Width::Narrow, &compiled, move |programs| {
-            stages.component_layer(component, &programs)
+        let compiled = graph.step(Wide, (), move |()| compile::host_binaries(build, &binaries));
+        layers.push(graph.step(Narrow, &compiled, move |programs| {
+            layers::binaries(build, component, &programs)
         }));
         programs.push(compiled);
     }
-    layers.push(graph.step(Width::Narrow, images, |images| stages.pods_layer(images)));
-    layers.extend(
-        setting
-            .carried
-            .iter()
-            .map(|carried| graph.step(Width::Narrow, (), move |()| stages.carried_layer(carried))),
-    );
-    let data = graph.step(Width::Narrow, (), |()| stages.data());
-    graph.run(setting.jobs, &|error| {
-        report.note(format!(
-            "{}; what runs is finished first, or Ctrl-C ends it",
-            error.problems[0].message
-        ));
-    })?;
+    layers.push(graph.step(Narrow, images, |images| layers::pods(build, images)));
+    if let Some(carried) = &build.options.carried {
+        layers.push(graph.step(Narrow, (), move |()| layers::carried(build, carried)));
+    }
+    let data = graph.step(Narrow, (), |()| image::data(build));
+    build.run_graph(graph)?;
 
-    executor.check_rebuilt()?;
-    let kernel = kernel.take();
     let programs: Programs = programs.iter().flat_map(|programs| programs.take()).collect();
-    let lock = Digest::of(plan.lock.get().print().as_bytes());
-    let inventory = Inventory::new(plan, &lock, &kernel.release, &programs);
-    let layers = layers.iter().map(|layer| layer.take()).collect::<Vec<BuiltLayer>>();
-    let (boot, data, signer) = (boot.take(), data.take(), setting.signer);
-    let settings = plan.installs.as_ref().map(|installs| setting.project.join(&installs.settings));
-    let settings = settings.map(|path| std::fs::read(&path).at("read", &path)).transpose()?;
-    let (init, steps) = (programs["init"], executor.steps());
-    Assembly { plan, settings, kernel, boot, layers, init, data, inventory, signer, steps }
-        .write(store, report, out)
+    let layers = layers.iter().map(|layer| layer.take()).collect();
+    Parts::collect(build, kernel.take(), slotboot.take(), &programs, layers, data.take())
 }
 
-/// Builds programs for this machine into `out`, and gives their files in order of name.
+/// Builds programs for this machine into `out`, and returns their files in order of name.
+///
+/// # Errors
+/// The first error of a stage.
 pub fn build_programs(
-    setting: &Setting,
+    options: &BuildOptions<'_>,
     plan: &Plan<Locked, HostPrograms>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
-    setting.store.healing(setting.report, || build_programs_once(setting, plan, out))
+    options.store.healing(options.report, || build_programs_once(options, plan, out))
 }
 
 fn build_programs_once(
-    setting: &Setting,
+    options: &BuildOptions<'_>,
     plan: &Plan<Locked, HostPrograms>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
-    let (store, report) = (setting.store, setting.report);
-    Fetcher { store, report, project: setting.project, from: setting.from.clone() }.fetch(plan)?;
-    let sandbox = &Sandbox::unpack(store, report, plan.lock.get())?;
-    let executor = &Executor::new(store.clone(), report.clone(), setting.jobs, out.logs())
-        .rebuilding(setting.rebuild.clone());
+    let build = &Build::prepare(options, plan, out)?;
 
     let mut components = BTreeMap::<&str, Vec<&HostProgram>>::new();
     for program in &plan.programs {
         components.entry(&program.component).or_default().push(program);
     }
-    let mut graph = Graph::new(executor.stop());
-    let step = |programs: Vec<_>| {
-        graph.step(Width::Wide, (), move |()| {
-            host_programs(executor, store, sandbox, plan, &programs)
-        })
-    };
-    let compiled = components.into_values().map(step).collect::<Vec<_>>();
-    graph.run(setting.jobs, &|error| {
-        report.note(format!(
-            "{}; what runs is finished first, or Ctrl-C ends it",
-            error.problems[0].message
-        ));
-    })?;
+    let mut graph = build.graph();
+    let compiled = components
+        .into_values()
+        .map(|programs| graph.step(Wide, (), move |()| compile::host_programs(build, &programs)))
+        .collect::<Vec<_>>();
+    build.run_graph(graph)?;
 
-    executor.check_rebuilt()?;
+    let _lock = out.lock(options.store)?;
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
-    let _writing = out.lock(store)?;
-    programs.iter().map(|(file, program)| out.program(store, file, program)).collect()
+    programs.iter().map(|(file, program)| out.program(options.store, file, program)).collect()
 }
 
 /// The host binaries by the component that they come from.

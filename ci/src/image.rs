@@ -3,8 +3,8 @@
 use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::diff::diff;
-use osbuild::ship::inspect::inspect;
+use osbuild::ship::audit::diff::diff;
+use osbuild::ship::audit::inspect::inspect;
 use osbuild::ship::keys::DEV;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

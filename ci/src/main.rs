@@ -119,6 +119,10 @@ const FULL: &[Check] = &[
         run: vm::update::a_node_updates_itself_from_a_folder,
     },
     Check { name: "vm: slots, at length", run: vm::slots::no_fault_of_a_slot_ends_the_node },
+    Check {
+        name: "vm: cluster lost",
+        run: vm::cluster::a_release_that_loses_the_cluster_goes_back,
+    },
     Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",

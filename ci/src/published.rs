@@ -3,8 +3,8 @@
 use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
+use osbuild::engine::digest::Hasher;
 use osbuild::error::{Context, Error, Result};
-use osbuild::produce::digest::Hasher;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -4,9 +4,9 @@
 use crate::check::Outcome;
 use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Problem, Result};
-use osbuild::produce::digest::Digest;
-use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::slot::HEADER_SIZE;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};

@@ -4,8 +4,8 @@
 use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Problem, Result};
-use osbuild::produce::digest::Digest;
 use osbuild::ship::keys::DEV;
 use std::path::Path;
 use std::process::Command;

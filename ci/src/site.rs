@@ -1,7 +1,7 @@
 //! The checkout that the checks work on, and the folders that they keep.
 
+use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, LogTail, Result};
-use osbuild::produce::store::Store;
 use osbuild::report::Report;
 use start::{Cargo, Compiled};
 use std::ffi::OsStr;

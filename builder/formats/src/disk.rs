@@ -1,5 +1,5 @@
-//! A whole disk image: protective MBR, partition table and partitions, written with holes where
-//! there is nothing.
+//! A whole disk image: protective MBR, partition table and partitions. Zeros become holes in the
+//! file.
 
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use crate::gpt::{self, Geometry, Table};
 
-/// Bytes that are looked at together: if all are zero they stay a hole.
+/// Bytes in a block. A block of zeros becomes a hole.
 const BLOCK: usize = 64 << 10;
 static ZEROS: [u8; BLOCK] = [0; BLOCK];
 
-/// What stands at the start of a partition. The rest of it is a hole.
+/// The contents at the start of a partition. The rest is a hole.
 pub struct Content<'a> {
     size: u64,
     reader: Box<dyn Read + 'a>,
@@ -23,23 +23,23 @@ pub struct Content<'a> {
 pub struct Partition<'a> {
     /// Its name, at most 36 UTF-16 code units.
     pub name: &'a str,
-    /// What it holds.
+    /// The type of its contents.
     pub type_guid: Uuid,
-    /// Which one it is.
+    /// Its unique identifier.
     pub guid: Uuid,
     /// The raw 64 attribute bits.
     pub attributes: u64,
     /// Its size in bytes, a multiple of [`ALIGNMENT`].
     pub size: u64,
-    /// What stands in it.
+    /// Its contents.
     pub content: Content<'a>,
 }
 
-/// A disk image that is to be written. Partitions stand in the order of the list, without gaps.
+/// The parameters of a disk image. The partitions follow each other in this order, without gaps.
 pub struct Disk<'a> {
     /// Bytes in a sector: 512 or 4096.
     pub sector_size: u64,
-    /// Which disk it is.
+    /// The disk's unique identifier.
     pub guid: Uuid,
     /// Its partitions.
     pub partitions: Vec<Partition<'a>>,
@@ -55,25 +55,25 @@ pub enum Error {
         /// The size in bytes.
         size: u64,
     },
-    /// What is to stand in this partition is larger than it.
+    /// The contents of this partition are larger than it.
     TooBig {
         /// The partition's name.
         name: String,
-        /// Bytes that are to stand in it.
+        /// Bytes of the contents.
         content: u64,
         /// The partition's size in bytes.
         size: u64,
     },
-    /// What is to stand in this partition ended early.
+    /// The contents of this partition ended early.
     Short(String),
     /// The partition table cannot be made.
     Table(gpt::Error),
-    /// Reading a content or writing the image failed.
+    /// Reading contents or writing the image failed.
     Io(io::Error),
 }
 
 impl<'a> Content<'a> {
-    /// Nothing.
+    /// No contents.
     pub fn empty() -> Self {
         Self::reader(0, io::empty())
     }
@@ -83,15 +83,15 @@ impl<'a> Content<'a> {
         Self::reader(bytes.len() as u64, bytes)
     }
 
-    /// As many bytes of a reader, which must have them.
+    /// The next `size` bytes of a reader. If it has fewer, [`Disk::write`] fails.
     pub fn reader(size: u64, reader: impl Read + 'a) -> Self {
         Self { size, reader: Box::new(reader) }
     }
 }
 
 impl Disk<'_> {
-    /// The image's sector size and its size in bytes, with one [`ALIGNMENT`] before and one behind
-    /// the partitions. Refuses, before anything is written, whatever does not fit.
+    /// The sector size and the size of the image, which has one [`ALIGNMENT`] before and one after
+    /// the partitions. Checks that everything fits, before anything is written.
     pub fn geometry(&self) -> Result<Geometry, Error> {
         for Partition { name, size, content, .. } in &self.partitions {
             let (name, size) = ((*name).to_owned(), *size);
@@ -126,8 +126,8 @@ impl Disk<'_> {
         Ok(Table { disk_guid: self.guid, partitions: partitions.collect() })
     }
 
-    /// Writes the image from the start of `out`, which must be empty: what is not written is taken
-    /// to read as zeros. Gives the image's size in bytes.
+    /// Writes the image from the start of `out`, which must be empty: bytes that are not written
+    /// must read as zeros. Returns the size of the image in bytes.
     pub fn write<W: Write + Seek>(self, mut out: W) -> Result<u64, Error> {
         let (geometry, table) = (self.geometry()?, self.table()?);
         let writes = gpt::create(&table, geometry).map_err(Error::Table)?;
@@ -149,7 +149,7 @@ impl Disk<'_> {
     }
 }
 
-/// Copies all that `reader` gives to `offset` of `out`, except blocks of zeros. Gives the number of
+/// Copies all of `reader` to `offset` of `out`, except for blocks of zeros. Returns the number of
 /// bytes read.
 fn copy<W: Write + Seek>(mut reader: impl Read, out: &mut W, offset: u64) -> io::Result<u64> {
     let mut block = Vec::with_capacity(BLOCK);

@@ -1,6 +1,6 @@
 //! The security epoch of a UKI or of slotboot: a section with a number in decimal digits. A release
-//! that closes a hole counts it up, so that a machine that has run it can refuse what is older,
-//! however well that is signed.
+//! that closes a security hole increments it, so that a machine that has run that release can
+//! refuse older ones, even signed ones.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,19 +10,20 @@ use osbuild_abi::slot::EPOCH_SECTION;
 
 use crate::pe::{self, Image};
 
-/// Why there is no number.
+/// The error for bytes that are not a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotANumber;
 
-/// The section's data, or the value of the firmware variable that holds the least epoch.
+/// Returns the section's data, which is also the value of the firmware variable with the minimum
+/// epoch.
 pub fn text(epoch: u32) -> String {
     epoch.to_string()
 }
 
-/// Reads what [`text`] wrote, and nothing else: no sign, no white space, no leading zero.
+/// Reads the output of [`text`] and nothing else: no sign, no white space, no leading zero.
 ///
 /// # Errors
-/// It is anything else.
+/// The bytes are anything else.
 pub fn parse(text: &[u8]) -> Result<u32, NotANumber> {
     let digits = core::str::from_utf8(text).map_err(|_| NotANumber)?;
     let plain = digits.bytes().all(|digit| digit.is_ascii_digit())
@@ -30,10 +31,10 @@ pub fn parse(text: &[u8]) -> Result<u32, NotANumber> {
     if plain { digits.parse().map_err(|_| NotANumber) } else { Err(NotANumber) }
 }
 
-/// Gives `program`, which nobody has signed yet, with the section.
+/// Returns the unsigned `program` with the section added.
 ///
 /// # Errors
-/// It is no PE image, has such a section, or has no room for one.
+/// It is not a PE image, already has the section, or has no room for it.
 pub fn stamp(program: &[u8], epoch: u32) -> Result<Vec<u8>, pe::Error> {
     let text = text(epoch);
     let section = pe::NewSection {
@@ -45,10 +46,11 @@ pub fn stamp(program: &[u8], epoch: u32) -> Result<Vec<u8>, pe::Error> {
     pe::append(program, &[section])
 }
 
-/// The epoch of an image. One without the section is older than all that have it: 0.
+/// Returns the epoch of an image; 0 without the section, because such an image is older than all
+/// images with it.
 ///
 /// # Errors
-/// The section holds no number.
+/// The section does not hold a number.
 pub fn of(image: &Image) -> Result<u32, NotANumber> {
     image.section(EPOCH_SECTION).map_or(Ok(0), |section| parse(section.data()))
 }
@@ -67,7 +69,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn only_plain_digits_are_a_number() {
+    fn only_plain_digits_are_an_epoch() {
         for wrong in ["", " ", "+1", "-1", "01", "00", "1 ", "1\n", "1\0", "4294967296", "٣", "0x1"]
         {
             assert_eq!(parse(wrong.as_bytes()), Err(NotANumber), "{wrong:?}");
@@ -77,12 +79,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(epoch: u32) {
+        fn a_written_epoch_is_read_back(epoch: u32) {
             prop_assert_eq!(parse(text(epoch).as_bytes()), Ok(epoch));
         }
 
         #[test]
-        fn no_other_bytes_are_a_number(bytes: Vec<u8>) {
+        fn other_bytes_are_not_an_epoch(bytes: Vec<u8>) {
             if let Ok(epoch) = parse(&bytes) {
                 prop_assert_eq!(text(epoch).into_bytes(), bytes);
             }

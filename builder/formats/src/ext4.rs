@@ -1,88 +1,133 @@
 //! The superblock of an ext4 file system (Linux, Documentation/filesystems/ext4/super.rst).
 //!
-//! Linux writes it in its place when it mounts and unmounts, past the journal, with a checksum at
-//! its end. It has 1024 bytes: if the power goes while a disk of smaller sectors has written one of
-//! them, the checksum is wrong, and neither Linux nor `e2fsck -p` take the file system any more.
+//! Linux overwrites it in place when it mounts and unmounts, bypassing the journal. It has 1024
+//! bytes and ends with a checksum. If the power fails after a disk with smaller sectors has written
+//! only one of them, the checksum is wrong, and both Linux and `e2fsck -p` refuse the file system.
 
-use alloc::vec;
-use core::ops::Range;
+use core::mem::offset_of;
 
 use crc::{CRC_32_ISCSI, Crc};
+use zerocopy::byteorder::little_endian::{U16, U32};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::gpt::{Source, Write};
-use crate::le;
 
-/// Where the first superblock stands, in bytes.
+/// The offset of the first superblock in bytes.
 const START: u64 = 1024;
-/// Bytes of it.
-const SIZE: usize = 1024;
-/// Where it has its checksum, of all that is before that.
-const CHECKSUM: usize = SIZE - 4;
-/// The smallest sectors that a disk has.
+/// Bytes of the smallest disk sector.
 const SECTOR: usize = 512;
 
-/// The number by which a superblock is known, and where it stands.
-const MAGIC: (usize, u16) = (0x38, 0xEF53);
-/// Which of the features that read-only mounts may not know there are, and the bit for checksums.
-const FEATURES: usize = 0x64;
-const HAS_CHECKSUMS: u32 = 0x400;
-/// Where it says how large blocks are, as a power of two times 1024; how many a group has; and the
-/// first block of all.
-const BLOCK_SIZE: usize = 0x18;
-const GROUP: usize = 0x20;
-const FIRST_BLOCK: usize = 0x14;
-/// What neither mounting nor growing changes: the layout, the magic number, revision, inodes,
-/// journal, descriptors, and the checksum's kind and seed.
-const FIXED: [Range<usize>; 8] = [
-    0x14..0x2C,
-    0x38..0x3A,
-    0x4C..0x50,
-    0x54..0x5A,
-    0xE0..0xE4,
-    0xFE..0x100,
-    0x174..0x176,
-    0x270..0x274,
-];
+const MAGIC: u16 = 0xEF53;
+/// The bit of `feature_ro_compat` for checksums of metadata.
+const METADATA_CSUM: u32 = 0x400;
+/// The largest block size in bytes.
+const MAX_BLOCK_SIZE: u64 = 64 << 10;
 
-/// The write that makes a superblock good which is half the new one and half the old: each half is
-/// one that Linux meant, and what they differ in are counters and times. It writes one sector, so a
-/// power cut leaves it to the next boot. `None` if the checksum is right, and if it is wrong for
-/// another reason: then the second superblock differs in what nobody changes.
+/// `struct ext4_super_block`, as far as this program reads it.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Superblock {
+    counts: [U32; 5],
+    first_data_block: U32,
+    /// The block size is 1024 shifted left by this.
+    log_block_size: U32,
+    log_cluster_size: U32,
+    blocks_per_group: U32,
+    clusters_per_group: U32,
+    inodes_per_group: U32,
+    mounts: [u8; 12],
+    magic: U16,
+    state_and_checks: [u8; 18],
+    rev_level: U32,
+    reserved_for: [U16; 2],
+    first_ino: U32,
+    inode_size: U16,
+    block_group_nr: U16,
+    feature_compat: U32,
+    feature_incompat: U32,
+    feature_ro_compat: U32,
+    identity: [u8; 0x78],
+    journal_inum: U32,
+    journal: [u8; 0x1A],
+    desc_size: U16,
+    options: [u8; 0x74],
+    log_groups_per_flex: u8,
+    checksum_type: u8,
+    statistics: [u8; 0xFA],
+    checksum_seed: U32,
+    reserved: [u8; 0x188],
+    checksum: U32,
+}
+
+const SIZE: usize = size_of::<Superblock>();
+const CHECKSUM: usize = offset_of!(Superblock, checksum);
+const _: () = assert!(SIZE == 1024);
+const _: () = assert!(offset_of!(Superblock, magic) == 0x38);
+const _: () = assert!(offset_of!(Superblock, first_ino) == 0x54);
+const _: () = assert!(offset_of!(Superblock, feature_ro_compat) == 0x64);
+const _: () = assert!(offset_of!(Superblock, journal_inum) == 0xE0);
+const _: () = assert!(offset_of!(Superblock, desc_size) == 0xFE);
+const _: () = assert!(offset_of!(Superblock, checksum_type) == 0x175);
+const _: () = assert!(offset_of!(Superblock, checksum_seed) == 0x270);
+
+/// Returns the write that repairs a superblock of which one half is new and the other old; `None`
+/// if the checksum is right, or if the second superblock's constant fields differ, so that the
+/// damage has another cause. Linux wrote each half on purpose, and they differ in counters and
+/// times only. The write is one sector: a power cut leaves it to the next boot.
 ///
 /// # Errors
 /// The volume cannot be read.
 pub fn mend<D: Source + ?Sized>(volume: &mut D) -> Result<Option<Write>, D::Error> {
-    let mut first = [0; SIZE];
-    volume.read_at(START, &mut first)?;
-    let Some(place) =
-        place_of_second(&first).filter(|_| Some(checksum(&first)) != le::u32_at(&first, CHECKSUM))
-    else {
+    let mut first = Superblock::new_zeroed();
+    volume.read_at(START, first.as_mut_bytes())?;
+    let right = first.compute_checksum();
+    let Some(offset) = first.offset_of_second().filter(|_| first.checksum != right) else {
         return Ok(None);
     };
-    let mut second = [0; SIZE];
-    volume.read_at(place, &mut second)?;
-    if FIXED.iter().any(|field| first[field.clone()] != second[field.clone()]) {
+    let mut second = Superblock::new_zeroed();
+    volume.read_at(offset, second.as_mut_bytes())?;
+    if first.constants() != second.constants() {
         return Ok(None);
     }
-    let mut bytes = vec![0; SECTOR];
-    bytes.copy_from_slice(&first[SIZE - SECTOR..]);
-    le::put(&mut bytes, CHECKSUM - (SIZE - SECTOR), checksum(&first).to_le_bytes());
-    Ok(Some(Write { offset: START + (SIZE - SECTOR) as u64, bytes }))
+    first.checksum = right.into();
+    let half = SIZE - SECTOR;
+    Ok(Some(Write { offset: START + half as u64, bytes: first.as_bytes()[half..].to_vec() }))
 }
 
-/// Where the second superblock stands, in bytes, by what the first one says; `None` if that is none
-/// with a checksum.
-fn place_of_second(first: &[u8; SIZE]) -> Option<u64> {
-    let field = |offset| le::u32_at(first, offset);
-    let is_ours =
-        le::u16_at(first, MAGIC.0) == Some(MAGIC.1) && field(FEATURES)? & HAS_CHECKSUMS != 0;
-    let block = 1024u64.checked_shl(field(BLOCK_SIZE)?).filter(|size| *size <= 64 << 10)?;
-    let number = u64::from(field(GROUP)?) + u64::from(field(FIRST_BLOCK)?);
-    (is_ours && number > 0).then(|| number * block)
-}
+impl Superblock {
+    /// The offset of the second superblock in bytes; `None` if this is not a superblock with a
+    /// checksum.
+    fn offset_of_second(&self) -> Option<u64> {
+        let is_ours = self.magic == MAGIC && self.feature_ro_compat.get() & METADATA_CSUM != 0;
+        let block_size = 1024u64
+            .checked_shl(self.log_block_size.get())
+            .filter(|size| (1..=MAX_BLOCK_SIZE).contains(size))?;
+        let block = u64::from(self.blocks_per_group.get()) + u64::from(self.first_data_block.get());
+        (is_ours && block > 0).then(|| block * block_size)
+    }
 
-/// The checksum that a superblock with these bytes has to have.
-fn checksum(superblock: &[u8; SIZE]) -> u32 {
-    // ext4 does not turn the bits at the end, as iSCSI does.
-    !Crc::<u32>::new(&CRC_32_ISCSI).checksum(&superblock[..CHECKSUM])
+    /// The checksum that this superblock should have. ext4 leaves out iSCSI's final inversion.
+    fn compute_checksum(&self) -> u32 {
+        !Crc::<u32>::new(&CRC_32_ISCSI).checksum(&self.as_bytes()[..CHECKSUM])
+    }
+
+    /// The fields that neither mounting nor growing changes.
+    fn constants(&self) -> [u32; 14] {
+        [
+            self.first_data_block.get(),
+            self.log_block_size.get(),
+            self.log_cluster_size.get(),
+            self.blocks_per_group.get(),
+            self.clusters_per_group.get(),
+            self.inodes_per_group.get(),
+            self.magic.get().into(),
+            self.rev_level.get(),
+            self.first_ino.get(),
+            self.inode_size.get().into(),
+            self.journal_inum.get(),
+            self.desc_size.get().into(),
+            u16::from_le_bytes([self.log_groups_per_flex, self.checksum_type]).into(),
+            self.checksum_seed.get(),
+        ]
+    }
 }

@@ -1,24 +1,12 @@
-//! Little-endian fields at an offset of a byte string; `None` past its end.
+//! 32-bit little-endian numbers at arbitrary offsets: a FAT's entries, and EROFS' bit strings.
 
-/// The `N` bytes at `offset`.
-fn array<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
-    bytes.get(offset..)?.first_chunk().copied()
-}
-
-#[cfg(any(feature = "erofs", feature = "ext4", feature = "fat-replace", feature = "pe"))]
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    array(bytes, offset).map(u16::from_le_bytes)
-}
-
+/// Reads the number at `offset`; `None` past the end.
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
-    array(bytes, offset).map(u32::from_le_bytes)
+    bytes.get(offset..)?.first_chunk().copied().map(u32::from_le_bytes)
 }
 
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
-    array(bytes, offset).map(u64::from_le_bytes)
-}
-
-/// Writes `value`, already little-endian, over the bytes at `offset`, which must be there.
-pub(crate) fn put<const N: usize>(bytes: &mut [u8], offset: usize, value: [u8; N]) {
-    bytes[offset..offset + N].copy_from_slice(&value);
+/// Writes `value` at `offset`, which must be within `bytes`.
+#[cfg(feature = "fat-replace")]
+pub(crate) fn put_u32(bytes: &mut [u8], offset: usize, value: u32) {
+    bytes[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
 }

@@ -1,8 +1,8 @@
-//! File formats that osbuild writes and reads. Bytes only: no process, no network, no clock, and no
-//! path.
+//! The file formats that osbuild writes and reads: bytes in, bytes out, without processes, network,
+//! clock or file paths.
 //!
-//! The same input gives the same bytes everywhere. Readers take untrusted bytes: they give an
-//! error, they never panic.
+//! The same input gives the same bytes on every machine. Readers accept untrusted bytes: they
+//! return an error and never panic.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -21,6 +21,7 @@ pub mod ext4;
 #[cfg(feature = "fat-replace")]
 pub mod fat;
 pub mod gpt;
+#[cfg(any(feature = "erofs", feature = "fat-replace"))]
 mod le;
 #[cfg(feature = "pe")]
 pub mod pe;

@@ -1,13 +1,13 @@
-//! A disk image in QEMU's format qcow2, version 3 (QEMU, docs/interop/qcow2.rst): clusters of zeros
-//! are not stored.
+//! A disk image in QEMU's format qcow2, version 3 (QEMU, docs/interop/qcow2.rst), which does not
+//! store clusters of zeros.
 //!
-//! The code is our own: of the crates that know the format one reads only, and the other is an
-//! asynchronous block layer for whole virtual machines. What is needed here is one kind of file,
-//! written once from front to back: header, reference counts, two levels of tables, data.
+//! The code is our own: of the crates for this format one only reads it, and the other is an
+//! asynchronous block layer for virtual machines. This writer makes one kind of file, once, from
+//! front to back: header, reference counts, two levels of tables, data.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// log2 of the bytes in a cluster: QEMU's own choice.
+/// log2 of the bytes in a cluster: QEMU's default.
 const CLUSTER_BITS: u32 = 16;
 /// Bytes in a cluster.
 const CLUSTER: u64 = 1 << CLUSTER_BITS;
@@ -17,31 +17,31 @@ const ENTRIES: u64 = CLUSTER / 8;
 const COUNTS: u64 = CLUSTER / 2;
 /// log2 of the bits in a reference count.
 const COUNT_ORDER: u32 = 4;
-/// Bytes of the header that this version says all of.
+/// Bytes of the header in version 3 without extensions.
 const HEADER: u32 = 104;
-/// Says of an entry that nothing else refers to its cluster.
+/// The flag of an entry whose cluster has exactly one reference.
 const COPIED: u64 = 1 << 63;
 static ZEROS: [u8; CLUSTER as usize] = [0; CLUSTER as usize];
 
-/// Where the parts of a file stand, in clusters.
+/// The layout of a file, in clusters.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     /// The image's size in bytes.
     size: u64,
-    /// The image's clusters that are not zero, in order.
+    /// The clusters of the image that are not zero, in order.
     stored: Vec<u64>,
-    /// Clusters of the table of reference counts, which follows the header.
+    /// Clusters of the reference count table, which follows the header.
     count_tables: u64,
-    /// Clusters of reference counts, which follow.
+    /// Clusters of the reference counts, which follow.
     counts: u64,
-    /// Clusters of the first level's table, which follow.
+    /// Clusters of the first-level table, which follow.
     first_level: u64,
-    /// The second level's tables, which follow, by the number of their entry in the first.
+    /// The second-level tables, which follow, by their index in the first-level table.
     second_level: Vec<u64>,
 }
 
-/// Writes the image of `size` bytes, a multiple of 512, that `image` reads as from its start. Gives
-/// the size of the file.
+/// Writes `image`, read from its start, whose `size` in bytes is a multiple of 512. Returns the
+/// size of the file.
 ///
 /// # Errors
 /// Reading or writing failed.
@@ -63,7 +63,7 @@ pub fn write<R: Read + Seek, W: Write>(image: &mut R, size: u64, out: &mut W) ->
     Ok(plan.clusters() * CLUSTER)
 }
 
-/// Reads one cluster. The last one may be cut short, and is zero behind that.
+/// Reads one cluster. The last one may be short, and is padded with zeros.
 fn read<R: Read + Seek>(
     image: &mut R,
     index: u64,
@@ -91,7 +91,7 @@ impl Plan {
             first_level: entries.div_ceil(ENTRIES),
             second_level,
         };
-        // Clusters of counts count themselves, so one more of them may make one more necessary.
+        // Reference counts cover their own clusters, so one more of them may require yet another.
         loop {
             let counts = plan.clusters().div_ceil(COUNTS);
             let count_tables = counts.div_ceil(ENTRIES);
@@ -102,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Clusters of the whole file.
+    /// The number of clusters of the whole file.
     fn clusters(&self) -> u64 {
         self.first_data() + self.stored.len() as u64
     }
@@ -115,7 +115,7 @@ impl Plan {
         self.first_level_at() + self.first_level + self.second_level.len() as u64
     }
 
-    /// All that stands before the data.
+    /// Returns everything before the data.
     fn tables(&self) -> Vec<u8> {
         let mut bytes = self.header();
         let whole = |entries: Vec<u64>, clusters: u64| {
@@ -154,7 +154,7 @@ impl Plan {
         self.size.div_ceil(CLUSTER).div_ceil(ENTRIES)
     }
 
-    /// The header in a cluster of its own. What it does not say is zero: no backing file, no
+    /// Returns the header in a cluster of its own. All other fields are zero: no backing file, no
     /// encryption, no snapshots, no features.
     fn header(&self) -> Vec<u8> {
         let mut header = vec![0; CLUSTER as usize];

@@ -1,5 +1,5 @@
-//! Unified kernel images: systemd's UEFI stub with a kernel, an initramfs and a command line as
-//! further PE sections (UAPI group's specification "Unified Kernel Image").
+//! Unified kernel images: systemd's UEFI stub with a kernel, an initramfs and a command line in
+//! additional PE sections (UAPI group's specification "Unified Kernel Image").
 
 use std::fmt;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -11,21 +11,21 @@ use crate::{epoch, pe};
 const CODE: u32 = 0x0000_0020;
 const READ: u32 = 0x4000_0000;
 
-/// What a UKI is made of, besides the stub.
+/// The parts of a UKI, besides the stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// The text of the node's os-release.
     pub os_release: &'a str,
-    /// The kernel's command line: printable ASCII, without a line end.
+    /// The kernel's command line: printable ASCII, without a newline.
     pub command_line: &'a str,
     /// The kernel's release, as `uname -r` prints it.
     pub uname: &'a str,
-    /// The security epoch. One that has none is of epoch 0.
+    /// The security epoch: 0 if the UKI has none.
     pub security_epoch: u32,
     /// The initramfs.
     pub initramfs: &'a [u8],
-    /// The kernel: a PE image itself. Read back, it has up to 64 KiB of zeros at its end, which pad
-    /// the file.
+    /// The kernel, which is a PE image itself. Read back, it may end with up to 64 KiB of zeros,
+    /// the padding of the file.
     pub kernel: &'a [u8],
 }
 
@@ -34,9 +34,9 @@ pub struct Parts<'a> {
 pub enum Error {
     /// The stub cannot take the sections.
     Stub(pe::Error),
-    /// The kernel is no PE image.
+    /// The kernel is not a PE image.
     Kernel(pe::Error),
-    /// The UKI is no PE image.
+    /// The UKI is not a PE image.
     Image(pe::Error),
     /// Stub and kernel are for different machines.
     Machine {
@@ -45,13 +45,13 @@ pub enum Error {
         /// The kernel's machine.
         kernel: u16,
     },
-    /// This section is missing, or would be empty.
+    /// This section is missing or empty.
     Missing(&'static str),
-    /// This section's text is not what a UKI may hold.
+    /// The text of this section has invalid characters.
     Text(&'static str),
 }
 
-/// Makes a UKI from `stub`, which decides what machine it is for.
+/// Makes a UKI for the machine of `stub`.
 pub fn build(stub: &[u8], parts: &Parts) -> Result<Vec<u8>, Error> {
     let frame = Frame::new(stub, parts, parts.initramfs.len() as u64)?;
     let mut uki = Cursor::new(Vec::with_capacity(frame.length() as usize));
@@ -59,21 +59,21 @@ pub fn build(stub: &[u8], parts: &Parts) -> Result<Vec<u8>, Error> {
     Ok(uki.into_inner())
 }
 
-/// A UKI without its initramfs, which may be too large to be in memory.
+/// A UKI without its initramfs, which may be too large for memory.
 #[derive(Clone, Debug)]
 pub struct Frame<'a> {
     extended: pe::Extended,
-    /// What stands before the initramfs, in the order of the sections.
+    /// The contents of the sections before the initramfs, in order.
     texts: [String; 4],
     kernel: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// A UKI from `stub`, which decides what machine it is for, with an initramfs of
-    /// `initramfs_size` bytes. That of `parts` is not looked at.
+    /// Makes a UKI for the machine of `stub`, with an initramfs of `initramfs_size` bytes. The
+    /// initramfs of `parts` is ignored.
     ///
     /// # Errors
-    /// The kernel is none for this machine, a part is missing, or the stub cannot take them.
+    /// The kernel is for another machine, a part is missing, or the stub cannot take the sections.
     pub fn new(stub: &[u8], parts: &Parts<'a>, initramfs_size: u64) -> Result<Self, Error> {
         let machine = pe::Image::parse(stub).map_err(Error::Stub)?.machine;
         let kernel = pe::Image::parse(parts.kernel).map_err(Error::Kernel)?;
@@ -98,8 +98,7 @@ impl<'a> Frame<'a> {
             characteristics: pe::READ_ONLY_DATA,
         };
         let size = |text: &String| text.len() as u64;
-        // The kernel is last and takes its whole size in memory, so that the stub can start it
-        // where it is loaded.
+        // The kernel is last and has its full memory size, so that the stub can start it in place.
         let linux = section(".linux", parts.kernel.len() as u64);
         let linux = pe::Addition {
             virtual_size: kernel.size_of_image,
@@ -131,11 +130,11 @@ impl<'a> Frame<'a> {
         self.extended.length
     }
 
-    /// Writes the UKI from the start of `out`, which is empty, with what `initramfs` gives, of
-    /// which nothing is kept.
+    /// Writes the UKI from the start of `out`, which is empty, and copies the initramfs without
+    /// holding it in memory.
     ///
     /// # Errors
-    /// `initramfs` has fewer bytes than was said, or one of both fails.
+    /// `initramfs` has fewer bytes than announced, or reading or writing fails.
     pub fn write<W: Write + Seek>(&self, mut initramfs: impl Read, out: &mut W) -> io::Result<()> {
         let pe::Extended { head, places, length, checksum } = &self.extended;
         let mut summed = Summed { inner: &mut *out, sum: pe::Checksum::default(), length: 0 };
@@ -161,7 +160,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Adds up what is written through it.
+/// Computes the checksum of all bytes written through it.
 struct Summed<W> {
     inner: W,
     sum: pe::Checksum,
@@ -169,7 +168,7 @@ struct Summed<W> {
 }
 
 impl<W: Write> Summed<W> {
-    /// Writes zeros up to here.
+    /// Writes zeros up to the offset `end`.
     fn pad(&mut self, end: u64) -> io::Result<()> {
         io::copy(&mut io::repeat(0).take(end - self.length), self).map(drop)
     }
@@ -188,7 +187,7 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// The sections that every UKI has to have.
+/// The required sections of a UKI.
 const NAMES: [&str; 5] = [".osrel", ".cmdline", ".uname", ".initrd", ".linux"];
 
 /// Reads a UKI that has all five sections.

@@ -28,7 +28,7 @@ fn archive(entries: &[Entry]) -> Vec<u8> {
     cpio::write(entries, Vec::new()).unwrap()
 }
 
-/// The order that an archive has.
+/// Sorts entries into the archive's order.
 fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_by_key(|entry| (entry.kind != Kind::Directory, entry.path.clone()));
     entries
@@ -98,14 +98,14 @@ fn cpio_unpacks_the_same_files() {
                 assert_eq!(std::fs::read_link(&path).unwrap().to_str(), Some(&**to))
             }
             Kind::CharDevice { .. } => assert!(found.file_type().is_char_device()),
-            Kind::Sized(_) => panic!("no reader gives one"),
+            Kind::Sized(_) => panic!("the reader never returns one"),
         }
         assert_eq!(found.mode() & 0o7777, entry.mode, "{}", entry.path);
     }
 }
 
 #[test]
-fn a_file_whose_bytes_come_when_they_are_due_gives_the_same_archive() {
+fn a_file_written_by_a_callback_gives_the_same_archive() {
     let bytes = vec![7; 100_001];
     let mut sized = entries();
     sized[0] = Entry::sized(&sized[0].path, sized[0].mode, bytes.len() as u64);
@@ -121,7 +121,7 @@ fn a_file_whose_bytes_come_when_they_are_due_gives_the_same_archive() {
         cpio::write_with(&sized, Vec::new(), |_, out| out.write_all(&[&bytes[..], b"7"].concat()))
             .unwrap_err();
     assert!(matches!(long, cpio::Error::Io(_)), "{long}");
-    assert!(cpio::write(&sized, Vec::new()).is_err(), "nobody gives them");
+    assert!(cpio::write(&sized, Vec::new()).is_err(), "`write` has no bytes for them");
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn file_data_starts_at_a_multiple_of_four() {
 }
 
 #[test]
-fn what_an_initramfs_cannot_hold_is_refused() {
+fn invalid_initramfs_entries_are_refused() {
     for path in ["", "init", "/", "/a/", "/a//b", "/../a", "/a/./b", "/a\0b", "/TRAILER!!!"] {
         assert_eq!(
             refused(&[Entry::file(path, 0o644, &b""[..])]),
-            format!("`{path}` is no path that an initramfs can hold")
+            format!("path `{path}` is not valid in an initramfs")
         );
     }
     let file = |path| Entry::file(path, 0o644, &b""[..]);
@@ -189,11 +189,11 @@ fn what_an_initramfs_cannot_hold_is_refused() {
         refused(&[Entry::directory("/a", 0o40755)]),
         "mode `40755` has bits besides permissions"
     );
-    assert_eq!(refused(&[Entry::symlink("/a", "")]), "`` is no path that an initramfs can hold");
+    assert_eq!(refused(&[Entry::symlink("/a", "")]), "path `` is not valid in an initramfs");
 }
 
 #[test]
-fn nothing_but_zeros_may_follow_the_archive() {
+fn only_zeros_may_follow_the_archive() {
     let mut bytes = archive(&entries());
     let end = bytes.len();
     bytes.resize(end + 512, 0);

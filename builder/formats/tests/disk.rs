@@ -37,7 +37,7 @@ fn image(disk: Disk) -> Vec<u8> {
 }
 
 #[test]
-fn sgdisk_and_sfdisk_find_no_fault_and_the_contents_in_place() {
+fn sgdisk_and_sfdisk_accept_the_image_and_its_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let bytes: Vec<u8> = (0..3 * MIB).map(|number| (number >> 8) as u8).collect();
@@ -88,7 +88,7 @@ fn the_same_disk_gives_the_same_bytes() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_before_anything_is_written() {
+fn partitions_that_do_not_fit_are_refused_before_the_first_write() {
     let refused = |partition: Partition| {
         let disk = Disk {
             sector_size: 512,
@@ -110,7 +110,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
         "the size of partition `ESP`, `1049088` bytes, is no multiple of 1048576"
     );
     let long_name = partition(
-        "more than 36 characters make no name of a partition",
+        "a partition's name of more than 36 characters",
         abi::ESP_TYPE,
         1,
         Content::empty(),
@@ -119,7 +119,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn a_content_that_ends_early_is_an_error() {
+fn contents_that_end_early_are_an_error() {
     let short = partition("DATA", abi::DATA_TYPE, 1, Content::reader(10, &b"nine bytes"[..9]));
     let disk =
         Disk { sector_size: 512, guid: gpt::guid_from_name("disk"), partitions: vec![short] };

@@ -1,4 +1,4 @@
-//! The entries of EROFS images against mkfs.erofs and find, and damaged images.
+//! EROFS images against mkfs.erofs and find, and damaged images.
 
 mod support;
 
@@ -10,7 +10,7 @@ use osbuild_formats::erofs;
 use proptest::prelude::*;
 use support::tool;
 
-/// A tree with long folders, names and links, many sizes, and all kinds of permissions.
+/// Makes a tree with long folders, names and links, many sizes, and all kinds of permissions.
 fn make_tree(root: &Path) {
     let folder = root.join("usr/share/many");
     std::fs::create_dir_all(&folder).unwrap();
@@ -40,7 +40,7 @@ fn image(folder: &Path, root: &Path, options: &[&str]) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// What `find` says of the tree, in the form of [`ours`].
+/// Lists the tree with `find`, in the form of [`ours`].
 fn theirs(root: &Path) -> Vec<String> {
     let mut find = Command::new("find");
     find.arg(root).args(["-type", "d", "-printf", "/%P %m %U %G d\n", "-o", "-type", "l"]);
@@ -65,7 +65,7 @@ fn ours(image: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn the_entries_are_what_find_says_of_the_source() {
+fn the_entries_are_those_that_find_lists() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     make_tree(&root);
@@ -81,7 +81,7 @@ fn the_entries_are_what_find_says_of_the_source() {
     }
 }
 
-/// What the files of an image hold, by path.
+/// Returns the contents of the files of an image, by path.
 fn contents(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>, erofs::Error> {
     let mut files = erofs::Files::new(image)?;
     let regular = erofs::read(image)?.into_iter().filter(|entry| entry.mode >> 12 == 0o10);
@@ -93,8 +93,8 @@ fn contents(image: &[u8]) -> Result<Vec<(String, Vec<u8>)>, erofs::Error> {
     regular.map(content).collect()
 }
 
-/// Files that compress well, badly, not at all, and in turns, of lengths around those of blocks and
-/// packs.
+/// Makes files that compress well, badly, not at all, and alternately, with lengths around those of
+/// blocks and packs.
 fn fill_with_all_kinds(root: &Path) {
     make_tree(root);
     let noise = |length: usize| -> Vec<u8> {
@@ -119,7 +119,7 @@ fn fill_with_all_kinds(root: &Path) {
 }
 
 #[test]
-fn files_hold_what_their_source_holds() {
+fn files_have_the_contents_of_their_source() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fill_with_all_kinds(&root);
@@ -142,7 +142,7 @@ fn files_hold_what_their_source_holds() {
 }
 
 #[test]
-fn holes_are_zeros_and_a_file_of_nothing_else_is_no_way_to_keep_a_reader_busy() {
+fn holes_read_as_zeros_and_a_file_of_holes_cannot_stall_the_reader() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir(&root).unwrap();
@@ -155,7 +155,7 @@ fn holes_are_zeros_and_a_file_of_nothing_else_is_no_way_to_keep_a_reader_busy() 
         contents(&image).unwrap()
             == [("/sparse".to_owned(), std::fs::read(root.join("sparse")).unwrap())]
     );
-    // One that says to be a thousand times larger has no table for that.
+    // A file that claims to be a thousand times larger has no table of that size.
     let inode = (0..image.len())
         .step_by(32)
         .find(|at| image[*at + 8..*at + 16] == (3u64 << 20).to_le_bytes())
@@ -165,7 +165,7 @@ fn holes_are_zeros_and_a_file_of_nothing_else_is_no_way_to_keep_a_reader_busy() 
 }
 
 #[test]
-fn a_file_that_is_stored_in_a_way_that_is_not_known_is_refused() {
+fn a_file_stored_in_an_unknown_way_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     fill_with_all_kinds(&root);
@@ -187,14 +187,14 @@ fn owners_beyond_16_bits_are_read() {
 }
 
 #[test]
-fn a_folder_that_holds_itself_is_refused() {
+fn a_folder_that_contains_itself_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir_all(root.join("inner-folder")).unwrap();
     let mut image = image(folder.path(), &root, &[]);
     let number = |image: &[u8]| u64::from(u16::from_le_bytes([image[1024 + 14], image[1024 + 15]]));
     let root_number = number(&image);
-    // The third entry of the root, behind `.` and `..`, is the folder: let it refer to the root.
+    // The third entry of the root, after `.` and `..`, is the folder: make it refer to the root.
     let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
     let entry = (0..name)
         .rev()
@@ -205,14 +205,14 @@ fn a_folder_that_holds_itself_is_refused() {
 }
 
 #[test]
-fn a_folder_whose_names_cannot_be_found_is_refused() {
+fn a_folder_with_wrong_name_offsets_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir_all(root.join("inner-folder")).unwrap();
     let mut image = image(folder.path(), &root, &[]);
     let name = image.windows(12).position(|bytes| bytes == b"inner-folder").unwrap();
-    // The root's three entries stand before their names: `.`, `..` and this one. The first says
-    // where the names begin.
+    // The root's three entries precede their names: `.`, `..` and this one. The first has the
+    // offset of the names.
     let first = name - ".".len() - "..".len() - 3 * 12;
     assert_eq!(image[first + 8..first + 10], 36u16.to_le_bytes());
     image[first + 8] = 0;
@@ -220,7 +220,7 @@ fn a_folder_whose_names_cannot_be_found_is_refused() {
 }
 
 #[test]
-fn a_link_longer_than_any_path_is_refused() {
+fn a_link_longer_than_the_longest_path_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     std::fs::create_dir(&root).unwrap();
@@ -236,7 +236,7 @@ fn a_link_longer_than_any_path_is_refused() {
 }
 
 #[test]
-fn paths_that_take_many_times_the_image_are_refused() {
+fn paths_many_times_longer_than_the_image_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("root");
     let deep = (0..30).fold(root.clone(), |path, _| path.join("d".repeat(100)));
@@ -249,7 +249,7 @@ fn paths_that_take_many_times_the_image_are_refused() {
 }
 
 #[test]
-fn what_is_no_image_is_refused() {
+fn bytes_that_are_not_an_image_are_refused() {
     assert_eq!(erofs::read(&[]), Err(erofs::Error::Magic));
     assert_eq!(erofs::read(&[0; 4096]), Err(erofs::Error::Magic));
     let mut unknown = vec![0; 4096];
@@ -272,7 +272,7 @@ fn damaged_images_never_panic_or_loop() {
         .run(&strategy, |(changes, length, cut)| {
             let mut image = sound.clone();
             for (place, early, byte) in changes {
-                // What matters stands at the start: super block, root and small inodes.
+                // The parts that matter are at the start: superblock, root and small inodes.
                 let place = if early { 1024 + place.index(3072) } else { place.index(image.len()) };
                 image[place] = byte;
             }

@@ -1,4 +1,4 @@
-//! A superblock of ext4 that a power cut has torn, against e2fsck and dumpe2fs.
+//! An ext4 superblock torn by a power cut, against e2fsck and dumpe2fs.
 #![cfg(feature = "ext4")]
 
 mod support;
@@ -10,11 +10,11 @@ use std::process::Command;
 use osbuild_formats::ext4;
 use support::tool;
 
-/// Where the superblock is in a file system, and where its second sector begins.
+/// The range of the superblock in a file system, and the start of its second sector.
 const SUPERBLOCK: std::ops::Range<usize> = 1024..2048;
 const MIDDLE: usize = 1536;
 
-/// A file system as that of DATA, and the same after it was mounted once more.
+/// Makes a file system like that of DATA, and the same after one more mount.
 fn before_and_after(path: &Path) -> [Vec<u8>; 2] {
     std::fs::File::create(path).unwrap().set_len(160 << 20).unwrap();
     tool(
@@ -34,7 +34,7 @@ fn is_sound(path: &Path) -> bool {
 }
 
 #[test]
-fn a_torn_superblock_is_mended_whichever_half_is_new_and_e2fsck_takes_it() {
+fn e2fsck_accepts_a_repaired_superblock_whichever_half_is_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let [before, after] = before_and_after(&path);
@@ -45,7 +45,7 @@ fn a_torn_superblock_is_mended_whichever_half_is_new_and_e2fsck_takes_it() {
         let mut torn = first.clone();
         torn[MIDDLE..SUPERBLOCK.end].copy_from_slice(&second[MIDDLE..SUPERBLOCK.end]);
         std::fs::write(&path, &torn).unwrap();
-        assert!(!is_sound(&path), "e2fsck takes a torn superblock");
+        assert!(!is_sound(&path), "e2fsck accepts a torn superblock");
         let write = ext4::mend(&mut Cursor::new(&torn)).unwrap().unwrap();
         assert_eq!((write.offset as usize, write.bytes.len()), (MIDDLE, 512));
         torn[MIDDLE..][..512].copy_from_slice(&write.bytes);
@@ -58,7 +58,7 @@ fn a_torn_superblock_is_mended_whichever_half_is_new_and_e2fsck_takes_it() {
 }
 
 #[test]
-fn a_superblock_that_is_good_or_damaged_in_another_way_is_left_alone() {
+fn a_superblock_that_is_valid_or_damaged_otherwise_stays() {
     let folder = tempfile::tempdir().unwrap();
     let [before, after] = before_and_after(&folder.path().join("data"));
     for sound in [&before, &after] {
@@ -76,7 +76,7 @@ fn a_superblock_that_is_good_or_damaged_in_another_way_is_left_alone() {
 }
 
 #[test]
-fn nothing_that_a_superblock_may_say_is_too_much() {
+fn no_superblock_makes_the_reader_panic() {
     let folder = tempfile::tempdir().unwrap();
     let [mut volume, _] = before_and_after(&folder.path().join("data"));
     for byte in SUPERBLOCK {

@@ -99,7 +99,7 @@ fn a_volume_of_mkfs_reads_back() {
 }
 
 #[test]
-fn a_file_is_found_whole_and_a_folder_is_none() {
+fn find_returns_a_whole_file_and_no_folder() {
     let volume = volume(512, 40 * MIB).write(&esp_files()).unwrap();
     for File { path, bytes } in esp_files() {
         assert!(fat::find(&volume, &path).unwrap() == Some(bytes), "{path}");
@@ -109,7 +109,7 @@ fn a_file_is_found_whole_and_a_folder_is_none() {
 }
 
 #[test]
-fn what_another_reader_would_see_is_not_passed_over() {
+fn entries_that_only_some_readers_see_are_refused() {
     let good = volume(512, 40 * MIB).write(&esp_files()).unwrap();
     let changed = |place: usize, bytes: &[u8]| {
         let mut volume = good.clone();
@@ -118,23 +118,24 @@ fn what_another_reader_would_see_is_not_passed_over() {
     };
     let boot = good.chunks(32).position(|entry| entry.starts_with(b"BOOTX64 EFI")).unwrap() * 32;
     assert!(matches!(changed(boot, b".OOTX64 EFI"), Err(fat::Error::Name(_))));
-    // A table of its own for who looks at the flags, and a file system of its own for who looks at
-    // the fields of an older one.
+    // A table of its own for readers that heed the flags, and another file system for readers of
+    // the 16-bit fields.
     assert!(matches!(changed(40, &[0x81]), Err(fat::Error::Field("flags"))));
     for field in [17, 19, 22, 42] {
         assert!(matches!(changed(field, &[1]), Err(fat::Error::Field(_))), "{field}");
     }
-    // A long name that is not that of the entry behind it, or has lost a part.
+    // A long name that belongs to another entry or lacks a part.
     let long = good.chunks(32).position(|entry| entry.starts_with(b"AMUCHL~1TXT")).unwrap() * 32;
-    assert!(
-        matches!(changed(long, b"BMUCHL~1TXT"), Err(fat::Error::Name(folder)) if folder == "/EFI/osbuild")
-    );
+    assert!(matches!(
+        changed(long, b"BMUCHL~1TXT"),
+        Err(fat::Error::Name(folder)) if folder == "/EFI/osbuild"
+    ));
     assert!(matches!(changed(long - 32, &[0x02]), Err(fat::Error::Name(_))));
     assert!(matches!(changed(long - 64, &[0x03]), Err(fat::Error::Name(_))));
 }
 
 #[test]
-fn of_two_files_of_one_name_nobody_says_which_it_is() {
+fn two_files_with_one_name_are_refused() {
     let files = [
         file("/EFI/BOOT/BOOTX64.EFI", b"good".to_vec()),
         file("/EFO/BOOT/BOOTX64.EFI", b"evil".to_vec()),
@@ -143,10 +144,10 @@ fn of_two_files_of_one_name_nobody_says_which_it_is() {
     let second = good.chunks(32).position(|entry| entry.starts_with(b"EFO        ")).unwrap() * 32;
     let mut twice = good.clone();
     twice[second..second + 3].copy_from_slice(b"EFI");
-    // Without its long name, whose checksum would not fit any more.
+    // Without its long name, whose checksum no longer matches.
     twice[second - 32] = 0xE5;
     assert!(matches!(fat::read(&twice), Err(fat::Error::Path(path)) if path == "/EFI"));
-    // By its long name, in other letters.
+    // With its long name in other letters.
     let long = [file("/Efi.folder/a", b"good".to_vec()), file("/eFI.folded/a", b"evil".to_vec())];
     let mut twice = volume(512, 40 * MIB).write(&long).unwrap();
     let name = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
@@ -167,22 +168,22 @@ fn the_order_of_the_files_does_not_matter() {
 }
 
 #[test]
-fn the_bytes_stay_the_same_for_ever() {
+fn the_bytes_never_change() {
     let bytes = volume(512, 33 * MIB).write(&esp_files()).unwrap();
     assert_eq!(format!("{:08x}", crc32fast::hash(&bytes)), "ebbd4a75");
 }
 
 #[test]
-fn what_a_volume_cannot_hold_is_refused() {
+fn invalid_files_and_volumes_are_refused() {
     let refused =
         |volume: Volume, files: &[File<Vec<u8>>]| volume.write(files).unwrap_err().to_string();
     assert_eq!(
         refused(volume(512, 32 * MIB), &[]),
-        "FAT32 needs `34603008` bytes on such sectors, not `33554432`"
+        "a FAT32 volume of `33554432` bytes is too small: the minimum is `34603008`"
     );
     assert_eq!(
         refused(volume(4096, 256 * MIB), &[]),
-        "FAT32 needs `269484032` bytes on such sectors, not `268435456`"
+        "a FAT32 volume of `268435456` bytes is too small: the minimum is `269484032`"
     );
     assert_eq!(
         refused(volume(1024, 64 * MIB), &[]),
@@ -196,16 +197,16 @@ fn what_a_volume_cannot_hold_is_refused() {
     for path in ["", "a", "/", "/a/", "/../a"] {
         assert!(
             refused(volume(512, 33 * MIB), &[file(path, vec![])])
-                .starts_with(&format!("`{path}` is no path"))
+                .starts_with(&format!("path `{path}` is not valid"))
         );
     }
     assert!(
         refused(volume(512, 33 * MIB), &[file("/a", vec![]), file("/A", vec![])])
-            .starts_with("`/A` is no path")
+            .starts_with("path `/A` is not valid or not unique")
     );
     for label in ["", "esp", "LONGER-THAN-11"] {
         let volume = Volume { label, ..volume(512, 33 * MIB) };
-        assert_eq!(refused(volume, &[]), format!("`{label}` is no label of a FAT volume"));
+        assert_eq!(refused(volume, &[]), format!("`{label}` is not a valid label of a FAT volume"));
     }
 }
 
@@ -220,15 +221,14 @@ fn a_file_that_fills_the_volume_fits() {
 }
 
 #[test]
-fn a_path_longer_than_any_is_refused() {
+fn a_path_longer_than_linux_accepts_is_refused() {
     let deep = file(&format!("/{}file", "a folder/".repeat(455)), vec![]);
-    assert!(
-        matches!(volume(512, 33 * MIB).write(&[deep]), Err(fat::Error::Path(path)) if path.len() == 4100)
-    );
+    let refused = volume(512, 33 * MIB).write(&[deep]);
+    assert!(matches!(refused, Err(fat::Error::Path(path)) if path.len() == 4100));
 }
 
 #[test]
-fn a_long_name_of_more_parts_than_there_can_be_is_refused() {
+fn a_long_name_with_too_many_parts_is_refused() {
     let files: Vec<_> = (0..40).map(|number| file(&format!("/F{number}"), vec![])).collect();
     let mut bytes = volume(512, 33 * MIB).write(&files).unwrap();
     let root = bytes.windows(11).position(|name| name == b"F0         ").unwrap() - 32;
@@ -240,7 +240,7 @@ fn a_long_name_of_more_parts_than_there_can_be_is_refused() {
         };
         let all: Vec<u8> = (1..=parts).rev().flat_map(part).collect();
         bytes[root..root + all.len()].copy_from_slice(&all);
-        // Nothing stands behind them.
+        // Nothing follows them.
         bytes[root + all.len()] = 0;
         fat::read(&bytes)
     };
@@ -253,10 +253,17 @@ proptest! {
 
     #[test]
     fn write_then_read_is_identity(
-        files in prop::collection::btree_map("/[a-zä]{1,12}(/[a-z0-9 ]{1,20}x){0,3}", prop::collection::vec(any::<u8>(), 0..3000), 0..12)
+        files in prop::collection::btree_map(
+            "/[a-zä]{1,12}(/[a-z0-9 ]{1,20}x){0,3}",
+            prop::collection::vec(any::<u8>(), 0..3000),
+            0..12,
+        ),
     ) {
         let files: Vec<_> = files.into_iter().map(|(path, bytes)| file(&path, bytes)).collect();
-        let nested = files.iter().any(|one| files.iter().any(|other| other.path.starts_with(&format!("{}/", one.path))));
+        let contains = |one: &File<_>, other: &File<_>| {
+            other.path.starts_with(&format!("{}/", one.path))
+        };
+        let nested = files.iter().any(|one| files.iter().any(|other| contains(one, other)));
         prop_assume!(!nested);
         let bytes = volume(512, 33 * MIB).write(&files).unwrap();
         prop_assert!(fat::read(&bytes).unwrap() == files);
@@ -267,7 +274,7 @@ proptest! {
 fn damaged_input_never_panics_or_loops() {
     let sound = volume(512, 33 * MIB).write(&esp_files()).unwrap();
     let folders = sound.windows(11).position(|bytes| bytes == b"EFI        ").unwrap() - 96;
-    // The first sector, the start of the table, and the folders.
+    // The boot sector, the start of the table, and the folders.
     let places = [0..512, 8 * 512..9 * 512, folders..folders + 3 * 512];
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(400));
     let damaged = std::cell::RefCell::new(sound.clone());
@@ -290,8 +297,8 @@ fn damaged_input_never_panics_or_loops() {
     result.unwrap();
 }
 
-/// What a medium may hold when the power is cut: `writes` in their order, of the last one only some
-/// sectors, chosen by `torn`.
+/// Returns the possible contents of a medium after a power cut: `writes` in order, and of the last
+/// one only the sectors that `torn` selects.
 fn cut(volume: &[u8], writes: &[Write], torn: u64) -> Vec<u8> {
     let mut bytes = volume.to_vec();
     let Some((last, whole)) = writes.split_last() else { return bytes };
@@ -309,7 +316,7 @@ fn cut(volume: &[u8], writes: &[Write], torn: u64) -> Vec<u8> {
 const BOOT: &str = "/EFI/BOOT/BOOTX64.EFI";
 
 #[test]
-fn a_power_cut_at_any_write_leaves_the_old_file_or_the_new_one_and_the_others() {
+fn a_power_cut_at_any_write_leaves_the_old_or_the_new_file() {
     let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
     let new = vec![0xA5; 70_001];
     let writes = fat::replace(&before, BOOT, &new).unwrap();
@@ -333,7 +340,7 @@ fn a_power_cut_at_any_write_leaves_the_old_file_or_the_new_one_and_the_others() 
 }
 
 #[test]
-fn fsck_and_mtools_find_the_new_file_even_after_a_cut_and_a_second_attempt() {
+fn fsck_and_mtools_accept_a_retry_after_a_power_cut() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("esp"), folder.path().join("copy"));
     let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
@@ -357,7 +364,7 @@ fn fsck_and_mtools_find_the_new_file_even_after_a_cut_and_a_second_attempt() {
 }
 
 #[test]
-fn a_file_is_replaced_only_where_it_is_and_both_have_room() {
+fn a_replacement_needs_an_existing_file_and_room_for_both() {
     let before = volume(512, 34 * MIB).write(&esp_files()).unwrap();
     assert!(matches!(
         fat::replace(&before, "/EFI/BOOT/BOOTAA64.EFI", &[1]),

@@ -16,7 +16,7 @@ const ESP_TYPE: &str = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
 const SLOT_TYPE: &str = "FE3A2A5D-4F32-41A7-B725-ACCC3285A309";
 const DATA_TYPE: &str = "0FC63DAF-8483-4772-8E79-3D69D8477DE4";
 
-/// A table as on a node: ESP, one slot, DATA, each of one MiB.
+/// Makes a table like a node's: ESP, one slot, DATA, each of one MiB.
 fn node_table(sector_size: u64) -> Table {
     let mib = MIB / sector_size;
     let partition = |number: u32, type_guid: &str, name: &str, attributes: u64| Partition {
@@ -42,7 +42,7 @@ fn apply(disk: &mut [u8], write: &Write) {
     disk[start..start + write.bytes.len()].copy_from_slice(&write.bytes);
 }
 
-/// A disk of `mib` MiB with the node's table.
+/// Makes a disk of `mib` MiB with the node's table.
 fn node_disk(sector_size: u64, mib: u64) -> (Vec<u8>, Geometry) {
     let geometry = Geometry::new(sector_size, mib * MIB).unwrap();
     let mut disk = vec![0; (mib * MIB) as usize];
@@ -93,7 +93,7 @@ fn the_crate_gpt_reads_our_table() {
 }
 
 #[test]
-fn sgdisk_sfdisk_and_cgpt_find_no_fault_before_and_after_growth() {
+fn sgdisk_sfdisk_and_cgpt_accept_the_table_before_and_after_growth() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     let (mut disk, _) = node_disk(512, 6);
@@ -189,7 +189,7 @@ fn growing_covers_256_mib_to_1_tib() {
     }
 }
 
-/// A big disk of which only the first 6 MiB and the last MiB hold anything.
+/// A large disk with data in its first 6 MiB and its last MiB only.
 struct Sparse {
     start: Vec<u8>,
     end: Vec<u8>,
@@ -231,7 +231,7 @@ impl std::io::Seek for Sparse {
 }
 
 #[test]
-fn what_a_table_cannot_hold_is_refused() {
+fn invalid_tables_are_refused() {
     let geometry = Geometry::new(512, 6 * MIB).unwrap();
     let refused = |change: &dyn Fn(&mut Table)| {
         let mut table = node_table(512);
@@ -244,11 +244,11 @@ fn what_a_table_cannot_hold_is_refused() {
     );
     assert!(
         refused(&|t| t.partitions[2].last = geometry.last_usable() + 1)
-            .starts_with("partition `3` does not lie")
+            .starts_with("partition `3` is not within")
     );
     assert!(
         refused(&|t| t.partitions[0].first = geometry.first_usable() - 1)
-            .starts_with("partition `1` does not lie")
+            .starts_with("partition `1` is not within")
     );
     assert!(
         refused(&|t| t.partitions[0].name = "n".repeat(37))
@@ -267,7 +267,7 @@ fn what_a_table_cannot_hold_is_refused() {
 }
 
 #[test]
-fn boot_code_stays_and_a_hybrid_mbr_is_left_alone() {
+fn boot_code_and_a_hybrid_mbr_stay() {
     let (mut disk, geometry) = node_disk(512, 6);
     disk[..440].fill(0x90);
     disk[446 + 12..446 + 16].fill(0);
@@ -282,7 +282,7 @@ fn boot_code_stays_and_a_hybrid_mbr_is_left_alone() {
 }
 
 #[test]
-fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_is_as_ours() {
+fn is_as_created_notices_other_bytes_and_accepts_a_table_of_sgdisk() {
     let folder = tempfile::tempdir().unwrap();
     for sector_size in [512, 4096] {
         let (disk, geometry) = node_disk(sector_size, 6);
@@ -292,8 +292,8 @@ fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_
         };
         assert!(is_alone(&disk));
         let (size, end) = (sector_size as usize, disk.len());
-        // Boot code, an MBR's partition instead of the table and one beside it, and what is behind
-        // a header, in its first copy and the second.
+        // Boot code, an MBR's partition instead of the protective one and beside it, and the bytes
+        // after a header, in the first copy and in the second.
         for place in [0, 446 + 4, 462 + 4, size + 100, end - size + 100] {
             let mut changed = disk.clone();
             changed[place] = 0xEF;
@@ -315,13 +315,13 @@ fn whatever_stands_beside_the_table_is_seen_and_a_table_that_sgdisk_has_changed_
 }
 
 #[test]
-fn names_give_the_same_identifier_for_ever() {
+fn identifiers_made_from_names_never_change() {
     assert_eq!(gpt::guid_from_name("ESP").to_string(), "2ee3291e-c21f-5379-9c9b-cf060d4b53d5");
     assert_ne!(gpt::guid_from_name("ESP"), gpt::guid_from_name("DATA"));
 }
 
 /// Makes `writes` up to a cut, after `bytes` bytes of them, and checks that the table is `old` or
-/// `new` and can be finished.
+/// `new` and that the change can be completed.
 fn survives_a_cut(
     disk: &[u8],
     geometry: Geometry,
@@ -376,7 +376,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn write_then_read_is_identity(table in arbitrary_table(4096, 6), other in arbitrary_table(4096, 6)) {
+    fn write_then_read_is_identity(
+        table in arbitrary_table(4096, 6),
+        other in arbitrary_table(4096, 6),
+    ) {
         let geometry = Geometry::new(4096, 6 * MIB).unwrap();
         let mut disk = vec![0; (6 * MIB) as usize];
         gpt::create(&table, geometry).unwrap().iter().for_each(|write| apply(&mut disk, write));
@@ -388,7 +391,10 @@ proptest! {
     }
 
     #[test]
-    fn two_flipped_bits_in_both_copies_never_give_another_table(front in meaningful_bit(), end in meaningful_bit()) {
+    fn two_flipped_bits_in_both_copies_never_give_another_table(
+        front in meaningful_bit(),
+        end in meaningful_bit(),
+    ) {
         let (mut disk, geometry) = node_disk(512, 5);
         flip(&mut disk, front);
         let mirrored = mirror(&disk, end);
@@ -400,7 +406,9 @@ proptest! {
 
     #[test]
     fn a_cut_while_growing_leaves_the_old_or_the_new_table(
-        sector_size in prop::sample::select(vec![512u64, 4096]), grown in 1..70 * 512u64, cut in 0.0..1.0f64,
+        sector_size in prop::sample::select(vec![512u64, 4096]),
+        grown in 1..70 * 512u64,
+        cut in 0.0..1.0f64,
     ) {
         let (mut disk, geometry) = node_disk(sector_size, 5);
         let size = 5 * MIB + grown.next_multiple_of(sector_size) + [0, 2 * MIB][grown as usize % 2];
@@ -414,12 +422,16 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_while_a_broken_copy_is_replaced_is_harmless(broken in 0..4usize, grown in 0..2u64, cut in 0.0..1.0f64) {
+    fn a_cut_while_a_broken_copy_is_replaced_is_harmless(
+        broken in 0..4usize,
+        grown in 0..2u64,
+        cut in 0.0..1.0f64,
+    ) {
         let (mut disk, _) = node_disk(512, 6);
         let (front, end) = (512, disk.len());
         disk[[front, 1024, end - 512, end - 33 * 512][broken]] ^= 1;
-        // When only the header of a displaced backup is left, nothing but the good primary header
-        // finds it.
+        // When only the header of a displaced backup is left, only the valid primary header locates
+        // it.
         disk.resize(disk.len() + if broken == 0 { 0 } else { 7 * 512 * grown as usize }, 0);
         let geometry = Geometry::new(512, disk.len() as u64).unwrap();
         let label = read(&disk, geometry).unwrap();
@@ -432,7 +444,10 @@ proptest! {
     }
 
     #[test]
-    fn random_sectors_never_panic(mut sectors in prop::collection::vec(any::<u8>(), 70 * 512), signed in any::<bool>()) {
+    fn random_sectors_never_panic(
+        mut sectors in prop::collection::vec(any::<u8>(), 70 * 512),
+        signed in any::<bool>(),
+    ) {
         if signed {
             sectors[512..520].copy_from_slice(b"EFI PART");
             let end = sectors.len() - 512;
@@ -444,7 +459,9 @@ proptest! {
 
     #[test]
     fn a_header_with_a_good_checksum_and_wild_fields_never_panics(
-        offset in prop::sample::select(vec![24usize, 32, 40, 48, 72, 80, 84]), value in any::<u64>(), front in any::<bool>(),
+        offset in prop::sample::select(vec![24usize, 32, 40, 48, 72, 80, 84]),
+        value in any::<u64>(),
+        front in any::<bool>(),
     ) {
         let (mut disk, geometry) = node_disk(512, 6);
         let start = if front { 512 } else { disk.len() - 512 };
@@ -460,8 +477,8 @@ proptest! {
     }
 }
 
-/// Lets the header in this sector say that its entries begin in sector `array` and which sectors
-/// are usable, and makes its checksum right.
+/// Moves the entries of the header in this sector to sector `array`, changes its usable sectors,
+/// and corrects its checksum.
 fn move_entries(disk: &mut [u8], header: u64, array: u64, usable: [u64; 2]) {
     let header = &mut disk[header as usize * 512..][..92];
     for (offset, sector) in [(40, usable[0]), (48, usable[1]), (72, array)] {
@@ -473,7 +490,7 @@ fn move_entries(disk: &mut [u8], header: u64, array: u64, usable: [u64; 2]) {
 }
 
 #[test]
-fn a_copy_whose_entries_stand_where_the_other_copy_is_written_is_no_copy() {
+fn a_copy_whose_entries_are_in_the_other_copys_place_is_refused() {
     let (mut sound, geometry) = node_disk(512, 5);
     let table = Table { partitions: Vec::new(), ..node_table(512) };
     read(&sound, geometry)
@@ -493,14 +510,14 @@ fn a_copy_whose_entries_stand_where_the_other_copy_is_written_is_no_copy() {
             disk[other as usize * 512] ^= 1;
             assert!(
                 read(&disk, geometry).is_err(),
-                "a repair would break it before there is another"
+                "a repair would destroy it before another exists"
             );
         }
     }
 }
 
 #[test]
-fn entries_that_a_tool_has_put_further_behind_are_read() {
+fn entries_after_a_gap_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     std::fs::write(&path, vec![0; 8 << 20]).unwrap();
@@ -518,13 +535,13 @@ fn flip(disk: &mut [u8], bit: usize) {
     disk[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// Bits that mean something: of the header in the second sector, and of the three entries behind
+/// Selects a bit with a meaning: of the header in the second sector, or of the three entries after
 /// it.
 fn meaningful_bit() -> impl Strategy<Value = usize> {
     prop_oneof![512 * 8..(512 + 92) * 8usize, 1024 * 8..(1024 + 3 * 128) * 8usize]
 }
 
-/// The bit of the backup that corresponds to a bit of the primary.
+/// Returns the bit of the backup that corresponds to a bit of the primary.
 fn mirror(disk: &[u8], bit: usize) -> usize {
     let end = disk.len() * 8;
     if bit < 1024 * 8 { end - 1024 * 8 + bit } else { end - (33 + 2) * 512 * 8 + bit }
@@ -539,7 +556,7 @@ fn gpt_with_any_flipped_bit_is_refused_or_repaired() {
         .chain(1024..1024 + 3 * 128)
         .chain((1408..34 * 512).step_by(61))
     {
-        // Of the array's zeros only some, as to try each takes long.
+        // Only some of the array's zeros, because trying all takes long.
         let bits = if byte < 1024 + 3 * 128 { 0..8 } else { byte % 8..byte % 8 + 1 };
         for bit in bits.map(|bit| byte * 8 + bit) {
             for bit in [bit, mirror(&disk, bit)] {

@@ -24,14 +24,13 @@ fn stub() -> Vec<u8> {
     debian("linuxx64.efi.stub")
 }
 
-/// systemd-boot, which serves as a kernel here: a PE image that needs more memory than it has
-/// bytes.
+/// systemd-boot, used as a kernel: a PE image that needs more memory than it has bytes.
 fn kernel() -> Vec<u8> {
     debian("systemd-bootx64.efi")
 }
 
-/// An image laid out as Debian's stub for aarch64: two sections on 4 KiB, headers of 4 KiB, six
-/// directories.
+/// Makes an image with the layout of Debian's stub for aarch64: two sections, a 4 KiB alignment,
+/// headers of 4 KiB, six data directories.
 fn aarch64_image() -> Vec<u8> {
     let mut image = vec![0; 0x1000];
     let mut put =
@@ -54,7 +53,7 @@ fn aarch64_image() -> Vec<u8> {
             put(header + offset, &(value as u32).to_le_bytes());
         }
     }
-    // The stub has been padded with the instruction `nop`.
+    // The stub is padded with `nop` instructions.
     for padding in image[0x148..].as_chunks_mut().0 {
         *padding = [0x1F, 0x20, 0x03, 0xD5];
     }
@@ -72,7 +71,7 @@ const PARTS: uki::Parts = uki::Parts {
 };
 
 #[test]
-fn a_uki_whose_initramfs_comes_from_a_file_is_the_same() {
+fn a_uki_with_an_initramfs_from_a_file_is_the_same() {
     let (stub, kernel) = (stub(), kernel());
     let parts = uki::Parts { kernel: &kernel, ..PARTS };
     let frame = uki::Frame::new(&stub, &parts, parts.initramfs.len() as u64).unwrap();
@@ -118,7 +117,7 @@ fn objdump_sees_the_sections_in_place() {
     assert_eq!(row(".initrd")[2], format!("{:08x}", 5000));
     let size_of_image = pe::Image::parse(&kernel).unwrap().size_of_image;
     let raw_size = kernel.len().next_multiple_of(512) as u32;
-    // objdump shows the size in the file where the one in memory is larger.
+    // objdump shows the size in the file if the size in memory is larger.
     assert_eq!(row(".linux")[2], format!("{:08x}", raw_size.min(size_of_image)));
     let text = tool("binutils", Command::new("objdump").args(["-s", "-j", ".uname"]).arg(&path));
     assert!(text.contains("6.12.117"), "{text}");
@@ -175,7 +174,7 @@ fn sections_never_overlap_in_file_or_memory() {
 }
 
 #[test]
-fn what_cannot_be_a_uki_is_refused() {
+fn invalid_parts_of_a_uki_are_refused() {
     let (stub, kernel) = (stub(), kernel());
     let parts = uki::Parts { kernel: &kernel, ..PARTS };
     let refused = |stub: &[u8], parts: uki::Parts| uki::build(stub, &parts).unwrap_err();
@@ -212,7 +211,7 @@ fn a_signed_stub_is_refused() {
 #[test]
 fn a_header_without_room_is_refused() {
     let mut crowded = aarch64_image();
-    // Headers end right behind the section table.
+    // The headers end right after the section table.
     crowded[0x58 + 60..0x58 + 64].copy_from_slice(&0x160u32.to_le_bytes());
     let section = |name| pe::NewSection { name, data: b"x", virtual_size: 0, characteristics: 0 };
     assert_eq!(pe::append(&crowded, &[section("a")]), Err(pe::Error::NoRoom(1)));
@@ -225,7 +224,9 @@ fn a_header_without_room_is_refused() {
 proptest! {
     #[test]
     fn damaged_images_never_panic(
-        aarch64 in any::<bool>(), changes in prop::collection::vec((0..1024usize, any::<u8>()), 1..12), length in 0..6144usize,
+        aarch64 in any::<bool>(),
+        changes in prop::collection::vec((0..1024usize, any::<u8>()), 1..12),
+        length in 0..6144usize,
     ) {
         let mut image = if aarch64 { aarch64_image() } else { stub()[..6144].to_vec() };
         for (offset, byte) in changes {
@@ -233,7 +234,9 @@ proptest! {
         }
         for image in [&image[..], &image[..length]] {
             let _ = uki::read(image);
-            if let Ok(out) = pe::append(image, &[pe::NewSection { name: "x", data: b"y", virtual_size: 9, characteristics: 0 }]) {
+            let section =
+                pe::NewSection { name: "x", data: b"y", virtual_size: 9, characteristics: 0 };
+            if let Ok(out) = pe::append(image, &[section]) {
                 let parsed = pe::Image::parse(&out).unwrap();
                 prop_assert_eq!(parsed.section("x").unwrap().data()[0], b'y');
             }

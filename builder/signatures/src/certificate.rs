@@ -1,4 +1,4 @@
-//! X.509 certificates (RFC 5280), as far as signatures need them.
+//! X.509 certificates (RFC 5280), as far as signatures use them.
 
 use crate::nesting;
 use aws_lc_rs::digest;
@@ -11,25 +11,25 @@ use der::{Decode, Encode, EncodePem};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// A certificate whose public key is an RSA key.
+/// A certificate with an RSA key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// What was signed by whom, in the crate's own form.
+    /// The certificate in the form of the crate `x509-cert`.
     pub(crate) inner: x509_cert::Certificate,
     der: Vec<u8>,
 }
 
-/// Why bytes are no certificate of ours.
+/// Why bytes were refused as a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// They are no certificate.
+    /// They are not an X.509 certificate.
     Damaged(der::Error),
-    /// Its key is of another kind than RSA.
+    /// The key is not an RSA key.
     NotRsa,
 }
 
 impl Certificate {
-    /// Reads a certificate in DER, with nothing behind it.
+    /// Reads a certificate in DER, which must end with it.
     pub fn from_der(der: &[u8]) -> Result<Self, Error> {
         let parse = || {
             nesting::check(der)?;
@@ -46,7 +46,7 @@ impl Certificate {
         Self::from_der(&der)
     }
 
-    /// Takes a certificate that stood in a signature.
+    /// Takes a certificate that a signature includes.
     pub(crate) fn checked(inner: x509_cert::Certificate) -> Result<Self, Error> {
         if inner.tbs_certificate.subject_public_key_info.algorithm.oid != RSA_ENCRYPTION {
             return Err(Error::NotRsa);
@@ -62,25 +62,25 @@ impl Certificate {
 
     /// The certificate in PEM.
     pub fn pem(&self) -> String {
-        self.inner.to_pem(LineEnding::LF).expect("what was read is written again")
+        self.inner.to_pem(LineEnding::LF).expect("a parsed certificate can be encoded")
     }
 
-    /// Whom it is for, as one line (RFC 4514).
+    /// The subject as one line (RFC 4514).
     pub fn subject(&self) -> String {
         self.inner.tbs_certificate.subject.to_string()
     }
 
-    /// The common name of whom it is for; the whole subject if it has none.
+    /// The common name of the subject; the whole subject if it has none.
     pub fn name(&self) -> String {
         self.part(COMMON_NAME).unwrap_or_else(|| self.subject())
     }
 
-    /// The organizational unit of whom it is for.
+    /// The organizational unit of the subject.
     pub fn unit(&self) -> Option<String> {
         self.part(ORGANIZATIONAL_UNIT_NAME)
     }
 
-    /// When it becomes valid, in seconds since 1970.
+    /// The start of its validity, in seconds since 1970.
     pub fn not_before(&self) -> u64 {
         self.inner.tbs_certificate.validity.not_before.to_unix_duration().as_secs()
     }
@@ -100,7 +100,7 @@ impl Certificate {
         self.inner.tbs_certificate.subject_public_key_info.subject_public_key.raw_bytes()
     }
 
-    /// Whether its key made this signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256, of 2048 to
+    /// Whether its key made this signature of `message`: RSASSA-PKCS1-v1_5 with SHA-256, 2048 to
     /// 8192 bits.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.public_key())
@@ -108,7 +108,7 @@ impl Certificate {
             .is_ok()
     }
 
-    /// Whether its key made this signature of what has this SHA-256.
+    /// Whether its key made this signature of a message with this SHA-256.
     pub fn verifies_digest(&self, sha256: &[u8; 32], signature: &[u8]) -> bool {
         let digest = digest::Digest::import_less_safe(sha256, &digest::SHA256)
             .expect("SHA-256 has 32 bytes");

@@ -1,16 +1,16 @@
-//! Signatures that stand in a file of their own beside what they are of: PKCS#7 in DER without the
-//! content and without attributes, as iPXE's `imgverify` and `openssl smime` verify them.
+//! Detached signatures, in a file beside the content: PKCS#7 in DER without content and without
+//! attributes, as iPXE's `imgverify` and `openssl smime` verify them.
 
 use crate::certificate::Certificate;
 use crate::error::Error;
 use crate::pkcs7::{self, Content, Signer};
 use sha2::{Digest as _, Sha256};
 
-/// The file with the signature of `content`: one of RSASSA-PKCS1-v1_5 with SHA-256, made of the
-/// content as it is.
+/// Returns the file with a signature of `content`: RSASSA-PKCS1-v1_5 with SHA-256 over the content
+/// itself.
 ///
 /// # Errors
-/// The signature is none of this content by this certificate.
+/// The signature was not made for this content with this certificate's key.
 pub fn write(
     content: &[u8],
     certificate: &Certificate,
@@ -19,10 +19,10 @@ pub fn write(
     write_of(&Sha256::digest(content).into(), certificate, signature)
 }
 
-/// The same of the content that has this SHA-256.
+/// Does the same for content with this SHA-256.
 ///
 /// # Errors
-/// As [`write`]'s.
+/// Those of [`write`].
 pub fn write_of(
     sha256: &[u8; 32],
     certificate: &Certificate,
@@ -35,11 +35,11 @@ pub fn write_of(
     signed.and_then(|signed| pkcs7::wrapped(&signed)).map_err(Error::SignedData)
 }
 
-/// Whether `content` is what one of these certificates' keys signed, and which one that is. It does
-/// not look at dates.
+/// Verifies that a key of one of these certificates signed `content`, and returns that certificate.
+/// Dates are ignored.
 ///
 /// # Errors
-/// It is not, or `file` is no such signature.
+/// The signature is not valid or not trusted, or `file` is not a detached signature.
 pub fn verify<'a>(
     content: &[u8],
     file: &[u8],

@@ -1,4 +1,4 @@
-//! What can be wrong with a signature.
+//! Errors of signatures.
 
 use osbuild_formats::pe;
 use std::fmt;
@@ -12,17 +12,16 @@ pub enum Error {
     Read(std::io::ErrorKind),
     /// The image has no signature.
     Unsigned,
-    /// A signature is no PKCS#7 `SignedData`.
+    /// A signature is not a PKCS#7 `SignedData`.
     SignedData(der::Error),
-    /// A signature is of another kind than the one that UEFI verifies.
+    /// A signature is of a kind that UEFI does not verify.
     Unsupported(&'static str),
-    /// What is there is not what was signed.
+    /// The content is not the signed content.
     Digest,
-    /// The signature was made by another key than that of the certificate of this name, or for
-    /// something else.
+    /// The signature was made with another key than that of the certificate of this name, or for
+    /// other content.
     OtherKey(String),
-    /// There is a signature, but by none of the certificates that count. These are the signers'
-    /// names.
+    /// The signatures of these signers are not trusted.
     NotTrusted(Vec<String>),
 }
 

@@ -1,9 +1,9 @@
-//! Signatures and certificates that osbuild writes and reads. Bytes only, as in `osbuild-formats`:
-//! no process, no network, no clock, no path; and no private key. Whoever has one signs what is
-//! given to him, and gives the signature back.
+//! The signatures and certificates that osbuild writes and reads: bytes in, bytes out, as in
+//! `osbuild-formats`, without processes, network, clock or file paths. Private keys stay outside:
+//! their owner signs the bytes that a function returns, and passes the signature to another.
 //!
-//! It is a crate of its own because the node's programs take `osbuild-formats`, and the lock pins
-//! every crate that one of them names.
+//! This is a crate of its own because the node's programs use `osbuild-formats`, and the lock pins
+//! each crate that one of them names.
 
 pub mod authenticode;
 pub mod certificate;

@@ -1,22 +1,22 @@
-//! The lengths of DER (X.690), looked at before it is parsed.
+//! Checks the lengths of DER (X.690) before it is parsed.
 //!
-//! The crate `der` takes as much memory as a string says that it is long, and looks for its bytes
-//! only then: 40 bytes of input would take 256 MiB.
+//! The crate `der` allocates as much memory as a string claims to need before it looks for the
+//! bytes: 40 bytes of input would allocate 256 MiB.
 
 use der::{Decode, ErrorKind, Header, Length, Reader, SliceReader};
 
-/// More bytes than any signature or certificate has. The parser sorts what stands in a set, and
-/// takes the square of their number for it.
-const MOST: usize = 64 << 10;
+/// More bytes than any signature or certificate has. The parser sorts the elements of a set in
+/// quadratic time.
+const MAX_LENGTH: usize = 64 << 10;
 
-/// `SEQUENCE`, as a first byte.
+/// The first byte of a `SEQUENCE`.
 const SEQUENCE: u8 = 0x30;
 
-/// Refuses DER that is too long, and such in which something is longer than what it stands in, at
-/// any depth. What follows the first element is not looked at.
+/// Refuses DER that is too long, or in which an element is longer than its parent, at any depth.
+/// Bytes after the first element are ignored.
 pub(crate) fn check(der: &[u8]) -> der::Result<()> {
     let mut reader = SliceReader::new(der)?;
-    if reader.input_len() > Length::try_from(MOST)? {
+    if reader.input_len() > Length::try_from(MAX_LENGTH)? {
         return Err(reader.error(ErrorKind::Overlength));
     }
     let mut ends: Vec<Length> = Vec::new();
@@ -29,8 +29,7 @@ pub(crate) fn check(der: &[u8]) -> der::Result<()> {
                 reader.error(ErrorKind::Incomplete { expected_len: end, actual_len: outer })
             );
         }
-        // The parser looks into some that say that they are primitive before it refuses them for
-        // that.
+        // The parser descends into some elements marked primitive before it refuses them.
         let says_primitive = header.tag.is_context_specific()
             && header.length > Length::ZERO
             && reader.peek_byte() == Some(SEQUENCE);
@@ -50,10 +49,10 @@ pub(crate) fn check(der: &[u8]) -> der::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, check};
+    use super::{MAX_LENGTH, check};
 
     #[test]
-    fn elements_fill_what_they_stand_in() {
+    fn elements_fill_their_parent() {
         for der in [
             &b"\x05\x00"[..],
             b"\x30\x00",
@@ -66,17 +65,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_longer_than_any_signature_is() {
+    fn der_longer_than_any_signature_is_refused() {
         let string = |length: u16| {
             [&b"\x04\x82"[..], &length.to_be_bytes(), &vec![0; length.into()]].concat()
         };
-        let most = string(u16::try_from(MOST - 4).unwrap());
-        assert!(check(&most).is_ok());
-        assert!(check(&[&most[..], b"\x00"].concat()).is_err());
+        let longest = string(u16::try_from(MAX_LENGTH - 4).unwrap());
+        assert!(check(&longest).is_ok());
+        assert!(check(&[&longest[..], b"\x00"].concat()).is_err());
     }
 
     #[test]
-    fn nothing_is_longer_than_what_what_it_stands_in() {
+    fn an_element_longer_than_its_parent_is_refused() {
         for der in [
             &b""[..],
             b"\x04",

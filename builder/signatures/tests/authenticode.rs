@@ -16,7 +16,7 @@ const FOLDER: &str = "/usr/lib/systemd/boot/efi";
 static OURS: LazyLock<Signer> = LazyLock::new(|| Signer::new("ours"));
 static OTHER: LazyLock<Signer> = LazyLock::new(|| Signer::new("other"));
 
-/// A small UKI whose signature everybody should accept.
+/// A small UKI with a signature that all verifiers should accept.
 static SIGNED: LazyLock<Vec<u8>> = LazyLock::new(|| signed(unsigned(), &OURS));
 
 fn debian(name: &str) -> Vec<u8> {
@@ -45,7 +45,7 @@ fn signed(mut image: Vec<u8>, signer: &Signer) -> Vec<u8> {
     image
 }
 
-/// Runs a tool on the file `image.efi` with these bytes.
+/// Runs a tool on a file `image.efi` with these bytes.
 fn on_file(
     image: &[u8],
     folder: &Path,
@@ -81,13 +81,13 @@ fn sbverify_accepts_our_signature() {
 
 #[test]
 fn osslsigncode_computes_the_checksum_that_we_wrote() {
-    // What is written, and what it should be: some versions say it once where both are the same.
+    // The written checksum and the right one; some versions print only one if both are equal.
     let checksums = |image: &[u8]| {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("image.efi"), image).unwrap();
         let mut verify = Command::new("osslsigncode");
-        // It takes no signature that lacks an attribute of Microsoft's, those of `sbsign` neither:
-        // its status says nothing.
+        // osslsigncode rejects a signature without an attribute of Microsoft's, even those of
+        // `sbsign`, so its exit status is meaningless here.
         let output = verify
             .current_dir(folder.path())
             .args(["verify", "-in", "image.efi"])
@@ -100,7 +100,7 @@ fn osslsigncode_computes_the_checksum_that_we_wrote() {
     };
     let mut wrong = SIGNED.clone();
     let headers = u32::from_le_bytes(wrong[60..64].try_into().unwrap()) as usize;
-    // `CheckSum`, behind the signature, the file header, and 64 bytes of the optional header.
+    // `CheckSum` follows the signature, the file header, and 64 bytes of the optional header.
     wrong[headers + 4 + 20 + 64] ^= 1;
     let (ours, theirs) = (checksums(&SIGNED), checksums(&wrong));
     assert_eq!((ours.len(), theirs.len()), (1, 2), "{ours:?} {theirs:?}");
@@ -151,7 +151,7 @@ fn the_same_key_and_image_give_the_same_bytes() {
 }
 
 #[test]
-fn only_what_is_signed_by_a_trusted_key_is_accepted() {
+fn only_a_signature_of_a_trusted_key_is_accepted() {
     assert_eq!(verified(&SIGNED, &OURS), Ok("ours".into()));
     assert_eq!(verified(&SIGNED, &OTHER), Err(Error::NotTrusted(vec!["ours".into()])));
     assert_eq!(verified(&unsigned(), &OURS), Err(Error::Unsigned));
@@ -159,7 +159,7 @@ fn only_what_is_signed_by_a_trusted_key_is_accepted() {
 }
 
 #[test]
-fn a_second_signature_leaves_the_first_one_good() {
+fn a_second_signature_leaves_the_first_one_valid() {
     let both = signed(SIGNED.clone(), &OTHER);
     assert_eq!(
         (verified(&both, &OURS), verified(&both, &OTHER)),
@@ -179,7 +179,7 @@ fn a_second_signature_leaves_the_first_one_good() {
 }
 
 #[test]
-fn without_its_signatures_an_image_is_what_was_signed() {
+fn removing_the_signatures_restores_the_signed_image() {
     let mut image = signed(SIGNED.clone(), &OTHER);
     pe::detach(&mut image).unwrap();
     assert_eq!(image, unsigned());
@@ -206,7 +206,7 @@ fn an_image_of_any_length_is_padded_for_its_signature() {
 }
 
 #[test]
-fn a_signature_by_another_key_is_not_put_in() {
+fn a_signature_of_another_key_is_not_attached() {
     let mut image = unsigned();
     let signature = OTHER.sign(&authenticode::to_be_signed(&authenticode::digest(&image).unwrap()));
     assert_eq!(
@@ -217,22 +217,22 @@ fn a_signature_by_another_key_is_not_put_in() {
 }
 
 #[test]
-fn bytes_outside_of_the_sections_are_refused() {
+fn bytes_outside_the_sections_are_refused() {
     let mut image = unsigned();
     let parsed = pe::Image::parse(&image).unwrap();
     let (last, table) = (
         parsed.sections.len() - 1,
         image.windows(8).position(|name| name == b".text\0\0\0").unwrap(),
     );
-    // The last section's data begin later than the one's before it end.
+    // The last section's data begin after the end of the section before it.
     let offset = table + last * 40 + 20;
     image[offset + 1] += 2;
     image.extend([0; 512]);
     assert_eq!(authenticode::digest(&image), Err(Error::Image(pe::Error::Layout(".linux".into()))));
 }
 
-/// Where the parts of a signature that it does not cover itself stand: the certificates, for one,
-/// are looked up by whoever verifies.
+/// The range of the signature's certificates, which it does not cover: a verifier looks up the
+/// certificate itself.
 fn certificate_in(image: &[u8]) -> std::ops::Range<usize> {
     let der = OURS.certificate.der();
     let start = image.windows(der.len()).position(|window| window == der).unwrap();
@@ -240,7 +240,7 @@ fn certificate_in(image: &[u8]) -> std::ops::Range<usize> {
 }
 
 #[test]
-fn a_digest_that_headers_lied_about_is_computed_anew() {
+fn a_digest_from_wrong_headers_is_recomputed() {
     let mut lying = SIGNED.clone();
     let directory = pe::covered(&SIGNED).unwrap()[1].end;
     lying[directory] ^= 8;
@@ -255,7 +255,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_flipped_bit_in_what_is_covered_breaks_the_signature(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn a_flipped_bit_in_the_covered_bytes_breaks_the_signature(
+        at in any::<prop::sample::Index>(),
+        bit in 0..8u8,
+    ) {
         let ranges = pe::covered(&SIGNED).unwrap();
         let length = ranges.iter().map(|range| range.len()).sum();
         let mut at = at.index(length);
@@ -272,7 +275,10 @@ proptest! {
     }
 
     #[test]
-    fn an_image_that_comes_in_pieces_has_the_same_digest(pieces in prop::collection::vec(1..9000usize, 0..60), first in 0..5000usize) {
+    fn an_image_in_pieces_has_the_same_digest(
+        pieces in prop::collection::vec(1..9000usize, 0..60),
+        first in 0..5000usize,
+    ) {
         let (mut hasher, mut rest) = (authenticode::Hasher::default(), &SIGNED[..]);
         for piece in [first].into_iter().chain(pieces) {
             let (now, later) = rest.split_at(piece.min(rest.len()));
@@ -284,21 +290,30 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_in_the_signature_breaks_it_or_is_without_effect(at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn a_flipped_bit_in_the_signature_breaks_it_or_has_no_effect(
+        at in any::<prop::sample::Index>(),
+        bit in 0..8u8,
+    ) {
         let table = pe::covered(&SIGNED).unwrap()[2].end;
         let at = table + at.index(SIGNED.len() - table);
         let mut image = SIGNED.clone();
         image[at] ^= 1 << bit;
         let says = authenticode::signatures(&image);
         if verified(&image, &OURS).is_ok() {
-            // What it says was signed is still what was signed.
-            prop_assert!(certificate_in(&SIGNED).contains(&at) || says.as_ref().unwrap()[0].digest == authenticode::digest(&SIGNED).unwrap());
+            // The content is still the signed one.
+            prop_assert!(
+                certificate_in(&SIGNED).contains(&at)
+                    || says.as_ref().unwrap()[0].digest == authenticode::digest(&SIGNED).unwrap()
+            );
             prop_assert_eq!(&image[..table], &SIGNED[..table]);
         }
     }
 
     #[test]
-    fn damaged_signatures_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12), length in any::<prop::sample::Index>()) {
+    fn damaged_signatures_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
+        length in any::<prop::sample::Index>(),
+    ) {
         let table = pe::covered(&SIGNED).unwrap()[2].end;
         let mut image = SIGNED.clone();
         for (at, byte) in changes {

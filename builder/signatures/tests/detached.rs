@@ -49,7 +49,7 @@ fn openssl_verifies_our_signature() {
 }
 
 #[test]
-fn we_verify_what_openssl_signs_as_ipxe_wants_it() {
+fn we_verify_openssls_signature_in_ipxes_form() {
     std::fs::write(OURS.path("content"), CONTENT).unwrap();
     let words = [
         "smime", "-sign", "-binary", "-noattr", "-md", "sha256", "-in", "content", "-signer",
@@ -95,10 +95,10 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_is_refused_or_changes_nothing_that_counts(at: prop::sample::Index, bit in 0..8u8) {
+    fn a_flipped_bit_is_refused_or_has_no_effect(at: prop::sample::Index, bit in 0..8u8) {
         let mut file = SIGNED.clone();
         file[at.index(SIGNED.len())] ^= 1 << bit;
-        // The certificate that came along counts for nothing: the trusted one verifies.
+        // The included certificate has no effect: the trusted one verifies.
         if let Ok(name) = verified(CONTENT, &file) {
             prop_assert_eq!(name, "ours");
         }

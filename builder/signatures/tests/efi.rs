@@ -1,5 +1,5 @@
-//! Lists, updates and files of variables against efitools, openssl and virt-firmware, and against
-//! damaged input.
+//! Lists, updates and variable stores against efitools, openssl and virt-firmware, and damaged
+//! input.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn enrolled() -> Store {
     store
 }
 
-/// Runs one of efitools on files in a folder.
+/// Runs a program of efitools on files in a folder.
 fn efitools(folder: &Path, program: &str, arguments: &[&str]) {
     tool("efitools", Command::new(program).current_dir(folder).args(arguments));
 }
@@ -52,7 +52,7 @@ fn a_list_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn entries_of_other_kinds_spoil_our_lists_and_are_passed_over_in_those_of_others() {
+fn unknown_entries_spoil_our_lists_and_are_skipped_in_others() {
     let mut other = write_list(&[Listed::Image([9; 32])], OWNER);
     other[0] ^= 1;
     let list =
@@ -64,7 +64,7 @@ fn entries_of_other_kinds_spoil_our_lists_and_are_passed_over_in_those_of_others
 }
 
 #[test]
-fn what_debian_enrolls_for_others_is_known() {
+fn debians_enrolled_certificates_are_read() {
     let path = "/usr/share/OVMF/OVMF_VARS_4M.ms.fd";
     let store = Store::read(
         std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}: install `ovmf`")),
@@ -92,7 +92,7 @@ fn efitools_write_the_same_list_and_read_ours() {
 }
 
 #[test]
-fn efitools_list_an_image_by_the_digest_that_we_take() {
+fn efitools_compute_the_same_image_digest() {
     let folder = tempfile::tempdir().unwrap();
     let path = "/usr/lib/systemd/boot/efi/systemd-bootx64.efi";
     let image = std::fs::read(path)
@@ -102,12 +102,12 @@ fn efitools_list_an_image_by_the_digest_that_we_take() {
     let listed = Listed::Image(authenticode::digest(&image).unwrap());
     assert_eq!(read_list(&theirs).unwrap(), std::slice::from_ref(&listed));
     let ours = write_list(&[listed], OWNER);
-    // Between them stands the owner.
+    // The owner precedes the second one.
     assert_eq!((&theirs[..28], &theirs[44..]), (&ours[..28], &ours[44..]));
 }
 
 #[test]
-fn what_efitools_would_sign_is_what_we_sign() {
+fn we_sign_the_same_bytes_as_efitools() {
     let folder = tempfile::tempdir().unwrap();
     let content = write_list(&[listed(&OURS)], OWNER);
     std::fs::write(folder.path().join("db.esl"), &content).unwrap();
@@ -127,7 +127,8 @@ fn what_efitools_would_sign_is_what_we_sign() {
         &[&time[..], &["-k", key, "-c", cert, "db", "db.esl", "db.auth"]].concat(),
     );
     let (theirs, ours) = (std::fs::read(folder.path().join("db.auth")).unwrap(), signed(&update));
-    // The time, and what follows the length of a signature that names its signer in another order.
+    // The time, and the bytes after the length of a signature that names its signer in another
+    // order.
     assert_eq!((&theirs[..16], &theirs[20..40]), (&ours[..16], &ours[20..40]));
     assert!(theirs.ends_with(&update.content) && ours.ends_with(&update.content));
 }
@@ -146,7 +147,7 @@ fn openssl_verifies_the_signature_of_an_update() {
     };
     let auth = signed(&update);
     let bare = &auth[40..auth.len() - update.content.len()];
-    // openssl wants a `ContentInfo` around it.
+    // openssl expects a `ContentInfo` around it.
     let length = |bytes: &[u8]| {
         [vec![0x82], u16::try_from(bytes.len()).unwrap().to_be_bytes().to_vec()].concat()
     };
@@ -176,7 +177,7 @@ fn openssl_verifies_the_signature_of_an_update() {
 }
 
 #[test]
-fn an_update_that_another_key_signed_is_not_written() {
+fn an_update_signed_with_another_key_is_not_written() {
     let update = Update { variable: Variable::Db, time: TIME, content: Vec::new() };
     let signature = OTHER.sign(&update.to_be_signed());
     assert_eq!(update.signed(&OURS.certificate, &signature), Err(Error::OtherKey("ours".into())));
@@ -217,7 +218,7 @@ fn virt_firmware_finds_our_certificates_and_secure_boot_on() {
 }
 
 #[test]
-fn more_than_the_store_holds_is_refused() {
+fn variables_that_exceed_the_store_are_refused() {
     let mut store = enrolled();
     store.set(Variable::Dbx, TIME, &vec![0; 1 << 20]);
     assert_eq!(store.write(), Err(Error::Full));
@@ -226,7 +227,10 @@ fn more_than_the_store_holds_is_refused() {
 
 proptest! {
     #[test]
-    fn damaged_files_of_variables_never_panic(changes in prop::collection::vec((0..4096usize, any::<u8>()), 1..12), length in 0..4096usize) {
+    fn damaged_files_of_variables_never_panic(
+        changes in prop::collection::vec((0..4096usize, any::<u8>()), 1..12),
+        length in 0..4096usize,
+    ) {
         static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| enrolled().write().unwrap());
         let mut file = FILE.clone();
         for (at, byte) in changes {
@@ -240,7 +244,10 @@ proptest! {
     }
 
     #[test]
-    fn damaged_lists_never_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8), length in any::<prop::sample::Index>()) {
+    fn damaged_lists_never_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        length in any::<prop::sample::Index>(),
+    ) {
         let mut list = write_list(&[listed(&OURS), Listed::Image([7; 32]), listed(&OTHER)], OWNER);
         for (at, byte) in changes {
             let at = at.index(list.len());

@@ -2,8 +2,8 @@
 
 use super::missing;
 use super::tool::{Found, Lack, Remedy, Tool, find_program};
+use crate::engine::stop;
 use crate::error::{Error, Result};
-use crate::produce::stop;
 use crate::report::{Outcome, Report};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

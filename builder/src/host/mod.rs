@@ -13,7 +13,7 @@ pub use tool::{Found, Lack, Remedy, Tool};
 use crate::error::{Error, Problem, Result};
 use crate::plan::Architecture;
 use crate::report::Report;
-use crate::ship::machine::{self, Firmware, SecureBoot};
+use crate::ship::vm::machine::{self, Firmware, SecureBoot};
 
 /// The oldest Go that fetches the toolchain that a module asks for.
 const GO: (u32, u32) = (1, 21);

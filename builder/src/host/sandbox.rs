@@ -2,7 +2,7 @@
 //! one, and where that fails the system's settings say why.
 
 use super::tool::{Lack, find_program};
-use crate::produce::executor::ISOLATION;
+use crate::engine::rules::ISOLATION;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,10 @@
-//! Copies of the image in the formats that other hosts take.
+//! Copies of the image in the formats of other hosts.
 
-use super::digest::Digest;
-use super::disk::OnDisk;
 use super::out::{IMAGE, Out};
-use super::store::Store;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
+use crate::engine::key::Key;
+use crate::engine::store::Store;
 use crate::error::Result;
 use crate::report::{Outcome, Report};
 use osbuild_formats::qcow2;
@@ -11,8 +12,8 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// How hard zstd works: a second for a small node, and a tenth larger than the smallest that it
-/// could make.
+/// The compression level of zstd: it takes a second for a small node, and the result is a tenth
+/// larger than that of the highest level.
 const LEVEL: i32 = 9;
 
 /// A format of a disk image.
@@ -20,15 +21,15 @@ const LEVEL: i32 = 9;
 pub enum Format {
     /// The disk's bytes, with holes where they are zero.
     Raw,
-    /// The same, compressed by zstd.
+    /// The disk's bytes, compressed by zstd.
     RawZst,
-    /// QEMU's own.
+    /// QEMU's format.
     Qcow2,
 }
 
 impl Format {
-    /// Makes the copy of the image in `out`, unless it is there already, and gives its path: for a
-    /// raw one, the image's own. The same image gives the same bytes.
+    /// Makes the copy of the image in `out`, unless there is a current one, and returns its path:
+    /// for [`Format::Raw`] that of the image. The same image gives the same bytes.
     ///
     /// # Errors
     /// The image cannot be read, or the disk is full.
@@ -40,7 +41,8 @@ impl Format {
             Format::Qcow2 => "image.qcow2",
         };
         let _alone = out.lock(store)?;
-        let key = Digest::of_file(Path::new("/proc/self/exe"))?;
+        let program = Digest::of_file(Path::new("/proc/self/exe"))?;
+        let key = Key::new("copy").field("program", program);
         let path = out.path(name);
         if out.copy_is_current(name, &key) {
             return Ok(path);
@@ -55,7 +57,7 @@ impl Format {
         Ok(path)
     }
 
-    /// Writes the copy, and gives its size in bytes.
+    /// Writes the copy and returns its size in bytes.
     fn write(self, image: &Path, to: &Path) -> Result<u64> {
         let mut from = File::open(image).at("read", image)?;
         let size = from.metadata().at("read", image)?.len();
@@ -70,7 +72,7 @@ impl Format {
     }
 }
 
-/// Whoever unpacks it knows how much there will be, and whether it is whole.
+/// Compresses with the size and a checksum in the frame, so that a reader sees a truncated file.
 fn compress(mut from: impl io::Read, size: u64, to: impl Write) -> io::Result<()> {
     let mut encoder = zstd::Encoder::new(to, LEVEL)?;
     encoder.set_pledged_src_size(Some(size))?;

@@ -1,10 +1,10 @@
 //! A folder of exported sources: `sha256/<digest>` holds the bytes, `sources.json` says what they
 //! are.
 
-use super::digest::{Digest, parse_hash};
-use super::disk::OnDisk;
-use super::stop;
-use super::store::Store;
+use crate::engine::digest::{Digest, parse_hash};
+use crate::engine::fs_error::IoContext;
+use crate::engine::stop;
+use crate::engine::store::Store;
 use crate::error::{Error, Result};
 use crate::plan::Source;
 use crate::report::{Outcome, Report};

@@ -1,7 +1,7 @@
-//! What an image says of itself: `/osbuild.json` in the initramfs, which `osbuild inspect` reads
-//! and compares with what is there.
+//! The inventory of an image: `/osbuild.json` in the initramfs, which `osbuild inspect` reads and
+//! compares with the image.
 
-use super::digest::Digest;
+use crate::engine::digest::Digest;
 use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Path of the inventory in the initramfs.
 pub const PATH: &str = "osbuild.json";
 
-/// All that went into an image, by version and digest.
+/// Everything in an image, with versions and digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Inventory {
@@ -23,12 +23,12 @@ pub struct Inventory {
     pub epoch: u64,
     /// The seven host binaries.
     pub binaries: Vec<InventoryBinary>,
-    /// The kernel: what `uname -r` says.
+    /// The kernel release, as `uname -r` shows it.
     pub kernel: String,
-    /// What has a version besides these: UEFI stub, libraries, toolchains, and what images of pods
-    /// install on the node.
+    /// The versions of everything else: UEFI stub, libraries, toolchains, and the programs that
+    /// images of pods install on the node.
     pub prebuilt: BTreeMap<String, String>,
-    /// Static pods and the images that they run.
+    /// The images of each static pod.
     pub pods: BTreeMap<String, Vec<String>>,
     /// The writable paths that the recipe declares, as the node reads them
     /// ([`osbuild_abi::declared`]).
@@ -53,7 +53,8 @@ pub struct InventoryBinary {
 }
 
 impl Inventory {
-    /// The inventory of `plan`, whose binaries have these digests.
+    /// The inventory of `plan` with these host binaries. `lock` is the digest of its lock, `kernel`
+    /// the kernel release.
     pub fn new(
         plan: &Plan<Locked>,
         lock: &Digest,
@@ -73,8 +74,8 @@ impl Inventory {
                 sha256: digest.hex(),
             }
         };
-        // Of the sandbox's packages, those whose bytes can end up in a product: what compiles, and
-        // what is linked.
+        // The sandbox's packages whose bytes can end up in a product: compilers, and libraries that
+        // they link.
         let compiles = |package: &&DebianPackage| {
             ["binutils", "gcc", "libc6-dev"].iter().any(|name| package.package.starts_with(name))
         };
@@ -121,5 +122,9 @@ impl Inventory {
                 })
                 .collect(),
         }
+    }
+    /// The text of the file.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("an inventory always serializes")
     }
 }

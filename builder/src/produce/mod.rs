@@ -1,27 +1,22 @@
-//! From a locked plan to files: actions, the store that keeps their results, and the executor that
-//! runs them.
+//! From a locked plan to files: the stages of a build, each of which describes its work to the
+//! [`engine`](crate::engine) and returns what the next stage takes.
 
-pub mod action;
-pub mod assemble;
 pub mod aws;
+pub mod boot_chain;
+pub mod build;
 pub mod compile;
 pub mod copy;
-pub mod deb;
-pub mod digest;
-pub mod disk;
-pub mod executor;
+pub mod debian;
+pub mod draft;
 pub mod exported;
 pub mod fetch;
-pub mod graph;
 pub mod image;
+pub mod initramfs;
 pub mod inventory;
+pub mod layers;
 pub mod out;
+pub mod parts;
 pub mod podimage;
-pub mod reapi;
-pub mod root;
 pub mod sandbox;
 pub mod sign;
-pub mod stages;
-pub mod stop;
-pub mod store;
-pub mod toolchain;
+pub mod uki;

@@ -1,9 +1,11 @@
-//! `out/<recipe>/`: what a build leaves for people, and whether it is still what the last build
-//! left.
+//! The output folder of a recipe, `out/<recipe>/`: the files that a build leaves, and a stamp that
+//! shows whether they are unchanged since.
 
-use super::digest::Digest;
-use super::disk::OnDisk;
-use super::store::{Lock, Store};
+use crate::engine::digest::Digest;
+use crate::engine::executor::Steps;
+use crate::engine::fs_error::IoContext;
+use crate::engine::key::Key;
+use crate::engine::store::{Lock, Store};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,32 +14,52 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Names of what a build leaves.
+/// The disk image.
 pub const IMAGE: &str = "image.raw";
 /// The UKI.
 pub const UKI: &str = "node.efi";
-/// What the firmware starts: it is in the image alone, and has to be signed like the others.
+/// The program that the firmware starts. It is a file of the image alone, and is signed like the
+/// UKI.
 pub const BOOT: &str = "slotboot.efi";
 /// The initramfs.
 pub const INITRAMFS: &str = "initramfs.cpio";
-/// The signature of the initramfs, for who fetches it by itself.
+/// The signature of the initramfs, for firmware that fetches it on its own.
 pub const INITRAMFS_SIGNATURE: &str = "initramfs.cpio.sig";
-/// The folder with what has to be signed, when nobody did.
+/// The folder with the digests that an unsigned build leaves to be signed.
 pub const TO_SIGN: &str = "to-sign";
-/// The folder with what has to be signed of a release.
+/// The folder with the messages that a release leaves to be signed.
 pub const RELEASE_TO_SIGN: &str = "release-to-sign";
-/// The folder with what says of the last release what it is made of, for who does not look into its
+/// The folder with the SBOM, provenance, lock and sources of the last release, outside of its
 /// repository.
 pub const RELEASED: &str = "released";
-/// The folder with what was built again to be compared.
+/// The folder with an image that was built again for comparison.
 pub const REBUILT: &str = "rebuilt";
 /// The folder with programs for the machine that builds.
 pub const PROGRAMS: &str = "bin";
 /// The plan, as `osbuild plan` prints it.
 pub const PLAN: &str = "plan.toml";
 
-/// The note of what was left.
+/// The stamp of the last build.
 const STAMP: &str = ".stamp.json";
+
+/// The files that a build of an image left.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The disk image.
+    pub image: PathBuf,
+    /// The UKI.
+    pub uki: PathBuf,
+    /// The initramfs.
+    pub initramfs: PathBuf,
+    /// The signature of the initramfs; none of an unsigned build.
+    pub initramfs_signature: Option<PathBuf>,
+    /// The folder with the digests to sign; none of a signed build.
+    pub to_sign: Option<PathBuf>,
+    /// Whether an earlier build had left all of it.
+    pub was_current: bool,
+    /// Which steps ran, and which results came from the store.
+    pub steps: Steps,
+}
 
 /// The output folder of one recipe.
 #[derive(Clone, Debug)]
@@ -51,12 +73,12 @@ struct Stamp {
     files: BTreeMap<String, Seen>,
 }
 
-/// The note of a copy of the image.
+/// The stamp of a copy of the image.
 fn stamp_of(name: &str) -> String {
     format!(".stamp-{name}.json")
 }
 
-/// What a file looked like when it was written: a change to it changes one of these.
+/// The metadata of a file when it was written: every change to the file changes one of these.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Seen {
     size: u64,
@@ -68,7 +90,7 @@ impl Out {
     /// Makes `out/<recipe>/` below `root`.
     ///
     /// # Errors
-    /// The folder cannot be made or written to, which is told before hours are spent.
+    /// The folder cannot be made or written, so that no build runs for hours before it fails.
     pub fn open(root: &Path, recipe: &str) -> Result<Self> {
         let folder = root.join("out").join(recipe);
         let logs = folder.join("logs");
@@ -77,6 +99,19 @@ impl Out {
             rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).at("write to", folder)?;
         }
         Ok(Out { folder })
+    }
+
+    /// The files of a build of an image.
+    pub fn built(&self, signed: bool, was_current: bool, steps: Steps) -> Built {
+        Built {
+            image: self.path(IMAGE),
+            uki: self.path(UKI),
+            initramfs: self.path(INITRAMFS),
+            initramfs_signature: signed.then(|| self.path(INITRAMFS_SIGNATURE)),
+            to_sign: (!signed).then(|| self.path(TO_SIGN)),
+            was_current,
+            steps,
+        }
     }
 
     /// The path of a file in it.
@@ -89,10 +124,11 @@ impl Out {
         self.folder.join("logs")
     }
 
-    /// Puts a program into [`PROGRAMS`], where one that runs stays as it was, and gives its path.
+    /// Puts a program into [`PROGRAMS`] and returns its path. A running copy of an older one is not
+    /// disturbed: the new file takes over its name.
     ///
     /// # Errors
-    /// The store does not have it, or the folder cannot be written to.
+    /// The store does not have the program, or the folder cannot be written.
     pub fn program(&self, store: &Store, file: &str, program: &Digest) -> Result<PathBuf> {
         let folder = self.path(PROGRAMS);
         fs::create_dir_all(&folder).at("write to", &folder)?;
@@ -107,39 +143,38 @@ impl Out {
         Ok(path)
     }
 
-    /// Waits until no other build writes here, and keeps it so.
+    /// Waits until no other build writes here, and keeps others waiting until the lock is dropped.
     pub fn lock(&self, store: &Store) -> Result<Lock> {
         store.lock(&format!("out-{}", Digest::of(self.folder.as_os_str().as_bytes())), || Ok(()))
     }
 
-    /// Whether the last build had the same `key` and all it left is untouched.
-    pub fn is_current(&self, key: &Digest) -> bool {
-        self.is_untouched(STAMP, key)
+    /// Whether the last build had the same `key` and all of its files are unchanged.
+    pub fn is_current(&self, key: &Key) -> bool {
+        self.is_unchanged(STAMP, key)
     }
 
-    /// Whether a copy of the image is one of the image that is there now, made by the program that
-    /// `key` names.
-    pub fn copy_is_current(&self, name: &str, key: &Digest) -> bool {
-        self.is_untouched(&stamp_of(name), key)
+    /// Whether the copy `name` of the image was made under `key`, and image and copy are unchanged.
+    pub fn copy_is_current(&self, name: &str, key: &Key) -> bool {
+        self.is_unchanged(&stamp_of(name), key)
     }
 
-    /// Notes that `name` is a copy of the image.
-    pub fn finish_copy(&self, name: &str, key: &Digest) -> Result<()> {
-        self.note(&stamp_of(name), key, &[self.path(IMAGE), self.path(name)])
+    /// Stamps `name` as a copy of the image.
+    pub fn finish_copy(&self, name: &str, key: &Key) -> Result<()> {
+        self.stamp(&stamp_of(name), key, &[self.path(IMAGE), self.path(name)])
     }
 
-    fn is_untouched(&self, stamp: &str, key: &Digest) -> bool {
+    fn is_unchanged(&self, stamp: &str, key: &Key) -> bool {
         let stamp = fs::read(self.path(stamp))
             .ok()
             .and_then(|text| serde_json::from_slice::<Stamp>(&text).ok());
         stamp.is_some_and(|stamp| {
-            let untouched =
+            let unchanged =
                 |(name, seen): (&String, &Seen)| self.seen(name).is_ok_and(|now| now == *seen);
-            stamp.key == key.hex() && stamp.files.iter().all(untouched)
+            stamp.key == key.digest().hex() && stamp.files.iter().all(unchanged)
         })
     }
 
-    /// Forgets what the last build left: a build that is cut off leaves no note behind.
+    /// Removes the stamp of the last build, so that an interrupted build leaves none.
     pub fn begin(&self) -> Result<()> {
         match fs::remove_file(self.path(STAMP)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -149,19 +184,19 @@ impl Out {
         }
     }
 
-    /// Notes what this build left: these files, all of them in here.
-    pub fn finish(&self, key: &Digest, files: &[PathBuf]) -> Result<()> {
-        self.note(STAMP, key, files)
+    /// Stamps the files of this build, all of them in this folder.
+    pub fn finish(&self, key: &Key, files: &[PathBuf]) -> Result<()> {
+        self.stamp(STAMP, key, files)
     }
 
-    fn note(&self, stamp: &str, key: &Digest, files: &[PathBuf]) -> Result<()> {
+    fn stamp(&self, stamp: &str, key: &Key, files: &[PathBuf]) -> Result<()> {
         let name =
             |path: &PathBuf| path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
         let files = files
             .iter()
             .map(|path| Ok((name(path), self.seen(&name(path))?)))
             .collect::<Result<_>>()?;
-        let text = serde_json::to_vec(&Stamp { key: key.hex(), files })
+        let text = serde_json::to_vec(&Stamp { key: key.digest().hex(), files })
             .expect("a stamp always serializes");
         fs::write(self.path(stamp), text).at("write to", &self.folder)
     }

@@ -1,8 +1,8 @@
 //! `osbuild clean`: room on the disk.
 
 use super::Session;
+use crate::engine::store::{Collect, Store};
 use crate::error::{Error, Result};
-use crate::produce::store::{Collect, Store};
 use crate::report::{Outcome, bytes};
 use serde_json::json;
 use std::ffi::OsString;
@@ -18,7 +18,16 @@ pub const MAX_GIB: &str = "OSBUILD_STORE_MAX_GIB";
 const DEFAULT_MAX_GIB: u64 = 50;
 
 /// `osbuild clean`
-pub fn clean(session: &Session, what: Collect) -> Result<()> {
+pub fn run(session: &Session, all: bool, max_gib: Option<u64>, damaged: bool) -> Result<()> {
+    match max_gib {
+        _ if damaged => remove_damaged(session),
+        _ if all => collect(session, Collect::Everything),
+        Some(gib) => collect(session, Collect::DownTo(gib << 30)),
+        None => collect(session, Collect::Unused(UNUSED)),
+    }
+}
+
+fn collect(session: &Session, what: Collect) -> Result<()> {
     let store = session.store()?;
     let freed = store.collect(what)?;
     let left = store.sizes()?.kept();
@@ -37,15 +46,6 @@ pub fn clean(session: &Session, what: Collect) -> Result<()> {
         report.data(json.to_string());
     }
     Ok(())
-}
-
-/// What the flags of `osbuild clean` ask for.
-pub fn wish(all: bool, max_gib: Option<u64>) -> Collect {
-    match max_gib {
-        _ if all => Collect::Everything,
-        Some(gib) => Collect::DownTo(gib << 30),
-        None => Collect::Unused(UNUSED),
-    }
 }
 
 /// Keeps the store below its limit: after each build, at most once a day.
@@ -81,7 +81,7 @@ pub fn limit(variable: Option<OsString>) -> Result<Option<u64>> {
 }
 
 /// `osbuild clean --damaged`
-pub fn damaged(session: &Session) -> Result<()> {
+fn remove_damaged(session: &Session) -> Result<()> {
     let store = session.store()?;
     let step = session.report.step("check the store");
     let damaged = store.verify(&|entry| step.doing(entry))?;

@@ -1,6 +1,6 @@
 //! `osbuild flash`.
 
-use super::{Session, make};
+use super::{Session, image};
 use crate::cli;
 use crate::error::Result;
 use crate::plan::{Locked, Plan};
@@ -18,7 +18,7 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
     // What cannot be is said before hours are spent on the image. In those hours disks come and go,
     // and another one gets the name.
     let named = wish.choose(&flags.device)?.identity;
-    let built = make::signed(session, &plan, flags.sources.clone())?;
+    let built = image::build(session, &plan, flags.sources.clone())?;
     let disk = wish.choose(&flags.device)?;
     disk.is_still(&named)?;
     session.report.note(format!(

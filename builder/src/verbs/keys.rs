@@ -2,11 +2,11 @@
 
 use super::{Session, given};
 use crate::cli;
+use crate::engine::digest::Digest;
+use crate::engine::stop;
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
 use crate::produce::sign::Certified;
-use crate::produce::stop;
 use crate::report::Outcome;
 use crate::ship::keys::{
     DEV, Enrollment, Keys, Role, Shown, Terms, complete, enrolled, is_for_development, make,

@@ -4,14 +4,14 @@ use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
 use crate::plan::{Held, Lock, Strictness, moved, resolve_any};
-use crate::produce::fetch::{Fetcher, From};
+use crate::produce::fetch::{Fetcher, SourceOrigin};
 use serde_json::json;
 
 /// A day in seconds: the epoch of a lock is the start of the day on which something in it moved.
 const DAY: u64 = 86_400;
 
 /// `osbuild lock`
-pub fn lock(session: &Session, recipe: &str) -> Result<()> {
+pub fn run(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Lock)?;
     let before = match session.checkout.find_lock(recipe) {
         Err(error) if error.kind == Kind::Lock => {
@@ -26,7 +26,7 @@ pub fn lock(session: &Session, recipe: &str) -> Result<()> {
     let mut held = Held::by(before.clone());
     others(session, recipe).for_each(|lock| held.share(lock));
     let online = session.fetcher(&store);
-    let offline = Fetcher { from: From::Store, ..online.clone() };
+    let offline = Fetcher { origin: SourceOrigin::Store, ..online.clone() };
     let after = match offline.pin(&*plan, &held, epoch(session)) {
         // Only what has to ask somebody needs the tools to ask with.
         Err(_) if !session.common.offline => {

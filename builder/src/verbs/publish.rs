@@ -1,22 +1,22 @@
 //! `osbuild publish`: what was built, where machines are rented.
 
-use super::{Session, make};
+use super::{Session, image};
 use crate::cli;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan};
-use crate::produce::assemble::Built;
 use crate::produce::aws::{Live, Looking, Rehearsal};
-use crate::produce::digest::Digest;
+use crate::produce::out::Built;
 use crate::report::Outcome;
 use crate::ship::aws::{Content, OWNER, Share, Subject, Tags, Wish, publish, would_remove};
 use crate::ship::keys::{Role, is_for_development};
 use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
-pub fn aws(session: &Session, flags: &cli::PublishAws) -> Result<()> {
+pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     let plan = session.locked_for(&flags.recipe, &flags.signing)?;
     refuse_what_cannot_be(session, &plan, flags)?;
-    let built = make::signed(session, &plan, flags.sources.clone())?;
+    let built = image::build(session, &plan, flags.sources.clone())?;
     let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
     let wish = wish(session, flags);
     if flags.dry_run {

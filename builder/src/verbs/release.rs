@@ -1,16 +1,16 @@
 //! `osbuild release`: what was built, in a channel.
 
-use super::{Session, keys, make};
+use super::{Session, image, keys};
 use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result, in_words};
 use crate::plan::{Locked, Plan, Strictness};
-use crate::produce::disk::{OnDisk, remove};
-use crate::produce::executor::Rebuild;
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
-use crate::produce::sign::{Elsewhere, ReleaseElsewhere, ReleaseSigner, Signer};
+use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
 use crate::report::Outcome;
-use crate::ship::inspect::programs;
+use crate::ship::audit::inspect::programs;
 use crate::ship::keys::{Keys, Role, is_for_development};
 use crate::ship::release::{Commit, Parts, Place, Published, promote, publish};
 use crate::ship::tuf::{Repository, TARGETS};
@@ -61,8 +61,9 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         Some(version) => promote(&place(&writer()?), &flags.recipe, version)?,
         None => {
             let from = session.from(flags.sources.clone())?;
-            session.need(&make::for_build(&from))?;
-            let built = make::image(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
+            session.need(&image::tools(&from))?;
+            let built =
+                image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
             let parts =
@@ -79,7 +80,7 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
 /// Who signs the image: the keys here, or signatures from elsewhere.
 fn image_signer(session: &Session, flags: &cli::Release, name: &str) -> Result<Box<dyn Signer>> {
     Ok(match &flags.attach {
-        Some(folder) => Box::new(Elsewhere::open(folder, keys::certificate(session, name)?)?),
+        Some(folder) => Box::new(OfflineSigner::open(folder, keys::certificate(session, name)?)?),
         None => Box::new(keys::signer(session, name)?),
     })
 }
@@ -92,7 +93,7 @@ fn release_signer(
 ) -> Result<Arc<dyn ReleaseSigner>> {
     let Some(folder) = &flags.attach else { return keys.release_key() };
     let to_sign = Out::open(session.root(), &flags.recipe)?.path(RELEASE_TO_SIGN);
-    Ok(Arc::new(ReleaseElsewhere::open(folder, keys.release_public()?, &to_sign)?))
+    Ok(Arc::new(OfflineReleaseSigner::open(folder, keys.release_public()?, &to_sign)?))
 }
 
 /// What of the project is checked out.

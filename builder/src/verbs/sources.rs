@@ -2,13 +2,13 @@
 
 use super::Session;
 use crate::cli::Sources;
+use crate::engine::store::Store;
+use crate::engine::toolchain;
 use crate::error::Result;
 use crate::plan::{HostPrograms, ImageFrom, Locked, Plan, Source, makes_programs};
 use crate::produce::exported::Exported;
 use crate::produce::fetch::Fetcher;
 use crate::produce::podimage;
-use crate::produce::store::Store;
-use crate::produce::toolchain;
 use serde_json::json;
 
 /// `osbuild sources`

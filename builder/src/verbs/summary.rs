@@ -4,8 +4,8 @@ use super::Session;
 use crate::error::{Error, Result};
 use crate::plan::{Strictness, resolve};
 use crate::produce::out::{IMAGE, Out};
-use crate::ship::diff::{is_repository, last_release};
-use crate::ship::summary::Summary;
+use crate::ship::audit::diff::{is_repository, last_release};
+use crate::ship::audit::summary::Summary;
 use std::path::PathBuf;
 
 /// The folder of releases beside an image.

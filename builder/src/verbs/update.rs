@@ -20,7 +20,7 @@ const TOOLCHAIN: &str = "toolchain";
 const CRATES: &str = "crates";
 
 /// `osbuild update`
-pub fn update(session: &Session, names: &[String]) -> Result<()> {
+pub fn run(session: &Session, names: &[String]) -> Result<()> {
     if session.common.offline {
         return Err(Error::usage("an update asks what there is, and `--offline` forbids it")
             .hint("run it without `--offline`"));

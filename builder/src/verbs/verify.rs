@@ -1,15 +1,15 @@
 //! `osbuild verify`: needs no project, unless it is asked to take a project's keys or to build a
 //! recipe again.
 
-use super::{Session, given, make, now};
+use super::{Session, given, image, now};
 use crate::cli::{self, Common};
+use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
-use crate::produce::assemble::Built;
-use crate::produce::executor::Rebuild;
+use crate::produce::out::Built;
 use crate::report::Report;
+use crate::ship::audit::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use crate::ship::tuf::Root;
-use crate::ship::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
 use osbuild_signatures::certificate::Certificate;
 use std::path::Path;
 
@@ -117,7 +117,7 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
 fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebuilt> {
     let rebuild = if flags.rebuild { Rebuild::Everything } else { Rebuild::Nothing };
     let Built { image, uki, initramfs, steps, .. } =
-        make::again(session, recipe, flags.sources.clone(), rebuild)?;
+        image::unsigned(session, recipe, flags.sources.clone(), rebuild)?;
     Ok(Rebuilt { recipe: recipe.to_owned(), image, uki, initramfs, steps, has_run: flags.has_run })
 }
 

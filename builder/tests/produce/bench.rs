@@ -1,11 +1,11 @@
 //! A store of its own, and a sandbox root that holds nothing but a static shell.
 
+use osbuild::engine::action::{Action, InputTree};
+use osbuild::engine::digest::Digest;
+use osbuild::engine::executor::Executor;
+use osbuild::engine::sandbox::SandboxRoot;
+use osbuild::engine::store::Store;
 use osbuild::error::{Error, Result};
-use osbuild::produce::action::{Action, InputTree};
-use osbuild::produce::digest::Digest;
-use osbuild::produce::executor::Executor;
-use osbuild::produce::sandbox::SandboxRoot;
-use osbuild::produce::store::Store;
 use osbuild::report::{Color, Report, Verbosity};
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! A program in a file gets the signature that the same program in memory gets.
 
+use osbuild::engine::digest::Digest;
 use osbuild::plan::Date;
-use osbuild::produce::digest::Digest;
 use osbuild::produce::sign::{EfiFile, EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role, Terms, make};
 use std::io::Read;

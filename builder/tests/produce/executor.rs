@@ -1,10 +1,10 @@
 //! Actions in a real sandbox.
 
 use crate::bench::Bench;
+use osbuild::engine::action::{OutputFile, Toolchain};
+use osbuild::engine::digest::Digest;
+use osbuild::engine::executor::Rebuild;
 use osbuild::error::Kind;
-use osbuild::produce::action::{OutputFile, Toolchain};
-use osbuild::produce::digest::Digest;
-use osbuild::produce::executor::Rebuild;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -2,11 +2,12 @@
 //! program again.
 
 use crate::bench::Bench;
+use osbuild::engine::action::ActionResult;
+use osbuild::engine::digest::Digest;
+use osbuild::engine::graph::{Graph, Width};
+use osbuild::engine::key::Key;
+use osbuild::engine::stop;
 use osbuild::error::{Error, Kind, Result};
-use osbuild::produce::action::ActionResult;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::graph::{Graph, Width};
-use osbuild::produce::stop;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -50,13 +51,14 @@ fn build(bench: &Bench) -> Result<Product> {
         run(&format!("cat text zeros text >out/file; {chance}"), input)
     });
     let whole = graph.step(Width::Narrow, &both, |both| {
-        let key = both.output("out/file")?;
-        if let Some(known) = bench.store().recall_memo("test", &key) {
+        let input = both.output("out/file")?;
+        let memo = Key::new("test").field("input", input);
+        if let Some(known) = bench.store().recall_memo(&memo) {
             return Ok(known);
         }
         let made =
-            bench.store().put_bytes(&[bench.store().read(&key)?, b"end".to_vec()].concat())?;
-        bench.store().remember_memo("test", &key, &made)?;
+            bench.store().put_bytes(&[bench.store().read(&input)?, b"end".to_vec()].concat())?;
+        bench.store().remember_memo(&memo, &made)?;
         Ok(made)
     });
     graph.run(2, &|_| {})?;

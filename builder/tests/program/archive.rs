@@ -2,7 +2,7 @@
 
 use crate::http::Server;
 use crate::scratch::Scratch;
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use std::fs;
 use std::path::PathBuf;
 

@@ -241,5 +241,9 @@ fn a_root_of_trust_that_is_none_is_refused() {
     scratch.relock();
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert_eq!(ran.code, Some(2), "{}", ran.said);
-    assert!(ran.said.contains("error: `recipes/hello.txt` is no root of trust\n"), "{}", ran.said);
+    assert!(
+        ran.said.contains("error: `recipes/hello.txt` is not a valid root of trust\n"),
+        "{}",
+        ran.said
+    );
 }

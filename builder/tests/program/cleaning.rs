@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::open;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::disk::OnDisk;
-use osbuild::produce::store::Store;
+use osbuild::engine::digest::Digest;
+use osbuild::engine::fs_error::IoContext;
+use osbuild::engine::store::Store;
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 

@@ -3,7 +3,7 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{open_with, products};
-use osbuild::produce::store::Store;
+use osbuild::engine::store::Store;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;

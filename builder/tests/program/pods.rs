@@ -3,7 +3,7 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Scratch};
 use crate::workshop::{open, open_with};
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{Read, repeat};

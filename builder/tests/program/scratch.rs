@@ -1,13 +1,13 @@
 //! A project with a lock whose every source is a few bytes of ours, and a store of its own.
 
 use osbuild::checkout::Checkout;
+use osbuild::engine::digest::Digest;
+use osbuild::engine::store::Store;
 use osbuild::plan::{
     Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock,
     Packages, Plan, Resolution, RustToolchain, Source, Strictness, Toolchains, resolve,
     resolve_programs,
 };
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

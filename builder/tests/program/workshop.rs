@@ -3,7 +3,7 @@
 //! looks at it.
 
 use crate::scratch::{RECIPE, Ran, Scratch};
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use std::fs;
 use std::io::Cursor;
 use std::process::Command;

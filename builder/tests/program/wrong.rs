@@ -3,9 +3,9 @@
 use crate::builds::done;
 use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::{self, open, open_with, products};
+use osbuild::engine::key::Key;
+use osbuild::engine::store::Store;
 use osbuild::plan::Lock;
-use osbuild::produce::digest::Digest;
-use osbuild::produce::store::Store;
 use std::fs;
 
 /// The build of this project ends with this code, and says this.
@@ -68,8 +68,8 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
         .flat_map(|part| fs::read_dir(part.unwrap().path()).unwrap());
     for blob in stored.map(|blob| blob.unwrap().file_name().into_string().unwrap()) {
         let program = store.find(&blob).unwrap();
-        let key = Digest::of(format!("arm64 {}", program.hex()).as_bytes());
-        store.remember_memo("checked-binary", &key, &program).unwrap();
+        let key = Key::new("checked-binary").field("architecture", "arm64");
+        store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
     refused(&scratch, 1, "error: `mount` may not go to the node");
@@ -129,7 +129,7 @@ fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
 fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
     let scratch = open();
     let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
-    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: at least `--disk-size 228`\n";
+    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at least `--disk-size 228`\n";
     assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
     done(&scratch.osbuild(&["build", RECIPE]));
     assert_eq!(

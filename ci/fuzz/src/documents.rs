@@ -1,7 +1,7 @@
 //! Inputs that are several documents which name each other by digest: no fuzzer finds a SHA-256, so
 //! it writes `@` and a number instead.
 
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 
 /// Ends a document.
 pub const END: u8 = 0x1E;

@@ -3,9 +3,9 @@
 
 use super::Row;
 use crate::site::Site;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
 use osbuild::produce::aws::{Credentials, Live, Patience, Service};
-use osbuild::produce::digest::Digest;
 use osbuild::report::{Color, Report, Verbosity};
 use osbuild::ship::aws::{BLOCK, Content, send};
 use std::collections::HashMap;

@@ -20,6 +20,7 @@ const RULES: &[Rule] = &[
         place: "builder/src/plan/",
         owners: &[],
         words: &[
+            "crate::engine",
             "crate::produce",
             "crate::ship",
             "crate::host",
@@ -44,6 +45,20 @@ const RULES: &[Rule] = &[
         why: "is not pure, and the plan is",
     },
     Rule {
+        place: "builder/src/engine/",
+        owners: &[],
+        words: &[
+            "crate::plan",
+            "crate::produce",
+            "crate::ship",
+            "crate::host",
+            "crate::cli",
+            "crate::pipeline",
+            "crate::checkout",
+        ],
+        why: "is above the engine, which runs actions without knowing what they build",
+    },
+    Rule {
         place: "builder/src/produce/",
         owners: &[],
         words: &["crate::ship", "crate::host", "crate::cli", "crate::pipeline"],
@@ -58,10 +73,10 @@ const RULES: &[Rule] = &[
     Rule {
         place: "builder/src/",
         owners: &[
-            "builder/src/produce/executor",
+            "builder/src/engine/executor/",
             "builder/src/produce/fetch/client.rs",
             "builder/src/host/",
-            "builder/src/ship/machine/",
+            "builder/src/ship/vm/machine/",
         ],
         words: &["Command::new", "process::Command"],
         why: "starts a process, which the executor, the clients of registries, host and machine \
@@ -152,7 +167,7 @@ mod tests {
     #[test]
     fn the_plan_may_neither_look_up_nor_out() {
         assert_eq!(
-            messages("builder/src/plan/a.rs", "use crate::produce::store;\n"),
+            messages("builder/src/plan/a.rs", "use crate::engine::store;\n"),
             ["`crate::produce` is above the plan, which knows nothing of it"]
         );
         assert_eq!(
@@ -166,9 +181,26 @@ mod tests {
     }
 
     #[test]
+    fn the_engine_knows_neither_the_plan_nor_a_stage() {
+        for above in ["plan", "produce", "ship"] {
+            assert_eq!(
+                messages("builder/src/engine/a.rs", &format!("use crate::{above}::a;\n")),
+                [format!(
+                    "`crate::{above}` is above the engine, which runs actions without knowing \
+                     what they build"
+                )]
+            );
+        }
+        assert_eq!(
+            messages("builder/src/plan/a.rs", "use crate::engine::digest;\n"),
+            ["`crate::engine` is above the plan, which knows nothing of it"]
+        );
+    }
+
+    #[test]
     fn a_right_is_its_owners_alone() {
-        assert_eq!(messages("builder/src/produce/store.rs", "Command::new(x)").len(), 1);
-        assert_eq!(messages("builder/src/ship/machine/running.rs", "Command::new(x)").len(), 0);
+        assert_eq!(messages("builder/src/engine/store/mod.rs", "Command::new(x)").len(), 1);
+        assert_eq!(messages("builder/src/ship/vm/machine/running.rs", "Command::new(x)").len(), 0);
         assert_eq!(messages("builder/src/cli.rs", "    println!(\"x\")").len(), 1);
         assert_eq!(messages("builder/src/report.rs", "    println!(\"x\")").len(), 0);
     }

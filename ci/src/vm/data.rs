@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::inspect::{Partition, inspect};
+use osbuild::ship::audit::inspect::{Partition, inspect};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -15,7 +15,7 @@ use osbuild::plan::Architecture;
 use osbuild::ship::keys::{DEV, Keys};
 use osbuild_abi::console::{READY, SLOT_GOOD};
 use osbuild_abi::paths::ADMIN_SOCKET;
-use osbuild_abi::sockets::admin;
+use osbuild_protocol::Request;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -163,7 +163,7 @@ fn is_unmounted(disk: &SlotDisk) -> Result<()> {
 
 /// The line of `status` about a daemon.
 fn status_of(port: u16, daemon: &str) -> Result<String> {
-    let status = probe::ask_init(port, ADMIN_SOCKET, admin::STATUS)?;
+    let status = probe::ask_init(port, ADMIN_SOCKET, &Request::Status)?;
     let line = status.lines().find(|line| line.starts_with(&format!("{daemon} ")));
     line.map(str::to_owned).ok_or_else(|| {
         Error::build(format!("`status` has no line about {daemon}")).cause(status.clone())

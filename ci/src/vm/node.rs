@@ -1,8 +1,8 @@
 //! A node that runs on a [`super::machine::Machine`] while a check looks at it.
 
 use osbuild::error::{Context, Error, LogTail, Result};
-use osbuild::ship::boot::Boot;
-use osbuild::ship::node::Node;
+use osbuild::ship::vm::boot::Boot;
+use osbuild::ship::vm::node::Node;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;

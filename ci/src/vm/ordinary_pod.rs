@@ -32,6 +32,9 @@ probe = { component = \"probe\" }
 const MOUNTS: [(&str, bool); 3] =
     [("/var/lib/example", false), ("/opt/example", true), ("/srv/example", false)];
 
+/// `SECCOMP_MODE_FILTER` (linux/seccomp.h).
+const SECCOMP_MODE_FILTER: u32 = 2;
+
 /// The text that the pod writes at its first boot.
 const TEXT: &str = "written before the reboot";
 
@@ -66,7 +69,9 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     let node = boot("ordinary-first", pod.port)?;
     let address = pod.has_a_network(server)?;
     pod.writes_to_host_paths()?;
-    pod.host_mounts_are_as_declared(&probe::report(facts)?);
+    let facts = probe::report(facts)?;
+    pod.host_mounts_are_as_declared(&facts);
+    pod.has_the_default_seccomp_profile(&facts);
     drop(node);
     let _node = boot("ordinary-second", pod.port)?;
     pod.has_a_network(server)?;
@@ -120,6 +125,16 @@ impl Pod {
         self.step("execute /opt/example/program", "executed")?;
         self.step("list /srv/example", "empty")?;
         Ok(())
+    }
+
+    /// The kernel filters the pod's system calls although its manifest asks for no seccomp profile.
+    fn has_the_default_seccomp_profile(&mut self, facts: &str) {
+        let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
+        let holds = match facts.lines().any(|fact| fact == filtered) {
+            true => Ok(()),
+            false => Err(facts.to_owned()),
+        };
+        self.outcome.claim("the pod has a seccomp profile", holds);
     }
 
     /// The host mounts each declared path without devices and set-user-id bits, and with programs

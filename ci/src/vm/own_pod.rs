@@ -6,7 +6,7 @@ use crate::image::RECIPE;
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Problem, Result};
-use osbuild::ship::inspect::inspect;
+use osbuild::ship::audit::inspect::inspect;
 use osbuild_abi::console::SLOT_GOOD;
 use std::fs;
 use std::process::Command;

@@ -3,6 +3,7 @@
 
 use super::machine::TIMEOUT;
 use osbuild::error::{Context, Error, Result};
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 
@@ -63,9 +64,9 @@ pub fn request(
     exchange().or_build(|| "cannot send a request to the probe".to_owned())
 }
 
-/// Sends a line to one of `init`'s sockets, through the port of the loopback that leads to
+/// Sends a request to one of `init`'s sockets, through the port of the loopback that leads to
 /// [`SOCKET`], and returns the answer.
-pub fn ask_init(port: u16, socket: &str, line: &str) -> Result<String> {
+pub fn ask_init(port: u16, socket: &str, line: &impl Display) -> Result<String> {
     request(port, |stream| write!(stream, "{socket} {line}"))
 }
 

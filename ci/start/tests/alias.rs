@@ -60,9 +60,10 @@ impl Project {
     }
 
     fn cargo_osbuild(&self, folder: &str) -> Command {
-        let mut command = Command::new(env!("CARGO"));
+        // Background jobs of a shell ignore SIGINT, and so does all that they start.
+        let mut command = Command::new("env");
         command
-            .arg("osbuild")
+            .args(["--default-signal=INT", env!("CARGO"), "osbuild"])
             .current_dir(self.at(folder))
             .stdin(Stdio::null())
             .env("CARGO_NET_OFFLINE", "true");

@@ -5,7 +5,8 @@ use osbuild_abi::console::ADDRESS;
 use osbuild_failure::{Failure, Outcome};
 
 use crate::node::Node;
-use crate::{link, node_name, reached};
+use crate::reached::{self, Goal};
+use crate::{link, node_name};
 
 /// The most addresses that are remembered of all links together.
 const MAX_ADDRESSES: usize = 64;
@@ -19,7 +20,7 @@ pub fn tell(node: &mut Node, addresses: &[String], link: &str) -> Outcome {
     }
     if !new.is_empty() {
         node_name::has_address(node);
-        reached::has_address(node);
+        reached::gained(node, Goal::Address);
     }
     Ok(())
 }

@@ -4,12 +4,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use osbuild_abi::cmdline::{EPOCH, value};
-use osbuild_abi::sockets::time;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
+use osbuild_protocol::{ClockReport, LastSeen};
 use rustix::time::{ClockId, Timespec, clock_settime};
-
-use init::verbs::TimeReport;
 
 use crate::data;
 use crate::node::Node;
@@ -49,10 +47,9 @@ impl Clock {
         }
     }
 
-    /// The answer to whoever sets the clock and wants to know how far it can be believed.
-    pub fn last(&self) -> String {
-        let kept = if self.was_behind { "no" } else { "yes" };
-        format!("{} {}\n{} {kept}\n", time::SEEN, self.seen.as_secs(), time::KEPT)
+    /// When the node last ran, and whether the machine's clock kept the time since then.
+    pub fn last_seen(&self) -> LastSeen {
+        LastSeen { seconds: self.seen.as_secs(), clock_kept: !self.was_behind }
     }
 
     /// Has the time kept.
@@ -104,12 +101,12 @@ fn not_before(node: &mut Node, least: Duration, why: &str) -> Outcome {
 }
 
 /// Prints that the clock was set by what time servers say, and whether that is worth anything.
-pub fn tell_set(node: &mut Node, report: &TimeReport) {
+pub fn tell_set(node: &mut Node, report: &ClockReport) {
     say(node, &format!("the clock was set {}: {}", moved(report.offset), sources(report)));
 }
 
 /// Prints that the clock was not set although time servers agree.
-pub fn tell_refused(node: &mut Node, report: &TimeReport) {
+pub fn tell_refused(node: &mut Node, report: &ClockReport) {
     say(
         node,
         &format!(
@@ -133,8 +130,8 @@ fn moved(offset: i64) -> String {
     format!("{direction} by {}.{:03} s", size / 1_000_000, size % 1_000_000 / 1000)
 }
 
-fn sources(report: &TimeReport) -> String {
-    let TimeReport { agreeing, answered, .. } = report;
+fn sources(report: &ClockReport) -> String {
+    let ClockReport { agreeing, answered, .. } = report;
     let servers = if *answered == 1 { "server" } else { "servers" };
     let doubt = if *answered < CONFIRMED {
         format!(", fewer than {CONFIRMED}: nobody confirms it")
@@ -168,15 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn who_sets_the_clock_learns_when_the_node_last_ran_and_whether_the_machine_kept_the_time() {
+    fn the_pod_that_sets_the_clock_learns_when_the_node_last_ran() {
         let clock = Clock { seen: Duration::from_secs(1_790_000_000), ..Clock::default() };
-        assert_eq!(clock.last(), "seen 1790000000\nkept yes\n");
-        assert_eq!(Clock { was_behind: true, ..Clock::default() }.last(), "seen 0\nkept no\n");
+        assert_eq!(clock.last_seen(), LastSeen { seconds: 1_790_000_000, clock_kept: true });
+        let behind = Clock { was_behind: true, ..Clock::default() };
+        assert_eq!(behind.last_seen(), LastSeen { seconds: 0, clock_kept: false });
     }
 
     #[test]
     fn the_console_says_when_nobody_confirms_the_time() {
-        let report = |offset, agreeing, answered| TimeReport { offset, agreeing, answered };
+        let report = |offset, agreeing, answered| ClockReport { offset, agreeing, answered };
         assert_eq!(moved(-1_250_999), "back by 1.250 s");
         assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");
         assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: nobody confirms it");

@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use osbuild_abi::paths::INIT;
 use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_protocol::{Refusal, RefusalCode, Reply};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitStatus, kill_process};
 
 use crate::node::Node;
+use crate::sockets::ClientId;
 use crate::uptime::uptime;
-use crate::{doors, slot, sys};
+use crate::{slot, sys};
 
 /// How long the work may take: a slot of the largest size on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -45,13 +47,21 @@ impl Work {
 /// Work under way. There is one at a time.
 pub struct Errand {
     work: Work,
+    client: ClientId,
     pid: Pid,
     output: OwnedFd,
     deadline: Duration,
 }
 
-/// Starts the work on the device of a partition. The child reads `given` as its standard input.
-pub fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>) -> Outcome {
+/// Starts the work on the device of a partition. The child reads `given` as its standard input, and
+/// the client gets its reply when the child ends.
+pub fn begin(
+    node: &mut Node,
+    client: ClientId,
+    work: Work,
+    device: &Path,
+    given: Option<OwnedFd>,
+) -> Result<(), Refusal> {
     may_begin(node)?;
     let (output, input) = pipe_with(PipeFlags::CLOEXEC).explain("make a pipe")?;
     // A child that lives on after its pipe was read must not hold up PID 1.
@@ -68,15 +78,23 @@ pub fn begin(node: &mut Node, work: Work, device: &Path, given: Option<OwnedFd>)
         .spawn()
         .explain(format_args!("start `{}`", work.name()))?;
     // The handle is dropped: `init` reaps every child in one place, by its id.
-    node.errand =
-        Some(Errand { work, pid: Pid::from_child(&child), output, deadline: uptime() + PATIENCE });
+    node.errand = Some(Errand {
+        work,
+        client,
+        pid: Pid::from_child(&child),
+        output,
+        deadline: uptime() + PATIENCE,
+    });
     Ok(())
 }
 
 /// Refuses while other work is under way.
-pub fn may_begin(node: &Node) -> Outcome {
+pub fn may_begin(node: &Node) -> Result<(), Refusal> {
     match &node.errand {
-        Some(errand) => Err(Failure::new(format!("`{}` is under way", errand.work.name()))),
+        Some(errand) => {
+            let reason = format!("`{}` is under way", errand.work.name());
+            Err(Refusal::new(RefusalCode::Busy, reason))
+        }
         None => Ok(()),
     }
 }
@@ -103,7 +121,8 @@ pub fn ended(node: &mut Node, pid: Pid, status: WaitStatus) {
     if let Err(failure) = &outcome {
         node.console.say(errand.work.name(), failure);
     }
-    doors::finish(node, outcome);
+    let outcome = outcome.map(|()| Reply::Done.into()).map_err(Refusal::from);
+    node.sockets.reply(errand.client, outcome);
 }
 
 impl Errand {

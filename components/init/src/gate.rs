@@ -7,7 +7,7 @@ use osbuild_failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
-use crate::{last_resort, trial};
+use crate::{cluster, last_resort, trial};
 
 /// The name of the phase, the job and the subcommand.
 pub const NAME: &str = "gate";
@@ -27,4 +27,5 @@ pub fn opened(node: &mut Node) {
         node.console.say(last_resort::NAME, failure);
     }
     trial::hold(node);
+    cluster::follow(node);
 }

@@ -10,6 +10,7 @@ use std::fs::File;
 
 use osbuild_abi::disk::{ALIGNMENT, DATA as LABEL};
 use osbuild_abi::paths::DATA;
+use osbuild_disks::ioctl;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::fs::statvfs;
@@ -36,7 +37,7 @@ pub fn partition(disk: &Disk, data: &Partition) -> Outcome {
     }
     let device = disk.device();
     let file = File::open(&device).explain(format_args!("open {}", device.display()))?;
-    sys::resize_partition(&file, data.number, start, length)
+    ioctl::resize_partition(&file, data.number, start, length)
         .explain(format_args!("tell the kernel that {} has grown", data.name))
 }
 

@@ -8,7 +8,7 @@ use osbuild_failure::Outcome;
 use crate::node::Node;
 use crate::process::Life;
 use crate::uptime::uptime;
-use crate::{data, gate, kubelet_config, node_name, obstacles, trial};
+use crate::{cluster, data, gate, kubelet_config, node_name, obstacles, trial};
 
 /// Its name.
 pub const NAME: &str = "kubelet";
@@ -86,8 +86,9 @@ pub fn start_anew(node: &mut Node) {
     // The names and identities of static pods have the node's name in them, so it changes only
     // here.
     node_name::set(node);
-    // The pods that the gate waits for have the node's name in theirs.
-    for name in [gate::NAME, trial::NAME] {
+    // The pods that the gate waits for have the node's name in theirs, and the API server knows the
+    // node by it.
+    for name in [gate::NAME, trial::NAME, cluster::NAME] {
         if let Some(waiting) = node.process(name) {
             waiting.restart(uptime());
         }
@@ -96,6 +97,7 @@ pub fn start_anew(node: &mut Node) {
     if let Some(kubelet) = node.process(NAME) {
         kubelet.again(uptime());
     }
+    cluster::follow(node);
 }
 
 /// The whole command line. All that is not about this node alone is in the configuration file.

@@ -8,4 +8,3 @@ pub mod lines;
 pub mod mountinfo;
 pub mod name;
 pub mod variable;
-pub mod verbs;

@@ -12,6 +12,11 @@ impl Lines {
         self.pending.extend_from_slice(bytes);
     }
 
+    /// How many bytes wait for the rest of their line.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Takes the next whole line, without its end. One that is longer than `longest` is cut there,
     /// so that memory stays bounded. Bytes that are not UTF-8 are shown as U+FFFD.
     pub fn take(&mut self, longest: usize) -> Option<String> {

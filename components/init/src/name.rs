@@ -2,54 +2,9 @@
 
 use std::path::Path;
 
-use osbuild_failure::{Failure, Outcome};
-
-/// The longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
-const LONGEST: usize = 63;
-
-/// Returns the name in lower case if it is one of RFC 1123 that Kubernetes takes as the name of a
-/// node.
-pub fn check(name: &str) -> Outcome<String> {
-    let name = name.to_ascii_lowercase();
-    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        matches!((bytes.first(), bytes.last()), (Some(first), Some(last)) if letter(*first) && letter(*last))
-            && bytes.iter().all(|byte| letter(*byte) || *byte == b'-')
-    };
-    if name.len() > LONGEST || !name.split('.').all(label) {
-        return Err(Failure::new(format!(
-            "`{name}` is not a host name of at most {LONGEST} letters, digits, `-` and `.`"
-        )));
-    }
-    Ok(name)
-}
+pub use osbuild_protocol::host_name::check;
 
 /// The name in a file in memory of `init`'s own, if it has one.
 pub fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok().and_then(|text| check(text.trim()).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_rfc_1123_are_taken_in_lower_case() {
-        for (given, taken) in
-            [("node", "node"), ("Node-1.Example.ORG", "node-1.example.org"), ("7", "7")]
-        {
-            assert_eq!(check(given).as_deref(), Ok(taken));
-        }
-    }
-
-    #[test]
-    fn what_is_no_name_is_refused() {
-        let long = "a".repeat(64);
-        for name in
-            ["", ".", "a..b", "-a", "a-", "a.", "a b", "a\nb", "a_b", "ä", "a/../b", long.as_str()]
-        {
-            assert!(check(name).is_err(), "{name:?}");
-        }
-    }
 }

@@ -11,7 +11,6 @@ use crate::buttons::{self, Buttons};
 use crate::clock::Clock;
 use crate::console::Console;
 use crate::disks::Disk;
-use crate::doors::Doors;
 use crate::errand::{self, Errand};
 use crate::health::{self, Health};
 use crate::phases::tell_end;
@@ -21,11 +20,12 @@ use crate::secure_boot::SecureBoot;
 use crate::severity::{Verdict, is_error};
 use crate::shutdown::End;
 use crate::slot::Running;
+use crate::sockets::{self, Sockets};
 use crate::sys::{self, Signal};
 use crate::uptime::uptime;
 use crate::watchdog::Watchdog;
 use crate::writer::Writer;
-use crate::{doors, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
+use crate::{cluster, gate, kubelet, kubelet_config, node_name, reached, resolver, trial};
 
 /// Everything that PID 1 knows.
 pub struct Node {
@@ -45,11 +45,13 @@ pub struct Node {
     /// The daemons and jobs, in the order in which they were started first.
     pub processes: Vec<Process>,
     /// The sockets.
-    pub doors: Doors,
+    pub sockets: Sockets,
     /// What is done for a client that waits for it.
     pub errand: Option<Errand>,
     /// When the node was ready, since boot.
     pub ready: Option<Duration>,
+    /// Whether the cluster has reported the node as Ready in this boot.
+    pub in_cluster: bool,
     /// What the firmware does about signatures.
     pub secure_boot: SecureBoot,
     /// The disk with DATA, once it is found.
@@ -92,9 +94,10 @@ impl Node {
             name_due: None,
             addresses: Vec::new(),
             processes: Vec::new(),
-            doors: Doors::default(),
+            sockets: Sockets::default(),
             errand: None,
             ready: None,
+            in_cluster: false,
             secure_boot: SecureBoot::default(),
             disk: None,
             slot: None,
@@ -149,7 +152,7 @@ impl Node {
         self.read_signals();
         self.kill_what_is_late();
         self.start_what_is_due();
-        doors::serve(self);
+        sockets::requests::serve(self);
         trial::watch(self);
         reached::watch(self);
         node_name::watch(self);
@@ -185,7 +188,9 @@ impl Node {
             self.processes.iter().map(|process| PollFd::new(process.output(), PollFlags::IN)),
         );
         sources.extend(
-            self.doors.descriptors().map(|door| PollFd::from_borrowed_fd(door, PollFlags::IN)),
+            self.sockets
+                .descriptors()
+                .map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)),
         );
         sources.extend(
             self.buttons
@@ -252,14 +257,15 @@ impl Node {
             self.console.say(name, said);
         }
         if done && self.end.is_none() {
-            // It is no part of the boot.
-            if name != resolver::NAME {
+            // They are no part of the boot.
+            if ![resolver::NAME, cluster::NAME].contains(&name) {
                 tell_end(self, name);
             }
             match name {
                 gate::NAME => gate::opened(self),
                 trial::NAME => trial::passed(self),
                 kubelet_config::NAME => kubelet::start_anew(self),
+                cluster::NAME => cluster::ready(self),
                 _ => {}
             }
         }

@@ -8,8 +8,8 @@ use osbuild_failure::{Failure, Outcome};
 use crate::node::Node;
 use crate::uptime::uptime;
 use crate::{
-    clock, containerd, data, doors, gate, hostname, images, kubelet, kubelet_config, last_resort,
-    limits, link, log_files, machine_id, memory, mounts, secure_boot, slot, sysctl, trial,
+    clock, containerd, data, gate, hostname, images, kubelet, kubelet_config, last_resort, limits,
+    link, log_files, machine_id, memory, mounts, secure_boot, slot, sockets, sysctl, trial,
     watchdog, writable,
 };
 
@@ -71,7 +71,7 @@ pub const BOOT: &[Phase] = &[
     phase("writable", writable::mount, AtOnce, Reboots),
     phase("logs", log_files::start, AtOnce, Noted),
     phase("hostname", hostname::set_first, AtOnce, Noted),
-    phase("doors", doors::open, AtOnce, Noted),
+    phase("doors", sockets::requests::open, AtOnce, Noted),
     phase("old-images", images::forget, AtOnce, Counts),
     phase("containerd", containerd::start, When(containerd::answers), Counts),
     phase(images::NAME, images::start, Done, Counts),

@@ -1,7 +1,6 @@
 //! The slot that the node runs from: which one, why, what the other one is, and when it is a good
 //! one.
 
-use std::fmt::Write;
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -11,9 +10,11 @@ use osbuild_abi::console::{SLOT, SLOT_GOOD};
 use osbuild_abi::disk::ESP;
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
 use osbuild_abi::slot::{HEADER_SIZE, VARIABLE, VENDOR};
-use osbuild_abi::sockets::update;
 use osbuild_failure::{Explain, Failure, Outcome};
-use osbuild_slots::{Booted, Header, HeaderError, Mark, Slot, mark, other, slots};
+use osbuild_protocol::{
+    BootReport, Contents, Refusal, RefusalCode, Release, SlotState, SlotStatus, Slots, SlotsStatus,
+};
+use osbuild_slots::{Header, HeaderError, Mark, Slot, mark, other, slots};
 
 use crate::disks::{self, Disk, Partition};
 use crate::errand;
@@ -27,20 +28,17 @@ pub const NAME: &str = "slot";
 
 /// The slot that the node was started from.
 pub struct Running {
-    /// What slotboot said.
-    pub booted: Booted,
+    /// What slotboot reported.
+    pub booted: BootReport,
     /// The disk that it is on.
     disk: Disk,
 }
 
-/// What a slot holds: nothing, or what its header speaks of. An error says why that cannot be told.
-type Holds = Result<Option<Header>, String>;
-
-/// What slotboot said, if it was what the firmware started.
-pub fn booted() -> Option<Booted> {
+/// What slotboot reported, if the firmware started it.
+pub fn booted() -> Option<BootReport> {
     let variable =
         fs::read(Path::new(FIRMWARE_VARIABLES).join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
-    Booted::parse(volatile(&variable)?)
+    BootReport::decode(volatile(&variable)?)
 }
 
 /// Finds the slot, and says which it is and what the other one is.
@@ -50,36 +48,33 @@ pub fn find(node: &mut Node) -> Outcome {
     let disk = disk.ok_or_else(|| Failure::new("DATA is not on the disk that was booted"))?;
     // What cannot be told of a slot leaves the node in no doubt which one it runs.
     let running = node.slot.insert(Running { booted, disk });
-    for (slot, holds) in running.slots()? {
-        let (name, what) = (slot.name, contents(&holds));
+    for (slot, contents) in running.slots()? {
+        let (name, what) = (slot.name, contents.words());
         match name == running.booted.slot {
-            true => node.console.line(&format!("{SLOT}{name}, {what}: {}", running.booted.why)),
-            false => node
-                .console
-                .say(NAME, format_args!("the other one is {name}, {what}: {}", state(&slot))),
+            true => node.console.line(&format!("{SLOT}{name}, {what}: {}", running.booted.text)),
+            false => node.console.say(
+                NAME,
+                format_args!("the other one is {name}, {what}: {}", state(&slot).words()),
+            ),
         }
     }
     Ok(())
 }
 
-/// What `status` says of the slots: lines with their ends.
-pub fn status(node: &Node) -> Outcome<String> {
-    let Some(running) = &node.slot else { return Ok("slot unknown\n".to_owned()) };
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "slot {}", running.booted.slot);
-    let _ = writeln!(text, "slot-why {}", running.booted.why);
-    for (slot, holds) in running.slots()? {
-        let which = if slot.name == running.booted.slot { "running" } else { "other" };
-        let _ =
-            writeln!(text, "slot-{which} {}, {}: {}", slot.name, contents(&holds), state(&slot));
-        if digest(&holds)
-            .is_some_and(|digest| reached::is_outage(node, &Held::new(slot.name, &digest)))
-        {
-            let _ = writeln!(text, "{}{}", update::OUTAGE, slot.name);
-        }
+/// The slots, as `status` reports them.
+pub fn status(node: &Node) -> Outcome<Slots> {
+    let Some(running) = &node.slot else { return Ok(Slots::Unknown) };
+    let BootReport { slot: name, started, passed, text: why, .. } = running.booted.clone();
+    let (mut own, mut other) = (None, None);
+    for (slot, contents) in running.slots()? {
+        let status = SlotStatus { name: slot.name.to_owned(), state: state(&slot), contents };
+        *(if slot.name == name { &mut own } else { &mut other }) = Some(status);
     }
-    Ok(text)
+    let running = own.ok_or_else(|| Failure::new(format!("the disk has no {name}")))?;
+    let is_outage = other.as_ref().is_some_and(|other| {
+        held_by(&other.name, &other.contents).is_some_and(|held| reached::is_outage(node, &held))
+    });
+    Ok(Slots::Known(SlotsStatus { why, started, passed, running, other, is_outage }))
 }
 
 /// Marks the slot that runs as a good one, and says so.
@@ -96,7 +91,7 @@ pub fn mark_good(node: &mut Node) -> Outcome {
 
 /// Takes the other slot out of use, and opens it for whoever writes an update: its partition alone,
 /// and for one at a time. Also says how many bytes it has room for.
-pub fn open_other(node: &mut Node) -> Outcome<(OwnedFd, u64)> {
+pub fn open_other(node: &mut Node) -> Result<(OwnedFd, u64), Refusal> {
     let running = updatable(node)?;
     let (partition, name) = (running.other_partition()?, other(running.booted.slot));
     let device = partition.device();
@@ -123,21 +118,28 @@ pub fn held(node: &Node, name: &str) -> Option<Held> {
     slots
         .iter()
         .find(|(slot, _)| slot.name == name)
-        .and_then(|(_, holds)| Some(Held::new(name, &digest(holds)?)))
+        .and_then(|(_, contents)| held_by(name, contents))
+}
+
+fn held_by(name: &str, contents: &Contents) -> Option<Held> {
+    match contents {
+        Contents::Release(release) => Some(Held::new(name, &release.sha256)),
+        _ => None,
+    }
 }
 
 /// The device of the slot that does not run.
-pub fn other_device(node: &Node) -> Outcome<PathBuf> {
+pub fn other_device(node: &Node) -> Result<PathBuf, Refusal> {
     Ok(updatable(node)?.other_partition()?.device())
 }
 
 /// The device of the system partition of the disk that was booted.
-pub fn system_device(node: &Node) -> Outcome<PathBuf> {
+pub fn system_device(node: &Node) -> Result<PathBuf, Refusal> {
     let partitions = &updatable(node)?.disk.partitions;
     let system = partitions.iter().find(|partition| partition.label == ESP);
     system
         .map(Partition::device)
-        .ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")))
+        .ok_or_else(|| Failure::new(format!("the disk has no partition {ESP}")).into())
 }
 
 /// Has the other slot booted next.
@@ -152,11 +154,13 @@ pub fn mark_for_try(node: &mut Node) -> Outcome {
 
 /// The slot that runs, unless it is on trial itself: until it is a good one, the other slot is what
 /// the node falls back to.
-fn updatable(node: &Node) -> Outcome<&Running> {
+fn updatable(node: &Node) -> Result<&Running, Refusal> {
     errand::may_begin(node)?;
-    let running = running(node)?;
+    let running = running(node)
+        .map_err(|failure| Refusal::new(RefusalCode::SlotUnknown, failure.to_string()))?;
+    let reason = || format!("{} is on trial", running.booted.slot);
     match running.is_on_trial()? {
-        true => Err(Failure::new(format!("{} is on trial", running.booted.slot))),
+        true => Err(Refusal::new(RefusalCode::OnTrial, reason())),
         false => Ok(running),
     }
 }
@@ -224,12 +228,12 @@ impl Running {
     }
 
     fn has_other(&self) -> Outcome<bool> {
-        let (other, holds) =
-            (other(self.booted.slot), |holds: &Holds| matches!(holds, Ok(Some(_))));
-        Ok(self
-            .slots()?
-            .iter()
-            .any(|(slot, found)| slot.name == other && slot.state.is_bootable() && holds(found)))
+        let other = other(self.booted.slot);
+        Ok(self.slots()?.iter().any(|(slot, contents)| {
+            slot.name == other
+                && slot.state.is_bootable()
+                && matches!(contents, Contents::Release(_))
+        }))
     }
 
     /// The partition of the other slot, as the kernel knows it.
@@ -248,10 +252,11 @@ impl Running {
     }
 
     /// Both slots as they are on the disk now.
-    fn slots(&self) -> Outcome<Vec<(Slot, Holds)>> {
+    fn slots(&self) -> Outcome<Vec<(Slot, Contents)>> {
         let look = |slot: Slot| {
-            let header = self.header(&slot).map_err(|_| "its header cannot be read".to_owned());
-            (slot, header.and_then(|bytes| holds_of(&bytes)))
+            let header = self.header(&slot);
+            let contents = header.map_or(Contents::Unreadable, |bytes| contents(&bytes));
+            (slot, contents)
         };
         Ok(states(&self.disk)?.into_iter().map(look).collect())
     }
@@ -267,38 +272,22 @@ impl Running {
 }
 
 /// What a slot holds whose header has these bytes.
-fn holds_of(header: &[u8]) -> Holds {
+fn contents(header: &[u8]) -> Contents {
     match Header::parse(header) {
-        Ok(header) => Ok(Some(header)),
-        Err(HeaderError::Empty) => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Ok(header) => {
+            let sha256 = header.sha256[..6].iter().map(|byte| format!("{byte:02x}")).collect();
+            Contents::Release(Release { version: header.version, sha256 })
+        }
+        Err(HeaderError::Empty) => Contents::Empty,
+        Err(error) => Contents::Damaged(error.to_string()),
     }
 }
 
-/// The same in words.
-fn contents(holds: &Holds) -> String {
-    match holds {
-        Ok(Some(header)) => format!("version {}, sha256 {}", header.version, short(header)),
-        Ok(None) => "empty".to_owned(),
-        Err(why) => format!("damaged ({why})"),
-    }
-}
-
-/// How the SHA-256 begins of what a slot holds, if that can be told.
-fn digest(holds: &Holds) -> Option<String> {
-    holds.as_ref().ok()?.as_ref().map(short)
-}
-
-fn short(header: &Header) -> String {
-    header.sha256[..6].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The state of a slot, in words.
-fn state(slot: &Slot) -> String {
+fn state(slot: &Slot) -> SlotState {
     match slot.state {
-        state if state.priority == 0 => "not to be booted".to_owned(),
-        state if state.successful => "good".to_owned(),
-        state => format!("on trial, tries left: {}", state.tries),
+        state if state.priority == 0 => SlotState::NotBootable,
+        state if state.successful => SlotState::Good,
+        state => SlotState::OnTrial { tries_left: state.tries },
     }
 }
 
@@ -308,10 +297,10 @@ mod tests {
     use osbuild_slots::State;
 
     #[test]
-    fn a_slot_is_told_by_version_and_digest() {
+    fn a_slot_is_described_by_version_and_digest() {
         let header = Header { length: 1, sha256: [0xAB; 32], version: "1.35.8".to_owned() };
         let mut bytes = header.encode().unwrap();
-        let said = |bytes: &[u8]| contents(&holds_of(bytes));
+        let said = |bytes: &[u8]| contents(bytes).words();
         assert_eq!(said(&bytes), "version 1.35.8, sha256 abababababab");
         bytes[20] ^= 1;
         assert_eq!(said(&bytes), "damaged (the checksum of its header is wrong)");
@@ -322,14 +311,15 @@ mod tests {
     fn a_slot_is_good_on_trial_or_not_to_be_booted() {
         let said = |priority, tries, successful| {
             let state = State { priority, tries, successful };
-            super::state(&Slot {
+            let slot = Slot {
                 name: "SLOT-A",
                 guid: uuid::Uuid::nil(),
                 number: 2,
                 first: 1,
                 sectors: 1,
                 state,
-            })
+            };
+            super::state(&slot).words()
         };
         assert_eq!(said(1, 14, false), "on trial, tries left: 14");
         assert_eq!(said(2, 0, true), "good");

@@ -138,29 +138,6 @@ pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells the kernel that partition `number` of an open disk now has this start and length, both in
-/// bytes (`BLKPG_RESIZE_PARTITION`).
-pub fn resize_partition(disk: impl AsFd, number: u32, start: u64, length: u64) -> io::Result<()> {
-    let range =
-        |value: u64| i64::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
-    let mut partition = BlkpgPartition {
-        start: range(start)?,
-        length: range(length)?,
-        number: number as c_int,
-        devname: [0; 64],
-        volname: [0; 64],
-    };
-    let argument = BlkpgArgument {
-        operation: BLKPG_RESIZE_PARTITION,
-        flags: 0,
-        length: size_of::<BlkpgPartition>() as c_int,
-        data: &raw mut partition,
-    };
-    // SAFETY: the structures have the layout of `linux/blkpg.h`, and both outlive the call.
-    checked(unsafe { libc::ioctl(disk.as_fd().as_raw_fd(), BLKPG as _, &argument) })?;
-    Ok(())
-}
-
 /// Sets after how many seconds an open watchdog resets the machine (`WDIOC_SETTIMEOUT` of
 /// `linux/watchdog.h`).
 pub fn set_watchdog(timer: impl AsFd, seconds: u32) -> io::Result<()> {
@@ -186,30 +163,6 @@ pub fn has_key(device: impl AsFd, code: u16) -> io::Result<bool> {
 
 /// A bit for each key, of which there are `KEY_CNT`.
 type KeyBits = [u8; 0x300 / 8];
-
-/// `BLKPG` is `_IO(0x12, 105)`.
-const BLKPG: u32 = 0x1269;
-/// From `linux/blkpg.h`.
-const BLKPG_RESIZE_PARTITION: c_int = 3;
-
-/// `struct blkpg_ioctl_arg` of `linux/blkpg.h`.
-#[repr(C)]
-struct BlkpgArgument {
-    operation: c_int,
-    flags: c_int,
-    length: c_int,
-    data: *mut BlkpgPartition,
-}
-
-/// `struct blkpg_partition` of `linux/blkpg.h`.
-#[repr(C)]
-struct BlkpgPartition {
-    start: i64,
-    length: i64,
-    number: c_int,
-    devname: [u8; 64],
-    volname: [u8; 64],
-}
 
 /// Sends a signal to every process but `init`. Does nothing unless this is PID 1: on a build host
 /// it would end the whole session.

@@ -194,7 +194,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_words_are_read_without_a_panic(args in proptest::collection::vec(any::<Vec<u8>>(), 0..8)) {
+        fn any_words_are_read_without_a_panic(
+            args in proptest::collection::vec(any::<Vec<u8>>(), 0..8),
+        ) {
             let args: Vec<OsString> = args.into_iter().map(OsString::from_vec).collect();
             let _ = (MountRequest::parse(&args), UmountRequest::parse(&args));
         }

@@ -7,7 +7,8 @@ use core::time::Duration;
 use osbuild_abi::console::{SLOTBOOT_STARTS, SLOTBOOT_TOOK};
 use osbuild_abi::slot::{VARIABLE, VENDOR};
 use osbuild_formats::gpt::{Geometry, Source, Write};
-use osbuild_slots::{Booted, Header, Machine, Slot};
+use osbuild_protocol::BootReport;
+use osbuild_slots::{Header, Machine, Slot};
 use sha2::{Digest, Sha256};
 use uefi::boot::{self, LoadImageSource};
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
@@ -103,11 +104,17 @@ impl Machine for Firmware {
         floor::write(epoch)
     }
 
-    fn start(&mut self, slot: &Slot, header: &Header, image: Handle, booted: &Booted) -> String {
-        if let Err(error) = tell(booted) {
+    fn start(
+        &mut self,
+        slot: &Slot,
+        header: &Header,
+        image: Handle,
+        report: &BootReport,
+    ) -> String {
+        if let Err(error) = set_variable(report) {
             say(format_args!("the node will not know its slot: {error}"));
         }
-        println!("{SLOTBOOT_STARTS}{} {}: {}", slot.name, header.version, booted.why);
+        println!("{SLOTBOOT_STARTS}{} {}: {}", slot.name, header.version, report.text);
         self.tell_time();
         watch(WATCHDOG);
         match boot::start_image(image) {
@@ -122,18 +129,18 @@ fn seconds(time: Duration) -> String {
     format!("{}.{:03}", time.as_secs(), time.subsec_millis())
 }
 
-/// Leaves word for `init` in a variable that lasts as long as the machine runs.
-fn tell(booted: &Booted) -> Result<(), String> {
+/// Leaves the report for `init` in a variable that lasts until the machine is powered off.
+fn set_variable(report: &BootReport) -> Result<(), String> {
     let name = CString16::try_from(VARIABLE).map_err(|error| error.to_string())?;
     let vendor = Guid::try_parse(VENDOR).map_err(|error| error.to_string())?;
-    // One that persists would stay as it is, and `init` would not believe it.
+    // A variable that persists would keep its value, and `init` would ignore it.
     let _ = runtime::delete_variable(&name, &VariableVendor(vendor));
     let attributes = VariableAttributes::BOOTSERVICE_ACCESS | VariableAttributes::RUNTIME_ACCESS;
     let set = runtime::set_variable(
         &name,
         &VariableVendor(vendor),
         attributes,
-        booted.to_string().as_bytes(),
+        report.to_string().as_bytes(),
     );
     set.map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! One archive in the form that Linux calls `newc`
+//! An archive in the format that Linux calls `newc`
 //! (Documentation/driver-api/early-userspace/buffer-format.rst).
 
 use std::borrow::Cow;
@@ -11,21 +11,21 @@ use super::{Entry, Error, Kind};
 
 const TYPE_MASK: u32 = 0o170000;
 
-/// Writes an archive. Directories come first, all else after them, both sorted by path, so that the
-/// order of `entries` does not matter and no entry comes before its folder. Each file's data start
-/// at a multiple of 4 bytes.
+/// Writes an archive. Directories come first, everything else after them, both sorted by path: the
+/// order of `entries` does not matter, and each entry follows its folder. The data of each file
+/// start at a multiple of 4 bytes.
 ///
 /// # Errors
-/// An entry is none that an initramfs can hold, is [`Kind::Sized`], or `out` takes no more.
+/// An entry is invalid in an initramfs or is [`Kind::Sized`], or writing to `out` fails.
 pub fn write<W: Write>(entries: &[Entry], out: W) -> Result<W, Error> {
     write_with(entries, out, |_, _| Ok(()))
 }
 
-/// The same, where `give` writes the bytes of each entry of [`Kind::Sized`] when they are due: it
-/// gets the entry's path, and where they go.
+/// Does the same. `give` gets the path of each entry of [`Kind::Sized`], and writes its bytes to
+/// the writer that it gets.
 ///
 /// # Errors
-/// As [`write`]'s, or what `give` wrote is not as long as the entry says.
+/// Those of [`write`]; or `give` wrote more or fewer bytes than the entry's size.
 pub fn write_with<W: Write>(
     entries: &[Entry],
     mut out: W,
@@ -55,7 +55,7 @@ pub fn write_with<W: Write>(
     Ok(newc::trailer(out)?)
 }
 
-/// Takes so many bytes and no more.
+/// A writer for an exact number of bytes.
 struct Exact<'a, W> {
     inner: &'a mut W,
     left: u64,
@@ -66,7 +66,7 @@ impl<W: Write> Write for Exact<'_, W> {
         if bytes.len() as u64 > self.left {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a file has more bytes than its entry says",
+                "the contents of a file are larger than its entry says",
             ));
         }
         let written = self.inner.write(bytes)?;
@@ -79,7 +79,7 @@ impl<W: Write> Write for Exact<'_, W> {
     }
 }
 
-/// Checks the entries as a whole and puts them into the archive's order.
+/// Checks all entries and sorts them into the archive's order.
 fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Result<Vec<&'b Entry<'a>>, Error> {
     let mut sorted: Vec<&Entry> = entries.iter().collect();
     sorted.sort_by_key(|entry| (entry.kind != Kind::Directory, &*entry.path));
@@ -102,10 +102,10 @@ fn sorted<'a, 'b>(entries: &'b [Entry<'a>]) -> Result<Vec<&'b Entry<'a>>, Error>
     Ok(sorted)
 }
 
-/// Reads an archive, which zeros may follow: its entries in their order.
+/// Reads an archive, which may be followed by zeros, and returns its entries in order.
 ///
 /// # Errors
-/// It is damaged, holds what an initramfs of ours does not, or something follows it.
+/// It is damaged, has an entry that our initramfs never has, or is followed by other bytes.
 pub fn read(bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     let mut cursor = Cursor::new(bytes);
     let mut entries = Vec::new();
@@ -126,7 +126,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     }
 }
 
-/// The entry as of its header; `None` for the root itself, which some tools store.
+/// Converts a header to an entry; `None` for the root itself, which some tools store.
 fn entry<'a>(header: &newc::Entry, data: &'a [u8]) -> Result<Option<Entry<'a>>, Error> {
     let name = header.name().trim_start_matches("./").trim_start_matches('/');
     if name.is_empty() || name == "." {

@@ -1,29 +1,29 @@
-//! One entry of an initramfs. All belong to root and have no times.
+//! One entry of an initramfs. All belong to root and have no timestamps.
 
 use std::borrow::Cow;
 
 use super::Error;
 
-/// A path, its permissions, and what stands there.
+/// A path, its permissions and its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The absolute path on the node.
     pub path: String,
     /// The twelve permission bits.
     pub mode: u32,
-    /// What stands there.
+    /// Its type and contents.
     pub kind: Kind<'a>,
 }
 
-/// What an entry is.
+/// The type and contents of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// A directory.
     Directory,
     /// A regular file with these bytes.
     File(Cow<'a, [u8]>),
-    /// A regular file of so many bytes, which whoever calls [`super::write_with`] gives when they
-    /// are due. No reader gives one.
+    /// A regular file of this many bytes, which the caller of [`super::write_with`] supplies while
+    /// the archive is written. The reader never returns it.
     Sized(u64),
     /// A symbolic link to this path.
     Symlink(String),
@@ -47,12 +47,12 @@ impl<'a> Entry<'a> {
         Self { path: path.to_owned(), mode, kind: Kind::File(bytes.into()) }
     }
 
-    /// A regular file of `size` bytes that are too many to be in memory.
+    /// A regular file of `size` bytes that are too large for memory.
     pub fn sized(path: &str, mode: u32, size: u64) -> Self {
         Self { path: path.to_owned(), mode, kind: Kind::Sized(size) }
     }
 
-    /// A symbolic link. Its permissions, which nothing heeds, are 0777.
+    /// A symbolic link. Its permissions, which Linux ignores, are 0777.
     pub fn symlink(path: &str, to: &str) -> Self {
         Self { path: path.to_owned(), mode: 0o777, kind: Kind::Symlink(to.to_owned()) }
     }
@@ -62,12 +62,12 @@ impl<'a> Entry<'a> {
         Self { path: path.to_owned(), mode, kind: Kind::CharDevice { major, minor } }
     }
 
-    /// The path of the folder that holds this entry; empty for one that stands in `/`.
+    /// The path of the parent folder; empty for an entry in `/`.
     pub(super) fn folder(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(folder, _)| folder)
     }
 
-    /// Refuses what the format cannot hold, or holds so that it reads back as something else.
+    /// Refuses an entry that the format cannot hold or that would read back differently.
     pub(super) fn check(&self) -> Result<(), Error> {
         let names = self.path.strip_prefix('/').unwrap_or("");
         let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains('\0');
@@ -85,12 +85,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Bytes of what the archive stores as the entry's data.
+    /// Bytes of the entry's data in the archive.
     pub(super) fn size(&self) -> u64 {
         if let Kind::Sized(size) = self.kind { size } else { self.data().len() as u64 }
     }
 
-    /// What the archive stores as the entry's data, as far as it is at hand.
+    /// The entry's data in the archive; empty for [`Kind::Sized`].
     pub(super) fn data(&self) -> &[u8] {
         match &self.kind {
             Kind::File(bytes) => bytes,

@@ -1,30 +1,30 @@
-//! What can be wrong with an initramfs.
+//! Errors of an initramfs.
 
 use std::{fmt, io};
 
 /// Why an initramfs was not written or not read.
 #[derive(Debug)]
 pub enum Error {
-    /// This path is not absolute and plain, or cannot be stored.
+    /// This path is not absolute, has an empty, `.` or `..` component, or cannot be stored.
     Path(String),
-    /// The folder that holds this entry is not in the list.
+    /// The parent folder of this entry is not in the list.
     NoFolder(String),
-    /// This path stands in the list twice.
+    /// This path is in the list twice.
     Twice(String),
-    /// This mode has bits besides the twelve of permissions.
+    /// This mode has bits other than the twelve permission bits.
     Mode(u32),
     /// This file is larger than the format allows (4 GiB).
     TooLarge(String),
-    /// An entry is of a kind that an initramfs of ours does not have, such as a hard link.
+    /// An entry has a type that our initramfs never has, such as a hard link.
     Kind {
         /// Its path.
         path: String,
-        /// Its mode as stored.
+        /// Its stored mode.
         mode: u32,
     },
     /// The data of this file end early.
     Truncated(String),
-    /// At this offset, behind the archive, begins something else.
+    /// Other bytes follow the archive, from this offset.
     Behind(usize),
     /// Reading or writing failed.
     Io(io::Error),
@@ -33,7 +33,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Path(path) => write!(f, "`{path}` is no path that an initramfs can hold"),
+            Self::Path(path) => write!(f, "path `{path}` is not valid in an initramfs"),
             Self::NoFolder(path) => write!(f, "the folder of `{path}` is not in the initramfs"),
             Self::Twice(path) => write!(f, "`{path}` is in the initramfs twice"),
             Self::Mode(mode) => write!(f, "mode `{mode:o}` has bits besides permissions"),

@@ -1,5 +1,5 @@
-//! The initramfs: the archive of files that the kernel unpacks into its first root. It is not
-//! compressed, as its layers are.
+//! The initramfs: the archive that the kernel unpacks into its first root. It is not compressed,
+//! because its layers are.
 
 mod archive;
 mod entry;

@@ -1,36 +1,37 @@
-//! Where the data of a compressed file lie: its clusters, and the extents that they make.
+//! The places of a compressed file's data: its clusters, and the extents that they form.
 //!
-//! A file is cut into clusters of one block each. A cluster in which compressed data begin is a
-//! head and names their first block; the others lie inside what began before them. What
-//! `mkfs.erofs` writes by default is read here: compact indexes, one a cluster.
+//! A file is divided into clusters of one block each. A cluster in which compressed data begin is a
+//! head and has the number of their first block; the others continue the data before them. This
+//! reader supports the default of `mkfs.erofs`: one compact index per cluster.
 
+use zerocopy::FromBytes;
+
+use super::raw::MapHeader;
 use super::{Image, Inode};
 use crate::le;
 
-/// The only size of a block whose compact indexes are read: it is the most that their 12 bits can
-/// count in.
+/// The only supported block size: the 12 bits of a compact index hold an offset in such a block.
 const BLOCK_SIZE: u64 = 4096;
-/// `z_erofs_map_header`, which stands before the indexes.
-const HEADER: u64 = 8;
+const HEADER: u64 = size_of::<MapHeader>() as u64;
 /// `h_advise`: packs of 16 indexes of 2 bytes.
 const PACKS_OF_16: u16 = 1;
 /// `h_advise`: data may take more than one block.
 const MANY_BLOCKS: u16 = 2;
-/// `h_advise`: so may those of a second kind of compression, of which nothing is read here.
+/// `h_advise`: the same for a second compression algorithm, which this reader does not support.
 const MANY_BLOCKS_OF_SECOND: u16 = 4;
-/// Marks a number of blocks, in the cluster behind a head.
+/// The flag of a block count, in the cluster after a head.
 const COUNT: u32 = 1 << 11;
 
-/// A stretch of a file.
+/// A contiguous range of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Its bytes in the file.
     pub length: u64,
-    /// Where its data stand in the image, in bytes.
+    /// The offset of its data in the image in bytes.
     pub start: u64,
-    /// How many bytes they take there, with what they are padded with.
+    /// Bytes of its data there, with padding.
     pub stored: u64,
-    /// Whether they are compressed, by LZ4.
+    /// Whether the data are compressed with LZ4.
     pub is_compressed: bool,
 }
 
@@ -39,27 +40,26 @@ pub(super) struct Extent {
 enum Cluster {
     /// Data begin in it.
     Head { is_compressed: bool, offset: u64, block: u64 },
-    /// It lies inside of data; the first behind the head may have their number of blocks.
+    /// It continues data; the first after the head may have their number of blocks.
     Inside { blocks: Option<u64> },
 }
 
-/// The extents of a file, in their order. None if they are damaged, or made by options of
-/// `mkfs.erofs` that are not known here.
+/// Returns the extents of a file in order; `None` if they are damaged or written with unsupported
+/// options of `mkfs.erofs`.
 pub(super) fn extents(image: &Image, inode: &Inode, number: u64) -> Option<Vec<Extent>> {
     let header = image.position(number)?.checked_add(inode.length)?.checked_next_multiple_of(8)?;
-    let bytes = image.slice(header, HEADER)?;
-    let (advise, algorithm, cluster_bits) = (le::u16_at(bytes, 4)?, bytes[6], bytes[7]);
+    let map = MapHeader::ref_from_bytes(image.slice(header, HEADER)?).ok()?;
+    let advise = map.advise.get();
     if advise & !(PACKS_OF_16 | MANY_BLOCKS | MANY_BLOCKS_OF_SECOND) != 0
-        || algorithm != 0
-        || cluster_bits != 0
+        || map.algorithms != 0
+        || map.cluster_bits != 0
         || image.block_size != BLOCK_SIZE
     {
         return None;
     }
     let indexes =
         Indexes { image, start: header + HEADER, count: inode.size.div_ceil(BLOCK_SIZE), advise };
-    // A file has an index for each cluster: one that is longer than its image has room for is
-    // damaged.
+    // Each cluster has an index, so a file with more clusters than the image has bytes is damaged.
     if indexes.count > image.bytes.len() as u64 {
         return None;
     }
@@ -77,7 +77,7 @@ fn join(clusters: &[Cluster], size: u64) -> Option<Vec<Extent>> {
             _ => 1,
         };
         let length = end.checked_sub(begin)?;
-        // A head may stand where the file ends, and nothing behind it.
+        // The last head may be at the end of the file, with no data.
         if length > 0 {
             extents.push(Extent {
                 length,
@@ -101,8 +101,8 @@ struct Indexes<'a> {
 }
 
 impl Indexes<'_> {
-    /// In packs, each with the block of its first data at its end. Packs of two stand before the
-    /// first that is aligned to 32 bytes, and behind the last whole pack of 16.
+    /// Reads the indexes, which are in packs that end with the block of their first data. Packs of
+    /// two precede the first 32-byte boundary and follow the last whole pack of 16.
     fn read(&self) -> Option<Vec<Cluster>> {
         let before = (32 - self.start % 32) / 4 % 8;
         let packed = match self.advise & PACKS_OF_16 {
@@ -134,7 +134,7 @@ impl Indexes<'_> {
             let at = index * bits;
             let value = le::u32_at(pack, at / 8)? >> (at % 8);
             let (kind, low) = (value >> 12 & 3, value & 0xFFF);
-            // A head whose number of blocks did not follow takes one.
+            // A head without a block count takes one block.
             let own = block + u64::from(follows_head);
             let found = cluster(kind, low, own)?;
             match found {
@@ -150,8 +150,8 @@ impl Indexes<'_> {
     }
 }
 
-/// A cluster by the bits of its kind and of its index, of which each kind has another use. Data
-/// that begin in it stand at `block`.
+/// Decodes a cluster from its kind and the low bits of its index, whose meaning depends on the
+/// kind. Data that begin in it start at `block`.
 fn cluster(kind: u32, low: u32, block: u64) -> Option<Cluster> {
     match kind {
         0 | 1 => Some(Cluster::Head { is_compressed: kind == 1, offset: low.into(), block }),

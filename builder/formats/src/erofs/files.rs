@@ -1,48 +1,47 @@
-//! What the files of an image hold.
+//! The contents of the files of an image.
 
 use super::chunks::{Chunk, chunks};
 use super::clusters::{Extent, extents};
 use super::{Entry, Error, Image, Inode, Layout};
 
-/// LZ4 makes data at most so many times smaller.
-const RATIO: u64 = 255;
+/// The largest compression ratio of LZ4.
+const MAX_RATIO: u64 = 255;
 
-/// Chunks are shared, and holes take no room: an honest image has at most so many bytes in them for
-/// each of its own.
-const CHUNKED: u64 = 1024;
+/// The most bytes that chunks may yield for each byte of the image: chunks can be shared, and holes
+/// take no space.
+const MAX_CHUNKED: u64 = 1024;
 
-/// A piece of a hole.
+/// The bytes of a hole, in pieces.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The files of an image.
 pub struct Files<'a> {
     image: Image<'a>,
-    /// How many bytes of the image may still be read: an honest one stores each byte once.
+    /// How many more bytes of the image may be read. An honest image stores each byte once.
     left: u64,
-    /// How many bytes of chunks.
+    /// How many more bytes chunks may yield.
     left_in_chunks: u64,
 }
 
 impl<'a> Files<'a> {
-    /// The files of an image that is whole enough for [`super::read`].
+    /// Takes an image that [`super::read`] accepts.
     ///
     /// # Errors
-    /// It is no image, or one with features that are not known here.
+    /// It is not an EROFS image, or has unknown features.
     pub fn new(image: &'a [u8]) -> Result<Self, Error> {
         let length = image.len() as u64;
         Ok(Files {
             image: Image::parse(image)?,
             left: length,
-            left_in_chunks: length.saturating_mul(CHUNKED),
+            left_in_chunks: length.saturating_mul(MAX_CHUNKED),
         })
     }
 
-    /// Gives what a file holds, piece by piece. Of a file with several names, ask for one: all
-    /// files together are read once.
+    /// Passes the contents of a file to `piece`, in order. Read a file with several names only
+    /// once: each byte of the image can be read once in total.
     ///
     /// # Errors
-    /// The file is damaged, or was compressed otherwise than by LZ4 with the default options of
-    /// `mkfs.erofs`.
+    /// The file is damaged, or was not compressed with LZ4 and the default options of `mkfs.erofs`.
     pub fn read(&mut self, entry: &Entry, mut piece: impl FnMut(&[u8])) -> Result<(), Error> {
         let inode = self.image.inode(entry.inode)?;
         let done = match inode.layout {
@@ -89,8 +88,8 @@ impl<'a> Files<'a> {
                 piece(stored_bytes.get(..usize::try_from(length).ok()?)?);
                 continue;
             }
-            let length = usize::try_from(length).ok().filter(|_| length <= stored * RATIO)?;
-            // The data stand at the end of their blocks, and begin with no zero.
+            let length = usize::try_from(length).ok().filter(|_| length <= stored * MAX_RATIO)?;
+            // The data are at the end of their blocks, and their first byte is not zero.
             let padding = stored_bytes.iter().position(|byte| *byte != 0)?;
             let bytes = lz4_flex::block::decompress(&stored_bytes[padding..], length).ok()?;
             piece(Some(bytes).filter(|bytes| bytes.len() == length)?.as_slice());

@@ -1,32 +1,35 @@
-//! The entries of an EROFS image, and what its files hold (Linux:
-//! Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). For looking at an image:
-//! `mkfs.erofs` makes them.
+//! A reader of EROFS images: the entries and the contents of their files (Linux:
+//! Documentation/filesystems/erofs.rst and fs/erofs/erofs_fs.h). `mkfs.erofs` is the writer.
 
 mod chunks;
 mod clusters;
 mod files;
+mod raw;
 
 pub use files::Files;
 
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::le;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::little_endian::U16;
 
+use raw::{CompactInode, Dirent, ExtendedInode, SuperBlock};
+
+/// The offset of the superblock in bytes.
 const SUPER_BLOCK: usize = 1024;
 const MAGIC: u32 = 0xE0F5_E1E2;
-/// The features, up to common prefixes of attribute names, that leave the layout of inodes and
-/// folders as it is read here.
+/// The features that do not change the layout of inodes and directories, up to common prefixes of
+/// attribute names.
 const KNOWN_FEATURES: u32 = 0x7F;
-/// Inodes are counted in units of this many bytes.
+/// An inode's number times this, in bytes, is its offset.
 const SLOT: u64 = 32;
-const DIRENT: usize = 12;
-/// The longest path and the longest name that Linux takes.
+/// The longest path and the longest name that Linux accepts.
 const PATH_MAX: usize = 4096;
 const NAME_MAX: usize = 255;
-/// Paths repeat the names of folders: those of all entries may take so many times what the image
-/// takes.
-const REPETITION: usize = 16;
+/// The total length of all paths, at most this multiple of the image's size. Paths repeat the names
+/// of folders.
+const MAX_REPETITION: usize = 16;
 
 const TYPE_MASK: u32 = 0o170000;
 const FOLDER: u32 = 0o040000;
@@ -35,43 +38,46 @@ const SYMLINK: u32 = 0o120000;
 /// One entry of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The absolute path; `/` for the root.
+    /// The absolute path; `/` is the root.
     pub path: String,
-    /// Type and permissions, as of `st_mode`.
+    /// Type and permissions, like `st_mode`.
     pub mode: u32,
-    /// The owner.
+    /// The user ID of the owner.
     pub uid: u32,
-    /// The owner's group.
+    /// The group ID of the owner.
     pub gid: u32,
-    /// Bytes that a file holds.
+    /// The size of a file in bytes.
     pub size: u64,
-    /// Where a symbolic link leads.
+    /// The target of a symbolic link.
     pub target: Option<String>,
-    /// The number of its inode; names with the same number are one file.
+    /// The number of its inode. Entries with the same number are one file.
     pub inode: u64,
 }
 
 /// Why an image was not read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The image does not have the magic number of EROFS.
+    /// The magic number of EROFS is missing.
     Magic,
-    /// The image has features, by their bits, that are not known here.
+    /// The image has these unknown features, by their bits.
     Features(u32),
-    /// The size of a block is impossible.
+    /// The block size is invalid.
     BlockSize,
-    /// The inode with this number is outside the image, or what it refers to is.
+    /// The inode with this number, or something it refers to, is outside the image.
     Inode(u64),
     /// This folder is damaged.
     Folder(String),
-    /// What this file holds is damaged, or stored in a way that is not known here.
+    /// The contents of this file are damaged, or stored in an unknown way.
     File(String),
 }
 
 /// Reads all entries of an image, sorted by path.
 pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
     let image = Image::parse(image)?;
-    let mut room = Room { names: image.bytes.len() / DIRENT, text: image.bytes.len() * REPETITION };
+    let mut room = Room {
+        names: image.bytes.len() / size_of::<Dirent>(),
+        text: image.bytes.len() * MAX_REPETITION,
+    };
     let mut entries = Vec::new();
     let mut seen = HashSet::new();
     let mut waiting = vec![(String::new(), image.root)];
@@ -82,7 +88,7 @@ pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
             let found = image
                 .folder(&inode, number)
                 .filter(|found| room.take_folder(&path, found).is_some());
-            // A folder has one name only. One that is met again is a loop.
+            // A folder has one name. Meeting it again means a loop.
             let Some(found) = found.filter(|_| seen.insert(number)) else {
                 return Err(Error::Folder(path));
             };
@@ -101,12 +107,12 @@ pub fn read(image: &[u8]) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// How much may still be found. Each entry of an honest image takes its own bytes; one that has
-/// more is made to exhaust memory.
+/// How much more the image may yield. Each entry of an honest image has bytes of its own; an image
+/// that yields more was made to exhaust memory.
 struct Room {
     /// Names in folders.
     names: usize,
-    /// Bytes of paths and of what links lead to.
+    /// Bytes of paths and of link targets.
     text: usize,
 }
 
@@ -124,11 +130,11 @@ impl Room {
     }
 }
 
-/// An image whose super block makes sense.
+/// An image with a valid superblock.
 struct Image<'a> {
     bytes: &'a [u8],
     block_size: u64,
-    /// Where the inode with the number 0 would stand.
+    /// The offset of inode 0 in bytes.
     inodes: u64,
     root: u64,
 }
@@ -136,15 +142,15 @@ struct Image<'a> {
 /// How the data of an inode are stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
-    /// In blocks, one behind the other.
+    /// In consecutive blocks.
     Blocks,
-    /// The same, but for the last block, which stands behind the inode.
+    /// The same, except for the last block, which follows the inode.
     Inline,
-    /// In blocks that are compressed, with compact indexes.
+    /// In compressed blocks, with compact indexes.
     Compressed,
-    /// In chunks at any place.
+    /// In chunks at arbitrary offsets.
     Chunks,
-    /// Some other way, which is not read here.
+    /// In a way that this reader does not support.
     Other,
 }
 
@@ -154,7 +160,7 @@ struct Inode {
     gid: u32,
     size: u64,
     layout: Layout,
-    /// The first block of its data, or how its chunks are stored.
+    /// The first block of its data, or the format of its chunks.
     block: u64,
     /// Bytes of the inode and of its extended attributes.
     length: u64,
@@ -162,24 +168,24 @@ struct Inode {
 
 impl<'a> Image<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
-        let block = bytes.get(SUPER_BLOCK..SUPER_BLOCK + 128).ok_or(Error::Magic)?;
-        let long = |offset| le::u32_at(block, offset).ok_or(Error::Magic);
-        if long(0)? != MAGIC {
-            return Err(Error::Magic);
-        }
-        let unknown = long(80)? & !KNOWN_FEATURES;
+        let (block, _) = bytes
+            .get(SUPER_BLOCK..)
+            .and_then(|rest| SuperBlock::ref_from_prefix(rest).ok())
+            .filter(|(block, _)| block.magic == MAGIC)
+            .ok_or(Error::Magic)?;
+        let unknown = block.feature_incompat.get() & !KNOWN_FEATURES;
         if unknown != 0 {
             return Err(Error::Features(unknown));
         }
-        if !(9..=16).contains(&block[12]) {
+        if !(9..=16).contains(&block.blkszbits) {
             return Err(Error::BlockSize);
         }
-        let block_size = 1 << block[12];
-        let root = u64::from(le::u16_at(block, 14).ok_or(Error::Magic)?);
-        Ok(Self { bytes, block_size, inodes: u64::from(long(40)?) * block_size, root })
+        let block_size = 1 << block.blkszbits;
+        let inodes = u64::from(block.meta_blkaddr.get()) * block_size;
+        Ok(Self { bytes, block_size, inodes, root: block.root_nid.get().into() })
     }
 
-    /// Where an inode stands.
+    /// The offset of an inode in bytes.
     fn position(&self, number: u64) -> Option<u64> {
         number.checked_mul(SLOT)?.checked_add(self.inodes)
     }
@@ -196,7 +202,7 @@ impl<'a> Image<'a> {
         inode.and_then(Inode::parse).ok_or(Error::Inode(number))
     }
 
-    /// The data of an inode, if they are stored as they are and lie within the image.
+    /// The data of an inode, if they are uncompressed, not in chunks, and within the image.
     fn data(&self, inode: &Inode, number: u64) -> Option<Vec<u8>> {
         let in_blocks = match inode.layout {
             Layout::Blocks => inode.size,
@@ -219,58 +225,65 @@ impl<'a> Image<'a> {
 
 impl Inode {
     fn parse(bytes: &[u8]) -> Option<Self> {
-        let short = |offset| le::u16_at(bytes, offset).map(u32::from);
-        let long = |offset| le::u32_at(bytes, offset);
-        let format = short(0)?;
-        let is_extended = format & 1 == 1;
-        let layout = match format >> 1 & 7 {
+        let (format, _) = U16::ref_from_prefix(bytes).ok()?;
+        let is_extended = format.get() & 1 == 1;
+        let layout = match format.get() >> 1 & 7 {
             0 => Layout::Blocks,
             2 => Layout::Inline,
             3 => Layout::Compressed,
             4 => Layout::Chunks,
             _ => Layout::Other,
         };
-        let attributes = match u64::from(short(2)?) {
+        let attributes = |count: U16| match u64::from(count.get()) {
             0 => 0,
             count => 12 + 4 * (count - 1),
         };
-        let (size, uid, gid, length) = if is_extended {
-            (le::u64_at(bytes, 8)?, long(24)?, long(28)?, 64)
+        if is_extended {
+            let (inode, _) = ExtendedInode::ref_from_prefix(bytes).ok()?;
+            Some(Self {
+                mode: inode.mode.get().into(),
+                uid: inode.uid.get(),
+                gid: inode.gid.get(),
+                size: inode.size.get(),
+                layout,
+                block: inode.block.get().into(),
+                length: size_of::<ExtendedInode>() as u64 + attributes(inode.xattr_icount),
+            })
         } else {
-            (u64::from(long(8)?), short(24)?, short(26)?, 32)
-        };
-        Some(Self {
-            mode: short(4)?,
-            uid,
-            gid,
-            size,
-            layout,
-            block: u64::from(long(16)?),
-            length: length + attributes,
-        })
+            let (inode, _) = CompactInode::ref_from_prefix(bytes).ok()?;
+            Some(Self {
+                mode: inode.mode.get().into(),
+                uid: inode.uid.get().into(),
+                gid: inode.gid.get().into(),
+                size: inode.size.get().into(),
+                layout,
+                block: inode.block.get().into(),
+                length: size_of::<CompactInode>() as u64 + attributes(inode.xattr_icount),
+            })
+        }
     }
 }
 
-/// The entries of one block of a folder: first their numbers and where their names start, then the
-/// names.
+/// Reads the names and inode numbers in one block of a directory.
 fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
-    // The first name begins where the heads end, and each block has at least one.
-    let count = usize::from(le::u16_at(block, 8)?) / DIRENT;
-    let (heads, _) = block.get(..count * DIRENT)?.as_chunks::<DIRENT>();
+    // The first name follows the heads, and each block has at least one.
+    let (first, _) = Dirent::ref_from_prefix(block).ok()?;
+    let count = usize::from(first.nameoff.get()) / size_of::<Dirent>();
+    let (heads, _) = <[Dirent]>::ref_from_prefix_with_elems(block, count).ok()?;
     if heads.is_empty() {
         return None;
     }
-    let start = |head: &[u8; DIRENT]| le::u16_at(head, 8).map(usize::from);
+    let start = |head: &Dirent| usize::from(head.nameoff.get());
     let mut entries = Vec::with_capacity(count);
     for (index, head) in heads.iter().enumerate() {
-        let end = heads.get(index + 1).map_or(Some(block.len()), start)?;
-        let name = block.get(start(head)?..end)?;
-        // The last name ends with the block or with NUL.
+        let end = heads.get(index + 1).map_or(block.len(), start);
+        let name = block.get(start(head)..end)?;
+        // The last name ends at the end of the block or at NUL.
         let name = name.split(|byte| *byte == 0).next()?;
         let name = std::str::from_utf8(name)
             .ok()
             .filter(|name| (1..=NAME_MAX).contains(&name.len()) && !name.contains('/'))?;
-        entries.push((name.to_owned(), le::u64_at(head, 0)?));
+        entries.push((name.to_owned(), head.nid.get()));
     }
     Some(entries)
 }
@@ -278,17 +291,16 @@ fn dirents(block: &[u8]) -> Option<Vec<(String, u64)>> {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic => write!(f, "no EROFS image"),
+            Self::Magic => write!(f, "not an EROFS image"),
             Self::Features(bits) => {
-                write!(f, "the EROFS image has features `{bits:#x}`, which are not known")
+                write!(f, "the EROFS image has unknown features `{bits:#x}`")
             }
-            Self::BlockSize => write!(f, "the block size of the EROFS image is impossible"),
+            Self::BlockSize => write!(f, "the block size of the EROFS image is invalid"),
             Self::Inode(number) => write!(f, "inode `{number}` of the EROFS image is damaged"),
             Self::Folder(path) => write!(f, "folder `{path}/` of the EROFS image is damaged"),
-            Self::File(path) => write!(
-                f,
-                "`{path}` of the EROFS image is damaged, or stored in a way that is not known"
-            ),
+            Self::File(path) => {
+                write!(f, "`{path}` of the EROFS image is damaged, or stored in an unknown way")
+            }
         }
     }
 }

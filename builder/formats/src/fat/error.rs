@@ -1,4 +1,4 @@
-//! What can be wrong with a FAT volume.
+//! Errors of FAT volumes.
 
 use std::{fmt, io};
 
@@ -11,27 +11,27 @@ pub enum Error {
     TooSmall {
         /// Its size in bytes.
         size: u64,
-        /// The least size in bytes.
-        least: u64,
+        /// The minimum size in bytes.
+        min: u64,
     },
     /// The volume is larger than FAT32 allows.
     TooLarge(u64),
     /// The files need more room than the volume has.
     Full {
-        /// Bytes that the files and folders take.
+        /// Bytes that the files and folders need.
         needed: u64,
         /// Bytes that the volume has for them.
         room: u64,
     },
-    /// The label is longer than 11 bytes or has other characters than capitals, digits and `-`.
+    /// The label is longer than 11 bytes or has characters other than capitals, digits and `-`.
     Label(String),
-    /// This path is not absolute and plain, or stands in the list twice.
+    /// This path is not absolute, has an empty, `.` or `..` component, or is not unique.
     Path(String),
-    /// The volume is not FAT32 as we write it: this field of its first sector is wrong.
+    /// This field of the boot sector is wrong, or unlike those of the volumes that we write.
     Field(&'static str),
-    /// This cluster is used twice, or referred to and not there.
+    /// This cluster is used twice, or does not exist.
     Cluster(u32),
-    /// The name of an entry in this folder is not text, or another one to another reader.
+    /// A name in this folder is not text, or readers would disagree about it.
     Name(String),
     /// The file system could not be written.
     Io(io::Error),
@@ -43,18 +43,18 @@ impl fmt::Display for Error {
             Self::SectorSize(size) => {
                 write!(f, "a sector of `{size}` bytes is neither 512 nor 4096")
             }
-            Self::TooSmall { size, least } => {
-                write!(f, "FAT32 needs `{least}` bytes on such sectors, not `{size}`")
+            Self::TooSmall { size, min } => {
+                write!(f, "a FAT32 volume of `{size}` bytes is too small: the minimum is `{min}`")
             }
-            Self::TooLarge(size) => write!(f, "`{size}` bytes are more than FAT32 allows"),
+            Self::TooLarge(size) => write!(f, "a FAT32 volume cannot have `{size}` bytes"),
             Self::Full { needed, room } => {
                 write!(f, "the files need `{needed}` bytes, the FAT volume has `{room}`")
             }
-            Self::Label(label) => write!(f, "`{label}` is no label of a FAT volume"),
+            Self::Label(label) => write!(f, "`{label}` is not a valid label of a FAT volume"),
             Self::Path(path) => {
-                write!(f, "`{path}` is no path that a FAT volume can hold, or it is there twice")
+                write!(f, "path `{path}` is not valid or not unique on a FAT volume")
             }
-            Self::Field(name) => write!(f, "no FAT32 volume: the field `{name}` is wrong"),
+            Self::Field(name) => write!(f, "not a FAT32 volume: the field `{name}` is wrong"),
             Self::Cluster(number) => {
                 write!(f, "cluster `{number}` of the FAT volume is used twice or missing")
             }

@@ -1,40 +1,34 @@
-//! The long name of an entry. It stands in parts before that, the last one first (FAT specification
+//! The long name of an entry. Its parts precede the entry, the last part first (FAT specification
 //! 1.03, "Long Directory Entries").
 
-use super::tree::ENTRY;
+use super::raw::{DirEntry, LongNameEntry};
 
-/// A bit of a part's number: the name's last part, which comes first.
+/// The flag in a part's number that marks the last part of a name, which comes first.
 const LAST: u8 = 0x40;
 /// The most parts of a name.
-const MOST: u8 = 20;
-/// Where a part has its kind, which is zero, and the checksum of the short name to which it
-/// belongs.
-const KIND: usize = 12;
-const CHECKSUM: usize = 13;
-/// Where a part has the number of a cluster, which is zero.
-const CLUSTER: usize = 26;
+const MAX_PARTS: u8 = 20;
 
-/// As much of a name as there was.
+/// The parts of a name so far.
 #[derive(Debug, Default)]
 pub(super) struct LongName {
     units: Vec<u16>,
-    /// How many parts have still to come.
+    /// The number of parts that are still missing.
     left: u8,
-    /// The checksum that all parts have; none as long as there is no part.
+    /// The checksum that all parts share; `None` before the first part.
     checksum: Option<u8>,
 }
 
 impl LongName {
-    /// Takes the next part; `None` if it is not the next one, which some readers pass over and
-    /// others take.
-    pub fn take(&mut self, part: &[u8; ENTRY]) -> Option<()> {
-        let (number, checksum) = (part[0] & !LAST, Some(part[CHECKSUM]));
-        if part[0] & LAST != 0 {
+    /// Adds the next part; `None` if it is out of order, because readers differ in whether they
+    /// accept it.
+    pub fn push(&mut self, part: &LongNameEntry) -> Option<()> {
+        let (number, checksum) = (part.number & !LAST, Some(part.checksum));
+        if part.number & LAST != 0 {
             *self = LongName { units: Vec::new(), left: number, checksum };
         }
         let is_next =
-            (1..=MOST).contains(&number) && number == self.left && checksum == self.checksum;
-        if !is_next || part[KIND] != 0 || part[CLUSTER..CLUSTER + 2] != [0; 2] {
+            (1..=MAX_PARTS).contains(&number) && number == self.left && checksum == self.checksum;
+        if !is_next || part.kind != 0 || part.first_cluster != 0 {
             return None;
         }
         self.left -= 1;
@@ -42,9 +36,9 @@ impl LongName {
         Some(())
     }
 
-    /// The name of the entry behind the parts, empty if that has none; `None` if they are not its
-    /// own. What comes next begins anew.
-    pub fn of(&mut self, entry: &[u8; ENTRY]) -> Option<Vec<u16>> {
+    /// Takes the name of the entry after the parts, empty if it has none; `None` if the parts
+    /// belong to another entry.
+    pub fn take_for(&mut self, entry: &DirEntry) -> Option<Vec<u16>> {
         let name = std::mem::take(self);
         let is_own = name
             .checksum
@@ -53,17 +47,13 @@ impl LongName {
     }
 }
 
-/// The up to 13 units of a name that a part holds.
-fn units(part: &[u8; ENTRY]) -> impl Iterator<Item = u16> {
-    let places = [1..11, 14..26, 28..32];
-    places
-        .into_iter()
-        .flat_map(|place| part[place].chunks_exact(2))
-        .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
-        .take_while(|unit| *unit != 0)
+/// The up to 13 UTF-16 code units of a part.
+fn units(part: &LongNameEntry) -> impl Iterator<Item = u16> {
+    let units = part.units1.iter().chain(&part.units2).chain(&part.units3);
+    units.map(|unit| unit.get()).take_while(|unit| *unit != 0)
 }
 
 /// The checksum of an entry's short name.
-fn checksum(entry: &[u8; ENTRY]) -> u8 {
-    entry[..11].iter().fold(0, |sum: u8, byte| sum.rotate_right(1).wrapping_add(*byte))
+fn checksum(entry: &DirEntry) -> u8 {
+    entry.name.iter().fold(0, |sum: u8, byte| sum.rotate_right(1).wrapping_add(*byte))
 }

@@ -1,7 +1,8 @@
-//! FAT32 volumes (Microsoft's FAT specification 1.03), as the EFI system partition is one.
+//! FAT32 volumes (Microsoft's FAT specification 1.03), the file system of the EFI system partition.
 
 mod error;
 mod long_name;
+mod raw;
 mod replace;
 mod tree;
 #[cfg(feature = "fat")]
@@ -10,8 +11,8 @@ mod volume;
 pub use error::Error;
 pub use replace::{find, replace};
 #[cfg(feature = "fat")]
-pub use volume::{File, Volume, least_size, read};
+pub use volume::{File, Volume, min_size, read};
 
-/// A volume with fewer than 65525 clusters is not FAT32. A few more, as tools have been wrong about
-/// the limit.
-const LEAST_CLUSTERS: u64 = 65_536;
+/// A volume with fewer than 65525 clusters is not FAT32. The minimum is a little higher, because
+/// some tools get the limit wrong.
+const MIN_CLUSTERS: u64 = 65_536;

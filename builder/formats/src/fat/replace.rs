@@ -1,31 +1,24 @@
-//! A file of a volume replaced by another one, so that a power cut leaves the old or the new one,
-//! and never none.
+//! Replaces a file of a volume, so that a power cut leaves either the old or the new file.
+
+use zerocopy::FromBytes;
 
 use super::Error;
+use super::raw::{BootSector, DirEntry, InfoSector};
 use super::tree::{BAD, Tree};
 use crate::gpt::Write;
 use crate::le;
 
-/// A cluster number that ends a chain.
+/// The table's value that ends a chain.
 const LAST: u32 = 0x0FFF_FFFF;
 
-/// Where a folder's entry has the upper half of its first cluster's number.
-const HIGH: usize = 20;
-/// Where it has the lower half, and behind that the size.
-const LOW: usize = 26;
+/// The first bytes of an [`InfoSector`].
+const INFO_SIGNATURE: [u8; 4] = *b"RRaA";
 
-/// Where the volume's first sector has the number of the one that counts free clusters, and where
-/// that has the count.
-const COUNTER: usize = 48;
-const COUNT: usize = 488;
-/// How that sector begins.
-const COUNTER_MAGIC: u32 = 0x4161_5252;
-
-/// The writes that make the file at the absolute `path` of `volume` hold `bytes`. They are to be
-/// made in this order, each on the medium before the next begins: the new bytes into clusters that
-/// nothing uses, their chain, then the one sector with the file's entry, and last the room of the
-/// old bytes and of whatever an earlier cut has left without an owner. A cut within a write does no
-/// harm, as long as the medium writes a sector whole or not at all.
+/// Returns the writes that replace the contents of the file at the absolute `path` of `volume` with
+/// `bytes`. Make them in this order and flush each before the next: the new bytes into free
+/// clusters, their chain, the one sector with the file's entry, and last the release of the old
+/// clusters and of clusters that an earlier power cut left without an owner. A cut during a write
+/// does no harm, provided that the medium writes a sector whole or not at all.
 ///
 /// # Errors
 /// The volume is damaged, has no such file, or no room for both.
@@ -41,7 +34,7 @@ pub fn replace(volume: &[u8], path: &str, bytes: &[u8]) -> Result<Vec<Write>, Er
     for (index, number) in chain.iter().enumerate() {
         link(&mut linked, *number, chain.get(index + 1).copied().unwrap_or(LAST));
     }
-    // After an earlier cut the copies may differ.
+    // The copies may differ after an earlier power cut.
     writes.extend(
         tree.copies()
             .filter_map(|start| table(&tree, start, &volume[start..][..linked.len()], &linked)),
@@ -62,7 +55,8 @@ pub fn replace(volume: &[u8], path: &str, bytes: &[u8]) -> Result<Vec<Write>, Er
     Ok(writes)
 }
 
-/// What the file at the absolute `path` of `volume` holds; `None` if there is no such file.
+/// Returns the contents of the file at the absolute `path` of `volume`; `None` if there is no such
+/// file.
 ///
 /// # Errors
 /// The volume is damaged.
@@ -72,7 +66,7 @@ pub fn find(volume: &[u8], path: &str) -> Result<Option<Vec<u8>>, Error> {
     Ok(node.map(|node| tree.content(&node)))
 }
 
-/// Clusters for so many bytes that no file has.
+/// Returns free clusters for `size` bytes.
 fn free(tree: &Tree, size: usize) -> Result<Vec<u32>, Error> {
     let count = size.div_ceil(tree.cluster_size);
     let unused = (2..tree.used.len() as u32)
@@ -82,7 +76,7 @@ fn free(tree: &Tree, size: usize) -> Result<Vec<u32>, Error> {
     if room < needed { Err(Error::Full { needed, room }) } else { Ok(chain) }
 }
 
-/// The bytes in their clusters, with zeros behind them: a write for each row of clusters.
+/// Returns a write for each run of consecutive clusters, padded with zeros.
 fn contents(tree: &Tree, chain: &[u32], bytes: &[u8]) -> Vec<Write> {
     let mut rest = bytes.to_vec();
     rest.resize(chain.len() * tree.cluster_size, 0);
@@ -93,15 +87,15 @@ fn contents(tree: &Tree, chain: &[u32], bytes: &[u8]) -> Vec<Write> {
     chain.chunk_by(|one, next| one + 1 == *next).map(row).collect()
 }
 
-/// Sets what follows a cluster. The upper four bits are not part of it, and stay.
+/// Sets the table's value for a cluster. Its upper four bits are reserved and stay.
 fn link(fat: &mut [u8], number: u32, next: u32) {
     let place = number as usize * 4;
     let upper = le::u32_at(fat, place).unwrap_or(0) & 0xF000_0000;
-    le::put(fat, place, (upper | next).to_le_bytes());
+    le::put_u32(fat, place, upper | next);
 }
 
-/// The sectors from the first to the last in which a copy of the table, which starts at `start` and
-/// holds `before`, changes.
+/// Returns the write for a copy of the table at offset `start` with the contents `before`: the
+/// sectors from the first changed one to the last.
 fn table(tree: &Tree, start: usize, before: &[u8], after: &[u8]) -> Option<Write> {
     let size = tree.sector_size;
     let mut changed =
@@ -111,23 +105,26 @@ fn table(tree: &Tree, start: usize, before: &[u8], after: &[u8]) -> Option<Write
     Some(Write { offset: (start + part.start) as u64, bytes: after[part].to_vec() })
 }
 
-/// The sector with a file's entry, which has another first cluster and size then.
+/// Returns the sector with a file's directory entry, with a new first cluster and size.
 fn entry(tree: &Tree, at: usize, first: u32, size: u32) -> Write {
     let start = at / tree.sector_size * tree.sector_size;
     let mut sector = tree.bytes[start..start + tree.sector_size].to_vec();
-    let (high, low) = (at - start + HIGH, at - start + LOW);
-    le::put(&mut sector, high, ((first >> 16) as u16).to_le_bytes());
-    le::put(&mut sector, low, (first as u16).to_le_bytes());
-    le::put(&mut sector, low + 2, size.to_le_bytes());
+    if let Ok((entry, _)) = DirEntry::mut_from_prefix(&mut sector[at - start..]) {
+        entry.set_first_cluster(first);
+        entry.size = size.into();
+    }
     Write { offset: start as u64, bytes: sector }
 }
 
-/// The sector that says how many clusters are free, where the volume has one. Nobody has to believe
-/// it.
+/// Returns the sector with the number of free clusters, if the volume has one.
 fn count(tree: &Tree, free: u32) -> Option<Write> {
-    let start = usize::from(le::u16_at(tree.bytes, COUNTER)?) * tree.sector_size;
+    let (boot, _) = BootSector::ref_from_prefix(tree.bytes).ok()?;
+    let start = usize::from(boot.info_sector.get()) * tree.sector_size;
     let mut sector = tree.bytes.get(start..start + tree.sector_size)?.to_vec();
-    le::u32_at(&sector, 0).filter(|magic| *magic == COUNTER_MAGIC)?;
-    le::put(&mut sector, COUNT, free.to_le_bytes());
+    let (info, _) = InfoSector::mut_from_prefix(&mut sector).ok()?;
+    if info.signature != INFO_SIGNATURE {
+        return None;
+    }
+    info.free_clusters = free.into();
     Some(Write { offset: start as u64, bytes: sector })
 }

@@ -1,4 +1,4 @@
-//! A volume as a whole: made from a list of files, and read back into one.
+//! A whole volume: made from a list of files, and read back into one.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Write};
@@ -7,23 +7,25 @@ use fatfs::{
     Date, DateTime, FatType, FileSystem, FormatVolumeOptions, FsOptions, Time, TimeProvider,
 };
 
-use super::tree::{DELETED, ENTRY, Tree};
-use super::{Error, LEAST_CLUSTERS};
-use crate::le;
+use zerocopy::FromBytes;
+
+use super::raw::{DirEntry, ENTRY};
+use super::tree::{DELETED, Tree};
+use super::{Error, MIN_CLUSTERS};
 
 /// A file on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File<T> {
     /// The absolute path.
     pub path: String,
-    /// What the file holds.
+    /// Its contents.
     pub bytes: T,
 }
 
-/// A volume that is to be made.
+/// The parameters of a volume.
 #[derive(Clone, Debug)]
 pub struct Volume<'a> {
-    /// Bytes in a sector, the same as the disk's: 512 or 4096.
+    /// Bytes in a sector, the same as on the disk: 512 or 4096.
     pub sector_size: u64,
     /// Its size in bytes.
     pub size: u64,
@@ -33,24 +35,23 @@ pub struct Volume<'a> {
     pub id: u32,
 }
 
-/// Clusters larger than this are not understood everywhere.
-const MOST_CLUSTER: u64 = 32 << 10;
+/// The largest cluster in bytes that all readers support.
+const MAX_CLUSTER: u64 = 32 << 10;
 
-/// The least size in bytes of a FAT32 volume: 33 MiB on sectors of 512 bytes, 257 MiB on sectors of
-/// 4096.
-pub fn least_size(sector_size: u64) -> u64 {
+/// The minimum size in bytes of a FAT32 volume: 33 MiB on sectors of 512 bytes, 257 MiB on sectors
+/// of 4096.
+pub fn min_size(sector_size: u64) -> u64 {
     size_for(sector_size).next_multiple_of(1 << 20)
 }
 
-/// The least size in bytes of a volume with such clusters: enough clusters, two entries of 4 bytes
-/// for each, and the reserved sectors.
+/// The minimum size in bytes of a volume with clusters of this size: the clusters, two table
+/// entries of 4 bytes for each, and the reserved sectors.
 fn size_for(cluster_size: u64) -> u64 {
-    LEAST_CLUSTERS * (cluster_size + 8) + (64 << 10)
+    MIN_CLUSTERS * (cluster_size + 8) + (64 << 10)
 }
 
 impl Volume<'_> {
-    /// Makes the volume with these files and the folders that hold them. Folders and files get the
-    /// time 1980-01-01.
+    /// Makes the volume with these files and their parent folders. All get the time 1980-01-01.
     pub fn write<T: AsRef<[u8]>>(&self, files: &[File<T>]) -> Result<Vec<u8>, Error> {
         let cluster_size = self.cluster_size()?;
         let folders = folders(files)?;
@@ -69,8 +70,8 @@ impl Volume<'_> {
         Ok(bytes)
     }
 
-    /// The largest cluster with which the volume still has as many as FAT32 must have: few clusters
-    /// are written fastest.
+    /// The largest cluster size that gives the volume enough clusters for FAT32: the fewer
+    /// clusters, the faster the writes.
     fn cluster_size(&self) -> Result<u64, Error> {
         if self.sector_size != 512 && self.sector_size != 4096 {
             return Err(Error::SectorSize(self.sector_size));
@@ -78,13 +79,10 @@ impl Volume<'_> {
         if self.size / self.sector_size > u64::from(u32::MAX) {
             return Err(Error::TooLarge(self.size));
         }
-        let mut cluster_size = MOST_CLUSTER;
+        let mut cluster_size = MAX_CLUSTER;
         while self.size < size_for(cluster_size) {
             if cluster_size == self.sector_size {
-                return Err(Error::TooSmall {
-                    size: self.size,
-                    least: least_size(self.sector_size),
-                });
+                return Err(Error::TooSmall { size: self.size, min: min_size(self.sector_size) });
             }
             cluster_size /= 2;
         }
@@ -128,14 +126,13 @@ pub fn read(volume: &[u8]) -> Result<Vec<File<Vec<u8>>>, Error> {
     Ok(files)
 }
 
-/// The folders that hold the files, each before those within it. Refuses paths that no volume can
-/// hold.
+/// Returns the parent folders of the files, each before its subfolders. Refuses invalid paths.
 fn folders<T>(files: &[File<T>]) -> Result<BTreeSet<&str>, Error> {
     let mut folders = BTreeSet::new();
     let mut names = BTreeSet::new();
     for File { path, .. } in files {
         let plain = |name: &str| !matches!(name, "" | "." | "..");
-        // Two names that differ in case are the same file.
+        // Two names that differ in case name the same file.
         let is_new = names.insert(path.to_lowercase());
         if !path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(plain)) || !is_new {
             return Err(Error::Path(path.clone()));
@@ -165,18 +162,16 @@ fn fill<T: AsRef<[u8]>>(
     for file in files {
         volume.root_dir().create_file(&file.path)?.write_all(file.bytes.as_ref())?;
     }
-    // Counts the free clusters, so that the volume says how many they are.
+    // Computes the number of free clusters, which the volume then stores.
     volume.stats()?;
     Ok(volume.unmount()?)
 }
 
-/// `fatfs` gives the entries `.` and `..` long names and lets `..` refer to the root by its number;
-/// both are errors to fsck. Puts the two entries where they belong and frees the places of their
-/// long names.
+/// Corrects the entries `.` and `..`: `fatfs` gives them long names and makes `..` refer to the
+/// root by its cluster number, and fsck reports both as errors.
 fn straighten_dots(bytes: &mut [u8]) -> Result<(), Error> {
     for node in Tree::parse(bytes)?.nodes()?.into_iter().filter(|node| node.is_folder) {
-        let start =
-            *node.extents.first().expect("a folder has a cluster, as the reader has checked");
+        let start = *node.extents.first().expect("the reader refuses a folder without a cluster");
         let entries = &mut bytes[start..start + 4 * ENTRY];
         entries.copy_within(ENTRY..2 * ENTRY, 0);
         entries.copy_within(3 * ENTRY..4 * ENTRY, ENTRY);
@@ -185,14 +180,15 @@ fn straighten_dots(bytes: &mut [u8]) -> Result<(), Error> {
             unused[0] = DELETED;
         }
         if node.path.rfind('/') == Some(0) {
-            le::put(entries, ENTRY + 20, [0; 2]);
-            le::put(entries, ENTRY + 26, [0; 2]);
+            let (dot_dot, _) = DirEntry::mut_from_prefix(&mut entries[ENTRY..])
+                .expect("three more entries follow the first");
+            dot_dot.set_first_cluster(0);
         }
     }
     Ok(())
 }
 
-/// The first moment that FAT can name.
+/// The earliest time that FAT can store.
 #[derive(Debug)]
 struct Epoch;
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a partition table.
+//! Errors of partition tables.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -12,36 +12,35 @@ pub enum Error {
     DiskTooSmall(u64),
     /// A header does not begin with `EFI PART`.
     NoSignature,
-    /// A header is of another revision or size than that of UEFI 2.10.
+    /// A header's revision or size is not that of UEFI 2.10.
     Revision,
     /// A header's checksum is wrong.
     HeaderChecksum,
-    /// A header says that it stands in another sector.
+    /// A header names another sector as its own.
     WrongSector {
         /// The sector that it names.
         found: u64,
-        /// The sector in which it stands.
+        /// The sector where it was read.
         expected: u64,
     },
-    /// An array is of another shape than 128 entries of 128 bytes.
+    /// An array does not have 128 entries of 128 bytes.
     Array {
         /// The number of its entries.
         entries: u32,
         /// Bytes of each.
         size: u32,
     },
-    /// An array begins in this sector, outside of the place that its copy of the table has for it.
+    /// An array begins in this sector, outside the range for its copy of the table.
     ArrayPlace(u64),
     /// An array's checksum is wrong.
     ArrayChecksum,
-    /// A header refers to this sector, which the disk does not have.
+    /// A header refers to this sector, past the end of the disk.
     BeyondDisk(u64),
-    /// A partition with this number is unused, out of order, or has a number that is not within 1
-    /// and 128.
+    /// A partition with this number is unused, out of order, or not numbered from 1 to 128.
     Number(u32),
-    /// The name of this partition is too long or not text.
+    /// The name of this partition is too long or is not text.
     Name(u32),
-    /// This partition ends before it begins or leaves the usable sectors.
+    /// This partition ends before it begins, or is not within the usable sectors.
     OutOfRange(u32),
     /// These two partitions share sectors.
     Overlap(u32, u32),
@@ -70,19 +69,22 @@ impl fmt::Display for Error {
             Self::WrongSector { found, expected } => {
                 write!(
                     f,
-                    "the partition table's header in sector `{expected}` says that it is in sector `{found}`"
+                    "the partition table's header in sector `{expected}` names sector `{found}` \
+                     as its own"
                 )
             }
             Self::Array { entries, size } => {
                 write!(
                     f,
-                    "the partition table has `{entries}` entries of `{size}` bytes instead of 128 of 128"
+                    "the partition table has `{entries}` entries of `{size}` bytes instead of \
+                     128 of 128"
                 )
             }
             Self::ArrayPlace(sector) => {
                 write!(
                     f,
-                    "the partition table has its entries in sector `{sector}`, outside of their place"
+                    "the partition table has its entries in sector `{sector}`, outside of their \
+                     range"
                 )
             }
             Self::ArrayChecksum => {
@@ -92,13 +94,13 @@ impl fmt::Display for Error {
                 write!(f, "the partition table refers to sector `{sector}`, past the disk's end")
             }
             Self::Number(number) => {
-                write!(f, "partition `{number}` is unused, out of order or not within 1 and 128")
+                write!(f, "partition `{number}` is unused, out of order or not from 1 to 128")
             }
             Self::Name(number) => {
                 write!(f, "the name of partition `{number}` is not text of at most 36 UTF-16 units")
             }
             Self::OutOfRange(number) => {
-                write!(f, "partition `{number}` does not lie within the disk's usable sectors")
+                write!(f, "partition `{number}` is not within the disk's usable sectors")
             }
             Self::Overlap(one, other) => write!(f, "partitions `{one}` and `{other}` overlap"),
             Self::Read(_) => write!(f, "the disk could not be read"),

@@ -1,8 +1,8 @@
-//! The size of a disk, and where a partition table of 128 entries stands on it.
+//! The size of a disk, and the sectors of a partition table of 128 entries.
 
 use super::{ARRAY_SIZE, Error};
 
-/// Sector size and number of sectors of a disk that is big enough for a partition table.
+/// Sector size and number of sectors of a disk that is large enough for a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     sector_size: u64,
@@ -10,8 +10,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Takes the sector size (512 or 4096) and the disk's size, both in bytes. A last sector that
-    /// is not whole is left out.
+    /// Takes the sector size (512 or 4096) and the size of the disk, both in bytes. An incomplete
+    /// last sector is ignored.
     pub fn new(sector_size: u64, disk_size: u64) -> Result<Self, Error> {
         if sector_size != 512 && sector_size != 4096 {
             return Err(Error::SectorSize(sector_size));
@@ -39,17 +39,17 @@ impl Geometry {
         self.sectors - 1
     }
 
-    /// The first sector that a partition may take.
+    /// The first sector that a partition may use.
     pub fn first_usable(self) -> u64 {
         2 + self.array_sectors()
     }
 
-    /// The last sector that a partition may take.
+    /// The last sector that a partition may use.
     pub fn last_usable(self) -> u64 {
         self.last() - self.array_sectors() - 1
     }
 
-    /// Sectors of one array of entries.
+    /// The number of sectors of one array of entries.
     pub(super) fn array_sectors(self) -> u64 {
         ARRAY_SIZE as u64 / self.sector_size
     }

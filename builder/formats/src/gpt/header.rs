@@ -4,21 +4,50 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use uuid::Uuid;
+use zerocopy::byteorder::little_endian::{U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{ENTRIES, ENTRY_SIZE, Error};
-use crate::le;
 
-const SIGNATURE: &[u8; 8] = b"EFI PART";
+const SIGNATURE: [u8; 8] = *b"EFI PART";
 const REVISION: u32 = 0x0001_0000;
-/// Bytes of a header of this revision.
-const SIZE: usize = 92;
 
-/// One header, whose reserved fields are zero and whose array has 128 entries of 128 bytes.
+/// The header as it is stored, at the start of a sector; the rest of the sector is zero.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    signature: [u8; 8],
+    revision: U32,
+    header_size: U32,
+    header_crc: U32,
+    reserved: U32,
+    own: U64,
+    other: U64,
+    first_usable: U64,
+    last_usable: U64,
+    disk_guid: [u8; 16],
+    array: U64,
+    entries: U32,
+    entry_size: U32,
+    array_crc: U32,
+}
+
+const SIZE: usize = size_of::<RawHeader>();
+const _: () = assert!(SIZE == 92);
+
+impl RawHeader {
+    /// Computes the CRC-32 of the header with a zero in place of its own checksum.
+    fn checksum(&self) -> u32 {
+        crc32fast::hash(RawHeader { header_crc: U32::ZERO, ..*self }.as_bytes())
+    }
+}
+
+/// A header of revision 1.0, for an array of 128 entries of 128 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The sector in which this header stands.
+    /// The sector of this header.
     pub own: u64,
-    /// The sector in which the other copy's header stands.
+    /// The sector of the other copy's header.
     pub other: u64,
     pub first_usable: u64,
     pub last_usable: u64,
@@ -29,66 +58,57 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads the header that stands in sector `own`.
+    /// Reads the header in sector `own`.
     pub fn decode(sector: &[u8], own: u64) -> Result<Self, Error> {
-        let header = sector.get(..SIZE).ok_or(Error::NoSignature)?;
-        if !header.starts_with(SIGNATURE) {
+        let (raw, _) = RawHeader::ref_from_prefix(sector).map_err(|_| Error::NoSignature)?;
+        if raw.signature != SIGNATURE {
             return Err(Error::NoSignature);
         }
-        let short =
-            |offset| le::u32_at(header, offset).expect("each field stands within the 92 bytes");
-        let long =
-            |offset| le::u64_at(header, offset).expect("each field stands within the 92 bytes");
-        if short(8) != REVISION || short(12) as usize != SIZE {
+        if raw.revision != REVISION || raw.header_size != SIZE as u32 {
             return Err(Error::Revision);
         }
-        if short(16) != crc(header) {
+        if raw.header_crc != raw.checksum() {
             return Err(Error::HeaderChecksum);
         }
-        if long(24) != own {
-            return Err(Error::WrongSector { found: long(24), expected: own });
+        if raw.own != own {
+            return Err(Error::WrongSector { found: raw.own.get(), expected: own });
         }
-        if short(80) as usize != ENTRIES || short(84) as usize != ENTRY_SIZE {
-            return Err(Error::Array { entries: short(80), size: short(84) });
+        let (entries, size) = (raw.entries.get(), raw.entry_size.get());
+        if entries as usize != ENTRIES || size as usize != ENTRY_SIZE {
+            return Err(Error::Array { entries, size });
         }
-        let guid = header[56..].first_chunk().expect("the GUID stands within the 92 bytes");
         Ok(Self {
             own,
-            other: long(32),
-            first_usable: long(40),
-            last_usable: long(48),
-            disk_guid: Uuid::from_bytes_le(*guid),
-            array: long(72),
-            array_crc: short(88),
+            other: raw.other.get(),
+            first_usable: raw.first_usable.get(),
+            last_usable: raw.last_usable.get(),
+            disk_guid: Uuid::from_bytes_le(raw.disk_guid),
+            array: raw.array.get(),
+            array_crc: raw.array_crc.get(),
         })
     }
 
-    /// Writes the header as a whole sector.
+    /// Returns the whole sector with this header.
     pub fn encode(&self, sector_size: u64) -> Vec<u8> {
+        let mut raw = RawHeader {
+            signature: SIGNATURE,
+            revision: REVISION.into(),
+            header_size: (SIZE as u32).into(),
+            header_crc: U32::ZERO,
+            reserved: U32::ZERO,
+            own: self.own.into(),
+            other: self.other.into(),
+            first_usable: self.first_usable.into(),
+            last_usable: self.last_usable.into(),
+            disk_guid: self.disk_guid.to_bytes_le(),
+            array: self.array.into(),
+            entries: (ENTRIES as u32).into(),
+            entry_size: (ENTRY_SIZE as u32).into(),
+            array_crc: self.array_crc.into(),
+        };
+        raw.header_crc = raw.checksum().into();
         let mut sector = vec![0; sector_size as usize];
-        sector[..8].copy_from_slice(SIGNATURE);
-        le::put(&mut sector, 8, REVISION.to_le_bytes());
-        le::put(&mut sector, 12, (SIZE as u32).to_le_bytes());
-        le::put(&mut sector, 24, self.own.to_le_bytes());
-        le::put(&mut sector, 32, self.other.to_le_bytes());
-        le::put(&mut sector, 40, self.first_usable.to_le_bytes());
-        le::put(&mut sector, 48, self.last_usable.to_le_bytes());
-        le::put(&mut sector, 56, self.disk_guid.to_bytes_le());
-        le::put(&mut sector, 72, self.array.to_le_bytes());
-        le::put(&mut sector, 80, (ENTRIES as u32).to_le_bytes());
-        le::put(&mut sector, 84, (ENTRY_SIZE as u32).to_le_bytes());
-        le::put(&mut sector, 88, self.array_crc.to_le_bytes());
-        let crc = crc(&sector[..SIZE]);
-        le::put(&mut sector, 16, crc.to_le_bytes());
+        sector[..SIZE].copy_from_slice(raw.as_bytes());
         sector
     }
-}
-
-/// The checksum of a header, which is taken with its own field as zero.
-fn crc(header: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&header[..16]);
-    hasher.update(&[0; 4]);
-    hasher.update(&header[20..]);
-    hasher.finalize()
 }

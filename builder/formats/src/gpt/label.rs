@@ -1,19 +1,18 @@
-//! What stands on a disk: both copies of its partition table, good or bad, and the way from them to
-//! another table.
+//! The disk label: both copies of the partition table, valid or not, and the writes that change it.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{ARRAY_SIZE, Error, Geometry, Source, Table, Write, header::Header, mbr};
 
-/// Where a copy stands: after the protective MBR or at the end of the disk.
+/// The place of a copy: after the protective MBR or at the end of the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Front,
     End,
 }
 
-/// One good copy of the partition table.
+/// One valid copy of the partition table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Copy {
     header: Header,
@@ -21,21 +20,21 @@ struct Copy {
     table: Table,
 }
 
-/// Whether both copies of a disk's partition table are good.
+/// Whether both copies of a disk's partition table are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Both are good and say the same.
+    /// Both are valid and equal.
     Sound,
-    /// Both are good and differ: a change was cut short. The primary copy counts.
+    /// Both are valid and differ: a change was interrupted. The primary copy takes precedence.
     Differ,
-    /// Only the backup is good.
+    /// Only the backup is valid.
     PrimaryBroken,
-    /// Only the primary is good. So it is on each disk that has grown, as its backup no longer
-    /// stands at the end.
+    /// Only the primary is valid. This is the state of every disk that has grown, because its
+    /// backup is no longer at the end.
     BackupBroken,
 }
 
-/// The partition table of a disk as it was found, in both copies.
+/// Both copies of a disk's partition table, as read.
 #[derive(Debug)]
 pub struct Label {
     geometry: Geometry,
@@ -43,13 +42,13 @@ pub struct Label {
     mbr: Vec<u8>,
     primary: Result<Copy, Error>,
     backup: Result<Copy, Error>,
-    /// A good backup that only the primary header still finds, as the disk has grown. Its array is
-    /// what the primary's was.
+    /// A valid backup that is not at the end of the disk, because the disk has grown, and that only
+    /// the primary header locates. Its array equals what the primary's was.
     displaced: Option<Copy>,
 }
 
 impl Label {
-    /// Reads both copies. Gives an error if neither is good: the one of the primary.
+    /// Reads both copies. If neither is valid, returns the primary's error.
     pub fn read<D: Source + ?Sized>(disk: &mut D, geometry: Geometry) -> Result<Self, Error> {
         let mbr = sectors(disk, geometry, 0, geometry.sector_size())?;
         let primary = Copy::read(disk, geometry, 1);
@@ -62,14 +61,14 @@ impl Label {
         }
     }
 
-    /// The table that counts: the primary if it is good, else the backup.
+    /// The current table: that of the primary if it is valid, else that of the backup.
     pub fn table(&self) -> &Table {
         let copy =
             self.primary.as_ref().ok().or(self.backup.as_ref().ok()).or(self.displaced.as_ref());
-        &copy.expect("`read` gives no label without a good copy").table
+        &copy.expect("`read` returns no label without a valid copy").table
     }
 
-    /// Which copies are good.
+    /// Which copies are valid.
     pub fn health(&self) -> Health {
         match (&self.primary, &self.backup) {
             (Ok(primary), Ok(backup)) if primary.table == backup.table => Health::Sound,
@@ -79,11 +78,10 @@ impl Label {
         }
     }
 
-    /// The writes that put `table` on the disk in both copies. They are to be made in this order,
-    /// each on the medium before the next begins; then at each instant one good copy says the table
-    /// that counted or the new one, even if a write stops in its midst. Also repairs a broken copy
-    /// and moves the backup to the end of a disk that has grown. Empty if all of it is on the disk
-    /// already.
+    /// Returns the writes that store `table` in both copies. Make them in this order and flush each
+    /// before the next: then one valid copy holds the old or the new table at every instant, even
+    /// if a write is interrupted. The writes also repair a broken copy, and move the backup to the
+    /// end of a disk that has grown. Empty if the disk needs no change.
     pub fn change_to(&self, table: &Table) -> Result<Vec<Write>, Error> {
         let front = Copy::new(table, self.geometry, Place::Front)?;
         let end = Copy::new(table, self.geometry, Place::End)?;
@@ -104,9 +102,9 @@ impl Label {
         Ok(writes)
     }
 
-    /// The table with its last partition grown to the end of the disk, and the writes as of
-    /// [`Label::change_to`] that put it there. The partition ends on a multiple of `alignment`
-    /// bytes, and it never shrinks.
+    /// Returns the table with its last partition extended to the end of the disk, and the writes of
+    /// [`Label::change_to`] for it. The partition ends on a multiple of `alignment` bytes and never
+    /// shrinks.
     pub fn grow(&self, alignment: u64) -> Result<(Table, Vec<Write>), Error> {
         let mut table = self.table().clone();
         let unit = (alignment / self.geometry.sector_size()).max(1);
@@ -119,20 +117,21 @@ impl Label {
         Ok((table, writes))
     }
 
-    /// Makes the broken primary say what the backup says, before anything is written over the
-    /// backup.
+    /// Returns the writes that make a broken primary equal to the backup, before the backup is
+    /// overwritten.
     fn restore_primary(&self) -> Result<Vec<Write>, Error> {
         let Some(displaced) = &self.displaced else {
             return Ok(Copy::new(self.table(), self.geometry, Place::Front)?
                 .writes(self.geometry)
                 .into());
         };
-        // The primary header is good: it found this backup. So its array is all it lacks.
+        // The primary header is valid, because it located this backup. Only its array is missing.
         Ok(vec![Write { offset: 2 * self.geometry.sector_size(), bytes: displaced.array.clone() }])
     }
 }
 
-/// The writes that give an empty disk its partition table, as of [`Label::change_to`].
+/// Returns the writes that give an empty disk its partition table, in the order of
+/// [`Label::change_to`].
 pub fn create(table: &Table, geometry: Geometry) -> Result<Vec<Write>, Error> {
     let end = Copy::new(table, geometry, Place::End)?;
     let front = Copy::new(table, geometry, Place::Front)?;
@@ -141,12 +140,11 @@ pub fn create(table: &Table, geometry: Geometry) -> Result<Vec<Write>, Error> {
     Ok(end.writes(geometry).into_iter().chain(front.writes(geometry)).chain(mbr).collect())
 }
 
-/// Whether the disk has `table` as [`create`] writes it, and nothing beside it: no boot code and no
-/// partition of an MBR, which firmware would take for the disk's, and nothing in the rest of those
-/// sectors.
+/// Whether the disk has `table` as [`create`] writes it and nothing else in those sectors: no boot
+/// code and no partition of an MBR, which firmware would use.
 ///
 /// # Errors
-/// The table does not fit the disk, or that cannot be read.
+/// The table does not fit the disk, or the disk cannot be read.
 pub fn is_as_created<D: Source + ?Sized>(
     disk: &mut D,
     table: &Table,
@@ -168,7 +166,7 @@ pub fn is_as_created<D: Source + ?Sized>(
 }
 
 impl Copy {
-    /// The copy of `table` for this place.
+    /// Makes the copy of `table` for this place.
     fn new(table: &Table, geometry: Geometry, place: Place) -> Result<Self, Error> {
         let (first_usable, last_usable) = (geometry.first_usable(), geometry.last_usable());
         table.check(first_usable, last_usable)?;
@@ -191,8 +189,7 @@ impl Copy {
         Ok(Self { header, array, table: table.clone() })
     }
 
-    /// Reads the copy whose header stands in sector `own`, and refuses it if anything about it is
-    /// wrong.
+    /// Reads the copy whose header is in sector `own`, and refuses it if any part is invalid.
     fn read<D: Source + ?Sized>(disk: &mut D, geometry: Geometry, own: u64) -> Result<Self, Error> {
         let header = Header::decode(&sectors(disk, geometry, own, geometry.sector_size())?, own)?;
         let array = sectors(disk, geometry, header.array, ARRAY_SIZE as u64)?;
@@ -210,7 +207,8 @@ impl Copy {
         Ok(Self { header, array, table })
     }
 
-    /// The array first: until its header stands behind it, nothing refers to it.
+    /// Returns the array before its header: until the header is written, nothing refers to the
+    /// array.
     fn writes(&self, geometry: Geometry) -> [Write; 2] {
         let size = geometry.sector_size();
         let array = Write { offset: self.header.array * size, bytes: self.array.clone() };
@@ -218,9 +216,9 @@ impl Copy {
     }
 }
 
-/// Whether the array stands between its header and the usable sectors (UEFI 2.10, 5.3.1), and not
-/// where the other copy is written: else no write to that copy would leave this one good. The array
-/// ends on the disk, as it was read.
+/// Whether the array is between its header and the usable sectors (UEFI 2.10, 5.3.1), and outside
+/// the other copy, so that a write to that copy leaves this one valid. The array was read, so it
+/// ends on the disk.
 fn array_is_apart(header: &Header, geometry: Geometry) -> bool {
     let (start, end) = (header.array, header.array + geometry.array_sectors());
     if header.own == 1 {
@@ -230,8 +228,8 @@ fn array_is_apart(header: &Header, geometry: Geometry) -> bool {
     }
 }
 
-/// The backup of a disk that has grown and whose primary array is broken, found by the primary
-/// header.
+/// Reads the backup of a disk that has grown and whose primary array is broken, at the sector that
+/// the primary header names.
 fn displaced<D: Source + ?Sized>(disk: &mut D, geometry: Geometry) -> Option<Copy> {
     let primary =
         Header::decode(&sectors(disk, geometry, 1, geometry.sector_size()).ok()?, 1).ok()?;

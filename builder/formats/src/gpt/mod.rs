@@ -1,12 +1,12 @@
 //! The GUID partition table (UEFI 2.10, chapter 5) and its protective MBR, on sectors of 512 and
 //! 4096 bytes.
 //!
-//! The code is our own, not the crate `gpt`, for three reasons: that crate writes to a device in an
-//! order that cannot be seen or cut into flushed steps, while [`Label::change_to`] gives the writes
-//! as a list that a test can cut anywhere; it panics on an entry size of its disfavour and
-//! multiplies untrusted sizes unchecked; and it brings a random number generator into PID 1. It
-//! serves as an oracle in the tests. Tables have 128 entries of 128 bytes, as every common tool
-//! writes them; others are refused.
+//! The code is our own instead of the crate `gpt` for three reasons. That crate writes to the
+//! device itself, in an order that a caller can neither see nor flush step by step;
+//! [`Label::change_to`] returns a list of writes that a test can interrupt anywhere. It panics on
+//! an entry size that it does not expect, and multiplies untrusted sizes unchecked. And it brings a
+//! random number generator into PID 1. The tests use it as an oracle. Tables have 128 entries of
+//! 128 bytes, as all common tools write them; others are refused.
 
 mod error;
 mod geometry;
@@ -38,14 +38,14 @@ const ARRAY_SIZE: usize = ENTRIES * ENTRY_SIZE;
 /// Bytes to be written to the disk at an offset, both multiples of the sector size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Where, in bytes from the start of the disk.
+    /// The offset in bytes from the start of the disk.
     pub offset: u64,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The identifier that belongs to a name, always the same: a UUID of version 5 (RFC 9562) in a name
-/// space of our own.
+/// Returns the identifier for a name, always the same: a UUID of version 5 (RFC 9562) in our own
+/// namespace.
 pub fn guid_from_name(name: &str) -> Uuid {
     let namespace = Uuid::new_v5(&Uuid::NAMESPACE_URL, b"osbuild");
     Uuid::new_v5(&namespace, name.as_bytes())

@@ -1,14 +1,14 @@
-//! What a partition table is read from.
+//! The trait of disks from which a partition table is read.
 
 use alloc::boxed::Box;
 
-/// A disk that can be read: a file, or what the firmware has for one.
+/// A readable disk: a file, or a block device of the firmware.
 pub trait Source {
-    /// Why it was not read.
+    /// The reason of a failed read.
     type Error: Into<Box<dyn core::error::Error + Send + Sync>>;
 
-    /// Fills `bytes` from `offset`, in bytes from the start of the disk. Both offset and length are
-    /// multiples of the sector size.
+    /// Fills `bytes` from `offset`, in bytes from the start of the disk. Both the offset and the
+    /// length are multiples of the sector size.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), Self::Error>;
 }
 

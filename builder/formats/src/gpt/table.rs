@@ -1,23 +1,25 @@
-//! The partitions of a disk, apart from how and where they are stored.
+//! The partitions of a disk, independent of how they are stored.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use uuid::Uuid;
+use zerocopy::{FromBytes, IntoBytes};
 
-use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error, Partition};
+use super::partition::{Entry, Partition};
+use super::{ARRAY_SIZE, ENTRIES, ENTRY_SIZE, Error};
 
 /// A disk's identifier and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Which disk it is.
+    /// The disk's unique identifier.
     pub disk_guid: Uuid,
-    /// The partitions, by ascending number.
+    /// The partitions in ascending order of their numbers.
     pub partitions: Vec<Partition>,
 }
 
 impl Table {
-    /// The partition with this name, the first if several have it.
+    /// The partition with this name; the first one if there are several.
     pub fn named(&self, name: &str) -> Option<&Partition> {
         self.partitions.iter().find(|partition| partition.name == name)
     }
@@ -27,8 +29,8 @@ impl Table {
         self.partitions.iter().max_by_key(|partition| partition.last)
     }
 
-    /// Refuses what an array of entries cannot hold, and partitions that overlap or leave the
-    /// usable sectors.
+    /// Refuses a table that an array of entries cannot hold, and partitions that overlap or are not
+    /// within the usable sectors.
     pub(super) fn check(&self, first_usable: u64, last_usable: u64) -> Result<(), Error> {
         let mut previous = 0;
         for partition in &self.partitions {
@@ -59,7 +61,8 @@ impl Table {
 
     /// Reads an array of entries.
     pub(super) fn decode(disk_guid: Uuid, array: &[u8]) -> Result<Self, Error> {
-        let (entries, _) = array.as_chunks::<ENTRY_SIZE>();
+        let (entries, _) = <[Entry]>::ref_from_prefix_with_elems(array, ENTRIES)
+            .map_err(|_| Error::ArrayChecksum)?;
         let mut partitions = Vec::new();
         for (entry, number) in entries.iter().zip(1..) {
             partitions.extend(Partition::decode(number, entry)?);
@@ -67,12 +70,12 @@ impl Table {
         Ok(Self { disk_guid, partitions })
     }
 
-    /// Writes the array of entries. The table must have been checked.
+    /// Returns the array of entries. The table must have passed [`Self::check`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut array = vec![0; ARRAY_SIZE];
         for partition in &self.partitions {
             let start = (partition.number as usize - 1) * ENTRY_SIZE;
-            partition.encode(&mut array[start..start + ENTRY_SIZE]);
+            array[start..start + ENTRY_SIZE].copy_from_slice(partition.encode().as_bytes());
         }
         array
     }

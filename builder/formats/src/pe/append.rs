@@ -1,16 +1,19 @@
-//! The writer: an image with further sections.
+//! The writer: an image with additional sections.
 
-use super::checksum;
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
-
-use super::image::{SECTION_HEADER, SIZE_OF_IMAGE};
-use super::{Error, Headers, Image, SectionHeader};
-use crate::le;
 use core::ops::Range;
 
-/// Sections start on a page, so that what they hold can be used where it is loaded.
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::raw::{CoffHeader, OptionalHeader, SectionEntry};
+use super::{Error, Headers, Image, SectionHeader, checksum};
+
+/// Sections start on a page, so that their contents can be used where they are loaded.
 const PAGE: u32 = 4096;
+/// The largest number of sections that Windows loads.
+const MAX_SECTIONS: usize = 96;
 
 /// A section to be added.
 #[derive(Clone, Copy, Debug)]
@@ -19,43 +22,42 @@ pub struct NewSection<'a> {
     pub name: &'a str,
     /// Its data, not empty.
     pub data: &'a [u8],
-    /// Bytes that it takes in memory if that is more than the data.
+    /// Bytes in memory, if that is more than the data.
     pub virtual_size: u32,
-    /// What it may be used for (`IMAGE_SCN_…`).
+    /// Its `IMAGE_SCN_…` flags.
     pub characteristics: u32,
 }
 
-/// A section to be added, whose data somebody else writes.
+/// A section to be added, whose data the caller writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Addition<'a> {
     /// Its name, 1 to 8 bytes.
     pub name: &'a str,
     /// Bytes of its data, not 0.
     pub size: u64,
-    /// Bytes that it takes in memory if that is more than the data.
+    /// Bytes in memory, if that is more than the data.
     pub virtual_size: u32,
-    /// What it may be used for (`IMAGE_SCN_…`).
+    /// Its `IMAGE_SCN_…` flags.
     pub characteristics: u32,
 }
 
-/// An image with further sections, whose data are still to be written.
+/// An image with additional sections, whose data are still to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extended {
-    /// All that stands before the data of the first new section. The checksum in it is 0.
+    /// All bytes before the data of the first new section, with a checksum of 0.
     pub head: Vec<u8>,
-    /// Where the data of each new section stand in the file. What is between them and behind the
-    /// last one is zero.
+    /// The place of each new section's data in the file. The bytes between and after them are zero.
     pub places: Vec<Range<u64>>,
     /// Bytes of the whole image.
     pub length: u64,
-    /// Where its checksum stands: four bytes, little-endian, of what [`super::Checksum`] gives for
-    /// the whole image.
+    /// The offset of the checksum: the result of [`super::Checksum`] for the whole image, four
+    /// bytes, little-endian.
     pub checksum: u64,
 }
 
-/// Gives `image` with these sections behind its own, loaded behind them as well, with its checksum.
-/// Symbols and whatever else stands behind the last section are not loaded by anything and are left
-/// out. The length is a multiple of 512.
+/// Returns `image` with these sections after its own, in the file and in memory, and with its
+/// checksum. Symbols and other bytes after the last section are never loaded and are left out. The
+/// length is a multiple of 512.
 pub fn append(image: &[u8], additions: &[NewSection]) -> Result<Vec<u8>, Error> {
     let sizes = additions.iter().map(|one| Addition {
         name: one.name,
@@ -75,7 +77,7 @@ pub fn append(image: &[u8], additions: &[NewSection]) -> Result<Vec<u8>, Error> 
     Ok(out)
 }
 
-/// What [`append`] does, for data that are too large to be in memory.
+/// Does what [`append`] does, for data that are too large for memory.
 ///
 /// # Errors
 /// `image` cannot take these sections.
@@ -99,7 +101,8 @@ pub fn extend(image: &[u8], additions: &[Addition]) -> Result<Extended, Error> {
             .checked_next_multiple_of(u64::from(parsed.file_alignment))
             .ok_or(Error::TooLarge)?;
         let header = header(addition, address, place.start, length - place.start)?;
-        le::put(&mut head, parsed.table_end() + index * SECTION_HEADER, header);
+        let entry = parsed.table_end() + index * size_of::<SectionEntry>();
+        head[entry..][..size_of::<SectionEntry>()].copy_from_slice(header.as_bytes());
         address += memory_size(addition);
         places.push(place);
     }
@@ -112,15 +115,15 @@ fn check(image: &[u8], parsed: &Headers, additions: &[Addition]) -> Result<(), E
     if parsed.certificates.is_some() {
         return Err(Error::Signed);
     }
-    for (alignment, most) in [(parsed.file_alignment, 1 << 16), (parsed.section_alignment, 1 << 30)]
+    for (alignment, max) in [(parsed.file_alignment, 1 << 16), (parsed.section_alignment, 1 << 30)]
     {
-        if !alignment.is_power_of_two() || !(512..=most).contains(&alignment) {
+        if !alignment.is_power_of_two() || !(512..=max).contains(&alignment) {
             return Err(Error::Alignment(alignment));
         }
     }
     let mut names: Vec<&str> =
         parsed.section_headers.iter().map(|section| &*section.name).collect();
-    // A name that begins with a slash is an offset into the string table, which is left out.
+    // A name that begins with a slash is an offset into the string table, which `append` drops.
     if let Some(name) = names.iter().find(|name| name.starts_with('/')) {
         return Err(Error::SectionName((*name).to_owned()));
     }
@@ -137,18 +140,16 @@ fn check(image: &[u8], parsed: &Headers, additions: &[Addition]) -> Result<(), E
     let room =
         with_data.map(|section| section.offset).chain([parsed.size_of_headers]).min().unwrap_or(0)
             as usize;
-    // What stands behind the table up to the data is padding: zeros on x86_64, instructions that do
-    // nothing on aarch64.
-    let needed = parsed.table_end() + additions.len() * SECTION_HEADER;
-    if needed > room || needed > image.len() || parsed.section_headers.len() + additions.len() > 96
-    {
+    // Between the table and the data is padding: zeros on x86_64, no-op instructions on aarch64.
+    let needed = parsed.table_end() + additions.len() * size_of::<SectionEntry>();
+    let sections = parsed.section_headers.len() + additions.len();
+    if needed > room || needed > image.len() || sections > MAX_SECTIONS {
         return Err(Error::NoRoom(additions.len()));
     }
     Ok(())
 }
 
-/// Where the headers and the data of the last section end in the file, which is `length` bytes
-/// long.
+/// Returns the end of the headers and of the last section's data in a file of `length` bytes.
 fn data_end(parsed: &Headers, length: usize) -> usize {
     let with_data = parsed.section_headers.iter().filter(|section| section.raw_size > 0);
     let ends = with_data.map(|section| section.offset as usize + section.raw_size as usize);
@@ -163,33 +164,39 @@ fn memory_size(addition: &Addition) -> u64 {
     u64::from(addition.virtual_size).max(addition.size)
 }
 
-/// One entry of the section table.
+/// Returns a section's entry of the section table.
 fn header(
     addition: &Addition,
     address: u64,
     offset: u64,
     raw_size: u64,
-) -> Result<[u8; SECTION_HEADER], Error> {
-    let short = |value: u64| u32::try_from(value).map_err(|_| Error::TooLarge);
-    let mut header = [0; SECTION_HEADER];
-    header[..addition.name.len()].copy_from_slice(addition.name.as_bytes());
-    le::put(&mut header, 8, short(memory_size(addition))?.to_le_bytes());
-    le::put(&mut header, 12, short(address)?.to_le_bytes());
-    le::put(&mut header, 16, short(raw_size)?.to_le_bytes());
-    le::put(&mut header, 20, short(offset)?.to_le_bytes());
-    le::put(&mut header, 36, addition.characteristics.to_le_bytes());
-    Ok(header)
+) -> Result<SectionEntry, Error> {
+    let field = |value: u64| u32::try_from(value).map(U32::new).map_err(|_| Error::TooLarge);
+    let mut name = [0; 8];
+    name[..addition.name.len()].copy_from_slice(addition.name.as_bytes());
+    Ok(SectionEntry {
+        name,
+        virtual_size: field(memory_size(addition))?,
+        virtual_address: field(address)?,
+        size_of_raw_data: field(raw_size)?,
+        pointer_to_raw_data: field(offset)?,
+        relocations_and_line_numbers: [U32::ZERO; 3],
+        characteristics: addition.characteristics.into(),
+    })
 }
 
-/// Writes the fields of the headers that the new sections change, and a checksum of zero.
+/// Updates the headers for the new sections, with a checksum of zero and without symbols.
 fn finish(out: &mut [u8], parsed: &Headers, added: usize, memory_end: u64) -> Result<(), Error> {
-    let sections = (parsed.section_headers.len() + added) as u16;
-    le::put(out, parsed.coff + 2, sections.to_le_bytes());
-    // Offset and number of the symbols, which are left out.
-    le::put(out, parsed.coff + 8, [0; 8]);
     let size = memory_end.next_multiple_of(u64::from(parsed.section_alignment));
     let size = u32::try_from(size).map_err(|_| Error::TooLarge)?;
-    le::put(out, parsed.optional + SIZE_OF_IMAGE, size.to_le_bytes());
-    le::put(out, parsed.checksum_offset(), [0; 4]);
+    let (coff, rest) = CoffHeader::mut_from_prefix(&mut out[parsed.coff..])
+        .map_err(|_| Error::Truncated("header"))?;
+    coff.number_of_sections = ((parsed.section_headers.len() + added) as u16).into();
+    coff.pointer_to_symbol_table = U32::ZERO;
+    coff.number_of_symbols = U32::ZERO;
+    let (optional, _) =
+        OptionalHeader::mut_from_prefix(rest).map_err(|_| Error::Truncated("optional header"))?;
+    optional.size_of_image = size.into();
+    optional.checksum = U32::ZERO;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a PE image.
+//! Errors of PE images.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,29 +8,29 @@ use core::fmt;
 pub enum Error {
     /// The bytes end before this part.
     Truncated(&'static str),
-    /// The bytes do not begin with `MZ`, or no `PE` header stands where they say.
+    /// The bytes do not begin with `MZ`, or there is no `PE` header at the offset that they name.
     NotPe,
-    /// The image is of another kind than PE32+.
+    /// The image is not PE32+ but has this magic number.
     NotPe32Plus(u16),
-    /// This alignment is no power of two within the limits of the format.
+    /// This alignment is not a power of two within the limits of the format.
     Alignment(u32),
-    /// The data of this section do not lie within the file.
+    /// The data of this section are not within the file.
     SectionData(String),
     /// The name of this section is empty, longer than 8 bytes, or a reference to a string table.
     SectionName(String),
     /// The image has a section of this name already.
     SectionExists(String),
-    /// The header has no room for this many further sections.
+    /// The header has no room for this many more sections.
     NoRoom(usize),
-    /// The image is signed. What is added would break the signature.
+    /// The image is signed. An addition would invalidate the signature.
     Signed,
-    /// The header has no field for the place of a certificate table.
+    /// The header has no data directory for a certificate table.
     NoCertificateDirectory,
-    /// The certificate table does not end the file, overlaps with the image, holds something else
-    /// than signatures, or is larger than they can be.
+    /// The certificate table is not at the end of the file, overlaps the image, holds anything
+    /// other than signatures, or is too large.
     CertificateTable,
-    /// The data of this section do not follow those before it, so a signature would not cover every
-    /// byte once.
+    /// The data of this section do not immediately follow those before it, so a signature would not
+    /// cover every byte exactly once.
     Layout(String),
     /// The image would be larger than the format allows (4 GiB).
     TooLarge,

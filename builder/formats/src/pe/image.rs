@@ -1,115 +1,106 @@
 //! The reader: headers and sections.
 
-use super::Error;
-use crate::le;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 use core::ops::{Deref, Range};
 
-/// Where the optional header stands behind the offset that the DOS header names: there are a
-/// signature and the COFF header before it.
-pub(super) const OPTIONAL: usize = 4 + 20;
-/// Offsets within the optional header.
-pub(super) const SECTION_ALIGNMENT: usize = 32;
-pub(super) const FILE_ALIGNMENT: usize = 36;
-pub(super) const SIZE_OF_IMAGE: usize = 56;
-pub(super) const SIZE_OF_HEADERS: usize = 60;
-pub(super) const CHECKSUM: usize = 64;
-pub(super) const CHECKSUM_SIZE: usize = 4;
-const SUBSYSTEM: usize = 68;
-const DIRECTORY_COUNT: usize = 108;
-/// Offset and size of the certificate table, four bytes each.
-pub(super) const CERTIFICATE_DIRECTORY: usize = 112 + 4 * 8;
-pub(super) const DIRECTORY_SIZE: usize = 8;
-/// Bytes of one entry of the section table.
-pub(super) const SECTION_HEADER: usize = 40;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::little_endian::U16;
 
-/// A section as the table of sections has it.
+use super::Error;
+use super::raw::{
+    CERTIFICATE_DIRECTORY, CoffHeader, DataDirectory, DosHeader, OptionalHeader, PE32_PLUS,
+    SIGNATURE, SectionEntry,
+};
+
+/// A section, as the section table describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SectionHeader {
     /// Its name, up to 8 bytes without padding.
     pub name: String,
-    /// Where it is loaded, relative to the image's start.
+    /// The address at which it is loaded, relative to the start of the image.
     pub address: u32,
-    /// Bytes that it takes in memory.
+    /// Bytes in memory.
     pub virtual_size: u32,
-    /// Where its data stand in the file.
+    /// The offset of its data in the file.
     pub offset: u32,
-    /// Bytes that its data take in the file, with padding.
+    /// Bytes of its data in the file, with padding.
     pub raw_size: u32,
-    /// What it may be used for (`IMAGE_SCN_…`).
+    /// Its `IMAGE_SCN_…` flags.
     pub characteristics: u32,
 }
 
-/// The headers of a PE32+ image, of which the rest need not be at hand.
+/// The headers of a PE32+ image. They can be read without the rest of the image.
 #[derive(Clone, Debug)]
 pub struct Headers {
-    /// What it runs on: `0x8664` for x86_64, `0xaa64` for aarch64.
+    /// The architecture: `0x8664` for x86_64, `0xaa64` for aarch64.
     pub machine: u16,
-    /// What starts it: 10 is for firmware that starts a UEFI application.
+    /// The environment: 10 is a UEFI application.
     pub subsystem: u16,
-    /// Bytes that the loaded image takes in memory.
+    /// Bytes of the loaded image in memory.
     pub size_of_image: u32,
     /// Its sections in the order of the table.
     pub section_headers: Vec<SectionHeader>,
     pub(super) section_alignment: u32,
     pub(super) file_alignment: u32,
     pub(super) size_of_headers: u32,
-    /// Where the COFF header, the optional header and the section table stand.
+    /// The offsets of the COFF header, the optional header and the section table.
     pub(super) coff: usize,
     pub(super) optional: usize,
     pub(super) table: usize,
-    /// Where offset and size of the certificate table stand, which not every header has room for.
+    /// The offset of the data directory with the certificate table's place, if the header has one.
     pub(super) certificate_directory: Option<usize>,
-    /// Where the certificate table stands, if there is one.
+    /// The place of the certificate table, if there is one.
     pub(super) certificates: Option<Range<usize>>,
 }
 
 impl Headers {
     /// Reads the headers of an image of `length` bytes from its beginning, and checks that every
-    /// section lies within that length. Linkers put the headers into the first 4 KiB.
+    /// section is within that length. Linkers put the headers into the first 4 KiB.
     ///
     /// # Errors
-    /// It is no PE32+ image, its headers go on behind `beginning`, or they name what is not within
-    /// the image.
+    /// It is not a PE32+ image, `beginning` does not hold all headers, or they refer to bytes
+    /// outside the image.
     pub fn parse(beginning: &[u8], length: u64) -> Result<Self, Error> {
         if !beginning.starts_with(b"MZ") {
             return Err(Error::NotPe);
         }
-        let signature = le::u32_at(beginning, 0x3C).ok_or(Error::Truncated("DOS header"))? as usize;
-        if !beginning.get(signature..).is_some_and(|rest| rest.starts_with(b"PE\0\0")) {
+        let (dos, _) =
+            DosHeader::ref_from_prefix(beginning).map_err(|_| Error::Truncated("DOS header"))?;
+        let signature = dos.pe_offset.get() as usize;
+        if !beginning.get(signature..).is_some_and(|rest| rest.starts_with(&SIGNATURE)) {
             return Err(Error::NotPe);
         }
-        let coff = signature + 4;
-        let short = |offset| le::u16_at(beginning, offset).ok_or(Error::Truncated("header"));
-        let optional = signature + OPTIONAL;
-        let table = optional + usize::from(short(coff + 16)?);
+        let coff = signature + SIGNATURE.len();
+        let (coff_header, _) = CoffHeader::ref_from_prefix(&beginning[coff..])
+            .map_err(|_| Error::Truncated("header"))?;
+        let optional = coff + size_of::<CoffHeader>();
+        let table = optional + usize::from(coff_header.size_of_optional_header.get());
         let header = beginning.get(optional..table).ok_or(Error::Truncated("optional header"))?;
-        let field =
-            |offset| le::u32_at(header, offset).ok_or(Error::Truncated("optional header's end"));
-        match le::u16_at(header, 0) {
-            Some(0x20B) => {}
-            magic => return Err(Error::NotPe32Plus(magic.unwrap_or(0))),
+        let magic = U16::ref_from_prefix(header).map_or(0, |(magic, _)| magic.get());
+        if magic != PE32_PLUS {
+            return Err(Error::NotPe32Plus(magic));
         }
-        let certificate_directory =
-            (field(DIRECTORY_COUNT)? > 4).then_some(optional + CERTIFICATE_DIRECTORY);
-        let certificates = match certificate_directory {
-            Some(_) => certificates(
-                length,
-                field(CERTIFICATE_DIRECTORY)?,
-                field(CERTIFICATE_DIRECTORY + 4)?,
-            )?,
-            None => None,
-        };
-        let sections = sections(beginning, length, table, usize::from(short(coff + 2)?))?;
+        let too_short = || Error::Truncated("optional header's end");
+        let (fields, _) = OptionalHeader::ref_from_prefix(header).map_err(|_| too_short())?;
+        let mut certificate_directory = None;
+        let mut certificates = None;
+        if fields.number_of_data_directories > 4 {
+            let rest = header.get(CERTIFICATE_DIRECTORY..).ok_or_else(too_short)?;
+            let (directory, _) = DataDirectory::ref_from_prefix(rest).map_err(|_| too_short())?;
+            certificate_directory = Some(optional + CERTIFICATE_DIRECTORY);
+            certificates = certificate_table(length, directory)?;
+        }
+        let count = usize::from(coff_header.number_of_sections.get());
         Ok(Self {
-            machine: short(coff)?,
-            subsystem: short(optional + SUBSYSTEM)?,
-            size_of_image: field(SIZE_OF_IMAGE)?,
-            section_headers: sections,
-            section_alignment: field(SECTION_ALIGNMENT)?,
-            file_alignment: field(FILE_ALIGNMENT)?,
-            size_of_headers: field(SIZE_OF_HEADERS)?,
+            machine: coff_header.machine.get(),
+            subsystem: fields.subsystem.get(),
+            size_of_image: fields.size_of_image.get(),
+            section_headers: sections(beginning, length, table, count)?,
+            section_alignment: fields.section_alignment.get(),
+            file_alignment: fields.file_alignment.get(),
+            size_of_headers: fields.size_of_headers.get(),
             coff,
             optional,
             table,
@@ -118,8 +109,8 @@ impl Headers {
         })
     }
 
-    /// Where all that the headers speak of ends in the file: headers, data of sections, and
-    /// certificate table.
+    /// The end of everything that the headers refer to: headers, section data and certificate
+    /// table.
     pub fn end(&self) -> u64 {
         let sections = self
             .section_headers
@@ -129,14 +120,14 @@ impl Headers {
         sections.chain(certificates).fold(u64::from(self.size_of_headers), u64::max)
     }
 
-    /// Where its checksum stands.
+    /// The offset of its checksum.
     pub(super) fn checksum_offset(&self) -> usize {
-        self.optional + CHECKSUM
+        self.optional + offset_of!(OptionalHeader, checksum)
     }
 
-    /// Where the section table ends.
+    /// The offset of the end of the section table.
     pub(super) fn table_end(&self) -> usize {
-        self.table + self.section_headers.len() * SECTION_HEADER
+        self.table + self.section_headers.len() * size_of::<SectionEntry>()
     }
 }
 
@@ -144,12 +135,12 @@ impl Headers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section<'a> {
     header: SectionHeader,
-    /// What is in the file, with its padding.
+    /// Its bytes in the file, with padding.
     raw: &'a [u8],
 }
 
 impl<'a> Section<'a> {
-    /// Its data: as many bytes as the file holds, without what only pads the file.
+    /// Its data in the file, without padding.
     pub fn data(&self) -> &'a [u8] {
         &self.raw[..self.raw.len().min(self.header.virtual_size as usize)]
     }
@@ -163,7 +154,7 @@ impl Deref for Section<'_> {
     }
 }
 
-/// A PE32+ image. It stands for its headers.
+/// A PE32+ image. It dereferences to its headers.
 #[derive(Clone, Debug)]
 pub struct Image<'a> {
     headers: Headers,
@@ -172,7 +163,7 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Reads the headers and checks that every section lies within `bytes`.
+    /// Reads the headers and checks that every section is within `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Error> {
         let headers = Headers::parse(bytes, bytes.len() as u64)?;
         let section = |header: &SectionHeader| {
@@ -204,8 +195,12 @@ impl Deref for Image<'_> {
     }
 }
 
-/// Where the certificate table of an image of `length` bytes stands.
-fn certificates(length: u64, offset: u32, size: u32) -> Result<Option<Range<usize>>, Error> {
+/// Returns the place of the certificate table of an image of `length` bytes, if it has one.
+fn certificate_table(
+    length: u64,
+    directory: &DataDirectory,
+) -> Result<Option<Range<usize>>, Error> {
+    let (offset, size) = (directory.offset.get(), directory.size.get());
     match (size, u64::from(offset) + u64::from(size)) {
         (0, _) => Ok(None),
         (_, end) if end <= length => Ok(Some(offset as usize..end as usize)),
@@ -213,33 +208,33 @@ fn certificates(length: u64, offset: u32, size: u32) -> Result<Option<Range<usiz
     }
 }
 
+/// Reads the section table at offset `table`, and checks that the data are within `length`.
 fn sections(
     beginning: &[u8],
     length: u64,
     table: usize,
     count: usize,
 ) -> Result<Vec<SectionHeader>, Error> {
-    let headers = beginning
-        .get(table..table + count * SECTION_HEADER)
+    let (entries, _) = beginning
+        .get(table..)
+        .and_then(|rest| <[SectionEntry]>::ref_from_prefix_with_elems(rest, count).ok())
         .ok_or(Error::Truncated("section table"))?;
-    let (headers, _) = headers.as_chunks::<SECTION_HEADER>();
-    headers.iter().map(|header| section(header, length)).collect()
+    entries.iter().map(|entry| section(entry, length)).collect()
 }
 
-fn section(header: &[u8; SECTION_HEADER], length: u64) -> Result<SectionHeader, Error> {
-    let field = |offset| le::u32_at(header, offset).expect("each field stands within the 40 bytes");
-    let name = header[..8].split(|byte| *byte == 0).next().unwrap_or_default();
+fn section(entry: &SectionEntry, length: u64) -> Result<SectionHeader, Error> {
+    let name = entry.name.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
-    let (raw_size, offset) = (field(16), field(20));
+    let (offset, raw_size) = (entry.pointer_to_raw_data.get(), entry.size_of_raw_data.get());
     if raw_size > 0 && u64::from(offset) + u64::from(raw_size) > length {
         return Err(Error::SectionData(name));
     }
     Ok(SectionHeader {
         name,
-        address: field(12),
-        virtual_size: field(8),
+        address: entry.virtual_address.get(),
+        virtual_size: entry.virtual_size.get(),
         offset,
         raw_size,
-        characteristics: field(36),
+        characteristics: entry.characteristics.get(),
     })
 }

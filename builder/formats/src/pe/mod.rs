@@ -1,12 +1,13 @@
 //! PE32+ images (Microsoft's PE format), as far as UEFI and systemd's stub use them: a reader of
-//! headers and sections, and writers that add sections and signatures. They are our own, as no kept
-//! crate adds anything to an image.
+//! headers and sections, and writers that add sections and signatures. They are our own, because no
+//! maintained crate adds anything to an image.
 
 mod append;
 mod certificates;
 mod checksum;
 mod error;
 mod image;
+mod raw;
 
 pub use append::{Addition, Extended, NewSection, append, extend};
 pub use certificates::{

@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which
-/// Debian package has it) or if it does not succeed.
+/// Runs a tool and returns its standard output. The test fails if the tool fails or is missing; the
+/// message names its Debian package.
 pub fn tool(package: &str, command: &mut Command) -> String {
     let output = match command.output() {
         Ok(output) => output,

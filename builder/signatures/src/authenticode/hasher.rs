@@ -1,23 +1,23 @@
-//! The digest of an image that is still to come.
+//! The digest of an image that arrives in pieces.
 
 use super::{Digest, Error, digest, padded};
 use osbuild_formats::pe;
 use sha2::{Digest as _, Sha256};
 use std::ops::Range;
 
-/// Digests a signed image piece by piece, so that the digest is there when its last byte is.
+/// Digests a signed image piece by piece, so that the digest is ready when the last byte arrives.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher {
-    /// What is digested, by the image's headers; nothing if they name nothing of the kind.
+    /// The covered ranges according to the image's headers; `None` if the headers do not name any.
     covered: Option<[Range<usize>; 3]>,
-    /// Bytes that have come.
+    /// The number of bytes so far.
     length: usize,
     hasher: Sha256,
 }
 
 impl Hasher {
-    /// Takes the next piece. The first one holds all headers, which are within the first 4 KiB of
-    /// what linkers make; otherwise nothing is gained by this.
+    /// Adds the next piece. The first one should hold all headers, which linkers put into the first
+    /// 4 KiB; otherwise `finish` computes the digest from the start.
     pub fn push(&mut self, piece: &[u8]) {
         if self.length == 0 {
             self.covered = pe::covered_ahead(piece);
@@ -32,11 +32,11 @@ impl Hasher {
         self.length = came.end;
     }
 
-    /// The digest of `image`, which is what has come. It is computed anew if the headers did not
-    /// say the truth.
+    /// Returns the digest of `image`, which is all pieces together. It is recomputed if the headers
+    /// were wrong.
     ///
     /// # Errors
-    /// As [`digest`]'s.
+    /// Those of [`digest`].
     pub fn finish(self, image: &[u8]) -> Result<Digest, Error> {
         let covered = pe::covered(image).map_err(Error::Image)?;
         let end = covered[2].end;

@@ -1,8 +1,8 @@
 //! Authenticode signatures of PE images (Microsoft's "Windows Authenticode Portable Executable
 //! Signature Format"), as UEFI's Secure Boot verifies them: RSA PKCS#1 v1.5 with SHA-256.
 //!
-//! Whoever has the private key signs what [`to_be_signed`] gives; [`sign`] puts that signature into
-//! the image. Here are no private keys.
+//! The owner of the private key signs the bytes of [`to_be_signed`]; [`sign`] puts that signature
+//! into the image. This crate handles no private keys.
 
 mod hasher;
 mod signature;
@@ -23,24 +23,24 @@ use osbuild_formats::pe;
 use sha2::{Digest as _, Sha256};
 use std::io::Read;
 
-/// SHA-256 of all that a signature covers.
+/// SHA-256 of the bytes that a signature covers.
 pub type Digest = [u8; 32];
 
-/// How much of an image is read at once.
+/// Bytes of an image that are read at once.
 const CHUNK: usize = 256 << 10;
 
 /// `SPC_PE_IMAGE_DATAOBJ`
 const PE_IMAGE_DATA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.4.1.311.2.1.15");
 
-/// `SpcPeImageData` as every signer writes it: no flags, and for the file the text `<<<Obsolete>>>`
-/// in UTF-16.
+/// `SpcPeImageData` as all signers write it: no flags, and the text `<<<Obsolete>>>` in UTF-16 as
+/// the file.
 const OBSOLETE: &[u8] =
     b"\x03\x01\x00\xA0\x20\xA2\x1E\x80\x1C\0<\0<\0<\0O\0b\0s\0o\0l\0e\0t\0e\0>\0>\0>";
 
-/// The digest of an image. It is the same before and after the image was signed.
+/// Returns the digest of an image. Signing does not change it.
 ///
 /// # Errors
-/// `image` is no image, or not every byte of it stands in exactly one section.
+/// `image` is not a PE image, or not every byte of it belongs to exactly one section.
 pub fn digest(image: &[u8]) -> Result<Digest, Error> {
     let mut hasher = Sha256::new();
     let covered = pe::covered(image).map_err(Error::Image)?;
@@ -49,10 +49,10 @@ pub fn digest(image: &[u8]) -> Result<Digest, Error> {
     Ok(padded(hasher, end))
 }
 
-/// The same for an image with these headers and of `length` bytes that is read from its beginning.
+/// Does the same for an image of `length` bytes with these headers, read from its start.
 ///
 /// # Errors
-/// As [`digest`]'s, or it cannot be read to its end ([`Error::Read`]).
+/// Those of [`digest`], or [`Error::Read`] if it cannot be read to its end.
 pub fn digest_of(
     headers: &pe::Headers,
     length: u64,
@@ -76,35 +76,36 @@ pub fn digest_of(
     Ok(padded(hasher, end))
 }
 
-/// Ends the digest with what an unsigned image of `end` bytes is padded with before a signature
-/// follows.
+/// Completes the digest with the padding that an unsigned image of `end` bytes gets before a
+/// signature is added.
 fn padded(mut hasher: Sha256, end: usize) -> Digest {
     hasher.update(&[0; 8][..end.next_multiple_of(8) - end]);
     hasher.finalize().into()
 }
 
-/// What has to be signed for an image of this digest: the DER of the signed attributes. The
-/// signature is one of RSASSA-PKCS1-v1_5 with SHA-256.
+/// Returns the bytes to be signed for an image with this digest: the DER of the signed attributes.
+/// The signature is RSASSA-PKCS1-v1_5 with SHA-256.
 pub fn to_be_signed(digest: &Digest) -> Vec<u8> {
     let attributes =
         content(digest).and_then(|content| pkcs7::attributes(SPC_INDIRECT_DATA_OBJID, &content));
     attributes.expect("a digest always has a DER form")
 }
 
-/// Adds the signature of what [`to_be_signed`] gives to `image`. Signatures that it has stay.
+/// Adds a signature of the bytes of [`to_be_signed`] to `image`. Existing signatures stay.
 ///
 /// # Errors
-/// The signature is none of this image by this certificate, or `image` cannot take it.
+/// The signature was not made for this image with this certificate's key, or `image` cannot hold
+/// it.
 pub fn sign(image: &mut Vec<u8>, certificate: &Certificate, signature: &[u8]) -> Result<(), Error> {
     let signed = signed_data(&digest(image)?, certificate, signature)?;
     pe::attach(image, &signed).map_err(Error::Image)
 }
 
-/// The signature of what [`to_be_signed`] gives for this digest, as an image has it in its
-/// certificate table.
+/// Returns an entry of the certificate table: a signature of the bytes of [`to_be_signed`] for this
+/// digest.
 ///
 /// # Errors
-/// The signature is none of this digest by this certificate.
+/// The signature was not made for this digest with this certificate's key.
 pub fn signed_data(
     digest: &Digest,
     certificate: &Certificate,

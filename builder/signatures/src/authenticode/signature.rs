@@ -1,4 +1,4 @@
-//! The reader: who signed an image, and whether it is what they signed.
+//! The reader: the signers of an image, and whether the image is the signed one.
 
 use super::{Digest, Hasher};
 use crate::certificate::Certificate;
@@ -12,62 +12,62 @@ use der::asn1::{ObjectIdentifier, OctetStringRef};
 use osbuild_formats::pe;
 use sha2::{Digest as _, Sha256};
 
-/// One signature of an image. What it says is not verified yet.
+/// One signature of an image, not verified yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// The digest that the image had when it was signed.
+    /// The digest of the image at the time of signing.
     pub digest: Digest,
     signer: Signer,
 }
 
 impl Signature {
-    /// The signer's name.
+    /// The name of the signer.
     pub fn name(&self) -> String {
         self.signer.name()
     }
 
-    /// The signer's certificate, if it came with the signature.
+    /// The certificate of the signer, if the signature includes it.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.signer.certificate.as_ref()
     }
 
-    /// Whether the key of `certificate` signed what this signature says.
+    /// Whether the key of `certificate` made this signature.
     pub fn is_by(&self, certificate: &Certificate) -> bool {
-        // The attributes are there: the digest was found by them.
+        // The attributes exist: the digest was found through them.
         self.signer.is(certificate, &[])
     }
 }
 
-/// An image that somebody trusted has signed.
+/// An image with the signature of a trusted certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified<'a> {
-    /// By whom it is.
+    /// The certificate of the signer.
     pub by: &'a Certificate,
-    /// The digest of the image, which takes as long to compute as the image is large.
+    /// The digest of the image. Computing it takes time in proportion to the image's size.
     pub digest: Digest,
 }
 
-/// The signatures of `image`, in their order; none for an unsigned one.
+/// Returns the signatures of `image` in order; none if it is unsigned.
 ///
 /// # Errors
-/// One cannot be read, or is of a kind that UEFI does not verify.
+/// A signature cannot be read, or is of a kind that UEFI does not verify.
 pub fn signatures(image: &[u8]) -> Result<Vec<Signature>, Error> {
     pe::certificates(image).map_err(Error::Image)?.into_iter().map(read).collect()
 }
 
-/// Whether `image` is what one of these certificates' keys signed, and which one that is. Like the
-/// firmware it takes one good signature among several, and it does not look at dates.
+/// Verifies that a key of one of these certificates signed `image`, and returns that certificate.
+/// Like the firmware, this accepts one valid signature among several, and ignores dates.
 ///
 /// # Errors
-/// It is not, or it is not signed at all.
+/// No signature is valid and trusted, or the image is unsigned.
 pub fn verify<'a>(image: &[u8], trusted: &'a [Certificate]) -> Result<Verified<'a>, Error> {
     verify_hashed(image, Hasher::default(), trusted)
 }
 
-/// The same for an image that was given to `hasher` as it came.
+/// Does the same for an image that was passed to `hasher` as it arrived.
 ///
 /// # Errors
-/// As [`verify`]'s.
+/// Those of [`verify`].
 pub fn verify_hashed<'a>(
     image: &[u8],
     hasher: Hasher,
@@ -96,8 +96,8 @@ fn read(bytes: &[u8]) -> Result<Signature, Error> {
     Ok(Signature { digest: indirect_digest(&signed, &signer)?, signer })
 }
 
-/// The image's digest from the signature's content, once that is found to be what the signed
-/// attributes say.
+/// Returns the image's digest from the signature's content, after checking that the signed
+/// attributes match the content.
 fn indirect_digest(signed: &SignedData, signer: &Signer) -> Result<Digest, Error> {
     let inside = &signed.encap_content_info;
     let content =

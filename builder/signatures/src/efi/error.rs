@@ -1,16 +1,16 @@
-//! What can be wrong with lists, updates and files of variables.
+//! Errors of signature lists, updates and variable stores.
 
 use crate::certificate;
 use std::fmt;
 
-/// Why a list or a file of variables was not read or written.
+/// Why a list or a variable store was not read or written.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The lengths in a list do not fit each other.
+    /// The lengths in a list contradict each other.
     List,
-    /// A list holds something else than certificates and digests.
+    /// A list holds something other than certificates and digests.
     OtherKind,
-    /// A list holds a certificate that is none of ours.
+    /// A list holds a certificate of another kind than ours.
     Certificate(certificate::Error),
     /// The file has no firmware volume with a store of authenticated variables.
     NoStore,
@@ -20,8 +20,7 @@ pub enum Error {
     Full,
     /// A signature could not be written.
     SignedData(der::Error),
-    /// The signature of the update was made by another key than that of the certificate of this
-    /// name.
+    /// The update was not signed with the key of the certificate of this name.
     OtherKey(String),
 }
 
@@ -31,7 +30,7 @@ impl fmt::Display for Error {
             Self::List => write!(f, "the EFI signature list is damaged"),
             Self::OtherKind => write!(
                 f,
-                "the EFI signature list holds something else than certificates and digests of images"
+                "the EFI signature list holds more than certificates and digests of images"
             ),
             Self::Certificate(_) => {
                 write!(f, "the EFI signature list holds a certificate of another kind")

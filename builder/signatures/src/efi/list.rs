@@ -1,23 +1,37 @@
-//! `EFI_SIGNATURE_LIST` (UEFI 2.10, 32.4.1): what `PK`, `KEK`, `db` and `dbx` hold, and what files
-//! named `.esl` are.
+//! `EFI_SIGNATURE_LIST` (UEFI 2.10, 32.4.1): the contents of `PK`, `KEK`, `db` and `dbx`, and of
+//! `.esl` files.
 
 use super::Error;
 use crate::authenticode::Digest;
 use crate::certificate::Certificate;
 use uuid::{Uuid, uuid};
+use zerocopy::byteorder::little_endian::U32;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// `EFI_CERT_X509_GUID` and `EFI_CERT_SHA256_GUID`
 const X509: Uuid = uuid!("a5c059a1-94e4-4aa7-87b5-ab155c2bf072");
 const SHA256: Uuid = uuid!("c1c41626-504c-4092-aca9-41f936934328");
 
-/// Bytes of a list before its signatures, and of an owner before each of them.
-const HEADER: usize = 28;
+/// The header of a list. An additional header of `header_size` bytes follows, and then signatures of
+/// `signature_size` bytes.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ListHeader {
+    signature_type: [u8; 16],
+    list_size: U32,
+    header_size: U32,
+    signature_size: U32,
+}
+
+const HEADER: usize = size_of::<ListHeader>();
+const _: () = assert!(HEADER == 28);
+/// Bytes of the owner before each signature.
 const OWNER: usize = 16;
 
-/// What is trusted, or no longer trusted.
+/// An entry of a list, which trusts or revokes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// All that the certificate's key signed.
+    /// Everything that the certificate's key signed.
     Certificate(Box<Certificate>),
     /// The image with this Authenticode digest.
     Image(Digest),
@@ -53,35 +67,37 @@ impl Listed {
     }
 }
 
-/// Lists of these, each in one of its own, as all of a list have the same length. `owner` says who
-/// put them there.
+/// Returns lists of one entry each, because all entries of a list have the same length. `owner`
+/// identifies the author of the entries.
 pub fn write_list(listed: &[Listed], owner: Uuid) -> Vec<u8> {
     let mut out = Vec::new();
     for one in listed {
-        let size = OWNER + one.bytes().len();
-        out.extend(one.kind().to_bytes_le());
-        for length in [HEADER + size, 0, size] {
-            out.extend(
-                u32::try_from(length).expect("a certificate is far below 4 GiB").to_le_bytes(),
-            );
-        }
+        let size = u32::try_from(OWNER + one.bytes().len())
+            .expect("a certificate is far smaller than 4 GiB");
+        let header = ListHeader {
+            signature_type: one.kind().to_bytes_le(),
+            list_size: (HEADER as u32 + size).into(),
+            header_size: U32::ZERO,
+            signature_size: size.into(),
+        };
+        out.extend(header.as_bytes());
         out.extend(owner.to_bytes_le());
         out.extend(one.bytes());
     }
     out
 }
 
-/// What is in lists.
+/// Reads the entries of lists.
 ///
 /// # Errors
-/// The lists are damaged, or hold something else than certificates with RSA keys and images'
-/// digests.
+/// The lists are damaged, or hold something other than certificates with RSA keys and digests of
+/// images.
 pub fn read_list(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
     entries(bytes)?.into_iter().map(|(kind, bytes)| Listed::read(kind, bytes)).collect()
 }
 
-/// What is in lists that a machine's maker has begun: whatever is no certificate with an RSA key
-/// and no image's digest is passed over.
+/// Reads the entries of lists that a machine's manufacturer made, and skips everything except
+/// certificates with RSA keys and digests of images.
 ///
 /// # Errors
 /// The lists are damaged.
@@ -92,13 +108,16 @@ pub fn read_known(bytes: &[u8]) -> Result<Vec<Listed>, Error> {
         .collect())
 }
 
-/// Kind and bytes of an entry.
+/// Type and bytes of an entry.
 type Entry<'a> = ([u8; 16], &'a [u8]);
 
 fn entries(mut bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
     let mut found = Vec::new();
     while !bytes.is_empty() {
-        let (kind, [list, header, size]) = header(bytes).ok_or(Error::List)?;
+        let (head, _) = ListHeader::ref_from_prefix(bytes).map_err(|_| Error::List)?;
+        let kind = head.signature_type;
+        let [list, header, size] =
+            [head.list_size, head.header_size, head.signature_size].map(|size| size.get() as usize);
         let start = HEADER.checked_add(header).ok_or(Error::List)?;
         let signatures = bytes.get(start..list).filter(|_| size > OWNER).ok_or(Error::List)?;
         if !signatures.len().is_multiple_of(size) {
@@ -108,16 +127,4 @@ fn entries(mut bytes: &[u8]) -> Result<Vec<Entry<'_>>, Error> {
         bytes = &bytes[list..];
     }
     Ok(found)
-}
-
-/// The type of the list's signatures, and the sizes of the list, of a further header, and of each
-/// signature.
-fn header(bytes: &[u8]) -> Option<([u8; 16], [usize; 3])> {
-    let (kind, rest) = bytes.split_first_chunk::<16>()?;
-    let (sizes, _) = rest.split_first_chunk::<12>()?;
-    let size = |index: usize| {
-        u32::from_le_bytes([sizes[index], sizes[index + 1], sizes[index + 2], sizes[index + 3]])
-            as usize
-    };
-    Some((*kind, [size(0), size(4), size(8)]))
 }

@@ -1,6 +1,5 @@
-//! The variables by which UEFI firmware knows whom it trusts (UEFI 2.10, 32): lists of
-//! certificates, their signed updates, and the file in which a virtual machine's firmware keeps
-//! them.
+//! The UEFI variables of Secure Boot (UEFI 2.10, 32): lists of trusted certificates, their signed
+//! updates, and the file in which a virtual machine's firmware stores them.
 
 mod error;
 mod list;
@@ -19,24 +18,24 @@ use uuid::{Uuid, uuid};
 /// A variable of Secure Boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variable {
-    /// Who owns the machine: signs changes to `KEK`. As long as it is empty anybody may write all
-    /// of them.
+    /// The platform key of the machine's owner, which signs changes to `KEK`. While it is empty,
+    /// anyone may write all of them.
     Pk,
-    /// Who may change `db` and `dbx`.
+    /// The keys that sign changes to `db` and `dbx`.
     Kek,
-    /// Whose programs are started.
+    /// The trusted certificates and images.
     Db,
-    /// Which certificates and programs are not trusted in spite of `db`.
+    /// The revoked certificates and images, which take precedence over `db`.
     Dbx,
 }
 
-/// The variable's attributes: kept, there before and after the system has started, and written by
-/// signed updates alone.
+/// The attributes of these variables: non-volatile, accessible before and after boot, written only
+/// with signed updates.
 const ATTRIBUTES: u32 = 0x27;
 
 impl Variable {
-    /// Those that hold our certificates, in the order in which a machine in setup mode has to be
-    /// given them: the last one ends that mode.
+    /// The variables with our certificates, in the order in which a machine in setup mode must
+    /// receive them: the last one ends that mode.
     pub const ENROLLED: [Variable; 3] = [Variable::Db, Variable::Kek, Variable::Pk];
 
     /// Its name.
@@ -49,8 +48,7 @@ impl Variable {
         }
     }
 
-    /// The name space that it stands in: `EFI_GLOBAL_VARIABLE` or
-    /// `EFI_IMAGE_SECURITY_DATABASE_GUID`.
+    /// Its namespace: `EFI_GLOBAL_VARIABLE` or `EFI_IMAGE_SECURITY_DATABASE_GUID`.
     pub fn vendor(self) -> Uuid {
         match self {
             Variable::Pk | Variable::Kek => uuid!("8be4df61-93ca-11d2-aa0d-00e098032b8c"),

@@ -1,5 +1,5 @@
-//! A signed update of a variable (`EFI_VARIABLE_AUTHENTICATION_2`, UEFI 2.10, 8.2.2): what files
-//! named `.auth` are.
+//! A signed update of a variable (`EFI_VARIABLE_AUTHENTICATION_2`, UEFI 2.10, 8.2.2): the format of
+//! `.auth` files.
 
 use super::{ATTRIBUTES, Error, Variable};
 use crate::certificate::Certificate;
@@ -10,15 +10,15 @@ use uuid::{Uuid, uuid};
 /// `EFI_CERT_TYPE_PKCS7_GUID`
 const PKCS7: Uuid = uuid!("4aafd29d-68df-49ee-8aa9-347d375665a7");
 
-/// Length, revision, type and GUID before the signature.
+/// Bytes of `WIN_CERTIFICATE_UEFI_GUID`: length, revision, type and GUID, before the signature.
 const HEADER: usize = 24;
 
 /// `WIN_CERT_REVISION` and `WIN_CERT_TYPE_EFI_GUID`
 const REVISION: u16 = 0x0200;
 const EFI_GUID: u16 = 0x0EF1;
 
-/// The moment from which an update is. The firmware takes none that is not newer than the
-/// variable's last one.
+/// The timestamp of an update. The firmware refuses an update that is not newer than the variable's
+/// last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UpdateTime {
     /// The year.
@@ -27,7 +27,7 @@ pub struct UpdateTime {
     pub month: u8,
     /// The day of the month, from 1.
     pub day: u8,
-    /// The second of the day: updates of one day are numbered by it.
+    /// The second of the day, which numbers the updates of one day.
     pub second: u32,
 }
 
@@ -36,9 +36,9 @@ pub struct UpdateTime {
 pub struct Update {
     /// The variable.
     pub variable: Variable,
-    /// From when it is.
+    /// Its timestamp.
     pub time: UpdateTime,
-    /// What the variable is to hold: lists.
+    /// The new content: signature lists.
     pub content: Vec<u8>,
 }
 
@@ -56,8 +56,8 @@ impl UpdateTime {
 }
 
 impl Update {
-    /// What has to be signed by the owner's key (`PK`), or for `db` and `dbx` by that of `KEK`:
-    /// RSASSA-PKCS1-v1_5 with SHA-256.
+    /// Returns the bytes to be signed with the owner's key (`PK`), or for `db` and `dbx` with that of
+    /// `KEK`: RSASSA-PKCS1-v1_5 with SHA-256.
     pub fn to_be_signed(&self) -> Vec<u8> {
         let name = self.variable.name().encode_utf16().flat_map(u16::to_le_bytes);
         let mut message: Vec<u8> = name.collect();
@@ -68,15 +68,15 @@ impl Update {
         message
     }
 
-    /// The update with the signature of what [`Update::to_be_signed`] gives.
+    /// Returns the update with a signature of the bytes of [`Update::to_be_signed`].
     ///
     /// # Errors
-    /// The signature is none of this update by this certificate.
+    /// The signature was not made for this update with this certificate's key.
     pub fn signed(&self, certificate: &Certificate, signature: &[u8]) -> Result<Vec<u8>, Error> {
         if !certificate.verifies(&self.to_be_signed(), signature) {
             return Err(Error::OtherKey(certificate.name()));
         }
-        // The firmware wants the bare `SignedData` here, and no `ContentInfo` around it.
+        // The firmware expects the bare `SignedData` here, without a `ContentInfo`.
         let signed = pkcs7::signed_data(&Content::Elsewhere, certificate, signature)
             .and_then(|signed| signed.to_der());
         let signed = signed.map_err(Error::SignedData)?;

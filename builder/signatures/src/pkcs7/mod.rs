@@ -1,5 +1,5 @@
 //! PKCS#7 signatures (RFC 2315) with one signer, RSA PKCS#1 v1.5 and SHA-256, as UEFI firmware
-//! verifies them. No signing time: the same key and content give the same bytes.
+//! verifies them. They have no signing time, so the same key and content give the same bytes.
 
 mod signer;
 
@@ -20,24 +20,24 @@ use sha2::{Digest, Sha256};
 use x509_cert::attr::Attribute;
 use x509_cert::spki::AlgorithmIdentifierOwned;
 
-/// What a signature is about.
+/// The content of a signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Something inside the signature, of this type. What is signed are attributes with its digest.
+    /// Content of this type inside the signature. The signature covers attributes with its digest.
     Inside(ObjectIdentifier, Any),
-    /// Bytes that are kept elsewhere, which are signed as they are.
+    /// Detached content. The signature covers it directly.
     Elsewhere,
 }
 
-/// The DER of the attributes that stand for content of a type: what an RSA signature with SHA-256
-/// has to be made of.
+/// Returns the DER of the signed attributes for content of a type, over which an RSA signature with
+/// SHA-256 is made.
 ///
-/// The digest is over the octets of the content without its tag and length (RFC 2315, 9.3).
+/// The digest covers the octets of the content without tag and length (RFC 2315, 9.3).
 pub fn attributes(kind: ObjectIdentifier, content: &Any) -> der::Result<Vec<u8>> {
     signed_attributes(kind, content)?.to_der()
 }
 
-/// A `SignedData` with this content, the signer's certificate, and its signature.
+/// Returns a `SignedData` with this content, the signer's certificate and the signature.
 pub fn signed_data(
     content: &Content,
     certificate: &Certificate,
@@ -78,12 +78,12 @@ pub fn signed_data(
     })
 }
 
-/// The DER of a `ContentInfo` that holds `signed_data`.
+/// Returns the DER of a `ContentInfo` with `signed_data`.
 pub fn wrapped(signed_data: &SignedData) -> der::Result<Vec<u8>> {
     ContentInfo { content_type: ID_SIGNED_DATA, content: Any::encode_from(signed_data)? }.to_der()
 }
 
-/// SHA-256 or RSA, both of which have a parameter that is NULL.
+/// The identifier of SHA-256 or RSA, both of which have the parameter NULL.
 pub(crate) fn algorithm(oid: ObjectIdentifier) -> AlgorithmIdentifierOwned {
     AlgorithmIdentifierOwned { oid, parameters: Some(AnyRef::NULL.into()) }
 }

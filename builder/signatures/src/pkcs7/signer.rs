@@ -1,4 +1,4 @@
-//! The reader: who signed, before anything of it is verified.
+//! The reader: the signer of a signature that is not verified yet.
 
 use crate::certificate::Certificate;
 use crate::error::Error;
@@ -14,9 +14,9 @@ use der::{Any, Decode, Encode, Reader, SliceReader};
 /// The one signer of a `SignedData`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Signer {
-    /// His certificate, if it came with the signature.
+    /// The signer's certificate, if the signature includes it.
     pub certificate: Option<Certificate>,
-    /// What he signed, unless that is the content itself.
+    /// The signed attributes; none if the content itself is signed.
     attributes: Option<SignedAttributes>,
     /// The issuer and the serial number of the certificate.
     identity: IssuerAndSerialNumber,
@@ -24,11 +24,11 @@ pub(crate) struct Signer {
 }
 
 impl Signer {
-    /// Reads a `ContentInfo` with a `SignedData` that has one signer, by RSA and SHA-256.
+    /// Reads a `ContentInfo` with a `SignedData` of one signer, RSA and SHA-256.
     pub fn read(bytes: &[u8]) -> Result<(SignedData, Self), Error> {
         let signed = signed_data(bytes)?;
         let [signer] = signed.signer_infos.0.as_slice() else {
-            return Err(Error::Unsupported("another number of signers than one"));
+            return Err(Error::Unsupported("no signer or several"));
         };
         let signer = Self::of(&signed, signer)?;
         Ok((signed, signer))
@@ -62,19 +62,19 @@ impl Signer {
         })
     }
 
-    /// His name.
+    /// The name of the signer.
     pub fn name(&self) -> String {
         self.certificate
             .as_ref()
             .map_or_else(|| self.identity.issuer.to_string(), Certificate::name)
     }
 
-    /// Whether he says that he is the one of `certificate`.
+    /// Whether the signer identifies itself as that of `certificate`.
     pub fn names(&self, certificate: &Certificate) -> bool {
         is_of(&certificate.inner, &self.identity)
     }
 
-    /// Whether the key of `certificate` signed the attributes, or where there are none `content`.
+    /// Whether the key of `certificate` signed the attributes, or, without attributes, `content`.
     pub fn is(&self, certificate: &Certificate, content: &[u8]) -> bool {
         let attributes = self.attributes.as_ref().map(Encode::to_der).transpose();
         let Ok(attributes) = attributes else { return false };
@@ -82,12 +82,12 @@ impl Signer {
             && certificate.verifies(attributes.as_deref().unwrap_or(content), &self.signature)
     }
 
-    /// Whether he signed the content itself.
+    /// Whether the signature covers the content itself.
     pub fn signed_content(&self) -> bool {
         self.attributes.is_none()
     }
 
-    /// The value of the signed attribute of this kind, of which there is one.
+    /// The value of the signed attribute of this type, which must be unique.
     pub fn attribute(&self, kind: ObjectIdentifier) -> Result<&Any, Error> {
         let attributes = self.attributes.iter().flat_map(|attributes| attributes.iter());
         let mut attributes = attributes.filter(|one| one.oid == kind);
@@ -103,7 +103,7 @@ fn is_of(certificate: &x509_cert::Certificate, identity: &IssuerAndSerialNumber)
     (&subject.issuer, &subject.serial_number) == (&identity.issuer, &identity.serial_number)
 }
 
-/// A `ContentInfo` with a `SignedData`, and at most 7 zeros behind it.
+/// Reads a `ContentInfo` with a `SignedData`, followed by at most 7 zeros.
 fn signed_data(bytes: &[u8]) -> Result<SignedData, Error> {
     let parse = || {
         nesting::check(bytes)?;
@@ -114,7 +114,7 @@ fn signed_data(bytes: &[u8]) -> Result<SignedData, Error> {
     };
     let (content, only_padded) = parse().map_err(Error::SignedData)?;
     if content.content_type != ID_SIGNED_DATA || !only_padded {
-        return Err(Error::Unsupported("something else than a `SignedData`"));
+        return Err(Error::Unsupported("no `SignedData`"));
     }
     content.content.decode_as().map_err(Error::SignedData)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// An RSA key with a certificate that it signed itself, made and used by openssl.
+/// An RSA key with a self-signed certificate, made and used by openssl.
 pub struct Signer {
     folder: TempDir,
     /// The certificate.
@@ -13,7 +13,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// A fresh one.
+    /// Makes a new one.
     pub fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let subject = format!("/O=Test/CN={name}");
@@ -37,19 +37,19 @@ impl Signer {
         std::fs::read(self.path("signature")).unwrap()
     }
 
-    /// A file in the folder of this signer, where `key.pem` and `cert.pem` are.
+    /// The path of a file in this signer's folder, which has `key.pem` and `cert.pem`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-/// Runs openssl in a folder and gives what it says.
+/// Runs openssl in a folder and returns its output.
 pub fn openssl(folder: &Path, arguments: &[&str]) -> String {
     tool("openssl", Command::new("openssl").current_dir(folder).args(arguments))
 }
 
-/// Runs a tool and gives its standard output. The test fails if the tool is missing (and says which
-/// package has it) or if it does not succeed.
+/// Runs a tool and returns its standard output. The test fails if the tool fails or is missing; the
+/// message names its package.
 pub fn tool(package: &str, command: &mut Command) -> String {
     let output = match command.output() {
         Ok(output) => output,

@@ -319,7 +319,7 @@ impl<'p> Resolver<'p> {
 
     /// FAT32 has a least number of clusters, of which none is smaller than a sector.
     fn check_esp(&mut self, board: &Board, size: &Node) {
-        let least = fat::least_size(board.sector_size.into()) >> 20;
+        let least = fat::min_size(board.sector_size.into()) >> 20;
         if board.esp_size_mib < least {
             let problem = Problem::new(format!(
                 "an EFI system partition of {} MiB is too small for sectors of {} bytes",

@@ -5,8 +5,8 @@ use super::patience::sleep;
 use super::{
     Answer, Body, Cloud, Credentials, Failure, Method, Patience, Region, Request, Service, Source,
 };
+use crate::engine::digest::Digest;
 use crate::error::Error;
-use crate::produce::digest::Digest;
 use reqsign_aws_v4::{Credential, RequestSigner};
 use reqsign_core::{Context, SignRequest};
 use std::hash::{BuildHasher, RandomState};

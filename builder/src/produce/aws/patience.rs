@@ -1,7 +1,7 @@
 //! How long to wait for AWS, and how often to try.
 
+use crate::engine::stop;
 use crate::error::Result;
-use crate::produce::stop;
 use std::time::{Duration, Instant};
 
 /// Times and numbers of tries.

@@ -1,8 +1,8 @@
 //! What a host binary must be before it may go to the node.
 
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
 use crate::plan::Architecture;
-use crate::produce::digest::Digest;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};

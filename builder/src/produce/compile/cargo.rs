@@ -1,29 +1,47 @@
-//! Programs of this workspace: static ones with musl, and those for UEFI. What they depend on is
-//! compiled by an action of its own, so that a changed line of ours costs the compilation of ours.
+//! Programs of this workspace: static ones with musl, and those for UEFI. An action of its own
+//! compiles the crates that they depend on, so that a changed line of ours recompiles ours alone.
 
-use super::Sandbox;
+use crate::engine::action::{ActionResult, InputTree};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::{Closure, Locked, Plan, closure};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
+use crate::plan::{Architecture, Closure, closure};
+use crate::produce::build::Build;
+use crate::produce::sandbox::{Compiler, Script};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
 
-/// Output of [`dependencies`].
-pub const DEPENDENCIES: &str = "dependencies.tar";
+/// The output of the first script: the compiled dependencies.
+const DEPENDENCIES: &str = "dependencies.tar";
 
 /// The path of a compiled program among the action's outputs.
 pub fn output(program: &str) -> String {
     format!("out/{program}")
 }
 
-/// One package of this workspace with the members and crates that it is made of.
-pub struct Package<'a> {
+/// Compiles the programs `files` of a package of this workspace for the Rust target `target`.
+///
+/// # Errors
+/// The workspace has no such package, or it does not compile.
+pub fn compile(
+    build: &Build<'_>,
+    package: &str,
+    target: &str,
+    files: &[String],
+) -> Result<ActionResult> {
+    let (store, architecture) = (build.options.store, build.plan.architecture);
+    let package = Package::find(build.options.project, package, target)?;
+    let dependencies = build.run(package.dependencies(store, architecture)?)?;
+    let dependencies = dependencies.output(DEPENDENCIES)?;
+    build.run(package.programs(store, architecture, files, dependencies)?)
+}
+
+/// One package of this workspace with the members and crates that it consists of.
+struct Package<'a> {
     project: &'a Path,
     name: &'a str,
-    /// What it is compiled for, as Rust calls it.
+    /// The target triple.
     target: &'a str,
     closure: Closure,
     /// Folder of each member of the closure, relative to the project, by the member's name.
@@ -33,11 +51,11 @@ pub struct Package<'a> {
 }
 
 impl<'a> Package<'a> {
-    /// Reads the workspace in `project` and finds what `name`, compiled for `target`, is made of.
+    /// Reads the workspace in `project` and finds the closure of `name` for `target`.
     ///
     /// # Errors
     /// The workspace has no such member, or a file of it cannot be read.
-    pub fn find(project: &'a Path, name: &'a str, target: &'a str) -> Result<Self> {
+    fn find(project: &'a Path, name: &'a str, target: &'a str) -> Result<Self> {
         let text = std::fs::read_to_string(project.join("Cargo.lock"))
             .or_build(|| "cannot read `Cargo.lock`".into())?;
         let lock = text.parse().or_build(|| "`Cargo.lock` is not TOML".into())?;
@@ -59,13 +77,8 @@ impl<'a> Package<'a> {
         Ok(Package { project, name, target, closure, folders, workspace, lock })
     }
 
-    /// The action that compiles what the package depends on.
-    pub fn dependencies(
-        &self,
-        store: &Store,
-        sandbox: &Sandbox,
-        plan: &Plan<Locked>,
-    ) -> Result<Action> {
+    /// The script that compiles the package's dependencies, with empty sources of ours.
+    fn dependencies(&self, store: &Store, architecture: Architecture) -> Result<Script<'static>> {
         let mut input = self.input(store)?;
         let empty = store.put_bytes(b"")?;
         let main = store.put_bytes(b"fn main() {}\n")?;
@@ -77,50 +90,43 @@ impl<'a> Package<'a> {
                 }
             }
         }
-        let name = format!("{} dependencies {}", self.name, plan.architecture);
-        let script = include_str!("cargo-dependencies.sh");
-        sandbox.with_rust().script(
-            store,
-            name,
-            script,
-            &[],
-            self.environment(),
+        Ok(Script {
+            name: format!("{} dependencies {architecture}", self.name),
+            text: include_str!("cargo-dependencies.sh"),
+            args: Vec::new(),
+            env: self.environment(),
             input,
-            &[DEPENDENCIES],
-        )
+            outputs: vec![DEPENDENCIES.into()],
+            compiler: Compiler::Rust,
+        })
     }
 
-    /// The action that compiles `programs` of the package with `dependencies`, the output of
-    /// [`Self::dependencies`].
-    pub fn compile(
+    /// The script that compiles the programs `files`, with the compiled dependencies.
+    fn programs(
         &self,
         store: &Store,
-        sandbox: &Sandbox,
-        plan: &Plan<Locked>,
-        programs: &[String],
+        architecture: Architecture,
+        files: &[String],
         dependencies: Digest,
-    ) -> Result<Action> {
+    ) -> Result<Script<'static>> {
         let mut input = self.input(store)?;
         input.add_file(DEPENDENCIES, dependencies, false)?;
         for folder in self.folders.values() {
             self.add_sources(store, &mut input, Path::new(folder))?;
         }
-        let outputs = programs.iter().map(|program| output(program)).collect::<Vec<_>>();
-        let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
-        let name = format!("{} {}", self.name, plan.architecture);
-        sandbox.with_rust().script(
-            store,
-            name,
-            include_str!("cargo.sh"),
-            programs,
-            self.environment(),
+        Ok(Script {
+            name: format!("{} {architecture}", self.name),
+            text: include_str!("cargo.sh"),
+            args: files.to_vec(),
+            env: self.environment(),
             input,
-            &outputs,
-        )
+            outputs: files.iter().map(|file| output(file)).collect(),
+            compiler: Compiler::Rust,
+        })
     }
 
-    /// What both actions have: crates, the workspace's and the members' `Cargo.toml`, and
-    /// `Cargo.lock`, each without what is not needed here.
+    /// The inputs of both scripts: crates, every `Cargo.toml`, and `Cargo.lock`, reduced to the
+    /// entries that the package needs, so that no other change recompiles it.
     fn input(&self, store: &Store) -> Result<InputTree> {
         let mut input = InputTree::new();
         input.add_file("source.sh", store.put_bytes(include_bytes!("cargo-source.sh"))?, false)?;
@@ -179,7 +185,7 @@ impl<'a> Package<'a> {
         lock
     }
 
-    /// Where cargo looks for targets of a member, and whether this member has each.
+    /// The files in which cargo looks for targets of a member, and whether each exists.
     fn targets(&self, folder: &str) -> Vec<(String, bool)> {
         let at = self.project.join(folder);
         let programs = std::fs::read_dir(at.join("src/bin")).into_iter().flatten().flatten();
@@ -195,14 +201,14 @@ impl<'a> Package<'a> {
             .collect()
     }
 
-    /// Adds the files of a member, without its tests, which do not change what is compiled.
+    /// Adds the files of a member, except tests and documents, which no program contains.
     fn add_sources(&self, store: &Store, input: &mut InputTree, folder: &Path) -> Result<()> {
         let say = || format!("cannot read `{}`", folder.display());
         for entry in std::fs::read_dir(self.project.join(folder)).or_build(say)? {
             let path = entry.or_build(say)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let relative = folder.join(&name);
-            // A link that leads nowhere is an editor's, which says so that a file is open.
+            // Editors mark an open file with a dangling link.
             if path.is_symlink() && !path.exists() {
                 continue;
             }
@@ -232,9 +238,8 @@ impl<'a> Package<'a> {
             ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
             (linker, "rust-lld".into()),
         ]);
-        // Crates with C in them look for a compiler that is named after musl, which Debian does not
-        // have. What they compile keeps to what musl and the C library of the sandbox's headers
-        // agree on.
+        // Crates with C code look for a compiler named after musl, which Debian does not have. Their
+        // code uses only what musl and the C library of the sandbox's headers have in common.
         if self.closure.has("cc") {
             environment
                 .insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());
@@ -243,8 +248,7 @@ impl<'a> Package<'a> {
     }
 }
 
-/// The compiler of the sandbox, which runs on amd64, for C that is linked into a program for
-/// `target`.
+/// The C compiler for `target` in the sandbox, which runs on amd64.
 fn c_compiler(target: &str) -> &'static str {
     if target.starts_with("aarch64-") { "aarch64-linux-gnu-gcc" } else { "gcc" }
 }

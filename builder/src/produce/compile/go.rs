@@ -1,15 +1,13 @@
-//! Programs of Go modules, compiled offline from locked zip files, with every sum checked by `go`
-//! itself.
+//! Programs of Go modules, compiled offline from locked zip files. `go` itself checks every sum.
 
-use super::Sandbox;
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Error, Result};
-use crate::plan::{
-    Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Locked, Plan, Resolution,
-};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
+use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Resolution};
+use crate::produce::build::Build;
 use crate::produce::fetch::{escaped, wrapper_program};
-use crate::produce::store::Store;
+use crate::produce::sandbox::{Compiler, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -18,15 +16,17 @@ pub fn output(file: &str) -> String {
     format!("out/{file}")
 }
 
-/// The action that compiles every program of one component.
-pub fn compile<R: Resolution>(
-    store: &Store,
-    sandbox: &Sandbox,
-    plan: &Plan<Locked, R>,
+/// The script that compiles every program of one component.
+///
+/// # Errors
+/// The lock does not have the component's modules.
+pub fn script<R: Resolution>(
+    build: &Build<'_, R>,
     component: &str,
-    build: &GoBuild,
-) -> Result<Action> {
-    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = build;
+    source: &GoBuild,
+) -> Result<Script<'static>> {
+    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = source;
+    let (plan, store) = (build.plan, build.options.store);
     let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
     let find = || {
         Error::lock(format!("the lock has no Go modules of `{component}`"))
@@ -56,17 +56,19 @@ pub fn compile<R: Resolution>(
     }
     env.insert("TAGS".into(), tags.join(","));
     env.insert("LDFLAGS".into(), ldflags.join(" "));
-    let args = packages
-        .iter()
-        .map(|GoOutput { file, package }| format!("{file}={package}"))
-        .collect::<Vec<_>>();
-    let outputs = packages.iter().map(|package| output(&package.file)).collect::<Vec<_>>();
-    let outputs = outputs.iter().map(String::as_str).collect::<Vec<_>>();
-    let name = format!("{component} {architecture}");
-    sandbox.with_go().script(store, name, include_str!("go.sh"), &args, env, input, &outputs)
+    let argument = |GoOutput { file, package }: &GoOutput| format!("{file}={package}");
+    Ok(Script {
+        name: format!("{component} {architecture}"),
+        text: include_str!("go.sh"),
+        args: packages.iter().map(argument).collect(),
+        env,
+        input,
+        outputs: packages.iter().map(|package| output(&package.file)).collect(),
+        compiler: Compiler::Go,
+    })
 }
 
-/// A module proxy as a tree of files (`go help goproxy`), which holds just the locked versions.
+/// A module proxy as a tree of files (`go help goproxy`) with the locked versions alone.
 fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
     let mut input = InputTree::new();
     for module in &lock.modules {
@@ -86,6 +88,8 @@ fn proxy(store: &Store, lock: &GoLock) -> Result<InputTree> {
     Ok(input)
 }
 
+/// Adds the module around the component: a `main.go` that imports its programs, and the sums of
+/// every locked module.
 fn around(
     store: &Store,
     input: &mut InputTree,
@@ -109,6 +113,7 @@ fn around(
     Ok(())
 }
 
+/// Adds the packages with the C library and its headers, for programs that need C.
 fn sysroot(store: &Store, input: &mut InputTree, lock: &Lock) -> Result<()> {
     for package in &lock.cross.packages {
         let digest: Digest = store.locked(&package.sha256)?;

@@ -1,73 +1,92 @@
-//! The Linux kernel: first its configuration, compared with what was asked for, then the image.
+//! The Linux kernel: first its configuration, which is compared with the plan's options, then the
+//! image.
 
-use super::{STEP_TIME, Sandbox};
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Problem, Result};
-use crate::plan::{Architecture, Date, Kernel, Locked, OptionValue, Plan};
-use crate::produce::action::{Action, InputTree};
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
+use crate::plan::{Architecture, Date, Kernel, OptionValue};
+use crate::produce::build::Build;
+use crate::produce::sandbox::{Compiler, STEP_TIME, Script};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Output of [`configure`]: the whole `.config`.
-pub const CONFIG: &str = "kernel.config";
-/// Output of [`configure`]: every Kconfig file of the source, one behind the other.
-pub const KCONFIG: &str = "Kconfig";
-/// Output of [`compile`]: `bzImage` or `Image`.
-pub const KERNEL: &str = "kernel";
-/// Output of [`compile`]: what `uname -r` says on the node.
-pub const RELEASE: &str = "release";
+/// Output of [`configuration`]: the whole `.config`.
+const CONFIG: &str = "kernel.config";
+/// Output of [`configuration`]: every Kconfig file of the source, concatenated.
+const KCONFIG: &str = "Kconfig";
+/// Output of [`image`]: `bzImage` or `Image`.
+const KERNEL: &str = "kernel";
+/// Output of [`image`]: the kernel release, as `uname -r` shows it on the node.
+const RELEASE: &str = "release";
 
-/// The action that turns what is asked for into a configuration.
-pub fn configure(store: &Store, sandbox: &Sandbox, plan: &Plan<Locked>) -> Result<Action> {
-    let mut input = InputTree::new();
-    input.add_file("source.deb", source(store, plan)?, false)?;
-    input.add_file("asked.config", store.put_bytes(asked(&plan.kernel).as_bytes())?, false)?;
-    let env = environment(plan);
-    sandbox.script(
-        store,
-        format!("kernel-config {}", plan.architecture),
-        include_str!("kernel-config.sh"),
-        &[],
-        env,
-        input,
-        &[CONFIG, KCONFIG],
-    )
+/// A compiled kernel.
+#[derive(Clone, Debug)]
+pub struct CompiledKernel {
+    /// `bzImage` or `Image`.
+    pub image: Digest,
+    /// The kernel release, as `uname -r` shows it.
+    pub release: String,
 }
 
-/// The action that compiles the kernel with `config`, a whole `.config`. Plans that agree in it
-/// share the result.
-pub fn compile(
-    store: &Store,
-    sandbox: &Sandbox,
-    plan: &Plan<Locked>,
-    config: Digest,
-) -> Result<Action> {
+/// Configures the kernel, compares the configuration with the plan's options, and compiles it.
+///
+/// # Errors
+/// An option came out with another value, or the kernel does not compile.
+pub fn compile(build: &Build<'_>) -> Result<CompiledKernel> {
+    let store = build.options.store;
+    let text = |digest: Digest| Ok(String::from_utf8_lossy(&store.read(&digest)?).into_owned());
+    let configured = build.run(configuration(build)?)?;
+    let config = configured.output(CONFIG)?;
+    compare(&build.plan.kernel, &text(config)?, || text(configured.output(KCONFIG)?))?;
+    let compiled = build.run(image(build, config)?)?;
+    let release = text(compiled.output(RELEASE)?)?.trim().to_owned();
+    Ok(CompiledKernel { image: compiled.output(KERNEL)?, release })
+}
+
+/// The script that turns the plan's options into a whole configuration.
+fn configuration(build: &Build<'_>) -> Result<Script<'static>> {
+    let asked = asked(&build.plan.kernel);
     let mut input = InputTree::new();
-    input.add_file("source.deb", source(store, plan)?, false)?;
+    input.add_file("source.deb", source(build)?, false)?;
+    input.add_file("asked.config", build.options.store.put_bytes(asked.as_bytes())?, false)?;
+    Ok(Script {
+        name: format!("kernel-config {}", build.plan.architecture),
+        text: include_str!("kernel-config.sh"),
+        args: Vec::new(),
+        env: environment(build.plan.architecture),
+        input,
+        outputs: vec![CONFIG.into(), KCONFIG.into()],
+        compiler: Compiler::Root,
+    })
+}
+
+/// The script that compiles the kernel with `config`, a whole `.config`. Plans with the same one
+/// share the result.
+fn image(build: &Build<'_>, config: Digest) -> Result<Script<'static>> {
+    let architecture = build.plan.architecture;
+    let mut input = InputTree::new();
+    input.add_file("source.deb", source(build)?, false)?;
     input.add_file("kernel.config", config, false)?;
-    let mut env = environment(plan);
-    env.insert(
-        "TARGET".into(),
-        if plan.architecture == Architecture::Amd64 { "bzImage" } else { "Image" }.into(),
-    );
-    // The kernel writes who built it, where and when into itself.
+    let target = if architecture == Architecture::Amd64 { "bzImage" } else { "Image" };
+    let mut env = environment(architecture);
+    env.insert("TARGET".into(), target.into());
+    // The kernel contains the user, host and time of its build.
     for (name, value) in [("USER", "osbuild"), ("HOST", "osbuild"), ("VERSION", "1")] {
         env.insert(format!("KBUILD_BUILD_{name}"), value.into());
     }
     env.insert("KBUILD_BUILD_TIMESTAMP".into(), Date::from_unix(STEP_TIME).to_string());
-    sandbox.script(
-        store,
-        format!("kernel {}", plan.architecture),
-        include_str!("kernel.sh"),
-        &[],
+    Ok(Script {
+        name: format!("kernel {architecture}"),
+        text: include_str!("kernel.sh"),
+        args: Vec::new(),
         env,
         input,
-        &[KERNEL, RELEASE],
-    )
+        outputs: vec![KERNEL.into(), RELEASE.into()],
+        compiler: Compiler::Root,
+    })
 }
 
-/// The fragment that `allnoconfig` is given.
+/// The configuration fragment for `make allnoconfig`.
 fn asked(kernel: &Kernel) -> String {
     kernel.options.iter().fold(String::new(), |mut text, (name, option)| {
         writeln!(text, "CONFIG_{name}={}", option.value).expect("a string takes every write");
@@ -75,32 +94,25 @@ fn asked(kernel: &Kernel) -> String {
     })
 }
 
-fn source(store: &Store, plan: &Plan<Locked>) -> Result<Digest> {
-    store.locked(&plan.kernel_source().sha256)
+fn source(build: &Build<'_>) -> Result<Digest> {
+    build.options.store.locked(&build.plan.kernel_source().sha256)
 }
 
-fn environment(plan: &Plan<Locked>) -> BTreeMap<String, String> {
-    let cross = if plan.architecture == Architecture::Amd64 {
-        String::new()
-    } else {
-        format!("{}-", plan.architecture.gnu())
+fn environment(architecture: Architecture) -> BTreeMap<String, String> {
+    let cross = match architecture {
+        Architecture::Amd64 => String::new(),
+        Architecture::Arm64 => format!("{}-", architecture.gnu()),
     };
-    BTreeMap::from([
-        ("ARCH".into(), plan.architecture.kernel().into()),
-        ("CROSS_COMPILE".into(), cross),
-    ])
+    BTreeMap::from([("ARCH".into(), architecture.kernel().into()), ("CROSS_COMPILE".into(), cross)])
 }
 
-/// Compares `config` with what was asked for: kconfig drops in silence what it cannot fulfil.
+/// Compares `config` with the plan's options: kconfig silently drops an option whose dependencies
+/// are off.
 ///
 /// # Errors
-/// Every option that came out otherwise, each with the place that asks for it and, as far as the
-/// Kconfig files tell, what it depends on.
-pub fn compare(
-    kernel: &Kernel,
-    config: &str,
-    kconfig: impl FnOnce() -> Result<String>,
-) -> Result<()> {
+/// Every option with another value, with the line that asks for it and, if the Kconfig files
+/// declare the option, its dependencies.
+fn compare(kernel: &Kernel, config: &str, kconfig: impl FnOnce() -> Result<String>) -> Result<()> {
     let got = values(config);
     let value = |name: &str| got.get(name).copied();
     let dropped = kernel
@@ -135,8 +147,7 @@ fn values(config: &str) -> BTreeMap<&str, &str> {
     config.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('=')).collect()
 }
 
-/// Adds what Kconfig says of an option: that it does not exist, or which of its dependencies are
-/// off.
+/// Adds the reason: the option does not exist, or some of its dependencies are off.
 fn explain(problem: Problem, name: &str, kconfig: &str, got: &BTreeMap<&str, &str>) -> Problem {
     let Some(dependencies) = dependencies(name, kconfig) else {
         let names = kconfig.lines().filter_map(declared);

@@ -1,120 +1,88 @@
-//! Compilers: each turns locked sources into an action. What they run are the scripts beside them.
+//! Compilers: each turns locked sources into programs with the scripts beside it, and checks them
+//! before they are used.
 
 pub mod binary;
-pub mod cargo;
-pub mod go;
+mod cargo;
+mod go;
 pub mod kernel;
 
+pub use kernel::CompiledKernel;
+
+use super::build::Build;
+use crate::engine::digest::Digest;
+use crate::engine::key::Key;
 use crate::error::Result;
-use crate::plan::Lock;
-use crate::produce::action::{Action, InputTree, Toolchain};
-use crate::produce::sandbox::SandboxRoot;
-use crate::produce::store::Store;
-use crate::produce::toolchain;
-use crate::report::Report;
+use crate::plan::{Binary, Compile, GoBuild, HostProgram, HostPrograms, Resolution};
 use std::collections::BTreeMap;
 
-/// What an action sees beside its inputs: the root made of locked packages, and the toolchains.
-#[derive(Clone)]
-pub struct Sandbox {
-    /// The root.
-    pub root: SandboxRoot,
-    /// The Go toolchain, mounted for Go's actions alone.
-    pub go: Toolchain,
-    /// The Rust toolchain, mounted for cargo's actions alone; none where the lock has none.
-    pub rust: Option<Toolchain>,
-}
+/// Checked programs by file name.
+pub type Programs = BTreeMap<String, Digest>;
 
-/// The time that steps write where a format wants one: 2020-01-01, in seconds since 1970. It is not
-/// the epoch of the lock, so that a step whose inputs a new lock has too is found in the store.
-pub const STEP_TIME: u64 = 1_577_836_800;
-
-/// A sandbox with the toolchains that an action asked for.
-pub struct Equipped<'a> {
-    sandbox: &'a Sandbox,
-    toolchains: Vec<Toolchain>,
-}
-
-impl Sandbox {
-    /// Unpacks the root and the toolchains of a lock, each once.
-    pub fn unpack(store: &Store, report: &Report, lock: &Lock) -> Result<Self> {
-        let step = report.step("sandbox");
-        step.doing("unpacking packages and toolchains");
-        let packages = lock
-            .sandbox
-            .packages
-            .iter()
-            .map(|package| store.locked(&package.sha256))
-            .collect::<Result<Vec<_>>>()?;
-        let rust = lock.toolchain.rust.as_ref().map(|rust| toolchain::rust(store, &rust.sha256));
-        Ok(Sandbox {
-            root: SandboxRoot::unpack(store, &packages)?,
-            go: toolchain::go(store, &store.locked(&lock.toolchain.go.sha256)?)?,
-            rust: rust.transpose()?,
-        })
-    }
-
-    /// With the Go toolchain at `/toolchain/go`.
-    pub fn with_go(&self) -> Equipped<'_> {
-        Equipped { sandbox: self, toolchains: vec![self.go.clone()] }
-    }
-
-    /// With the Rust toolchain at `/toolchain/rust`.
-    pub fn with_rust(&self) -> Equipped<'_> {
-        Equipped { sandbox: self, toolchains: self.rust.iter().cloned().collect() }
-    }
-
-    /// An action that needs no toolchain besides the root's. See [`Equipped::script`].
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an action is these seven things, and every caller names each of them"
-    )]
-    pub fn script(
-        &self,
-        store: &Store,
-        name: String,
-        script: &str,
-        args: &[String],
-        env: BTreeMap<String, String>,
-        input: InputTree,
-        outputs: &[&str],
-    ) -> Result<Action> {
-        Equipped { sandbox: self, toolchains: Vec::new() }
-            .script(store, name, script, args, env, input, outputs)
+/// Compiles the host binaries of one component, all of which `binaries` are.
+pub fn host_binaries(build: &Build<'_>, binaries: &[&Binary]) -> Result<Programs> {
+    let Some(first) = binaries.first() else { return Ok(Programs::new()) };
+    let files = binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect();
+    match &first.build {
+        Compile::Cargo { package, .. } => rust_programs(build, package, files),
+        Compile::Go(source) => go_programs(build, &first.component, source, files),
     }
 }
 
-impl Equipped<'_> {
-    /// An action that runs `script` with bash and `args` in `/build`, where `input` is. It stops at
-    /// the first command that fails.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "an action is these seven things, and every caller names each of them"
-    )]
-    pub fn script(
-        self,
-        store: &Store,
-        name: String,
-        script: &str,
-        args: &[String],
-        mut env: BTreeMap<String, String>,
-        mut input: InputTree,
-        outputs: &[&str],
-    ) -> Result<Action> {
-        input.add_file("script.sh", store.put_bytes(script.as_bytes())?, false)?;
-        env.insert("SOURCE_DATE_EPOCH".into(), STEP_TIME.to_string());
-        let argv = ["/bin/bash", "-euo", "pipefail", "/build/script.sh"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain(args.iter().cloned());
-        Ok(Action {
-            name,
-            argv: argv.collect(),
-            env,
-            input,
-            outputs: outputs.iter().map(|output| (*output).to_owned()).collect(),
-            root: self.sandbox.root.clone(),
-            toolchains: self.toolchains,
-        })
+/// Compiles programs of one component for the machine that builds, all of which `programs` are.
+pub fn host_programs(
+    build: &Build<'_, HostPrograms>,
+    programs: &[&HostProgram],
+) -> Result<Programs> {
+    let Some(first) = programs.first() else { return Ok(Programs::new()) };
+    let files = programs.iter().map(|program| program.file.clone()).collect();
+    go_programs(build, &first.component, &first.build, files)
+}
+
+/// Compiles a component that is a Go module, and checks those of its programs that `files` names.
+pub fn go_programs<R: Resolution>(
+    build: &Build<'_, R>,
+    component: &str,
+    source: &GoBuild,
+    files: Vec<String>,
+) -> Result<Programs> {
+    let made = build.run(go::script(build, component, source)?)?;
+    let checked = |file: String| {
+        let program = made.output(&go::output(&file))?;
+        check(build, &file, program).map(|()| (file, program))
+    };
+    files.into_iter().map(checked).collect()
+}
+
+/// Compiles and checks the programs `files` of one package of this workspace, for the node.
+pub fn rust_programs(build: &Build<'_>, package: &str, files: Vec<String>) -> Result<Programs> {
+    let made = cargo::compile(build, package, build.plan.architecture.rust_musl(), &files)?;
+    let checked = |file: String| {
+        let program = made.output(&cargo::output(&file))?;
+        check(build, &file, program).map(|()| (file, program))
+    };
+    files.into_iter().map(checked).collect()
+}
+
+/// Compiles and checks slotboot, the program that the firmware starts.
+pub fn slotboot(build: &Build<'_>) -> Result<Digest> {
+    let (boot, architecture) = (&build.plan.boot, build.plan.architecture);
+    let files = [format!("{}.efi", boot.bin)];
+    let made = cargo::compile(build, &boot.package, architecture.rust_uefi(), &files)?;
+    let program = made.output(&cargo::output(&files[0]))?;
+    binary::check_uefi(&files[0], &build.options.store.read(&program)?, architecture)?;
+    Ok(program)
+}
+
+/// Checks a program, unless these rules have let it pass before.
+fn check<R: Resolution>(build: &Build<'_, R>, file: &str, program: Digest) -> Result<()> {
+    let (store, architecture) = (build.options.store, build.plan.resolved.architecture());
+    let key = Key::new("checked-binary")
+        .field("rules", binary::rules())
+        .field("architecture", architecture)
+        .field("program", program);
+    if store.recall_memo(&key).is_none() {
+        binary::check(file, &store.read(&program)?, architecture)?;
+        store.remember_memo(&key, &program)?;
     }
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! Runs an ecosystem's own client (`apt-get`, `go`, `cargo`, `rustup`), so that users' mirrors,
 //! proxies and credentials keep working.
 
+use crate::engine::stop;
 use crate::error::{Context, Error, Kind, Result};
-use crate::produce::stop;
 use crate::report::Step;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};

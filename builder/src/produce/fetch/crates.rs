@@ -1,9 +1,9 @@
 //! Crates by way of `cargo fetch`, which knows the user's registry, mirror and proxy.
 
 use super::client::Client;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::Crate;
-use crate::produce::store::Store;
 use crate::report::Step;
 use std::path::{Path, PathBuf};
 

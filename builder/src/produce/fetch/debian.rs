@@ -3,9 +3,9 @@
 
 use super::client::{Client, Ended};
 use super::mirrors;
+use crate::engine::store::{Lock, Store};
 use crate::error::{Context, Error, Kind, Problem, Result};
 use crate::plan::{Architecture, DebianPackage};
-use crate::produce::store::{Lock, Store};
 use crate::report::Step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

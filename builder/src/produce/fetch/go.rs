@@ -2,9 +2,9 @@
 //! exactly what the build reads.
 
 use super::client::{Client, Ended};
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::plan::{GoModule, GoWish};
-use crate::produce::store::Store;
 use crate::report::Step;
 use base64::Engine;
 use sha2::{Digest as _, Sha256};

@@ -15,10 +15,10 @@ mod rust;
 
 pub use go::{escaped, wrapper_program};
 
-use super::digest::Digest;
 use super::exported::Exported;
-use super::store::{Scratch, Store};
-use super::toolchain;
+use crate::engine::digest::Digest;
+use crate::engine::store::{Scratch, Store};
+use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
     Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source,
@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 /// Where sources may come from, besides the store.
 #[derive(Clone, Debug)]
-pub enum From {
+pub enum SourceOrigin {
     /// Each ecosystem's client, with the user's mirrors.
     Registries,
     /// A folder that `cargo osbuild sources export` wrote, and nothing else.
@@ -49,7 +49,7 @@ pub struct Fetcher<'a> {
     /// The root of the project, for `cargo fetch`.
     pub project: &'a Path,
     /// Where sources may come from.
-    pub from: From,
+    pub origin: SourceOrigin,
 }
 
 impl Fetcher<'_> {
@@ -73,10 +73,10 @@ impl Fetcher<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        match &self.from {
-            From::Registries => self.out_of_registries(lock, wanted, &missing),
-            From::Exported(folder) => self.out_of_folder(folder, &missing),
-            From::Store => Err(unreachable_sources(&missing)),
+        match &self.origin {
+            SourceOrigin::Registries => self.out_of_registries(lock, wanted, &missing),
+            SourceOrigin::Exported(folder) => self.out_of_folder(folder, &missing),
+            SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
     }
 

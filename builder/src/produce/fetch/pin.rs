@@ -1,7 +1,7 @@
 //! Makes a lock: keeps what an earlier one still pins, asks each ecosystem for the rest, fetches
 //! that, and writes down its digests.
 
-use super::{Fetcher, From, debian, rust};
+use super::{Fetcher, SourceOrigin, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
     Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock,
@@ -98,7 +98,7 @@ impl Fetcher<'_> {
 
     /// Refuses to ask the registries where the user said so.
     fn must_ask(&self, what: &str) -> Result<()> {
-        if matches!(self.from, From::Registries) {
+        if matches!(self.origin, SourceOrigin::Registries) {
             return Ok(());
         }
         let error = Error::usage(format!(

@@ -5,9 +5,9 @@
 //! known, and counts only when it can really be had.
 
 use super::go::Go;
+use crate::engine::store::{Scratch, Store};
 use crate::error::{Context, Error, Result};
 use crate::plan::{Date, Minor, Version};
-use crate::produce::store::{Scratch, Store};
 use crate::report::Step;
 use std::collections::BTreeSet;
 

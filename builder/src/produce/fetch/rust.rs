@@ -2,11 +2,11 @@
 //! only what the distribution's own manifests list, sorted, without owners and times.
 
 use super::client::Client;
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
+use crate::engine::toolchain::pack;
 use crate::error::{Context, Error, Result};
 use crate::plan::RustWish;
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
-use crate::produce::toolchain::pack;
 use crate::report::Step;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

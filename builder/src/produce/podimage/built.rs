@@ -2,10 +2,10 @@
 //! point, nothing that varies.
 
 use super::layout::{Descriptor, Image};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Context, Result};
 use crate::plan::Architecture;
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 

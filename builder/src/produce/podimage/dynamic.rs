@@ -1,56 +1,43 @@
-//! A dynamically linked program of a Debian package with its loader and all the libraries that it
-//! needs, so that it runs on a node that has none.
+//! A dynamically linked program of a Debian package with its loader and all of its libraries, so
+//! that it runs on a node without any.
 
 use super::Files;
-use crate::error::{Context, Error, Result};
+use crate::engine::store::Store;
+use crate::error::{Error, Result};
 use crate::plan::{Architecture, DebianProgram, Locked, Plan};
 use crate::produce::compile::binary::machine;
-use crate::produce::deb;
-use crate::produce::root::locked_file;
-use crate::produce::store::Store;
+use crate::produce::debian::{self, Contents};
 use object::Endianness;
 use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use osbuild_abi::payload::LOADER;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What a package holds, by path.
-#[derive(Default)]
-struct Contents {
-    /// Regular files.
-    files: BTreeMap<PathBuf, Vec<u8>>,
-    /// Links, with what they point at.
-    links: BTreeMap<PathBuf, PathBuf>,
-}
-
-/// What a program or a library asks for.
+/// The loader and libraries that a program or a library names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Needs {
-    /// Its interpreter, which is a path of a distribution. Libraries usually have none.
+    /// The absolute path of its interpreter. Libraries usually have none.
     loader: Option<String>,
-    /// Names of libraries.
+    /// File names of libraries.
     libraries: Vec<String>,
 }
 
-/// The program, its loader under the name [`LOADER`], and its libraries under the names by which
-/// they are asked for.
+/// The program, its loader under the name [`LOADER`], and its libraries under the names that
+/// programs ask for.
 ///
 /// # Errors
-/// A library is in none of the program's packages, or one of these has none that it needs.
+/// A library is in none of the program's packages, or one of the packages is not needed.
 pub fn program(store: &Store, plan: &Plan<Locked>, program: &DebianProgram) -> Result<Files> {
     let mut packages = BTreeMap::new();
     for package in program.packages() {
-        let path = store.path(&store.locked(&locked_file(plan, package)?.sha256)?)?;
-        let contents = contents(&path).or_build(|| format!("cannot read package `{package}`"))?;
+        let contents = debian::contents(store, debian::locked(plan, package)?, "")?;
         packages.insert(package.as_str(), contents);
     }
     closure(program, &mut packages, plan.architecture)
 }
 
-/// Follows what the program asks for, and what that asks for, through `packages`.
+/// Follows the names of libraries, from the program on, through `packages`.
 fn closure(
     program: &DebianProgram,
     packages: &mut BTreeMap<&str, Contents>,
@@ -79,7 +66,7 @@ fn closure(
         }
         let found = packages
             .iter()
-            .find_map(|(package, contents)| Some((*package, contents.library(&library)?)));
+            .find_map(|(package, contents)| Some((*package, find(contents, &library)?)));
         let (from, bytes) = found.ok_or_else(|| missing(program, &library, &by))?;
         let needs = needs(bytes, architecture).ok_or_else(|| not_elf(&library, architecture))?;
         open.extend(needs.libraries.into_iter().map(|needed| (needed, library.clone())));
@@ -111,38 +98,19 @@ fn not_elf(file: &str, architecture: Architecture) -> Error {
     Error::build(format!("`{file}` is no program or library for {architecture}"))
 }
 
-impl Contents {
-    /// The library of this file name, wherever it is. A link to it points at a file beside it.
-    fn library(&self, name: &str) -> Option<&[u8]> {
-        let named = |path: &&PathBuf| path.file_name().is_some_and(|file| file == name);
-        let link = || {
-            let (link, target) = self.links.iter().find(|(path, _)| named(path))?;
-            Some(link.with_file_name(target.file_name()?))
-        };
-        let path = self.files.keys().find(named).cloned().or_else(link)?;
-        self.files.get(&path).map(Vec::as_slice)
-    }
+/// The library of this file name in a package, wherever it is. A link to a library points at a file
+/// beside it.
+fn find<'c>(contents: &'c Contents, name: &str) -> Option<&'c [u8]> {
+    let named = |path: &&PathBuf| path.file_name().is_some_and(|file| file == name);
+    let link = || {
+        let (link, target) = contents.links.iter().find(|(path, _)| named(path))?;
+        Some(link.with_file_name(target.file_name()?))
+    };
+    let path = contents.files.keys().find(named).cloned().or_else(link)?;
+    contents.files.get(&path).map(Vec::as_slice)
 }
 
-/// All that is in a package.
-fn contents(package: &Path) -> std::io::Result<Contents> {
-    let mut contents = Contents::default();
-    for entry in tar::Archive::new(deb::data(File::open(package)?)?).entries()? {
-        let mut entry = entry?;
-        let name = entry.path()?.into_owned();
-        let name = name.strip_prefix(".").map_or(name.clone(), Path::to_owned);
-        if entry.header().entry_type().is_file() {
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes)?;
-            contents.files.insert(name, bytes);
-        } else if let Some(target) = entry.link_name()? {
-            contents.links.insert(name, target.into_owned());
-        }
-    }
-    Ok(contents)
-}
-
-/// What an ELF file for `architecture` asks for; none if it is no such file.
+/// The loader and libraries that an ELF file for `architecture` names; none for any other file.
 fn needs(bytes: &[u8], architecture: Architecture) -> Option<Needs> {
     let header = elf::FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;
@@ -285,7 +253,7 @@ mod tests {
                 .contains("package `coreutils` has no file `bin/lss`")
         );
         let mut packages = packages();
-        let library = packages["libraries"].library("libc.so.6").unwrap().to_vec();
+        let library = find(&packages["libraries"], "libc.so.6").unwrap().to_vec();
         packages.get_mut("coreutils").unwrap().files.insert("bin/ls".into(), headerless(library));
         assert!(
             refused(&ls(&["libraries"]), &mut packages, ARCHITECTURE)

@@ -1,10 +1,10 @@
 //! An OCI image layout (OCI Image Format Specification 1.1, "Image Layout") with every image of the
 //! node.
 
+use crate::engine::action::InputTree;
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::Result;
-use crate::produce::action::InputTree;
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -1,11 +1,53 @@
-//! Images of pods: built from a program and what it installs, or taken from an archive of the
-//! user's, carried together in one OCI image layout.
+//! Images of pods: built from a program and its payload, or read from an archive of the user's, and
+//! carried together in one OCI image layout.
 
 mod archive;
 mod built;
-pub mod dynamic;
+mod dynamic;
 mod layout;
 
 pub use archive::{from_archive, keep};
-pub use built::{Files, from_program};
 pub use layout::{Descriptor, Image, Layout};
+
+use super::build::Build;
+use super::compile::{go_programs, rust_programs};
+use crate::error::Result;
+use crate::plan::{ImageFrom, Payload, PodImage};
+use built::{Files, from_program};
+use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
+
+/// Makes or reads the image of a pod, and returns it with its name.
+///
+/// # Errors
+/// A program of it does not compile, or the archive is not the pinned one.
+pub fn make(build: &Build<'_>, image: &PodImage) -> Result<(String, Image)> {
+    let (store, architecture) = (build.options.store, build.plan.architecture);
+    let made = match &image.from {
+        ImageFrom::Built { package, bin, payload } => {
+            let programs = rust_programs(build, package, vec![bin.clone()])?;
+            let installs = payload.as_ref().map(|payload| files(build, payload)).transpose()?;
+            let program = store.read(&programs[bin])?;
+            from_program(store, bin, &program, &installs.unwrap_or_default(), architecture)?
+        }
+        ImageFrom::Archive { path, digest } => {
+            from_archive(store, &build.options.project.join(path), digest, architecture)?
+        }
+    };
+    Ok((image.name.clone(), made))
+}
+
+/// The programs that an image installs on the node, by their paths in the image.
+fn files(build: &Build<'_>, payload: &Payload) -> Result<Files> {
+    let store = build.options.store;
+    let names = payload.build.packages.iter().map(|program| program.file.clone()).collect();
+    let mut files = Files::new();
+    for (name, program) in go_programs(build, &payload.component, &payload.build, names)? {
+        files.insert(format!("{PROGRAMS}/{name}"), store.read(&program)?);
+    }
+    for program in &payload.debian {
+        let folder = format!("{DYNAMIC}/{}", program.name);
+        let debian = dynamic::program(store, build.plan, program)?;
+        files.extend(debian.into_iter().map(|(file, bytes)| (format!("{folder}/{file}"), bytes)));
+    }
+    Ok(files)
+}

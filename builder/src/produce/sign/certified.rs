@@ -1,8 +1,8 @@
 //! A signer that is a key at hand, in a file or in a token, with its certificate.
 
 use super::{RsaKey, Signer};
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 
 /// A key with its certificate.

@@ -1,9 +1,9 @@
 //! What UEFI firmware starts, in a file: a UKI may be larger than memory.
 
 use super::Signable;
+use crate::engine::digest::{CHUNK, Digest};
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
-use crate::produce::digest::{CHUNK, Digest};
-use crate::produce::disk::OnDisk;
 use osbuild_formats::pe::{self, Attachment, Checksum, Headers};
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;

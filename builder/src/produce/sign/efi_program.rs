@@ -1,8 +1,8 @@
 //! What UEFI firmware starts.
 
 use super::Signable;
+use crate::engine::digest::Digest;
 use crate::error::{Context, Result};
-use crate::produce::digest::Digest;
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 

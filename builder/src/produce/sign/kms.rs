@@ -1,9 +1,9 @@
 //! A key in AWS KMS. It signs there and never leaves.
 
 use super::RsaKey;
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
 use crate::produce::aws::{Action, Answer, Cloud, Live, Region, Request};
-use crate::produce::digest::Digest;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use der::asn1::{AnyRef, BitStringRef};

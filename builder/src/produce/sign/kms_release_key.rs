@@ -2,8 +2,8 @@
 
 use super::kms::Kms;
 use super::{KmsArn, ReleasePublicKey, ReleaseSigner};
+use crate::engine::digest::Digest;
 use crate::error::Result;
-use crate::produce::digest::Digest;
 
 /// ECDSA with SHA-256, as KMS calls it. Its Ed25519 signs messages of 4096 bytes at most, which a
 /// provenance is not.

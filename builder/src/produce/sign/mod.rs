@@ -3,15 +3,15 @@
 //! A private key stays where it is. It is no part of an action, of the store, of what a build
 //! leaves, of a log or of an error, and it is printed by nothing.
 
-mod beside;
 mod certified;
+mod detached_signature;
 mod efi_file;
 mod efi_program;
-mod elsewhere;
 mod kms;
 mod kms_release_key;
+mod offline_release_signer;
+mod offline_signer;
 mod private_key;
-mod release_elsewhere;
 mod release_key;
 mod release_public_key;
 mod single_part;
@@ -19,22 +19,22 @@ pub mod to_sign;
 mod token;
 mod token_uri;
 
-pub use beside::Beside;
 pub use certified::Certified;
+pub use detached_signature::DetachedSignature;
 pub use efi_file::EfiFile;
 pub use efi_program::EfiProgram;
-pub use elsewhere::Elsewhere;
 pub use kms::{KmsArn, KmsKey};
 pub use kms_release_key::KmsReleaseKey;
+pub use offline_release_signer::OfflineReleaseSigner;
+pub use offline_signer::OfflineSigner;
 pub use private_key::PrivateKey;
-pub use release_elsewhere::ReleaseElsewhere;
 pub use release_key::ReleaseKey;
 pub use release_public_key::ReleasePublicKey;
 pub use token::TokenKey;
 pub use token_uri::TokenUri;
 
+use crate::engine::digest::Digest;
 use crate::error::Result;
-use crate::produce::digest::Digest;
 use osbuild_signatures::certificate::Certificate;
 use std::fmt;
 

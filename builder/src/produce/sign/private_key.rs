@@ -1,9 +1,9 @@
 //! An RSA key in this process. Its bytes are wiped when it goes.
 
 use super::RsaKey;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::rsa::KeySize;

@@ -1,7 +1,7 @@
 //! The public half of a key that signs releases.
 
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey};
 use der::pem::{self, LineEnding};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! What somebody elsewhere has to sign.
 
 use super::Signable;
+use crate::engine::fs_error::{IoContext, make_directory, remove};
 use crate::error::Result;
-use crate::produce::disk::{OnDisk, make_directory, remove};
 use std::path::{Path, PathBuf};
 
 /// Writes into a fresh `folder`, for each product of this name, what a signature has to be made of:

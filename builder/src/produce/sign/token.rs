@@ -3,9 +3,9 @@
 
 use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
 use cryptoki::error::RvError;
 use cryptoki::mechanism::Mechanism;

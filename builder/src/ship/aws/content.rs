@@ -1,10 +1,10 @@
 //! What of a disk is uploaded: the blocks that are not zero, each with its digest.
 
+use crate::engine::digest::{Digest, Hasher};
+use crate::engine::fs_error::IoContext;
+use crate::engine::stop;
 use crate::error::{Context, Result};
 use crate::produce::aws::Source;
-use crate::produce::digest::{Digest, Hasher};
-use crate::produce::disk::OnDisk;
-use crate::produce::stop;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -2,9 +2,9 @@
 
 use super::regional::{Regional, parameters};
 use super::{ATTEMPTS, Subject, ami, no_image, snapshot};
+use crate::engine::digest::Digest;
 use crate::error::Result;
 use crate::produce::aws::{Action, Region, Request};
-use crate::produce::digest::Digest;
 use crate::report::Report;
 
 /// Copies an image to each region that lacks it, all at once, and waits for them. AWS copies what

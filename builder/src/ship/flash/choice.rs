@@ -43,7 +43,7 @@ impl Wish {
             let message = format!(
                 "`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for {sector_size}"
             );
-            let esp = fat::least_size(its.into()) >> 20;
+            let esp = fat::min_size(its.into()) >> 20;
             problems.push(Problem::new(message).hint(format!(
                 "set `sector-size = {its}` in `boards/{board}.toml`, or in a board that inherits it, with `esp-size-mib` of {esp} or more"
             )));

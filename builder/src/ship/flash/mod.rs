@@ -26,8 +26,8 @@ pub use disk::{Disk, Identity, all};
 pub use text::list;
 pub use uses::Use;
 
+use crate::engine::stop;
 use crate::error::{Context, Error, Result};
-use crate::produce::stop;
 use crate::report::{Outcome, Report, bytes};
 use osbuild_disks::write::{self, length};
 use osbuild_disks::{Device, Ends, Image, Piece};

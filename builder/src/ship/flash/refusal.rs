@@ -1,8 +1,8 @@
 //! What the crate `osbuild-disks` says of a disk, as errors for people.
 
 use super::disk::Disk;
+use crate::engine::fs_error::failed;
 use crate::error::Error;
-use crate::produce::disk::failed;
 use osbuild_disks::Error as Failure;
 use rustix::io::Errno;
 

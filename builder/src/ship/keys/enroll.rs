@@ -2,9 +2,9 @@
 //! machine's firmware.
 
 use super::{Keys, Role, Trust};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use crate::produce::sign::Signer;
 use osbuild_signatures::efi::{Store, Variable};
 use std::path::{Path, PathBuf};

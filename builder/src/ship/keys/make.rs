@@ -2,10 +2,10 @@
 
 use super::release::write_release;
 use super::{DEV, DEV_UNIT, KMS, Keys, Role, TOKEN};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Context, Error, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
-use crate::produce::disk::{OnDisk, remove};
 use crate::produce::sign::{PrivateKey, RsaKey};
 use osbuild_signatures::certificate::Certificate;
 use rcgen::{

@@ -15,8 +15,8 @@ pub use revoke::revoke;
 pub use show::{Shown, show};
 pub use trust::Trust;
 
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
 use crate::produce::sign::{Certified, KmsArn, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 
 use super::make::{Terms, last_day, write_public};
 use super::{KMS, Keys, RELEASE, RELEASE_KMS, ROOT};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
-use crate::produce::disk::{OnDisk, remove};
 use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
 use std::fs::{self, File};

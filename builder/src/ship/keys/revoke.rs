@@ -2,8 +2,8 @@
 
 use super::trust::list;
 use super::{Keys, Role};
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::produce::disk::OnDisk;
 use osbuild_signatures::efi::Listed;
 
 /// Adds a certificate or an image to what is revoked. It takes effect on a machine when that is

@@ -1,10 +1,10 @@
 //! What keys there are, for people and programs. Private keys are not read for it.
 
 use super::{Keys, RELEASE, Role, is_for_development};
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::Listed;
 use serde::Serialize;

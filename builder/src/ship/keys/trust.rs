@@ -1,9 +1,9 @@
 //! Whom machines with these keys trust: what stands in PK, KEK, db and dbx.
 
 use super::{Keys, Role};
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Result};
 use crate::plan::Date;
-use crate::produce::disk::OnDisk;
 use osbuild_formats::gpt::guid_from_name;
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::efi::{Listed, Update, UpdateTime, Variable, read_list, write_list};

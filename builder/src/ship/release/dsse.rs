@@ -1,7 +1,7 @@
 //! A signed envelope (DSSE 1.0, <https://github.com/secure-systems-lab/dsse>).
 
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::produce::digest::Digest;
 use crate::produce::sign::{ReleasePublicKey, ReleaseSigner};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

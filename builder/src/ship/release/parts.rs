@@ -1,7 +1,7 @@
 //! What a release is made of.
 
+use crate::engine::digest::Digest;
 use crate::plan::{Date, Locked, Plan, Source};
-use crate::produce::digest::Digest;
 
 /// The products of a build, and what they were built from.
 pub struct Parts<'a> {

@@ -3,9 +3,9 @@
 
 use super::parts::{Commit, Parts};
 use super::purl::Purl;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::Source;
-use crate::produce::digest::Digest;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 

@@ -3,9 +3,9 @@
 use super::keep;
 use super::parts::Parts;
 use super::{dsse, provenance, sbom, sources};
+use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result, in_words};
 use crate::plan::{self, Date};
-use crate::produce::digest::Digest;
 use crate::produce::sign::ReleaseSigner;
 use crate::ship::keys::Keys;
 use crate::ship::tuf::{Change, Client, Times, Writer};

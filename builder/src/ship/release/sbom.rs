@@ -6,9 +6,9 @@
 
 use super::parts::Parts;
 use super::purl::Purl;
+use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{Locked, Plan, Source, SourceKind};
-use crate::produce::digest::Digest;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

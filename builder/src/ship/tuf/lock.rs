@@ -1,8 +1,8 @@
 //! The lock of a repository's folder: one process at a time writes into it.
 
+use crate::engine::fs_error::IoContext;
+use crate::engine::stop;
 use crate::error::Result;
-use crate::produce::disk::OnDisk;
-use crate::produce::stop;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File};

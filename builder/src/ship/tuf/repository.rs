@@ -3,10 +3,10 @@
 use super::metadata::last_day;
 use super::root::Root;
 use super::wait::wait;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
 use crate::error::{Context, Error, Kind, Result};
 use crate::plan::Date;
-use crate::produce::digest::Digest;
-use crate::produce::disk::OnDisk;
 use crate::produce::sign::ReleasePublicKey;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::wire::{Call, refusal};
 use super::{Answer, Snapshot, State};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
 use serde_json::{Value, json};
 
 const BLOCK: usize = 512 << 10;

@@ -1,6 +1,6 @@
 //! The serial console of a node that `osbuild run` shows.
 
-use osbuild::ship::console::{Console, Event, Line};
+use osbuild::ship::vm::console::{Console, Event, Line};
 
 use crate::target::{Answer, Memory, Target};
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Cursor, Read, Write};
 
-use osbuild::produce::deb;
+use osbuild::engine::deb;
 
 use crate::target::{Answer, Memory, Target};
 

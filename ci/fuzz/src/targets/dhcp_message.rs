@@ -1,6 +1,6 @@
 //! DHCP messages, which anybody on the link can send, up to what `init` is told of them.
 
-use init::verbs::{self, Role};
+use osbuild_protocol::{Request, Socket};
 use pod_dhcp::message::{Kind, Message, Side, code};
 use pod_dhcp::packet::{self, CLIENT_PORT, SERVER_PORT};
 use pod_dhcp::settings::{self, Facts};
@@ -50,8 +50,9 @@ fn fit(terms: &Terms) {
         name_servers6: vec![],
         search6: vec![],
     };
-    for line in settings::lines(&[facts]) {
-        assert!(verbs::parse(Role::Net, &line).is_ok(), "`init` refuses `{line}`");
+    for request in settings::requests(&[facts]) {
+        let line = request.to_string();
+        assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
     }
 }
 

@@ -1,7 +1,6 @@
 //! Names as DHCP servers send them: they end up in the host name and in resolv.conf.
 
-use init::verbs::{self, Role};
-use osbuild_abi::sockets::net;
+use osbuild_protocol::{Request, Socket};
 use pod_dhcp::names;
 
 use crate::target::{Answer, Memory, Target};
@@ -13,18 +12,19 @@ pub const TARGET: Target =
 fn run(input: &[u8]) -> Answer {
     if let Some(name) = names::host_name(input) {
         assert_eq!(names::host_name(name.as_bytes()).as_ref(), Some(&name));
-        taken(&format!("{} {name}", net::HOSTNAME));
+        taken(Request::HostName(name));
     }
     let list = names::search_list(input);
     for name in list.iter().flatten().chain(&names::domain(input)) {
         assert_eq!(names::domain(name.as_bytes()).as_ref(), Some(name));
-        taken(&format!("{} {} {name}", net::RESOLV, net::SEARCH));
+        taken(Request::Resolver { servers: vec![], search: vec![name.clone()] });
     }
     if list.is_some() { Answer::Taken } else { Answer::Refused }
 }
 
-fn taken(line: &str) {
-    assert!(verbs::parse(Role::Net, line).is_ok(), "`init` refuses `{line}`");
+fn taken(request: Request) {
+    let line = request.to_string();
+    assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
 }
 
 fn seeds() -> Vec<Vec<u8>> {

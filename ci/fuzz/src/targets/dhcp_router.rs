@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use init::verbs::{self, Role};
+use osbuild_protocol::{Request, Socket};
 use pod_dhcp::advertised::Advertised;
 use pod_dhcp::router;
 use pod_dhcp::settings::{self, Facts};
@@ -33,8 +33,9 @@ fn run(input: &[u8]) -> Answer {
         name_servers6: advertised.name_servers().collect(),
         search6: advertised.search().collect(),
     };
-    for line in settings::lines(&[facts]) {
-        assert!(verbs::parse(Role::Net, &line).is_ok(), "`init` refuses `{line}`");
+    for request in settings::requests(&[facts]) {
+        let line = request.to_string();
+        assert!(Request::decode(Socket::Net, &line).is_ok(), "`init` refuses `{line}`");
     }
     for _ in 0..20 {
         let Some(deadline) = advertised.deadline() else { return answer };

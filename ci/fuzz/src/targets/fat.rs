@@ -22,7 +22,7 @@ static SOUND: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let files =
         [(BOOT, 3000), ("/EFI/osbuild/a longer name than eight.txt", 700), ("/loader.conf", 0)];
     let files = files.map(|(path, size)| File { path: path.to_owned(), bytes: vec![b'x'; size] });
-    let volume = Volume { sector_size: 512, size: fat::least_size(512), label: "ESP", id: 1 };
+    let volume = Volume { sector_size: 512, size: fat::min_size(512), label: "ESP", id: 1 };
     volume.write(&files).expect("the files fit the volume")
 });
 

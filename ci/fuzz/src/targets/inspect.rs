@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use osbuild::ship::inspect::inspect;
+use osbuild::ship::audit::inspect::inspect;
 use osbuild_formats::cpio::{self, Entry};
 
 use super::{erofs, pe};

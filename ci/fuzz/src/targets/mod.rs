@@ -8,7 +8,6 @@ mod dhcp_lease;
 mod dhcp_message;
 mod dhcp_names;
 mod dhcp_router;
-mod doors;
 mod erofs;
 mod ext4;
 mod fat;
@@ -22,6 +21,8 @@ mod package;
 mod pe;
 mod recipe;
 mod release;
+mod replies;
+mod requests;
 mod signature;
 mod slot;
 mod sources;
@@ -41,7 +42,8 @@ pub const TARGETS: &[Target] = &[
     slot::TARGET,
     signature::TARGET,
     variables::TARGET,
-    doors::TARGET,
+    requests::TARGET,
+    replies::TARGET,
     node_text::TARGET,
     dhcp_message::TARGET,
     dhcp_names::TARGET,

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use osbuild::engine::digest::Digest;
+use osbuild::engine::store::Store;
 use osbuild::plan::Architecture;
-use osbuild::produce::digest::Digest;
 use osbuild::produce::podimage::{Image, from_archive};
-use osbuild::produce::store::Store;
 
 use crate::documents::{self, Document, END, LIE};
 use crate::target::{Answer, Memory, Target};

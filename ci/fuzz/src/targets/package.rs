@@ -5,7 +5,7 @@ use std::io::{self, Cursor};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use osbuild::produce::sandbox::Root;
+use osbuild::engine::sandbox::Root;
 use tar::{EntryType, Header};
 use tempfile::TempDir;
 

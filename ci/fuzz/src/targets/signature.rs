@@ -1,7 +1,7 @@
 //! PKCS#7 signatures: in the table of a PE image, and beside a file. With them come certificates.
 
 use osbuild::plan::Date;
-use osbuild::produce::sign::{Beside, EfiProgram, Signed};
+use osbuild::produce::sign::{DetachedSignature, EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role, Terms, make};
 use osbuild_formats::pe;
 use osbuild_signatures::certificate::Certificate;
@@ -54,7 +54,7 @@ fn seeds() -> Vec<Vec<u8>> {
         .into_inner()
         .0;
     let inside = pe::certificates(&image).expect("it was signed")[0].to_vec();
-    let beside = Signed::by(&signer, Beside::of(CONTENT))
+    let beside = Signed::by(&signer, DetachedSignature::of(CONTENT))
         .expect("bytes can be signed")
         .into_inner()
         .signature()

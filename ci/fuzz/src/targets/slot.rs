@@ -1,9 +1,10 @@
-//! What slotboot, `init` and the updater read of a slot: its header, and slotboot's word in a
+//! What slotboot, `init` and the updater read of a slot: its header, and slotboot's report in a
 //! firmware variable.
 
 use init::variable;
 use osbuild_abi::slot::HEADER_SIZE;
-use osbuild_slots::{Booted, Header};
+use osbuild_protocol::{BootReport, MAX_REPORT};
+use osbuild_slots::Header;
 
 use crate::target::{Answer, Memory, Target};
 
@@ -27,15 +28,25 @@ fn run(input: &[u8]) -> Answer {
             "{header:?}"
         );
     }
-    let booted = variable::volatile(input).and_then(Booted::parse);
-    if let Some(booted) = &booted {
-        assert_eq!(Booted::parse(booted.to_string().as_bytes()).as_ref(), Some(booted));
+    let report = variable::volatile(input).and_then(BootReport::decode);
+    if let Some(report) = &report {
         assert!(
-            booted.why.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
-            "{booted:?}"
+            report.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()),
+            "{report:?}"
         );
+        written(report);
     }
-    if header.is_ok() || booted.is_some() { Answer::Taken } else { Answer::Refused }
+    if header.is_ok() || report.is_some() { Answer::Taken } else { Answer::Refused }
+}
+
+/// What is written is read back; only the sentence may be cut, to make room for the fields.
+fn written(report: &BootReport) {
+    let text = report.to_string();
+    assert!(text.len() <= MAX_REPORT, "{text}");
+    let mut read = BootReport::decode(text.as_bytes()).expect("a report that was read is written");
+    assert!(report.text.starts_with(&read.text), "{read:?}");
+    read.text.clone_from(&report.text);
+    assert_eq!(&read, report);
 }
 
 /// A header that begins as the input does.
@@ -50,12 +61,15 @@ fn sealed(input: &[u8]) -> Vec<u8> {
 fn seeds() -> Vec<Vec<u8>> {
     let header = Header { length: 70 << 20, sha256: [7; 32], version: "1.35.8".to_owned() };
     let header = header.encode().expect("the version can be written");
-    let word = b"\x06\0\0\0881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06 SLOT-B good; passed over SLOT-A: \
-                 it is empty";
+    let report = |rest: &str| {
+        format!("\x06\0\0\0881b7c28-2e50-5a7c-bdb6-f8aaeb4bbb06 SLOT-B {rest}").into_bytes()
+    };
     vec![
         header[..128].to_vec(),
         header[..CHECKSUM].to_vec(),
-        word.to_vec(),
+        report("good; passed over SLOT-A: it is empty"),
+        report("on trial, tries left: 2 [format=1 started=2 tries=2 passed=3]"),
+        report("good [format=2 started=1 colour=blue]"),
         b"OSBSLOT\0\x02".to_vec(),
     ]
 }

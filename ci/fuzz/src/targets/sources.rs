@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::sync::LazyLock;
 
-use osbuild::produce::digest::Digest;
+use osbuild::engine::digest::Digest;
+use osbuild::engine::store::Store;
 use osbuild::produce::exported::Exported;
-use osbuild::produce::store::Store;
 use osbuild::report::{Color, Report, Verbosity};
 
 use crate::documents::{self, Document, END, LIE};

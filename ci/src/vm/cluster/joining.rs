@@ -6,7 +6,7 @@ use super::control_plane::ControlPlane;
 use crate::vm::probe;
 use osbuild::error::{Context, Result};
 use osbuild_abi::paths::{ADMIN_SOCKET, BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG_DIR};
-use osbuild_abi::sockets::admin::RESTART_KUBELET;
+use osbuild_protocol::Request;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -50,7 +50,9 @@ pub struct Ports {
 pub fn join(plane: &ControlPlane, bin: &Path, ports: &Ports) -> Result<()> {
     let archive = archive(plane, bin)?;
     probe::command(ports.place, |stream| stream.write_all(&archive))?;
-    probe::command(ports.socket, |stream| write!(stream, "{ADMIN_SOCKET} {RESTART_KUBELET}"))
+    probe::command(ports.socket, |stream| {
+        write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet)
+    })
 }
 
 /// One archive of all files, so that the kubelet reads none before all are there.

@@ -5,6 +5,7 @@ mod api;
 mod certificates;
 mod control_plane;
 mod joining;
+mod lost;
 mod process;
 mod wait;
 
@@ -17,6 +18,7 @@ use crate::site::Site;
 use api::condition;
 use control_plane::{BIN, ControlPlane};
 use joining::{PODS, Ports, join};
+pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
-use osbuild::ship::inspect::{Inspection, inspect};
+use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::writable::{From, WRITABLE};
 use sockets::Answers;
@@ -24,6 +24,9 @@ const DISK_MIB: u64 = 1 << 20;
 
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
 const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
+
+/// `podPidsLimit` of `components/kubelet/kubelet.yaml`.
+const POD_PIDS: &str = "4096";
 
 /// Everything that the claims are about.
 struct Seen {
@@ -43,6 +46,7 @@ const CLAIMS: &[Claim] = &[
     ("no shell and no script in the root", no_shell),
     ("only `init` has blocked SIGTERM", only_init_blocks_sigterm),
     ("the DHCP pod has only NET_ADMIN and NET_RAW", dhcp_capabilities),
+    ("no pod may have more than 4096 processes and threads", limited_processes),
     (
         "the machine's link accepts router advertisements, and links that are made later do not",
         router_advertisements,
@@ -63,6 +67,7 @@ const CLAIMS: &[Claim] = &[
     }),
     ("a good node does not restart because a task hangs", hung_tasks_are_tolerated),
     ("`status` reports the running slot, the reason, and the other slot", sockets::report_slots),
+    ("`status` still has the sentences of version 0", sockets::reply_with_version_0),
     ("the socket `time` reports when the node last ran", sockets::report_last_run),
     ("no socket accepts another role's verbs", sockets::refuse_other_roles),
     (
@@ -185,6 +190,11 @@ fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
     let sets: Vec<_> =
         pods.map(|fact| [fact[2], fact[3]].map(|set| u64::from_str_radix(set, 16).ok())).collect();
     expect(sets, vec![[Some(DHCP_CAPABILITIES); 2]])
+}
+
+fn limited_processes(seen: &Seen) -> std::result::Result<(), String> {
+    let limits: BTreeSet<_> = seen.facts.all("pids-max").map(|fact| fact[1]).collect();
+    expect(limits, BTreeSet::from([POD_PIDS]))
 }
 
 /// The sysctl `accept_ra` of each link: 2 accepts router advertisements although the node forwards.

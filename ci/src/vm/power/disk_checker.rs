@@ -6,12 +6,13 @@ use super::cut_checker::file_number;
 use super::recording::{Entry, SECTOR};
 use crate::site::Site;
 use crate::vm::data::check;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::produce::digest::Digest;
 use osbuild_abi::disk::{DATA, ESP};
 use osbuild_formats::ext4;
 use osbuild_formats::gpt::{Geometry, Label, Source, Table, Write};
-use osbuild_slots::{Booted, Header, Machine, Slot, boot};
+use osbuild_protocol::BootReport;
+use osbuild_slots::{Header, Machine, Slot, boot};
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -249,7 +250,7 @@ impl Machine for ReplayMachine<'_, '_> {
         Ok(())
     }
 
-    fn start(&mut self, slot: &Slot, _: &Header, (): (), _: &Booted) -> String {
+    fn start(&mut self, slot: &Slot, _: &Header, (): (), _: &BootReport) -> String {
         self.started.get_or_insert(slot.name);
         "it was started".to_owned()
     }

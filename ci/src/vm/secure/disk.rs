@@ -1,8 +1,8 @@
 //! A disk with an EFI system partition and, optionally, a slot.
 
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
-use osbuild::produce::digest::Digest;
 use osbuild::produce::image::removable_path;
 use osbuild_abi::disk::{ESP, ESP_TYPE, SLOT_A, SLOT_TYPE};
 use osbuild_formats::disk::{Content, Disk, Partition};

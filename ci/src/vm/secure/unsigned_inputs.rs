@@ -10,7 +10,7 @@ use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
 use osbuild::ship::keys::Keys;
-use osbuild::ship::machine::SecureBoot;
+use osbuild::ship::vm::machine::SecureBoot;
 use osbuild_formats::fat::File;
 use osbuild_formats::pe::{self, NewSection};
 use osbuild_formats::uki;

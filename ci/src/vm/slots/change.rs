@@ -3,8 +3,8 @@
 use crate::image::RECIPE;
 use crate::site::Site;
 use crate::vm::echo_uki::STUB;
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
-use osbuild::produce::digest::Digest;
 use osbuild::produce::out::UKI;
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::keys::{Keys, Role};
@@ -19,11 +19,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// A file that hides the image's own in the root.
-pub enum Over {
+pub enum Over<'a> {
     /// A file with this text.
-    Text(&'static str),
+    Text(&'a str),
     /// A link to this path.
-    Link(&'static str),
+    Link(&'a str),
 }
 
 /// The differences.
@@ -37,7 +37,7 @@ pub struct Change<'a> {
     /// The security epoch.
     pub epoch: u32,
     /// Files of a layer on top of the root, by their paths.
-    pub over: &'a [(&'a str, Over)],
+    pub over: &'a [(&'a str, Over<'a>)],
 }
 
 impl Default for Change<'_> {

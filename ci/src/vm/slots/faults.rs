@@ -14,7 +14,7 @@ use osbuild_abi::console::{
 };
 use osbuild_abi::paths::{BIN, INIT, POD_LIST, POD_MANIFESTS, UPDATE_SOCKET};
 use osbuild_abi::slot::HEADER_SIZE;
-use osbuild_abi::sockets::{ERROR, update};
+use osbuild_protocol::{Refusal, RefusalCode, Request};
 use osbuild_slots::State;
 use std::fmt;
 use std::io::Write;
@@ -191,12 +191,12 @@ pub fn update_on_trial(disk: &SlotDisk) -> Result<String> {
         (free_port()?, Change { recipe: probe::RECIPE, words, ..Change::default() });
     let mut trial = Trial::begin_on(disk, &change, |machine| machine.forward(port, probe::SOCKET))?;
     trial.node.wait_for(READY)?;
-    for line in [update::SLOT, update::BOOT_PROGRAM, update::TRY] {
-        let answer = probe::ask_init(port, UPDATE_SOCKET, line)?;
-        if answer != format!("{ERROR}SLOT-B is on trial") {
-            return Err(
-                Error::build(format!("a slot on trial does not refuse `{line}`")).cause(answer)
-            );
+    let refusal = Refusal::new(RefusalCode::OnTrial, "SLOT-B is on trial");
+    for request in [Request::OpenSlot, Request::ReplaceBootProgram, Request::TrySlot] {
+        let reply = probe::ask_init(port, UPDATE_SOCKET, &request)?;
+        if Refusal::decode(&reply).as_ref() != Some(&refusal) {
+            let what = format!("a slot on trial does not refuse `{request}`");
+            return Err(Error::build(what).cause(reply));
         }
     }
     trial.node.power_off()?;
@@ -316,7 +316,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Like [`Self::begin`], on another machine.
-    fn begin_on(
+    pub fn begin_on(
         disk: &'a SlotDisk<'a>,
         change: &Change,
         machine: impl FnOnce(Machine<'a>) -> Machine<'a>,

@@ -25,7 +25,7 @@ use std::time::Duration;
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// A good slot, and a good slot of lower priority.
-const GOOD: State = State { priority: 2, tries: 0, successful: true };
+pub const GOOD: State = State { priority: 2, tries: 0, successful: true };
 const SECOND: State = State { priority: 1, ..GOOD };
 /// A slot with one try left, and without one.
 const LAST_TRY: State = State { priority: 3, tries: 1, successful: false };

@@ -15,8 +15,8 @@ pub use folder::{
     a_node_updates_itself_from_a_folder, a_node_with_arm64_updates_itself_and_goes_back,
 };
 use lab::{Lab, NAME, Releases};
+use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::produce::digest::Digest;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::slot::HEADER_SIZE;

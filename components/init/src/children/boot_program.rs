@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use osbuild_abi::disk::{BOOT_PROGRAM_AMD64, BOOT_PROGRAM_ARM64};
-use osbuild_abi::sockets::update::MOST_BOOT_PROGRAM;
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::epoch;
 use osbuild_formats::fat;
 use osbuild_formats::gpt::Write;
 use osbuild_formats::pe::Image;
+use osbuild_protocol::MAX_BOOT_PROGRAM;
 
 /// Where firmware looks, and the number of this machine in a PE file (UEFI 2.10, 2.1.1).
 const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") {
@@ -27,7 +27,7 @@ const APPLICATION: u16 = 10;
 /// the new one.
 pub fn replace(device: &Path, input: impl Read) -> Outcome {
     let mut program = Vec::new();
-    input.take(MOST_BOOT_PROGRAM + 1).read_to_end(&mut program).explain("read the boot program")?;
+    input.take(MAX_BOOT_PROGRAM + 1).read_to_end(&mut program).explain("read the boot program")?;
     check(&program)?;
     let name = device.display();
     let disk =
@@ -44,8 +44,8 @@ pub fn replace(device: &Path, input: impl Read) -> Outcome {
 
 /// Refuses what this machine's firmware could not start. Who signed it is for the firmware to say.
 fn check(program: &[u8]) -> Outcome {
-    if program.len() as u64 > MOST_BOOT_PROGRAM {
-        return Err(Failure::new(format!("a boot program has at most {MOST_BOOT_PROGRAM} bytes")));
+    if program.len() as u64 > MAX_BOOT_PROGRAM {
+        return Err(Failure::new(format!("a boot program has at most {MAX_BOOT_PROGRAM} bytes")));
     }
     let image = Image::parse(program).explain("read the boot program")?;
     if (image.machine, image.subsystem) != (HERE.1, APPLICATION) {
@@ -160,7 +160,7 @@ mod tests {
     fn what_the_firmware_could_not_start_is_refused() {
         let good = program(HERE.1, APPLICATION, 1);
         let device = system(good.clone());
-        let too_long = [good.clone(), vec![0; MOST_BOOT_PROGRAM as usize]].concat();
+        let too_long = [good.clone(), vec![0; MAX_BOOT_PROGRAM as usize]].concat();
         for wrong in [
             vec![],
             b"MZ".to_vec(),

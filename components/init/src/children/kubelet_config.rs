@@ -8,16 +8,14 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use rustix::fs::OFlags;
-use serde::Deserialize;
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
+use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
 use crate::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
 use crate::{memory, name, node_name, run_files};
@@ -57,77 +55,12 @@ fn certified_name(rotated: &Path, kubeconfig: &Path) -> Outcome<Option<String>> 
     if let Some(pem) = read(rotated)? {
         return node_of(&pem).explain(format_args!("read {}", rotated.display()));
     }
-    let Some(text) = read(kubeconfig)? else { return Ok(None) };
-    let pem =
-        certificate_in(&text, kubeconfig).explain(format_args!("read {}", kubeconfig.display()))?;
-    pem.map_or(Ok(None), |pem| {
-        node_of(&pem)
-            .explain(format_args!("read the client certificate of {}", kubeconfig.display()))
-    })
-}
-
-/// A kubeconfig (`k8s.io/client-go/tools/clientcmd/api/v1`), as far as it is read here.
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Kubeconfig {
-    #[serde(default)]
-    current_context: String,
-    #[serde(default)]
-    contexts: Vec<NamedContext>,
-    #[serde(default)]
-    users: Vec<NamedUser>,
-}
-
-#[derive(Deserialize)]
-struct NamedContext {
-    name: String,
-    context: Context,
-}
-
-#[derive(Deserialize)]
-struct Context {
-    #[serde(default)]
-    user: String,
-}
-
-#[derive(Deserialize)]
-struct NamedUser {
-    name: String,
-    user: User,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct User {
-    client_certificate: Option<String>,
-    client_certificate_data: Option<String>,
-}
-
-/// The client certificate of a kubeconfig's current context, in PEM, if it has one.
-fn certificate_in(text: &str, file: &Path) -> Outcome<Option<String>> {
-    let config: Kubeconfig =
-        serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
-    let context = config
-        .contexts
-        .into_iter()
-        .find(|one| one.name == config.current_context)
-        .map(|one| one.context);
-    let Some(user) =
-        context.and_then(|context| config.users.into_iter().find(|one| one.name == context.user))
-    else {
-        return Ok(None);
-    };
-    match user.user {
-        User { client_certificate_data: Some(data), .. } => {
-            let pem = STANDARD.decode(data.trim()).explain("decode its certificate")?;
-            String::from_utf8(pem).explain("decode its certificate").map(Some)
-        }
-        // A relative path is relative to the kubeconfig's folder.
-        User { client_certificate: Some(path), .. } => {
-            read(&file.parent().unwrap_or(Path::new("/")).join(path))
-        }
-        User { .. } => Ok(None),
-    }
+    let Some(config) = Kubeconfig::read(kubeconfig)? else { return Ok(None) };
+    let read = || format!("read the client certificate of {}", kubeconfig.display());
+    config
+        .client_certificate()
+        .and_then(|pem| pem.map_or(Ok(None), |pem| node_of(&pem)))
+        .explain(read())
 }
 
 /// The node that the first certificate of a PEM file is for.
@@ -176,6 +109,8 @@ pub fn first_line(error: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use tempfile::TempDir;
 
     /// For `O = system:nodes, CN = system:node:edge-7`, made with openssl.

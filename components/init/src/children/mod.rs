@@ -4,10 +4,12 @@
 
 mod api;
 mod boot_program;
+mod cluster;
 mod cri;
 mod forget;
 mod gate;
 mod health;
+mod kubeconfig;
 mod kubelet_config;
 mod kubelet_settings;
 mod layout;
@@ -36,6 +38,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
         [crate::images::NAME] => block_on(load::images()),
         [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
         [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
+        [crate::cluster::NAME, node_name] => cluster::wait(node_name),
         [crate::health::NAME] => block_on(health::ask()),
         [crate::kubelet_config::NAME] => kubelet_config::write(),
         [crate::resolver::NAME] => resolver::follow(),
@@ -63,7 +66,7 @@ fn refuse() -> ExitCode {
     let (config, resolver) = (crate::kubelet_config::NAME, crate::resolver::NAME);
     eprintln!(
         "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {resolver}`, \
-         `init {STOP_PODS}`, `init health`, `init tidy`, `init {verify} DEVICE` and `init {replace} DEVICE`"
+         `init {STOP_PODS}`, `init cluster NODE-NAME`, `init health`, `init tidy`, `init {verify} DEVICE` and `init {replace} DEVICE`"
     );
     ExitCode::from(2)
 }

@@ -10,35 +10,45 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use osbuild_abi::paths;
 use pod_dhcp::choice::Choice;
 use pod_dhcp::link::{LinkClient, now};
 use pod_dhcp::netlink::{Link, LinkMonitor, Netlink};
-use pod_dhcp::{settings, sys};
+use pod_dhcp::settings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 
 /// How long to wait before `init` is tried again: it may not listen yet.
 const INIT_AGAIN: Duration = Duration::from_secs(1);
 const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--socket PATH]";
 
 fn main() -> ExitCode {
-    sys::end_on_signals();
-    let node = match arguments(std::env::args().skip(1)) {
-        Some(arguments) => Node::new(arguments),
-        None => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let Some(arguments) = arguments(std::env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
     };
-    match node.and_then(Node::run) {
+    match exit_on_signals().and_then(|()| Node::new(arguments)).and_then(Node::run) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes SIGTERM and SIGINT end the process, which the kernel does not do for PID 1 of a container.
+/// The leases stay: pods that stop later still need the network, and each address keeps its
+/// lifetime.
+fn exit_on_signals() -> io::Result<()> {
+    static ALWAYS: AtomicBool = AtomicBool::new(true);
+    for signal in [SIGTERM, SIGINT] {
+        register_conditional_shutdown(signal, 0, &ALWAYS)?;
+    }
+    Ok(())
 }
 
 struct Arguments {
@@ -65,7 +75,7 @@ struct Node {
     netlink: Netlink,
     monitor: LinkMonitor,
     clients: BTreeMap<u32, LinkClient>,
-    told: settings::Told,
+    sent: settings::Sent,
     /// When `init` has to be tried again.
     init_again: Option<Duration>,
 }
@@ -77,7 +87,7 @@ impl Node {
             monitor: LinkMonitor::open()?,
             netlink: Netlink::open()?,
             clients: BTreeMap::new(),
-            told: settings::Told::default(),
+            sent: settings::Sent::default(),
             init_again: None,
         })
     }
@@ -146,9 +156,9 @@ impl Node {
 
     fn tell_init(&mut self) {
         let links: Vec<_> = self.clients.values().map(LinkClient::facts).collect();
-        let lines = settings::lines(&links);
-        let done =
-            self.told.bring_up_to(&lines, &self.arguments.socket, |report| eprintln!("{report}"));
+        let requests = settings::requests(&links);
+        let socket = &self.arguments.socket;
+        let done = self.sent.bring_up_to(&requests, socket, |report| eprintln!("{report}"));
         self.init_again = (!done).then(|| now() + INIT_AGAIN);
     }
 

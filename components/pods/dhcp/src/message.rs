@@ -342,7 +342,10 @@ mod tests {
         }
 
         #[test]
-        fn any_options_are_read_or_refused(options in prop::collection::vec(any::<u8>(), 0..400), overload in 0..4u8) {
+        fn any_options_are_read_or_refused(
+            options in prop::collection::vec(any::<u8>(), 0..400),
+            overload in 0..4u8,
+        ) {
             let mut field = vec![code::OVERLOAD, 1, overload];
             field.extend(options);
             let _ = Message::decode(&reply_with(&field));

@@ -177,7 +177,9 @@ mod tests {
 
         #[test]
         fn any_option_of_a_known_type_is_read_or_refused(
-            kind in prop_oneof![Just(NAME_SERVERS), Just(SEARCH)], seconds: u32, list in prop::collection::vec(0..70u8, 0..100)
+            kind in prop_oneof![Just(NAME_SERVERS), Just(SEARCH)],
+            seconds: u32,
+            list in prop::collection::vec(0..70u8, 0..100),
         ) {
             for advert in read(&message(1, &option(kind, seconds, &list))).unwrap().1 {
                 match advert {

@@ -137,7 +137,9 @@ mod tests {
         }
 
         #[test]
-        fn any_short_lengths_are_read_to_an_end(lengths in prop::collection::vec(0..40u16, 0..100)) {
+        fn any_short_lengths_are_read_to_an_end(
+            lengths in prop::collection::vec(0..40u16, 0..100),
+        ) {
             let bytes: Vec<u8> = lengths.iter().flat_map(|length| length.to_ne_bytes()).collect();
             for answer in answers(&bytes) {
                 attributes(answer.payload).count();

@@ -1,27 +1,23 @@
-//! What leases and routers say about the whole node, and how `init` is told: it alone can set a
-//! host name or write resolv.conf.
+//! What leases and routers say about the whole node, and how `init` gets it: it alone can set a host
+//! name or write resolv.conf.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use osbuild_abi::sockets::{self, net};
+use osbuild_protocol::{Client, ClientError, Request};
 
 use crate::terms::Terms;
 
-/// How long `init` may take for an answer: it has a hundred other things to do at boot, but none
-/// takes long.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long `init` may take to reply: it does much else at boot, but nothing that takes long.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How many name servers a resolver reads (resolv.conf(5)), and so how many `init` takes.
-const MOST_NAME_SERVERS: usize = 3;
+const MAX_NAME_SERVERS: usize = 3;
 /// How many domains it reads.
-const MOST_DOMAINS: usize = 6;
+const MAX_DOMAINS: usize = 6;
 /// How many time servers are worth asking.
-const MOST_TIME_SERVERS: usize = 4;
-
+const MAX_TIME_SERVERS: usize = 4;
 /// How many addresses of a link `init` takes.
 const MAX_ADDRESSES: usize = 8;
 
@@ -40,40 +36,40 @@ pub struct Facts<'a> {
     pub search6: Vec<&'a String>,
 }
 
-/// The lines that `init` is to be told of all links together: the first link comes first, and names
-/// the node. What nobody speaks of is left as it is.
-pub fn lines(links: &[Facts]) -> Vec<String> {
-    let mut lines: Vec<String> = links
-        .iter()
-        .map(|facts| format!("{} on {}", net::ROUTER_ADVERTISEMENTS, facts.link))
-        .collect();
-    lines.extend(links.iter().map(addresses));
+/// What to ask `init` for, for all links together: the first link comes first, and names the node.
+/// A setting that no lease or router has is left as it is.
+pub fn requests(links: &[Facts]) -> Vec<Request> {
+    let mut requests: Vec<Request> =
+        links.iter().map(|facts| Request::RouterAdvertisements(facts.link.to_owned())).collect();
+    requests.extend(links.iter().map(addresses));
     let terms = || links.iter().filter_map(|facts| facts.terms);
     if let Some(name) = terms().find_map(|terms| terms.host_name.as_ref()) {
-        lines.push(format!("{} {name}", net::HOSTNAME));
+        requests.push(Request::HostName(name.clone()));
     }
-    let name_servers = name_servers(links);
-    if !name_servers.is_empty() {
+    let servers = name_servers(links);
+    if !servers.is_empty() {
         let leased = terms().flat_map(|terms| &terms.search);
         let advertised = links.iter().flat_map(|facts| facts.search6.iter().copied());
-        lines.push(resolv(&name_servers, &distinct(leased.chain(advertised), MOST_DOMAINS)));
+        let search = distinct(leased.chain(advertised).cloned(), MAX_DOMAINS);
+        requests.push(Request::Resolver { servers, search });
     }
-    let ntp_servers = distinct(terms().flat_map(|terms| &terms.ntp_servers), MOST_TIME_SERVERS);
-    if !ntp_servers.is_empty() {
-        lines.push(words(net::NTP, &ntp_servers));
+    let servers = terms().flat_map(|terms| &terms.ntp_servers).map(|server| IpAddr::from(*server));
+    let servers = distinct(servers, MAX_TIME_SERVERS);
+    if !servers.is_empty() {
+        requests.push(Request::TimeServers(servers));
     }
-    lines
+    requests
 }
 
-/// The line about the addresses of a link, of which it may have none.
-fn addresses(facts: &Facts) -> String {
+/// The addresses of a link, of which it may have none.
+fn addresses(facts: &Facts) -> Request {
     let leased = facts.terms.map(|terms| format!("{}/{}", terms.address, terms.prefix_length));
     let advertised = facts
         .addresses6
         .iter()
         .map(|(address, prefix_length)| format!("{address}/{prefix_length}"));
-    let addresses: Vec<_> = leased.into_iter().chain(advertised).take(MAX_ADDRESSES).collect();
-    format!("{} on {}", words(net::ADDRESS, &addresses), facts.link)
+    let addresses = leased.into_iter().chain(advertised).take(MAX_ADDRESSES).collect();
+    Request::Addresses { addresses, link: facts.link.to_owned() }
 }
 
 /// The name servers of all links: those of leases first, but at least one that a router has
@@ -81,21 +77,11 @@ fn addresses(facts: &Facts) -> String {
 /// protocols.
 fn name_servers(links: &[Facts]) -> Vec<IpAddr> {
     let leased = links.iter().filter_map(|facts| facts.terms).flat_map(|terms| &terms.name_servers);
-    let leased = distinct(leased.map(|server| IpAddr::from(*server)), MOST_NAME_SERVERS);
+    let leased = distinct(leased.map(|server| IpAddr::from(*server)), MAX_NAME_SERVERS);
     let advertised = links.iter().flat_map(|facts| &facts.name_servers6);
-    let advertised = distinct(advertised.map(|server| IpAddr::from(**server)), MOST_NAME_SERVERS);
-    let kept = leased.len().min(MOST_NAME_SERVERS - advertised.len().min(1));
-    distinct(leased.into_iter().take(kept).chain(advertised), MOST_NAME_SERVERS)
-}
-
-fn resolv(name_servers: &[IpAddr], domains: &[&String]) -> String {
-    let line = words(net::RESOLV, name_servers);
-    if domains.is_empty() { line } else { format!("{line} {}", words(net::SEARCH, domains)) }
-}
-
-fn words(verb: &str, words: &[impl ToString]) -> String {
-    let words = words.iter().map(ToString::to_string);
-    std::iter::once(verb.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    let advertised = distinct(advertised.map(|server| IpAddr::from(**server)), MAX_NAME_SERVERS);
+    let kept = leased.len().min(MAX_NAME_SERVERS - advertised.len().min(1));
+    distinct(leased.into_iter().take(kept).chain(advertised), MAX_NAME_SERVERS)
 }
 
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
@@ -108,78 +94,53 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>, most: usize) -> Vec<T> {
     distinct
 }
 
-/// Tells `init` one line. An error is either that of the connection, or `init`'s own, of the kind
-/// `Other`.
-pub fn tell(socket: &Path, line: &str) -> io::Result<()> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("{line}\n").as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    match answer.trim_end() {
-        sockets::OK => Ok(()),
-        "" => Err(io::ErrorKind::UnexpectedEof.into()),
-        other => {
-            Err(io::Error::other(other.strip_prefix(sockets::ERROR).unwrap_or(other).to_owned()))
-        }
-    }
-}
-
-/// What `init` has been told, and what it has still to be.
+/// The requests that `init` has replied to.
 #[derive(Debug, Default)]
-pub struct Told {
-    lines: Vec<String>,
-    /// The links of which it knows addresses, or has known some.
+pub struct Sent {
+    requests: Vec<Request>,
+    /// The links whose addresses it has, or has had.
     addressed: BTreeSet<String>,
 }
 
-impl Told {
-    /// Tells `init` those of the lines that it does not know yet. Returns whether it knows all of
-    /// them now, so that nothing has to be tried again; `report` hears of each line that it took or
-    /// refused. A line that it refuses is not repeated: it would refuse again.
+impl Sent {
+    /// Sends those of the requests that `init` has not replied to yet. Returns whether it now has
+    /// all of them, so that none has to be sent again; `report` gets each one that it carried out or
+    /// refused. A refused request is not repeated: it would be refused again.
     pub fn bring_up_to(
         &mut self,
-        lines: &[String],
+        requests: &[Request],
         socket: &Path,
         mut report: impl FnMut(String),
     ) -> bool {
-        self.lines.retain(|line| lines.contains(line));
-        for line in lines {
-            if self.lines.contains(line)
-                || (is_without_address(line) && !self.addressed.contains(line_end(line)))
-            {
+        self.requests.retain(|request| requests.contains(request));
+        for request in requests {
+            if self.requests.contains(request) || self.is_needless(request) {
                 continue;
             }
-            match tell(socket, line) {
-                Ok(()) => report(format!("init took `{line}`")),
-                Err(error) if error.kind() == io::ErrorKind::Other => {
-                    report(format!("init refused `{line}`: {error}"))
-                }
-                Err(_) => return false,
+            let sent = Client::connect(socket, TIMEOUT).and_then(|mut init| init.tell(request));
+            match sent {
+                Ok(()) => report(format!("init took `{request}`")),
+                Err(ClientError::Connection(_)) => return false,
+                Err(refused) => report(format!("init refused `{request}`: {refused}")),
             }
-            if line.starts_with(net::ADDRESS) {
-                self.addressed.insert(line_end(line).to_owned());
+            if let Request::Addresses { link, .. } = request {
+                self.addressed.insert(link.clone());
             }
-            self.lines.push(line.clone());
+            self.requests.push(request.clone());
         }
         true
     }
-}
 
-/// Whether the line says that a link has no address, which `init` has to hear only of one that had
-/// some.
-fn is_without_address(line: &str) -> bool {
-    line.strip_prefix(net::ADDRESS).is_some_and(|rest| rest.starts_with(" on "))
-}
-
-/// The link that a line ends with.
-fn line_end(line: &str) -> &str {
-    line.rsplit(' ').next().unwrap_or_default()
+    /// Whether the request says that a link has no address which never had one.
+    fn is_needless(&self, request: &Request) -> bool {
+        matches!(request, Request::Addresses { addresses, link }
+            if addresses.is_empty() && !self.addressed.contains(link))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
     use std::net::Ipv4Addr;
 
     use super::*;
@@ -203,8 +164,13 @@ mod tests {
         Facts { link, terms: Some(terms), addresses6: &[], name_servers6: vec![], search6: vec![] }
     }
 
+    /// The requests as lines.
+    fn lines(links: &[Facts]) -> Vec<String> {
+        requests(links).iter().map(Request::to_string).collect()
+    }
+
     #[test]
-    fn two_leases_are_one_set_of_lines() {
+    fn two_leases_are_one_set_of_requests() {
         assert_eq!(
             lines(&[leased("eth0", &terms(5)), leased("eth1", &terms(6))]),
             [
@@ -220,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_lease_speaks_of_is_left_alone() {
+    fn a_setting_that_no_lease_has_is_left_alone() {
         let terms = Terms {
             name_servers: vec![],
             search: vec![],
@@ -235,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_has_more_servers_than_init_takes() {
+    fn no_request_has_more_servers_than_init_takes() {
         let many: Vec<Ipv4Addr> = (1..30).map(|host| Ipv4Addr::new(10, 0, 1, host)).collect();
         let terms =
             Terms { name_servers: many.clone(), ntp_servers: many, host_name: None, ..terms(5) };
@@ -285,9 +251,14 @@ mod tests {
         );
     }
 
+    fn addresses_of(addresses: &[&str]) -> Request {
+        let addresses = addresses.iter().map(|address| (*address).to_owned()).collect();
+        Request::Addresses { addresses, link: "eth0".to_owned() }
+    }
+
     #[test]
-    fn that_a_link_has_no_address_is_told_only_after_it_had_one() {
-        let path = std::env::temp_dir().join(format!("dhcp-told-{}", std::process::id()));
+    fn a_link_without_an_address_is_reported_only_after_it_had_one() {
+        let path = std::env::temp_dir().join(format!("dhcp-sent-{}", std::process::id()));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -296,26 +267,26 @@ mod tests {
                 stream.write_all(b"ok\n").unwrap();
             }
         });
-        let mut told = Told::default();
-        let mut tell = |line: &str| {
+        let mut sent = Sent::default();
+        let mut send = |addresses: &[&str]| {
             let mut reports = vec![];
-            assert!(told.bring_up_to(&[line.to_owned()], &path, |report| reports.push(report)));
+            let requests = [addresses_of(addresses)];
+            assert!(sent.bring_up_to(&requests, &path, |report| reports.push(report)));
             reports.len()
         };
-        assert_eq!(tell("address on eth0"), 0);
-        assert_eq!(tell("address fec0::5/64 on eth0"), 1);
-        assert_eq!(tell("address on eth0"), 1);
-        assert_eq!(tell("address on eth0"), 0, "once");
+        assert_eq!(send(&[]), 0);
+        assert_eq!(send(&["fec0::5/64"]), 1);
+        assert_eq!(send(&[]), 1);
+        assert_eq!(send(&[]), 0, "once");
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn without_init_a_line_is_kept_for_later() {
-        let mut told = Told::default();
-        let lines = ["hostname node".to_owned()];
-        assert!(
-            !told.bring_up_to(&lines, Path::new("/nonexistent/socket"), |line| panic!("{line}"))
-        );
-        assert!(told.lines.is_empty());
+    fn without_init_a_request_is_kept_for_later() {
+        let mut sent = Sent::default();
+        let requests = [Request::HostName("node".to_owned())];
+        let socket = Path::new("/nonexistent/socket");
+        assert!(!sent.bring_up_to(&requests, socket, |line| panic!("{line}")));
+        assert!(sent.requests.is_empty());
     }
 }

@@ -5,21 +5,6 @@ use std::{io, mem};
 
 use socket2::{SockAddr, SockAddrStorage};
 
-/// Makes SIGTERM and SIGINT end the process, which they do not by themselves when it is PID 1 of a
-/// container. The leases are left as they are: the pods that end after this one still need the
-/// network, and the address keeps its own clock.
-pub fn end_on_signals() {
-    extern "C" fn end(_signal: c_int) {
-        // SAFETY: `_exit` may be called in a signal handler.
-        unsafe { libc::_exit(0) }
-    }
-    for signal in [libc::SIGTERM, libc::SIGINT] {
-        // SAFETY: the handler has the type that `signal` wants and calls nothing that is unsafe in
-        // one.
-        unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
-    }
-}
-
 /// The address of everybody on a link, for IPv4 over an `AF_PACKET` socket; bound to, it is the
 /// link itself.
 pub fn everybody_on(index: u32) -> io::Result<SockAddr> {

@@ -371,7 +371,9 @@ mod tests {
         }
 
         #[test]
-        fn any_classless_routes_are_read_or_refused(list in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn any_classless_routes_are_read_or_refused(
+            list in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
             for route in Terms::read(&ack().with(code::CLASSLESS_ROUTES, &list)).unwrap().routes {
                 prop_assert!(route.prefix_length <= 32);
             }

@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 
 use osbuild_abi::disk::DATA;
 use osbuild_abi::writable::{From, WRITABLE, Writable};
-use osbuild_disks::{Disk, device_file};
+use osbuild_disks::{Disk, device_file, ioctl};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
-
-use crate::sys;
 
 /// How long the device file of a partition may take to appear.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,7 +79,7 @@ pub fn put(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) ->
         .ok_or_else(|| Failure::new(format!("the image has no partition {DATA}")))?;
     let sector_size = u64::from(disk.sector_size);
     let file = File::open(&disk.device).explain(what())?;
-    sys::add_partition(
+    ioctl::add_partition(
         &file,
         entry.number,
         entry.first * sector_size,
@@ -89,7 +87,7 @@ pub fn put(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) ->
     )
     .explain(what())?;
     let written = write_all(&partition(disk, entry.number), files, mount_point).explain(what());
-    let removed = sys::remove_partition(&file, entry.number).explain(what());
+    let removed = ioctl::remove_partition(&file, entry.number).explain(what());
     written.and(removed)
 }
 
@@ -156,7 +154,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_leaves_its_folder(path in "(/etc/kubernetes|/var/log)?(/|\\.|a|\\.\\.|\\x00){0,8}") {
+        fn no_path_leaves_its_folder(
+            path in "(/etc/kubernetes|/var/log)?(/|\\.|a|\\.\\.|\\x00){0,8}",
+        ) {
             if let Ok(file) = plan(&path, b"") {
                 prop_assert!(file.path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
             }

@@ -9,7 +9,7 @@ use osbuild_abi::install::TOLD_VARIABLE;
 use osbuild_abi::slot::{VARIABLE, VENDOR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Partition;
-use osbuild_slots::Booted;
+use osbuild_protocol::BootReport;
 use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
 use rustix::mount::{MountFlags, mount_remount};
 
@@ -39,11 +39,11 @@ impl Firmware {
     }
 
     /// What slotboot has started, if the machine was booted from a disk. By the network it was not.
-    pub fn booted(&self) -> Option<Booted> {
+    pub fn booted(&self) -> Option<BootReport> {
         let bytes = fs::read(self.folder.join(format!("{VARIABLE}-{VENDOR}"))).ok()?;
         let (attributes, text) = bytes.split_first_chunk()?;
         // One that persists tells of another boot.
-        (u32::from_le_bytes(*attributes) == VOLATILE).then(|| Booted::parse(text))?
+        (u32::from_le_bytes(*attributes) == VOLATILE).then(|| BootReport::decode(text))?
     }
 
     /// Whether the firmware takes whatever keys it is given.

@@ -5,6 +5,7 @@
 //! try begins anew.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use osbuild_abi::console::{INSTALLER_DONE, INSTALLER_ERASES};
 use osbuild_abi::disk::{DATA, ESP, SLOT_A, SLOT_B};
@@ -13,15 +14,19 @@ use osbuild_disks::write::{self, length};
 use osbuild_disks::{Device, Disk, Ends, Piece, size};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::{Geometry, Table};
+use osbuild_protocol::{Client, Request};
 
 use crate::carried::{BOOT_PROGRAM, Carried};
 use crate::console::Console;
 use crate::data::{self, Planned};
 use crate::enroll::Keys;
 use crate::firmware::Firmware;
+use crate::rule;
 use crate::settings::Settings;
 use crate::stick::{self, Stick};
-use crate::{door, rule};
+
+/// How long `init` may take to reply.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where things are in the pod.
 pub struct Places {
@@ -33,8 +38,8 @@ pub struct Places {
     pub settings: PathBuf,
     /// The firmware's variables.
     pub firmware: PathBuf,
-    /// `init`'s door.
-    pub door: PathBuf,
+    /// `init`'s `admin` socket.
+    pub admin: PathBuf,
     /// An empty folder to mount DATA on.
     pub data: PathBuf,
 }
@@ -262,7 +267,8 @@ fn boot(
         "{INSTALLER_DONE}{} {what}, and the machine reboots into it",
         disk.device.display()
     ));
-    door::reboot(&places.door)
+    let init = Client::connect(&places.admin, TIMEOUT);
+    init.and_then(|mut init| init.tell(&Request::Reboot)).explain("have init reboot the machine")
 }
 
 /// Whether a disk with this table holds a node, and all of it: the table is written last.

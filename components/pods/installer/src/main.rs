@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         certificate: INSTALL_CERTIFICATE.into(),
         settings: INSTALL_SETTINGS.into(),
         firmware: PathBuf::from("/firmware"),
-        door: ADMIN_SOCKET.into(),
+        admin: ADMIN_SOCKET.into(),
         data: PathBuf::from("/data"),
     };
     let mut console = Console::open();

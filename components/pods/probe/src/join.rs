@@ -1,30 +1,27 @@
 //! Makes the node join a cluster as an administrator's pod would: a kubeconfig and settings of the
-//! kubelet on DATA, and a word at the `admin` socket.
+//! kubelet on DATA, and a request at the `admin` socket.
 
 use osbuild_abi::paths::{ADMIN_SOCKET, CLIENT_CA, KUBECONFIG, KUBELET_CONFIG_DIR};
-use osbuild_abi::sockets::admin::RESTART_KUBELET;
+use osbuild_protocol::Request;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use crate::sockets;
 
 /// A setting of the kubelet that weakens it, which `init` has to say.
 const DROP_IN: &str =
     "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nreadOnlyPort: 10255\n";
 
 /// Makes the node whose root is `host` join the cluster of the API server at the URL `server`,
-/// whose clients have certificates of `authority`, and gives what `init` answers.
+/// whose clients have certificates of `authority`, and gives `init`'s reply.
 pub fn join(host: &Path, server: &str, authority: &str) -> io::Result<String> {
     let settings = inside(host, KUBELET_CONFIG_DIR);
     fs::create_dir_all(&settings)?;
     keep(&inside(host, CLIENT_CA), authority)?;
     keep(&settings.join("50-cluster.conf"), DROP_IN)?;
     keep(&inside(host, KUBECONFIG), &kubeconfig(server))?;
-    let mut init = UnixStream::connect(inside(host, ADMIN_SOCKET))?;
-    writeln!(init, "{RESTART_KUBELET}")?;
-    let mut answer = String::new();
-    BufReader::new(init).read_line(&mut answer)?;
-    Ok(answer)
+    sockets::say(host, ADMIN_SOCKET, &Request::RestartKubelet.to_string())
 }
 
 /// Writes a file that a power cut leaves as it is from now on.
@@ -52,6 +49,7 @@ fn kubeconfig(server: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixListener;
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! `/proc/1/root` is the host's root.
 
+mod cgroups;
 mod files;
 mod filled;
 mod freeze;
@@ -82,6 +83,7 @@ fn tell(_: &TcpStream) -> io::Result<String> {
     let host = Path::new(HOST);
     let proc = Path::new("/proc");
     let facts = [
+        cgroups::facts(host),
         files::facts(host),
         kernel::facts(host),
         processes::facts(proc, "1"),

@@ -3,14 +3,12 @@
 //! at it, after the pods beside it have started without any name server.
 
 use osbuild_abi::paths::{NET_SOCKET, RESOLV_CONF};
-use osbuild_abi::sockets::net::RESOLV;
+use osbuild_protocol::{Client, Request};
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
-
-use crate::sockets;
 
 /// The file that asks for it: `NAME ADDRESS`.
 const SETTINGS: &str = "/usr/share/osbuild/probe-names";
@@ -44,14 +42,16 @@ pub fn serve(host: &Path) -> io::Result<()> {
     })
 }
 
-/// Tells `init` whenever the node has another name server, for ever.
+/// Asks `init` to use it whenever the node has another name server, for ever.
 fn point_at_it(host: &Path) {
     let resolver = host.join(RESOLV_CONF.trim_start_matches('/'));
+    let socket = host.join(NET_SOCKET.trim_start_matches('/'));
+    let request = Request::Resolver { servers: vec![ADDRESS.0.into()], search: vec![] };
     loop {
         let ours = format!("nameserver {}\n", ADDRESS.0);
         if fs::read_to_string(&resolver).is_ok_and(|text| text != ours) {
             // `init` may not listen yet.
-            let _ = sockets::say(host, NET_SOCKET, &format!("{RESOLV} {}", ADDRESS.0));
+            let _ = Client::connect(&socket, TICK).and_then(|mut init| init.tell(&request));
         }
         std::thread::sleep(TICK);
     }

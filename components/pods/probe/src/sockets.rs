@@ -1,13 +1,13 @@
-//! Speaks with `init` as any pod does that has one of its sockets.
+//! Sends lines to `init`'s sockets as a test gives them, right or wrong.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use osbuild_abi::sockets::{ERROR, OK};
+use osbuild_protocol::{ERROR, OK};
 
-/// Sends a line to the socket at `path` below the root `host`, and gives what is answered, up to
-/// its last line.
+/// Sends a line to the socket at `path` below the root `host`, and gives the reply up to its last
+/// line.
 pub fn say(host: &Path, path: &str, line: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(host.join(path.trim_start_matches('/')))?;
     writeln!(stream, "{line}")?;

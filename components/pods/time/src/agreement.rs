@@ -121,7 +121,9 @@ mod tests {
     proptest! {
         #[test]
         fn a_majority_of_honest_servers_is_never_outvoted(
-            honest in prop::collection::vec(-50_000..50_000i64, 3..5), lies in prop::collection::vec(any::<i64>(), 0..3), at in 0..3usize
+            honest in prop::collection::vec(-50_000..50_000i64, 3..5),
+            lies in prop::collection::vec(any::<i64>(), 0..3),
+            at in 0..3usize,
         ) {
             let mut offsets = honest;
             lies.iter().for_each(|lie| offsets.insert(at, *lie));
@@ -131,7 +133,9 @@ mod tests {
         }
 
         #[test]
-        fn any_samples_agree_or_do_not(samples in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>()), 0..9)) {
+        fn any_samples_agree_or_do_not(
+            samples in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>()), 0..9),
+        ) {
             let sample = |(offset, delay, root_distance)| Sample { offset, delay, root_distance, stratum: 1 };
             let samples: Vec<Sample> = samples.into_iter().map(sample).collect();
             if let Some(agreement) = agree(&samples) {

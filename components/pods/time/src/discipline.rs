@@ -348,7 +348,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_one_server_says_a_right_clock_moves_by_its_reserve_and_drift(
-            answers in prop::collection::vec((1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()), 1..50)
+            answers in prop::collection::vec((1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()), 1..50),
         ) {
             let (mut discipline, mut now, mut moved) = (right(), 0, 0u128);
             for (passed, wild, mild, is_wild) in answers {

@@ -151,7 +151,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_read_or_refused(first in prop_oneof![Just(0x24), any::<u8>()], stratum in 0..17u8, rest: [[u8; 23]; 2]) {
+        fn any_answer_is_read_or_refused(
+            first in prop_oneof![Just(0x24), any::<u8>()],
+            stratum in 0..17u8,
+            rest: [[u8; 23]; 2],
+        ) {
             let bytes = [vec![first, stratum], rest.concat()].concat();
             let _ = ask_over(&Liar { bytes, origin: RefCell::default(), times: RefCell::default() }, server());
         }

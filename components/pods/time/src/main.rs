@@ -17,33 +17,45 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use agreement::{Agreement, Sample};
 use discipline::{Adjustment, Bounds, Discipline};
 use exchange::Refusal;
 use holds::Holds;
-use osbuild_abi::{cmdline, paths, sockets};
+use osbuild_abi::{cmdline, paths};
+use osbuild_protocol::{ClientError, LastSeen, Request};
 use rustix::rand::{GetRandomFlags, getrandom};
 use servers::Source;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 
 const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
 /// What it says while there is nobody to ask.
 const IDLE: &str = "waits for somebody to name a server";
 
 fn main() -> ExitCode {
-    sys::end_on_signals();
     let Some(arguments) = arguments(std::env::args().skip(1)) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match Keeper::new(arguments).and_then(Keeper::run) {
+    match exit_on_signals().and_then(|()| Keeper::new(arguments)).and_then(Keeper::run) {
         Ok(never) => match never {},
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Makes SIGTERM and SIGINT end the process, which the kernel does not do for PID 1 of a container.
+fn exit_on_signals() -> io::Result<()> {
+    static ALWAYS: AtomicBool = AtomicBool::new(true);
+    for signal in [SIGTERM, SIGINT] {
+        register_conditional_shutdown(signal, 0, &ALWAYS)?;
+    }
+    Ok(())
 }
 
 struct Arguments {
@@ -90,13 +102,16 @@ impl Keeper {
         if source.list()?.is_empty() {
             eprintln!("{IDLE}");
         }
-        let asked = host::last(&socket);
+        let asked = host::last_seen(&socket);
         if let Err(error) = &asked {
             eprintln!("`init` does not say when the node last ran: {error}");
         }
-        // Without that socket there is nobody to tell, which was said just now.
-        let is_absent = asked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
-        let (socket, (last, kept)) = ((!is_absent).then_some(socket), asked.unwrap_or((0, false)));
+        // Without that socket nothing is reported later either, as the line above says.
+        let is_absent = matches!(&asked, Err(ClientError::Connection(error))
+            if error.kind() == io::ErrorKind::NotFound);
+        let socket = (!is_absent).then_some(socket);
+        let seen = asked.unwrap_or(LastSeen { seconds: 0, clock_kept: false });
+        let (last, kept) = (seen.seconds, seen.clock_kept);
         let bounds = Bounds { image: image_epoch(), last, kept };
         // A pod that is started anew does not give the servers another first word.
         let is_right = !dry_run && sys::clock_is_right();
@@ -164,7 +179,7 @@ impl Keeper {
                     doubt.words()
                 );
                 if doubt != discipline::Doubt::TooFew {
-                    self.tell(sockets::time::REFUSED, &agreement);
+                    self.report(Request::ClockRefused((&agreement).into()));
                 }
             }
         }
@@ -186,13 +201,13 @@ impl Keeper {
             return;
         }
         if is_first || matches!(adjustment, Adjustment::Step(_)) {
-            self.tell(sockets::time::SET, agreement);
+            self.report(Request::ClockSet(agreement.into()));
         }
     }
 
-    fn tell(&self, verb: &str, agreement: &Agreement) {
+    fn report(&self, request: Request) {
         if let Some(socket) = &self.socket
-            && let Err(error) = host::tell(socket, verb, agreement)
+            && let Err(error) = host::report(socket, &request)
         {
             eprintln!("`init` is not told: {error}");
         }

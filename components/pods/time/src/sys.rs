@@ -1,24 +1,10 @@
 //! The calls that no library wraps: all of the program's unsafe code.
 
-use std::ffi::{c_int, c_long};
+use std::ffi::c_long;
 use std::time::Duration;
 use std::{io, mem};
 
 use crate::discipline::Adjustment;
-
-/// Makes SIGTERM and SIGINT end the process, which they do not by themselves when it is PID 1 of a
-/// container.
-pub fn end_on_signals() {
-    extern "C" fn end(_signal: c_int) {
-        // SAFETY: `_exit` may be called in a signal handler.
-        unsafe { libc::_exit(0) }
-    }
-    for signal in [libc::SIGTERM, libc::SIGINT] {
-        // SAFETY: the handler has the type that `signal` wants and calls nothing that is unsafe in
-        // one.
-        unsafe { libc::signal(signal, end as *const () as libc::sighandler_t) };
-    }
-}
 
 /// Whether somebody has told the kernel that the clock is right, and not too long ago: it takes
 /// that back after some nine hours without an adjustment. At boot the clock is not.

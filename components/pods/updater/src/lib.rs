@@ -6,7 +6,7 @@
 
 #![deny(unsafe_code)]
 
-pub mod door;
+pub mod decision;
 pub mod firmware;
 pub mod look;
 mod memory;

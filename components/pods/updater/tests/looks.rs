@@ -4,6 +4,7 @@
 mod world;
 
 use jiff::SignedDuration;
+use osbuild_protocol::{Contents, SlotState, SlotStatus, Slots, SlotsStatus, StartReason};
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 use osbuild_slots::Header;
@@ -78,6 +79,48 @@ fn by_https_a_server_is_believed_that_a_certificate_of_the_folder_speaks_for_and
     }
     assert_eq!(world.run(&ours.url(), &trusted), "2 is installed: the node reboots into it");
     installs(&world, &release, Look::Reboots("2".to_owned()));
+}
+
+/// A node of this release, whose other slot is empty.
+fn slots() -> SlotsStatus {
+    let slot = |name: &str, contents, state| SlotStatus { name: name.to_owned(), contents, state };
+    let release =
+        osbuild_protocol::Release { version: "1".to_owned(), sha256: "000000000000".to_owned() };
+    SlotsStatus {
+        why: "good".to_owned(),
+        started: StartReason::Good,
+        passed: None,
+        running: slot("SLOT-A", Contents::Release(release), SlotState::Good),
+        other: Some(slot("SLOT-B", Contents::Empty, SlotState::NotBootable)),
+        is_outage: false,
+    }
+}
+
+#[test]
+fn a_node_whose_init_reports_fields_is_updated_too() {
+    let world = World::new();
+    world.init.reports(Slots::Known(slots()));
+    let release = Release::new(2);
+    let folder = world.publish(&release);
+    installs(&world, &release, world.look_at(&folder, Manner::Honest).unwrap());
+}
+
+#[test]
+fn a_node_with_an_unknown_slot_state_waits() {
+    let world = World::new();
+    let folder = world.publish(&Release::new(2));
+    let mut unknown = slots();
+    unknown.other.as_mut().unwrap().state = SlotState::Unknown;
+    for slots in [Slots::Known(unknown), Slots::Unknown] {
+        world.init.reports(slots);
+        assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))));
+    }
+    let version_0 = "SLOT-A, version 1, sha256 000000000000: ";
+    for (running, other) in [("frozen", "empty: not to be booted"), ("good", "empty: frozen")] {
+        world.init.says(&format!("{version_0}{running}"), &format!("SLOT-B, {other}"));
+        assert!(matches!(world.look_at(&folder, Manner::Honest), Ok(Look::Waits(_))), "{running}");
+    }
+    assert!(world.init.verbs().is_empty());
 }
 
 #[test]

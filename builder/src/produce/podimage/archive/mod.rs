@@ -2,10 +2,10 @@
 //! by digest.
 
 use super::layout::{Descriptor, Image};
+use crate::engine::digest::Digest;
+use crate::engine::store::Store;
 use crate::error::{Context, Error, Result, in_words};
 use crate::plan::Architecture;
-use crate::produce::digest::Digest;
-use crate::produce::store::Store;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,8 +1,7 @@
 //! An `init` with a slot that is a file.
 
 use std::fs::{File, OpenOptions};
-use std::io::{IoSlice, IoSliceMut, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -10,11 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_protocol::{Reply, Slots, fd_passing};
 use osbuild_slots::Header;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 use sha2::{Digest, Sha256};
 
 /// The other side of the socket.
@@ -25,8 +21,7 @@ pub struct Init {
 
 /// What `init` knows, and what it was asked.
 struct Told {
-    running: String,
-    other: String,
+    status: String,
     verbs: Vec<String>,
     boot_program: Vec<u8>,
 }
@@ -37,11 +32,11 @@ impl Init {
         let slot = socket.with_file_name("slot");
         std::fs::write(&slot, vec![0; room as usize]).unwrap();
         let listener = UnixListener::bind(socket).unwrap();
-        let running = "SLOT-A, version 1, sha256 000000000000: good".to_owned();
-        let other = "SLOT-B, empty: not to be booted".to_owned();
         let told = Arc::new(Mutex::new(Told {
-            running,
-            other,
+            status: version_0(
+                "SLOT-A, version 1, sha256 000000000000: good",
+                "SLOT-B, empty: not to be booted",
+            ),
             verbs: Vec::new(),
             boot_program: Vec::new(),
         }));
@@ -55,10 +50,14 @@ impl Init {
         Init { slot, told }
     }
 
-    /// From now on the slots are these.
+    /// From now on the slots are these, as an `init` of version 0 reports them.
     pub fn says(&self, running: &str, other: &str) {
-        let mut told = self.told.lock().unwrap();
-        (told.running, told.other) = (running.to_owned(), other.to_owned());
+        self.told.lock().unwrap().status = version_0(running, other);
+    }
+
+    /// From now on the slots are these, as this release's `init` reports them.
+    pub fn reports(&self, slots: Slots) {
+        self.told.lock().unwrap().status = Reply::Slots(slots).encode();
     }
 
     /// What it was asked, without `status`.
@@ -77,16 +76,16 @@ impl Init {
     }
 }
 
+fn version_0(running: &str, other: &str) -> String {
+    format!("slot SLOT-A\nslot-why good\nslot-running {running}\nslot-other {other}\nok\n")
+}
+
 fn serve(client: &UnixStream, slot: &Path, room: u64, told: &Mutex<Told>) {
     while let Some((verb, given)) = receive(client) {
         let mut told = told.lock().unwrap();
         match verb.as_str() {
             "status" => {
-                let text = format!(
-                    "slot SLOT-A\nslot-why x\nslot-running {}\nslot-other {}\nok\n",
-                    told.running, told.other
-                );
-                send(client, &text, None);
+                send(client, &told.status, None);
                 continue;
             }
             "slot" => {
@@ -126,26 +125,11 @@ fn is_whole(slot: &Path) -> bool {
 
 fn receive(client: &UnixStream) -> Option<(String, Option<OwnedFd>)> {
     let mut buffer = [0; 4096];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let read =
-        recvmsg(client, &mut [IoSliceMut::new(&mut buffer)], &mut control, RecvFlags::empty())
-            .unwrap()
-            .bytes;
-    let given = control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
+    let (read, given) = fd_passing::receive(client, &mut buffer).unwrap();
     let verb = String::from_utf8(buffer[..read].to_vec()).unwrap();
     verb.strip_suffix('\n').map(|verb| (verb.to_owned(), given))
 }
 
 fn send(client: &UnixStream, text: &str, given: Option<BorrowedFd>) {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let given: Vec<BorrowedFd> = given.into_iter().collect();
-    if !given.is_empty() {
-        control.push(SendAncillaryMessage::ScmRights(&given));
-    }
-    sendmsg(client, &[IoSlice::new(text.as_bytes())], &mut control, SendFlags::NOSIGNAL).unwrap();
+    fd_passing::send(client, text, given).unwrap();
 }

@@ -1,0 +1,192 @@
+//! The files that an action finds: a tree of digests, which the Remote Execution API calls its
+//! input root.
+
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::{self, IoContext};
+use crate::engine::store::Store;
+use crate::engine::{reapi, rules};
+use crate::error::{Error, Result};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Files by path, as digests: what an action finds in `/build`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputTree {
+    entries: BTreeMap<String, Node>,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Node {
+    File { digest: Digest, executable: bool },
+    Symlink(String),
+    Directory(InputTree),
+}
+
+impl InputTree {
+    /// An empty tree.
+    pub fn new() -> Self {
+        InputTree::default()
+    }
+
+    /// Adds a file whose content is in the store. `path` is relative, without `.` and `..`.
+    pub fn add_file(&mut self, path: &str, digest: Digest, executable: bool) -> Result<()> {
+        self.add(path, Node::File { digest, executable })
+    }
+
+    /// Adds a symbolic link.
+    pub fn add_symlink(&mut self, path: &str, target: impl Into<String>) -> Result<()> {
+        self.add(path, Node::Symlink(target.into()))
+    }
+
+    /// Adds a directory, which may be there already.
+    pub fn add_directory(&mut self, path: &str) -> Result<()> {
+        names(path)?.into_iter().try_fold(self, |tree, name| tree.directory(name, path)).map(|_| ())
+    }
+
+    /// Adds a whole tree at `path`, where nothing may be yet.
+    pub fn add_tree(&mut self, path: &str, tree: InputTree) -> Result<()> {
+        self.add(path, Node::Directory(tree))
+    }
+
+    /// The tree of a directory on disk. `file` says what to do with each file: [`Digest::of_file`],
+    /// or put it into a store.
+    pub fn scan(
+        directory: &Path,
+        file: &mut dyn FnMut(&Path) -> Result<Digest>,
+    ) -> Result<InputTree> {
+        let mut tree = InputTree::new();
+        for entry in fs::read_dir(directory).at("read", directory)? {
+            let path = entry.at("read", directory)?.path();
+            let metadata = fs::symlink_metadata(&path).at("read", &path)?;
+            let node = if metadata.is_dir() {
+                Node::Directory(InputTree::scan(&path, file)?)
+            } else if metadata.is_symlink() {
+                Node::Symlink(text(fs::read_link(&path).at("read", &path)?.into_os_string())?)
+            } else if metadata.is_file() {
+                Node::File {
+                    digest: file(&path)?,
+                    executable: metadata.permissions().mode() & 0o100 != 0,
+                }
+            } else {
+                return Err(Error::build(format!(
+                    "`{}` is neither a file nor a directory nor a link",
+                    path.display()
+                )));
+            };
+            tree.entries.insert(text(path.file_name().unwrap_or_default().to_owned())?, node);
+        }
+        Ok(tree)
+    }
+
+    /// The digest of the tree's root directory, which stands for all of it.
+    pub fn digest(&self) -> Digest {
+        self.encode(&mut |_| Ok(())).expect("nothing is written")
+    }
+
+    /// Puts the tree's directories into the store and gives the digest of its root.
+    pub(super) fn put(&self, store: &Store) -> Result<Digest> {
+        self.encode(&mut |bytes| store.put_bytes(bytes).map(|_| ()))
+    }
+
+    /// Makes the tree in an empty directory, with each file's content checked.
+    pub(in crate::engine) fn write(&self, store: &Store, directory: &Path) -> Result<()> {
+        for (name, node) in &self.entries {
+            let path = directory.join(name);
+            match node {
+                Node::File { digest, executable } => {
+                    store.copy_to(digest, &path, rules::file_mode(*executable))?;
+                    fs::File::open(&path)
+                        .and_then(|file| file.set_modified(rules::input_time()))
+                        .at("write", &path)?;
+                }
+                Node::Symlink(target) => {
+                    std::os::unix::fs::symlink(target, &path).at("write", &path)?
+                }
+                Node::Directory(tree) => {
+                    fs_error::make_directory(&path)?;
+                    tree.write(store, &path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each directory's bytes to `emit`, the deepest first.
+    fn encode(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
+        let mut directory = reapi::Directory::default();
+        for (name, node) in &self.entries {
+            let name = name.clone();
+            match node {
+                Node::File { digest, executable } => {
+                    directory.files.push(reapi::FileNode {
+                        name,
+                        digest: Some(digest.into()),
+                        is_executable: *executable,
+                    });
+                }
+                Node::Symlink(target) => {
+                    directory.symlinks.push(reapi::SymlinkNode { name, target: target.clone() })
+                }
+                Node::Directory(tree) => {
+                    let digest = tree.encode(emit)?;
+                    directory
+                        .directories
+                        .push(reapi::DirectoryNode { name, digest: Some((&digest).into()) });
+                }
+            }
+        }
+        let bytes = directory.encode_to_vec();
+        emit(&bytes)?;
+        Ok(Digest::of(&bytes))
+    }
+
+    fn add(&mut self, path: &str, node: Node) -> Result<()> {
+        let mut parents = names(path)?;
+        let last = parents.pop().expect("a path has at least one name");
+        let tree = parents.into_iter().try_fold(self, |tree, name| tree.directory(name, path))?;
+        match tree.entries.entry(last.to_owned()) {
+            Entry::Vacant(free) => {
+                free.insert(node);
+                Ok(())
+            }
+            Entry::Occupied(_) => {
+                Err(Error::build(format!("`{path}` is twice among the inputs of one step")))
+            }
+        }
+    }
+
+    fn directory(&mut self, name: &str, path: &str) -> Result<&mut InputTree> {
+        match self
+            .entries
+            .entry(name.to_owned())
+            .or_insert_with(|| Node::Directory(InputTree::new()))
+        {
+            Node::Directory(tree) => Ok(tree),
+            _ => Err(Error::build(format!(
+                "`{path}` is among the inputs of one step, and `{name}` in it is not a directory"
+            ))),
+        }
+    }
+}
+
+/// The names in a relative path.
+fn names(path: &str) -> Result<Vec<&str>> {
+    let names: Vec<&str> = path.split('/').collect();
+    let wrong =
+        |name: &&str| name.is_empty() || *name == "." || *name == ".." || name.contains('\0');
+    if names.iter().any(wrong) {
+        Err(Error::build(format!("`{path}` is not a plain relative path")))
+    } else {
+        Ok(names)
+    }
+}
+
+fn text(name: std::ffi::OsString) -> Result<String> {
+    name.into_string()
+        .map_err(|name| Error::build(format!("the name `{}` is not UTF-8", name.display())))
+}

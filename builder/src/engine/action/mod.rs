@@ -1,0 +1,128 @@
+//! A unit of work: a command, its environment, its input files and the files that it makes. Its
+//! digest, as the Remote Execution API defines it, is the key of its result.
+
+mod input;
+mod result;
+
+pub use input::InputTree;
+pub use result::{ActionResult, OutputFile};
+
+use super::digest::Digest;
+use super::sandbox::SandboxRoot;
+use super::store::Store;
+use super::{reapi, rules};
+use crate::error::Result;
+use prost::Message;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where an action runs and finds its input tree.
+pub const BUILD: &str = "/build";
+
+/// Where toolchains are: `/toolchain/<name>`.
+pub const TOOLCHAIN: &str = "/toolchain";
+
+/// The variables of every action, unless it sets them itself. The host's environment is not passed
+/// on.
+const ENVIRONMENT: [(&str, &str); 4] =
+    [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
+
+/// A directory of tools, mounted read-only at `/toolchain/<name>`.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    /// Its name below `/toolchain`.
+    pub name: String,
+    /// The digest of what it was made from. The action's digest contains this key and not the path.
+    pub key: Digest,
+    /// Its directory on this machine.
+    pub path: PathBuf,
+}
+
+impl Toolchain {
+    /// Its path inside the sandbox.
+    pub fn mount(&self) -> String {
+        format!("{TOOLCHAIN}/{}", self.name)
+    }
+}
+
+/// A unit of work.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// Its name in reports and of its log, such as `kubelet amd64`. The digest does not contain it.
+    pub name: String,
+    /// The program, as a path in the sandbox or a name on its `PATH`, and its arguments. Its
+    /// working directory is `/build`.
+    pub argv: Vec<String>,
+    /// Variables that add to the fixed ones (`HOME`, `LC_ALL`, `PATH`, `TZ`) or replace them.
+    pub env: BTreeMap<String, String>,
+    /// The files in `/build` when it starts.
+    pub input: InputTree,
+    /// The files that it makes, relative to `/build`. Their directories exist when it starts.
+    pub outputs: Vec<String>,
+    /// The file system at `/`.
+    pub root: SandboxRoot,
+    /// The directories below `/toolchain`.
+    pub toolchains: Vec<Toolchain>,
+}
+
+impl Action {
+    /// The key of its result: the digest of the REAPI message `Action`.
+    pub fn digest(&self) -> Digest {
+        self.digest_under(rules::VERSION)
+    }
+
+    /// The key of its result under the rules of `version`.
+    fn digest_under(&self, version: u32) -> Digest {
+        Digest::of(&self.message(self.input.digest(), version).encode_to_vec())
+    }
+
+    /// Puts all messages that describe the action into the store, where a person or a program can
+    /// look up what ran, and returns the action's digest.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn put(&self, store: &Store) -> Result<Digest> {
+        store.put_bytes(&self.command().encode_to_vec())?;
+        let input = self.input.put(store)?;
+        store.put_bytes(&self.message(input, rules::VERSION).encode_to_vec())
+    }
+
+    /// Its whole environment: the fixed variables and its own.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let mut environment: BTreeMap<String, String> = ENVIRONMENT
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        environment.extend(self.env.clone());
+        environment
+    }
+
+    fn command(&self) -> reapi::Command {
+        let mut output_paths = self.outputs.clone();
+        output_paths.sort();
+        let pair = |(name, value)| reapi::Pair { name, value };
+        let environment_variables = self.environment().into_iter().map(pair).collect();
+        reapi::Command { arguments: self.argv.clone(), environment_variables, output_paths }
+    }
+
+    fn message(&self, input: Digest, version: u32) -> reapi::Action {
+        let command = Digest::of(&self.command().encode_to_vec());
+        let mut properties =
+            vec![reapi::Pair { name: "sandbox-root".to_owned(), value: self.root.key.hex() }];
+        let toolchain = |tool: &Toolchain| reapi::Pair {
+            name: format!("toolchain-{}", tool.name),
+            value: tool.key.hex(),
+        };
+        properties.extend(self.toolchains.iter().map(toolchain));
+        properties.sort_by(|one, other| (&one.name, &one.value).cmp(&(&other.name, &other.value)));
+        reapi::Action {
+            command_digest: Some((&command).into()),
+            input_root_digest: Some((&input).into()),
+            salt: rules::salt(version),
+            platform: Some(reapi::Platform { properties }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! The result of an action that succeeded: the files that it made, its log and its cost.
+
+use crate::engine::digest::Digest;
+use crate::engine::reapi;
+use crate::error::{Error, Result};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The type under which a result holds the CPU time of its action, a `google.protobuf.Duration`.
+const CPU_TIME: &str = "osbuild/cpu-time";
+
+/// A file that an action made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// Its content, which is in the store.
+    pub digest: Digest,
+    /// Whether it can be executed.
+    pub executable: bool,
+}
+
+/// What an action made. There is none for an action that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionResult {
+    /// The files, by the paths that the action named.
+    pub outputs: BTreeMap<String, OutputFile>,
+    /// What it printed.
+    pub log: Option<Digest>,
+    /// How long it ran, when it ran.
+    pub wall: Duration,
+    /// The CPU time of all its processes.
+    pub cpu: Duration,
+}
+
+impl ActionResult {
+    /// The digest of the output `path`.
+    ///
+    /// # Errors
+    /// The action did not name this output.
+    pub fn output(&self, path: &str) -> Result<Digest> {
+        let output = self.outputs.get(path).map(|output| output.digest);
+        output.ok_or_else(|| Error::build(format!("the step has no output `{path}`")))
+    }
+
+    /// The bytes of the REAPI message, whose exit code is 0.
+    pub fn encode(&self) -> Vec<u8> {
+        let output = |(path, output): (&String, &OutputFile)| reapi::OutputFile {
+            path: path.clone(),
+            digest: Some((&output.digest).into()),
+            is_executable: output.executable,
+        };
+        let cpu = reapi::Any {
+            type_url: CPU_TIME.to_owned(),
+            value: reapi::Duration::from(self.cpu).encode_to_vec(),
+        };
+        let metadata = reapi::ExecutedActionMetadata {
+            auxiliary_metadata: vec![cpu],
+            virtual_execution_duration: Some(self.wall.into()),
+        };
+        let result = reapi::ActionResult {
+            output_files: self.outputs.iter().map(output).collect(),
+            exit_code: 0,
+            stdout_digest: self.log.as_ref().map(Into::into),
+            execution_metadata: Some(metadata),
+        };
+        result.encode_to_vec()
+    }
+
+    /// A result from the bytes of the REAPI message; `None` when they are malformed, or when the
+    /// message reports another exit code than 0: a cache may keep failures, and none of them may be
+    /// taken for a success.
+    pub fn decode(bytes: &[u8]) -> Option<ActionResult> {
+        let message = reapi::ActionResult::decode(bytes).ok()?;
+        if message.exit_code != 0 {
+            return None;
+        }
+        let mut outputs = BTreeMap::new();
+        for output in message.output_files {
+            let digest = output.digest?.to_ours()?;
+            outputs.insert(output.path, OutputFile { digest, executable: output.is_executable });
+        }
+        let log =
+            message.stdout_digest.map(|digest| digest.to_ours().ok_or(())).transpose().ok()?;
+        let metadata = message.execution_metadata?;
+        let wall = metadata.virtual_execution_duration.unwrap_or_default().to_ours();
+        let cpu = metadata.auxiliary_metadata.into_iter().find(|any| any.type_url == CPU_TIME)?;
+        let cpu = reapi::Duration::decode(cpu.value.as_slice()).ok()?.to_ours();
+        Some(ActionResult { outputs, log, wall, cpu })
+    }
+}

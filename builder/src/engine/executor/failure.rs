@@ -1,0 +1,60 @@
+//! Why a step failed, said so that its reader knows what to do.
+
+use super::log::Log;
+use super::process::Ended;
+use crate::engine::fs_error;
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// What tools print when a process of theirs was killed: gcc, then rustc and cargo, go, make, ld
+/// and the shell.
+const KILLED: [&str; 6] = [
+    "Killed signal terminated program",
+    "(signal: 9, SIGKILL",
+    "signal: killed",
+    "] Killed",
+    "terminated with signal 9",
+    "Killed",
+];
+
+/// How a shell, and bubblewrap, say that a process was killed.
+const KILLED_STATUS: i32 = 128 + 9;
+
+/// What the C library calls a full disk.
+const FULL: &str = "No space left on device";
+
+/// What bubblewrap prints when the system does not let it make a sandbox.
+const FORBIDDEN: [&str; 3] = [
+    "No permissions to create new namespace",
+    "setting up uid map",
+    "Creating new namespace failed",
+];
+
+/// An error unless the step `name` ended well. `scratch` is where it wrote.
+pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Result<()> {
+    if ended.status == Some(0) {
+        return Ok(());
+    }
+    Err(explain(name, ended, log, scratch).log(log.tail()))
+}
+
+fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
+    if log.says(FULL) {
+        return fs_error::full(scratch).cause(format!("`{name}` failed"));
+    }
+    if ended.status.is_none_or(|status| status == KILLED_STATUS)
+        || KILLED.iter().any(|phrase| log.says(phrase))
+    {
+        return Error::build(format!(
+            "`{name}` was killed, most likely because the memory ran out"
+        ))
+        .hint("give the machine more memory, or run the same command again with `--jobs 1`");
+    }
+    if log.says("bwrap: ") && FORBIDDEN.iter().any(|phrase| log.says(phrase)) {
+        return Error::build("this system does not let bubblewrap make a sandbox")
+            .cause(format!("`{name}` was not started"))
+            .hint("`cargo osbuild doctor` says why");
+    }
+    Error::build(format!("`{name}` failed"))
+        .cause(format!("it ended with exit status {}", ended.status.unwrap_or_default()))
+}

@@ -1,0 +1,211 @@
+//! Runs actions in a sandbox, or finds their results in the store. It alone starts the processes of
+//! a build.
+
+mod bubblewrap;
+mod failure;
+mod log;
+mod process;
+mod processors;
+mod rebuild;
+mod steps;
+
+pub use rebuild::Rebuild;
+pub use steps::Steps;
+
+use super::action::{Action, ActionResult, OutputFile};
+use super::fs_error::{self, IoContext};
+use super::stop::Stop;
+use super::store::{Scratch, Store};
+use crate::error::{Error, Result};
+use crate::report::{Outcome, Report, Step};
+use log::Log;
+use process::Ended;
+use processors::Processors;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::thread::CpuSet;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Runs actions on this machine.
+pub struct Executor {
+    store: Store,
+    report: Report,
+    jobs: usize,
+    /// Those of its steps, from the first step on.
+    processors: Mutex<Option<Processors>>,
+    logs: PathBuf,
+    stop: Stop,
+    rebuild: Rebuild,
+    /// How each action so far came to its result.
+    steps: Mutex<Steps>,
+}
+
+impl Executor {
+    /// An executor that writes the log of each action into the directory `logs`. An action sees
+    /// `jobs` processors.
+    pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
+        let (processors, steps) = Default::default();
+        Executor {
+            store,
+            report,
+            jobs,
+            processors,
+            logs,
+            stop: Stop::default(),
+            rebuild: Rebuild::Nothing,
+            steps,
+        }
+    }
+
+    /// Makes it run these steps although the store has their results, and compare.
+    pub fn rebuilding(self, rebuild: Rebuild) -> Self {
+        Executor { rebuild, ..self }
+    }
+
+    /// Refuses what was to be run again and is none of the actions that there were.
+    ///
+    /// # Errors
+    /// See [`Rebuild::was_of`].
+    pub fn check_rebuilt(&self) -> Result<()> {
+        self.rebuild.was_of(&self.steps().names())
+    }
+
+    /// How each action so far came to its result.
+    pub fn steps(&self) -> Steps {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What makes the actions that run now stop, for a [`super::graph::Graph`].
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// The store that the results are in.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Where its steps are reported.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Finds the result of an action, waits for it when another build is at it, or runs it.
+    pub fn run(&self, action: &Action) -> Result<ActionResult> {
+        let key = action.digest();
+        let again = self.rebuild.wants(&action.name);
+        if let Some(result) = self.store.recall(&key).filter(|_| !again) {
+            self.done(self.report.step(&action.name), action, &result, Outcome::Stored);
+            return Ok(result);
+        }
+        self.stop.check()?;
+        let step = self.report.step(&action.name);
+        let _lock = self.store.lock(&format!("action-{key}"), || {
+            step.doing("waiting for another build that is at the same step");
+            self.stop.check()
+        })?;
+        let known = self.store.recall(&key);
+        if let Some(result) = known.as_ref().filter(|_| !again) {
+            self.done(step, action, result, Outcome::Stored);
+            return Ok(result.clone());
+        }
+        action.put(&self.store)?;
+        let result = self.execute(action, &step)?;
+        known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;
+        self.store.remember(&key, &result)?;
+        self.done(step, action, &result, Outcome::Ran);
+        Ok(result)
+    }
+
+    fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
+        step.doing("laying out its inputs");
+        let scratch = self.store.scratch()?;
+        let build = lay_out(&self.store, action, &scratch)?;
+        let mut log = Log::create(&self.logs, &action.name, step)?;
+        let began = Instant::now();
+        let command = bubblewrap::command(action, scratch.path());
+        let ended = process::run(command, self.processors()?, &self.stop, &mut log)?;
+        let wall = began.elapsed();
+        self.stop.check()?;
+        failure::check(&action.name, &ended, &log, scratch.path())?;
+        let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
+        let Ended { cpu, .. } = ended;
+        Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
+    }
+
+    /// The processors of its steps, which are chosen when the first one runs: a build that finds
+    /// everything in the store needs none.
+    fn processors(&self) -> Result<CpuSet> {
+        let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *processors {
+            Some(chosen) => Ok(chosen.set()),
+            none => Ok(none.insert(Processors::choose(&self.store, self.jobs)?).set()),
+        }
+    }
+
+    /// Ends a step with its line.
+    fn done(&self, step: Step, action: &Action, result: &ActionResult, outcome: Outcome) {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(&action.name, outcome);
+        let size = result.outputs.values().map(|output| output.digest.size()).sum();
+        let product = match result.outputs.keys().next() {
+            Some(only) if result.outputs.len() == 1 => {
+                only.rsplit('/').next().unwrap_or(only).to_owned()
+            }
+            _ => format!("{} files", result.outputs.len()),
+        };
+        step.done(&product, Some(size), outcome);
+    }
+
+    /// Moves the outputs into the store.
+    fn collect(&self, action: &Action, build: &Path) -> Result<BTreeMap<String, OutputFile>> {
+        let directory = File::open(build).at("open", build)?;
+        let mut outputs = BTreeMap::new();
+        for output in &action.outputs {
+            let path = build.join(output);
+            // The sandbox may have made links; a link must not make this process read a file of the
+            // host.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            let file = match rustix::fs::openat2(&directory, output, flags, Mode::empty(), resolve)
+            {
+                Ok(file) => File::from(file),
+                Err(rustix::io::Errno::NOENT) => {
+                    return Err(no_output(action, output, "is not there"));
+                }
+                Err(error) => {
+                    return Err(no_output(action, output, "cannot be opened").cause(error));
+                }
+            };
+            let metadata = file.metadata().at("read", &path)?;
+            if !metadata.is_file() {
+                return Err(no_output(action, output, "is not a file"));
+            }
+            let digest = self.store.adopt(&path)?;
+            outputs.insert(
+                output.clone(),
+                OutputFile { digest, executable: metadata.permissions().mode() & 0o100 != 0 },
+            );
+        }
+        Ok(outputs)
+    }
+}
+
+fn no_output(action: &Action, output: &str, what: &str) -> Error {
+    Error::build(format!("`{}` ended well, but its output `{output}` {what}", action.name))
+}
+
+/// Makes `/build` and `/tmp` of the sandbox, and gives the path of the former.
+fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf> {
+    let build = scratch.path().join("build");
+    fs_error::make_directory(&scratch.path().join("tmp"))?;
+    fs_error::make_directory(&build)?;
+    let mut input = action.input.clone();
+    let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
+    outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
+    input.write(store, &build)?;
+    Ok(build)
+}

@@ -1,0 +1,95 @@
+//! What the file system says, as an error for people.
+
+use crate::error::{Error, Result, remedy};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Turns a failed file operation into our error.
+pub trait IoContext<T> {
+    /// `doing` is a verb, `path` what it was done to: "cannot `doing` `path`". A full disk is said
+    /// as such, with what to do.
+    fn at(self, doing: &str, path: &Path) -> Result<T>;
+}
+
+impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
+    fn at(self, doing: &str, path: &Path) -> Result<T> {
+        self.map_err(|error| failed(doing, path, &error.into()))
+    }
+}
+
+/// The error of a file operation: "cannot `doing` `path`", or that the disk is full.
+pub fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(path),
+        _ => {
+            let ours = Error::build(format!("cannot {doing} `{}`", path.display())).cause(error);
+            remedy(error).into_iter().fold(ours, Error::hint)
+        }
+    }
+}
+
+/// The error of a disk without room for `path`.
+pub fn full(path: &Path) -> Error {
+    let ours = Error::build(format!("no space left on the disk of `{}`", path.display()));
+    remedy(&io::ErrorKind::StorageFull.into()).into_iter().fold(ours, Error::hint)
+}
+
+/// Makes a directory, with the same mode under every umask: steps can see it.
+pub fn make_directory(path: &Path) -> Result<()> {
+    fs::create_dir(path)
+        .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
+        .at("make the directory", path)
+}
+
+/// Removes a file, or a directory with all that is in it, even where a directory forbids that, as
+/// those of Go's module cache do. Nothing there is as good as removed.
+pub fn remove(path: &Path) -> Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|_| {
+            unlock(path);
+            fs::remove_dir_all(path)
+        }),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.at("remove", path),
+    }
+}
+
+/// Makes every directory beneath `path` one that its owner can change. What fails here fails again
+/// when it is removed, and is said then.
+fn unlock(path: &Path) {
+    let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            unlock(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_and_another_failure_is_not_called_one() {
+        let path = Path::new("/some/file");
+        let full: Result<()> = Err(io::Error::from_raw_os_error(libc::ENOSPC)).at("write", path);
+        assert!(
+            full.unwrap_err()
+                .to_string()
+                .contains("no space left on the disk of `/some/file`\nhint: ")
+        );
+        let other: Result<()> = Err(io::Error::from_raw_os_error(libc::EACCES)).at("write", path);
+        assert!(
+            other
+                .unwrap_err()
+                .to_string()
+                .starts_with("error: cannot write `/some/file`\n  caused by: ")
+        );
+    }
+}

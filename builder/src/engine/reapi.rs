@@ -1,0 +1,212 @@
+//! The messages of the Remote Execution API, version 2, that describe work and its result, with the
+//! field numbers of `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that nothing
+//! here sets are left out: an absent field and one with its default value have the same bytes. All
+//! lists are in the order that the specification asks for.
+
+use prost::Message;
+
+/// A digest in the API's words.
+#[derive(Clone, PartialEq, Message)]
+pub struct Digest {
+    /// Lower-case hexadecimal SHA-256.
+    #[prost(string, tag = "1")]
+    pub hash: String,
+    /// Length in bytes.
+    #[prost(int64, tag = "2")]
+    pub size_bytes: i64,
+}
+
+/// What a directory holds, each list sorted by name.
+#[derive(Clone, PartialEq, Message)]
+pub struct Directory {
+    /// Its files.
+    #[prost(message, repeated, tag = "1")]
+    pub files: Vec<FileNode>,
+    /// Its directories.
+    #[prost(message, repeated, tag = "2")]
+    pub directories: Vec<DirectoryNode>,
+    /// Its symbolic links.
+    #[prost(message, repeated, tag = "3")]
+    pub symlinks: Vec<SymlinkNode>,
+}
+
+/// A file in a directory.
+#[derive(Clone, PartialEq, Message)]
+pub struct FileNode {
+    /// Its name, without a slash.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its content.
+    #[prost(message, optional, tag = "2")]
+    pub digest: Option<Digest>,
+    /// Whether it can be executed.
+    #[prost(bool, tag = "4")]
+    pub is_executable: bool,
+}
+
+/// A directory in a directory.
+#[derive(Clone, PartialEq, Message)]
+pub struct DirectoryNode {
+    /// Its name, without a slash.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// The digest of its [`Directory`].
+    #[prost(message, optional, tag = "2")]
+    pub digest: Option<Digest>,
+}
+
+/// A symbolic link in a directory.
+#[derive(Clone, PartialEq, Message)]
+pub struct SymlinkNode {
+    /// Its name, without a slash.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// What it points to.
+    #[prost(string, tag = "2")]
+    pub target: String,
+}
+
+/// A variable of a command's environment, or a property of the machine that an action asks for.
+#[derive(Clone, PartialEq, Message)]
+pub struct Pair {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Its value.
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+/// What is executed.
+#[derive(Clone, PartialEq, Message)]
+pub struct Command {
+    /// The program and its arguments.
+    #[prost(string, repeated, tag = "1")]
+    pub arguments: Vec<String>,
+    /// The whole environment, sorted by name.
+    #[prost(message, repeated, tag = "2")]
+    pub environment_variables: Vec<Pair>,
+    /// The results, sorted, relative to the working directory.
+    #[prost(string, repeated, tag = "7")]
+    pub output_paths: Vec<String>,
+}
+
+/// The machine that an action asks for.
+#[derive(Clone, PartialEq, Message)]
+pub struct Platform {
+    /// Its properties, sorted by name and then by value.
+    #[prost(message, repeated, tag = "1")]
+    pub properties: Vec<Pair>,
+}
+
+/// A unit of work. The digest of its bytes is the key of its result.
+#[derive(Clone, PartialEq, Message)]
+pub struct Action {
+    /// The digest of the [`Command`].
+    #[prost(message, optional, tag = "1")]
+    pub command_digest: Option<Digest>,
+    /// The digest of the [`Directory`] that it starts in.
+    #[prost(message, optional, tag = "2")]
+    pub input_root_digest: Option<Digest>,
+    /// Bytes that keep the results of other rules apart; absent for the first rules.
+    #[prost(bytes = "vec", tag = "9")]
+    pub salt: Vec<u8>,
+    /// Where it may run.
+    #[prost(message, optional, tag = "10")]
+    pub platform: Option<Platform>,
+}
+
+/// A file that an action made.
+#[derive(Clone, PartialEq, Message)]
+pub struct OutputFile {
+    /// The path that the action named.
+    #[prost(string, tag = "1")]
+    pub path: String,
+    /// Its content.
+    #[prost(message, optional, tag = "2")]
+    pub digest: Option<Digest>,
+    /// Whether it can be executed.
+    #[prost(bool, tag = "4")]
+    pub is_executable: bool,
+}
+
+/// A length of time (`google.protobuf.Duration`).
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Duration {
+    /// Whole seconds.
+    #[prost(int64, tag = "1")]
+    pub seconds: i64,
+    /// And nanoseconds.
+    #[prost(int32, tag = "2")]
+    pub nanos: i32,
+}
+
+/// A message of any type (`google.protobuf.Any`).
+#[derive(Clone, PartialEq, Message)]
+pub struct Any {
+    /// The type's name.
+    #[prost(string, tag = "1")]
+    pub type_url: String,
+    /// The message's bytes.
+    #[prost(bytes = "vec", tag = "2")]
+    pub value: Vec<u8>,
+}
+
+/// How an action ran.
+#[derive(Clone, PartialEq, Message)]
+pub struct ExecutedActionMetadata {
+    /// Details of the worker's own: here the CPU time.
+    #[prost(message, repeated, tag = "11")]
+    pub auxiliary_metadata: Vec<Any>,
+    /// How long the command ran.
+    #[prost(message, optional, tag = "12")]
+    pub virtual_execution_duration: Option<Duration>,
+}
+
+/// What an action gave.
+#[derive(Clone, PartialEq, Message)]
+pub struct ActionResult {
+    /// The files that it made.
+    #[prost(message, repeated, tag = "2")]
+    pub output_files: Vec<OutputFile>,
+    /// The exit code of its command; absent when that is 0.
+    #[prost(int32, tag = "4")]
+    pub exit_code: i32,
+    /// What it printed, both streams as one.
+    #[prost(message, optional, tag = "6")]
+    pub stdout_digest: Option<Digest>,
+    /// How it ran.
+    #[prost(message, optional, tag = "9")]
+    pub execution_metadata: Option<ExecutedActionMetadata>,
+}
+
+impl From<&super::digest::Digest> for Digest {
+    fn from(digest: &super::digest::Digest) -> Self {
+        let size_bytes =
+            i64::try_from(digest.size()).expect("no file is larger than eight exabytes");
+        Digest { hash: digest.hex(), size_bytes }
+    }
+}
+
+impl Digest {
+    /// The digest in our words; `None` when it is malformed.
+    pub fn to_ours(&self) -> Option<super::digest::Digest> {
+        super::digest::Digest::parse(&self.hash, u64::try_from(self.size_bytes).ok()?)
+    }
+}
+
+impl From<std::time::Duration> for Duration {
+    fn from(time: std::time::Duration) -> Self {
+        Duration { seconds: time.as_secs() as i64, nanos: time.subsec_nanos() as i32 }
+    }
+}
+
+impl Duration {
+    /// The duration in the standard library's words; a negative one is none.
+    pub fn to_ours(self) -> std::time::Duration {
+        std::time::Duration::new(
+            self.seconds.max(0) as u64,
+            self.nanos.clamp(0, 999_999_999) as u32,
+        )
+    }
+}

@@ -1,0 +1,26 @@
+//! What the store has of a lock, and the folders that ecosystems' clients keep beside it.
+
+use super::Store;
+use crate::engine::digest::Digest;
+use crate::engine::fs_error::IoContext;
+use crate::error::{Error, Result};
+use std::fs;
+use std::path::PathBuf;
+
+impl Store {
+    /// The digest of a locked source by its SHA-256 in hexadecimal.
+    ///
+    /// # Errors
+    /// It was not fetched.
+    pub fn locked(&self, sha256: &str) -> Result<Digest> {
+        self.find(sha256)
+            .ok_or_else(|| Error::lock(format!("the source sha256:{sha256} was not fetched")))
+    }
+
+    /// A folder in which a client keeps what it can fetch again.
+    pub fn state(&self, client: &str) -> Result<PathBuf> {
+        let path = self.root().join("clients").join(client);
+        fs::create_dir_all(&path).at("make the directory", &path)?;
+        Ok(path)
+    }
+}

@@ -1,0 +1,392 @@
+use super::*;
+use crate::engine::action::{ActionResult, OutputFile};
+use crate::engine::key::Key;
+use crate::engine::stop::Stop;
+use crate::error::Kind;
+use crate::report::{Color, Verbosity};
+use proptest::prelude::*;
+use std::os::unix::fs::symlink;
+use tempfile::TempDir;
+
+fn store() -> (TempDir, Store) {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(directory.path().join("store")).unwrap();
+    (directory, store)
+}
+
+/// Changes a stored file in place without changing its length, as a bad disk does.
+fn damage(store: &Store, digest: &Digest) {
+    let path = store.blob(digest);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[0] ^= 1;
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, bytes).unwrap();
+}
+
+fn result(digest: Digest) -> ActionResult {
+    let outputs = [("out".to_owned(), OutputFile { digest, executable: true })].into();
+    ActionResult {
+        outputs,
+        log: Some(digest),
+        wall: Duration::from_millis(1500),
+        cpu: Duration::from_nanos(7),
+    }
+}
+
+fn sha256sum(path: &Path) -> String {
+    let output = std::process::Command::new("sha256sum")
+        .arg(path)
+        .output()
+        .expect("coreutils are installed");
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+#[test]
+fn what_is_put_is_read_back_from_a_read_only_file_with_the_name_that_sha256sum_gives_it() {
+    let (directory, store) = store();
+    let digest = store.put_bytes(b"some bytes").unwrap();
+    assert_eq!(store.read(&digest).unwrap(), b"some bytes");
+    let path = store.path(&digest).unwrap();
+    assert_eq!(path.file_name().unwrap().to_str(), Some(sha256sum(&path).as_str()));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o444);
+    fs::write(directory.path().join("file"), b"some bytes").unwrap();
+    assert_eq!(store.put_file(&directory.path().join("file")).unwrap(), digest);
+    assert_eq!(store.find(&digest.hex()), Some(digest));
+    assert!(!store.contains(&Digest::new(*digest.hash(), 9)));
+}
+
+#[test]
+fn bytes_that_were_not_finished_leave_nothing() {
+    let (_directory, store) = store();
+    let mut incoming = store.incoming().unwrap();
+    incoming.write_all(b"half").unwrap();
+    let path = incoming.path().to_owned();
+    drop(incoming);
+    assert!(!path.exists());
+    assert!(!store.contains(&Digest::of(b"half")));
+}
+
+#[test]
+fn a_damaged_entry_is_never_given_out_and_is_moved_away() {
+    type Read = fn(&Store, &Digest, &Path) -> Result<()>;
+    let reads: [Read; 3] = [
+        |store, digest, _| store.read(digest).map(|_| ()),
+        |store, digest, _| store.path(digest).map(|_| ()),
+        |store, digest, target| store.copy_to(digest, target, 0o644),
+    ];
+    for read in reads {
+        let (directory, store) = store();
+        let digest = store.put_bytes(b"some bytes").unwrap();
+        store.path(&digest).unwrap();
+        damage(&store, &digest);
+        let error = read(&store, &digest, &directory.path().join("target")).unwrap_err();
+        assert_eq!(error.kind, Kind::Digest);
+        assert_eq!(error.problems[0].message, format!("the stored copy of `{digest}` is damaged"));
+        assert!(!store.contains(&digest));
+        assert_eq!(store.put_bytes(b"some bytes").unwrap(), digest);
+        assert_eq!(store.read(&digest).unwrap(), b"some bytes");
+    }
+}
+
+#[test]
+fn a_result_is_recalled_while_all_its_files_are_there_in_their_sizes() {
+    let (_directory, store) = store();
+    let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
+    assert_eq!(store.recall(&key), None);
+    store.remember(&key, &result(made)).unwrap();
+    assert_eq!(store.recall(&key), Some(result(made)));
+    fs::remove_file(store.blob(&made)).unwrap();
+    fs::write(store.blob(&made), b"mad").unwrap();
+    assert_eq!(store.recall(&key), None);
+}
+
+#[test]
+fn a_torn_result_is_no_result() {
+    let (_directory, store) = store();
+    let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
+    store.remember(&key, &result(made)).unwrap();
+    let memo = Key::new("kind").field("input", "a");
+    store.remember_memo(&memo, &made).unwrap();
+    assert_eq!(store.recall_memo(&memo), Some(made));
+    assert_eq!(store.recall_memo(&Key::new("another").field("input", "a")), None);
+    let (result_path, memo_path) = (store.result_path(&key), store.memo_path(&memo));
+    let (whole_result, whole_memo) =
+        (fs::read(&result_path).unwrap(), fs::read(&memo_path).unwrap());
+    for length in 0..whole_result.len().max(whole_memo.len()) {
+        fs::write(&result_path, &whole_result[..length.min(whole_result.len() - 1)]).unwrap();
+        fs::write(&memo_path, &whole_memo[..length.min(whole_memo.len() - 1)]).unwrap();
+        assert_eq!((store.recall(&key), store.recall_memo(&memo)), (None, None), "{length}");
+    }
+    fs::write(&result_path, vec![0; whole_result.len()]).unwrap();
+    fs::write(&memo_path, vec![0; whole_memo.len()]).unwrap();
+    assert_eq!((store.recall(&key), store.recall_memo(&memo)), (None, None));
+}
+
+#[test]
+fn a_stored_failure_is_no_result() {
+    let (_directory, store) = store();
+    let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
+    // As a shared cache may hold it: the outputs are there, and the exit code (field 4) is 2.
+    let failure = [result(made).encode(), vec![0x20, 2]].concat();
+    store.write_sealed(&store.result_path(&key), &failure).unwrap();
+    assert_eq!(store.recall(&key), None);
+    store.remember(&key, &result(made)).unwrap();
+    assert_eq!(store.recall(&key), Some(result(made)));
+}
+
+#[test]
+fn a_tree_is_made_once_and_never_seen_half_made() {
+    let (_directory, store) = store();
+    let key = Digest::of(b"tree");
+    let fail = store.tree(&key, |root| {
+        fs::write(root.join("half"), "").unwrap();
+        Err(Error::build("no"))
+    });
+    assert!(fail.is_err());
+    assert_eq!(store.find_tree(&key), None);
+    let made = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let root = store.tree(&key, |root| {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(50));
+                    fs::write(root.join("file"), "whole").at("write", root)
+                });
+                assert_eq!(fs::read(root.unwrap().join("file")).unwrap(), b"whole");
+            });
+        }
+    });
+    assert_eq!(made.into_inner(), 1);
+}
+
+#[test]
+fn verify_finds_what_is_damaged_and_moves_it_away() {
+    let (_directory, store) = store();
+    let (good, bad) = (store.put_bytes(b"good").unwrap(), store.put_bytes(b"bad").unwrap());
+    let fill = |root: &Path| {
+        symlink("target", root.join("link")).unwrap();
+        fs::write(root.join("file"), "content").at("write", root)
+    };
+    let (sound, damaged) = (
+        store.tree(&Digest::of(b"1"), fill).unwrap(),
+        store.tree(&Digest::of(b"2"), fill).unwrap(),
+    );
+    assert_eq!(store.verify(&|_| ()).unwrap(), Vec::<String>::new());
+    damage(&store, &bad);
+    fs::set_permissions(damaged.join("file"), Permissions::from_mode(0o755)).unwrap();
+    let [blob, tree] = <[String; 2]>::try_from(store.verify(&|_| ()).unwrap()).unwrap();
+    assert!(blob.ends_with(&bad.hex()) && tree.ends_with(&Digest::of(b"2").hex()));
+    assert!(store.contains(&good) && !store.contains(&bad) && sound.exists() && !damaged.exists());
+}
+
+#[test]
+fn collect_keeps_what_was_used_lately() {
+    let (_directory, store) = store();
+    let (old, new) = (store.put_bytes(b"old").unwrap(), store.put_bytes(b"new").unwrap());
+    let used_again = store.put_bytes(b"used again").unwrap();
+    let long_ago = SystemTime::now() - Duration::from_secs(100 * 24 * 60 * 60);
+    for digest in [&old, &used_again] {
+        File::open(store.blob(digest)).unwrap().set_modified(long_ago).unwrap();
+    }
+    assert!(store.contains(&used_again));
+    let month = Duration::from_secs(30 * 24 * 60 * 60);
+    assert_eq!(store.collect(Collect::Unused(month)).unwrap().entries, 1);
+    assert!(!store.contains(&old) && store.contains(&new) && store.contains(&used_again));
+    store.tree(&Digest::of(b"tree"), |_| Ok(())).unwrap();
+    store.remember_memo(&Key::new("kind").field("input", old), &new).unwrap();
+    let client = store.state("apt").unwrap();
+    store.collect(Collect::Unused(month)).unwrap();
+    assert!(client.exists());
+    store.collect(Collect::Everything).unwrap();
+    assert!(!client.exists());
+    let Sizes { blobs, trees, results, damaged, .. } = store.sizes().unwrap();
+    assert!([blobs, trees, results, damaged].into_iter().all(|size| size < 100_000));
+    assert!(store.find_tree(&Digest::of(b"tree")).is_none() && !store.contains(&new));
+}
+
+/// Says that an entry was used so many hours ago.
+fn age(store: &Store, digest: &Digest, hours: u64) {
+    let time = SystemTime::now() - Duration::from_secs(hours * 3600);
+    File::open(store.blob(digest)).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn what_a_running_build_may_use_stays_and_the_rest_goes() {
+    let (directory, store) = store();
+    let [old, new] = ["old", "new"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
+    let other = Store::open(directory.path().join("store")).unwrap();
+    let (scratch, client) = (other.scratch().unwrap(), store.state("apt").unwrap());
+    // The other build may have found it within the day for which a use is not noted again.
+    age(&store, &new, 23);
+    age(&store, &old, 25);
+    let collected = store.collect(Collect::Everything).unwrap();
+    assert_eq!((collected.entries, collected.in_use), (1, 1));
+    assert!(
+        other.contains(&new) && !other.contains(&old) && scratch.path().exists() && client.exists()
+    );
+    drop((scratch, other));
+    assert_eq!(store.collect(Collect::Everything).unwrap().in_use, 0);
+    assert!(!store.contains(&new) && !client.exists());
+}
+
+#[test]
+fn a_store_above_its_limit_loses_what_was_used_longest_ago_and_nothing_of_today() {
+    let (_directory, store) = store();
+    let blobs = [1, 2, 3, 4].map(|seed| store.put_bytes(&vec![seed; 100_000]).unwrap());
+    for (blob, hours) in blobs.iter().zip([48, 72, 30, 1]) {
+        age(&store, blob, hours);
+    }
+    let there = || blobs.each_ref().map(|blob| store.blob(blob).exists());
+    let size = || store.sizes().unwrap().kept();
+    store.collect(Collect::DownTo(size())).unwrap();
+    assert_eq!(there(), [true; 4]);
+    store.collect(Collect::DownTo(size() - 150_000)).unwrap();
+    assert_eq!(there(), [false, false, true, true]);
+    store.collect(Collect::DownTo(0)).unwrap();
+    assert_eq!(there(), [false, false, false, true]);
+}
+
+#[test]
+fn the_limit_is_looked_at_once_a_day() {
+    let (_directory, store) = store();
+    let _held = store.lock("held by the build that just ended", || Ok(())).unwrap();
+    let blob = store.put_bytes(b"old").unwrap();
+    age(&store, &blob, 48);
+    assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
+    let blob = store.put_bytes(b"old").unwrap();
+    age(&store, &blob, 48);
+    assert_eq!(store.collect_daily(0).unwrap(), None);
+    let note = File::open(store.root().join("collected")).unwrap();
+    note.set_modified(SystemTime::now() - Duration::from_secs(25 * 3600)).unwrap();
+    assert_eq!(store.collect_daily(0).unwrap().unwrap().entries, 1);
+    assert!(store.root().join("locks/held by the build that just ended").exists());
+}
+
+#[test]
+fn an_entry_that_somebody_uses_while_it_is_collected_is_given_back() {
+    let (_directory, store) = store();
+    let key = Digest::of(b"tree");
+    let root =
+        store.tree(&key, |root| fs::write(root.join("file"), "content").at("write", root)).unwrap();
+    let stamp = root.with_file_name("stamp");
+    File::open(&stamp)
+        .unwrap()
+        .set_modified(SystemTime::now() - Duration::from_secs(48 * 3600))
+        .unwrap();
+    let before = store.entries().unwrap().pop().unwrap();
+    assert_eq!(store.find_tree(&key), Some(root.clone()));
+    assert_eq!(store.discard(&before).unwrap(), None);
+    assert!(root.join("file").exists());
+    let now = store.entries().unwrap().pop().unwrap();
+    assert!(store.discard(&now).unwrap().is_some() && store.find_tree(&key).is_none());
+}
+
+#[test]
+fn each_lock_is_one_that_nfs_can_take() {
+    let (directory, store) = store();
+    let _lock = store.lock("x", || Ok(())).unwrap();
+    let mut seen = 0;
+    for entry in fs::read_dir("/proc/self/fd").unwrap() {
+        let entry = entry.unwrap();
+        let Some(path) =
+            fs::read_link(entry.path()).ok().filter(|path| path.starts_with(directory.path()))
+        else {
+            continue;
+        };
+        let about = fs::read_to_string(Path::new("/proc/self/fdinfo").join(entry.file_name()))
+            .unwrap_or_default();
+        if about.contains("\nlock:\t") {
+            let flags = about.lines().find_map(|line| line.strip_prefix("flags:\t")).unwrap();
+            let flags = i32::from_str_radix(flags, 8).unwrap();
+            assert!(
+                path.is_file() && flags & libc::O_ACCMODE == libc::O_RDWR,
+                "{}: {about}",
+                path.display()
+            );
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 3, "that of the session, that it is alive, and x");
+}
+
+#[test]
+fn what_a_dead_build_left_is_swept_and_what_a_live_one_has_is_not() {
+    let (directory, store) = store();
+    let live = store.scratch().unwrap();
+    let dead = directory.path().join("store/tmp/build-dead");
+    fs::create_dir_all(dead.join("locked")).unwrap();
+    fs::set_permissions(dead.join("locked"), Permissions::from_mode(0o500)).unwrap();
+    let _other = Store::open(directory.path().join("store")).unwrap();
+    let began = SystemTime::now();
+    while dead.exists() {
+        assert!(began.elapsed().unwrap() < Duration::from_secs(20), "nobody sweeps");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(live.path().exists());
+}
+
+#[test]
+fn a_build_that_meets_damage_is_begun_again_and_heals() {
+    let (_directory, store) = store();
+    let digest = store.put_bytes(b"source").unwrap();
+    damage(&store, &digest);
+    let mut runs = 0;
+    let build = || {
+        runs += 1;
+        if !store.contains(&digest) {
+            store.put_bytes(b"source")?;
+        }
+        store.read(&digest)
+    };
+    let report = Report::new(Verbosity::Quiet, Color::Never);
+    assert_eq!(store.healing(&report, build).unwrap(), b"source");
+    assert_eq!(runs, 2);
+    let failing: Result<()> = store.healing(&report, || {
+        runs += 1;
+        Err(Error::build("something else"))
+    });
+    assert_eq!((failing.unwrap_err().kind, runs), (Kind::Build, 3));
+}
+
+#[test]
+fn a_wait_for_a_lock_ends_when_it_is_told_to() {
+    let (_directory, store) = store();
+    let _held = store.lock("x", || Ok(())).unwrap();
+    let stop = Stop::default();
+    let mut looks = 0;
+    let waited = store.lock("x", || {
+        looks += 1;
+        if looks == 2 {
+            stop.set();
+        }
+        stop.check()
+    });
+    assert_eq!(waited.err().unwrap().kind, Kind::Stopped);
+}
+
+#[test]
+fn the_root_is_below_the_cache_home_or_the_home() {
+    let path = |text: &str| Some(PathBuf::from(text));
+    assert_eq!(
+        Store::usual_root(path("/cache"), path("/me")).unwrap(),
+        Path::new("/cache/osbuild")
+    );
+    assert_eq!(
+        Store::usual_root(path("relative"), path("/me")).unwrap(),
+        Path::new("/me/.cache/osbuild")
+    );
+    assert_eq!(Store::usual_root(None, None).unwrap_err().kind, Kind::Usage);
+}
+
+proptest! {
+    #[test]
+    fn results_read_back_and_no_bytes_make_the_reader_panic(content: Vec<u8>, path in "[a-z/]{1,9}", nanos: u32, garbage: Vec<u8>) {
+        let digest = Digest::of(&content);
+        let mut result = result(digest);
+        result.outputs.insert(path, OutputFile { digest, executable: false });
+        result.wall = Duration::from_nanos(nanos.into());
+        prop_assert_eq!(ActionResult::decode(&result.encode()), Some(result));
+        let _ = ActionResult::decode(&garbage);
+    }
+}

@@ -1,0 +1,139 @@
+//! Toolchains, unpacked once out of the blobs that the lock pins.
+
+use super::action::Toolchain;
+use super::digest::{Digest, Hasher};
+use super::fs_error::IoContext;
+use super::store::Store;
+use crate::error::{Context, Error, Result};
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// To be counted up when the same blob is to give another folder.
+const LAYOUT: &str = "toolchain 1";
+
+/// The Go toolchain out of its module's zip file.
+pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
+    let key = key("go", &zip.hex());
+    let path = store.tree(&key, |folder| {
+        unzip(&store.path(zip)?, folder).or_build(|| "cannot unpack the Go toolchain".into())
+    })?;
+    Ok(Toolchain { name: "go".into(), key, path })
+}
+
+/// The Rust toolchain out of the tar file that `fetch` made of it, whose SHA-256 in hexadecimal
+/// this is. It is as large as what is unpacked from it, so once that is there the tar file goes, if
+/// [`restore_rust`] can make it again.
+pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
+    let key = key("rust", sha256);
+    let path = match store.find_tree(&key) {
+        Some(path) => path,
+        None => {
+            let tar = store.path(&store.locked(sha256)?)?;
+            store.tree(&key, |folder| {
+                let say = || "cannot unpack the Rust toolchain".to_owned();
+                tar::Archive::new(BufReader::new(File::open(&tar).or_build(say)?))
+                    .unpack(folder)
+                    .or_build(say)
+            })?
+        }
+    };
+    if let Some(tar) = store.find(sha256) {
+        let mut again = Hasher::new(io::sink());
+        pack(&path, &files(&path)?, &mut again)?;
+        if again.digest() == tar {
+            store.remove(&tar)?;
+        }
+    }
+    Ok(Toolchain { name: "rust".into(), key, path })
+}
+
+/// Whether the Rust toolchain with this SHA-256 is unpacked, so that nobody has to fetch it.
+pub fn has_rust(store: &Store, sha256: &str) -> bool {
+    store.find_tree(&key("rust", sha256)).is_some()
+}
+
+/// Sees to it that the store has the tar file of the Rust toolchain, which is made again of the
+/// unpacked one.
+///
+/// # Errors
+/// Neither of both is there, or what is unpacked was changed by hand.
+pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
+    let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
+    else {
+        return store.locked(sha256).map(drop);
+    };
+    let mut incoming = store.incoming()?;
+    pack(&root, &files(&root)?, &mut incoming)?;
+    match incoming.finish()?.hex() == sha256 {
+        true => Ok(()),
+        false => Err(Error::digest("the unpacked Rust toolchain is not what the lock names")
+            .hint("cargo osbuild clean --damaged")),
+    }
+}
+
+/// Packs these files of a Rust toolchain, relative to its root: with the same bytes on every
+/// machine, without owners and times.
+pub fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()> {
+    let say = || "cannot pack the Rust toolchain".to_owned();
+    let mut tar = tar::Builder::new(BufWriter::new(to));
+    for name in files {
+        let mut file = File::open(root.join(name)).or_build(say)?;
+        let about = file.metadata().or_build(say)?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(about.len());
+        header.set_mode(if about.permissions().mode() & 0o100 == 0 { 0o644 } else { 0o755 });
+        tar.append_data(&mut header, name, &mut file).or_build(say)?;
+    }
+    tar.into_inner().and_then(|mut file| file.flush()).or_build(say)
+}
+
+/// All files of a folder, relative to it.
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let (mut found, mut folders) = (BTreeSet::new(), vec![root.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).at("read", &folder)? {
+            let path = entry.at("read", &folder)?.path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(found.insert(path.strip_prefix(root).unwrap_or(&path).to_owned())),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What stands for the folder that is made of a blob.
+fn key(name: &str, sha256: &str) -> Digest {
+    Digest::of(format!("{LAYOUT}\n{name}\n{sha256}\n").as_bytes())
+}
+
+/// A module's zip has no permission bits, and every name starts with `MODULE@VERSION/`, where
+/// MODULE has one slash.
+fn unzip(blob: &Path, folder: &Path) -> io::Result<()> {
+    let mut archive =
+        zip::ZipArchive::new(BufReader::new(File::open(blob)?)).map_err(io::Error::other)?;
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).map_err(io::Error::other)?;
+        let name = entry
+            .enclosed_name()
+            .ok_or_else(|| io::Error::other("a name in it leads out of the archive"))?;
+        let inner = name
+            .components()
+            .skip(2)
+            .filter(|part| matches!(part, Component::Normal(_)))
+            .collect::<PathBuf>();
+        if entry.is_dir() || inner.as_os_str().is_empty() {
+            continue;
+        }
+        let to = folder.join(&inner);
+        fs::create_dir_all(to.parent().unwrap_or(folder))?;
+        io::copy(&mut entry, &mut File::create(&to)?)?;
+        if inner.starts_with("bin") || inner.starts_with("pkg/tool") {
+            fs::set_permissions(&to, Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! What the stages of one build work with.
+
+use super::fetch::{Fetcher, SourceOrigin};
+use super::out::Out;
+use super::sandbox::{Sandbox, Script};
+use super::sign::Signer;
+use crate::engine::action::ActionResult;
+use crate::engine::executor::{Executor, Rebuild, Steps};
+use crate::engine::graph::Graph;
+use crate::engine::store::Store;
+use crate::error::Result;
+use crate::plan::{Locked, Plan, Resolution, Resolved};
+use crate::report::Report;
+use std::path::{Path, PathBuf};
+
+/// Where a build works, and how.
+pub struct BuildOptions<'a> {
+    /// The root of the project.
+    pub project: &'a Path,
+    /// Where sources and results are kept.
+    pub store: &'a Store,
+    /// Where progress is reported.
+    pub report: &'a Report,
+    /// Where sources come from that the store lacks.
+    pub origin: SourceOrigin,
+    /// The steps that run although the store has their results.
+    pub rebuild: Rebuild,
+    /// How many steps run at once.
+    pub jobs: usize,
+    /// The signer of slotboot, UKI and initramfs; none for an unsigned image.
+    pub signer: Option<&'a dyn Signer>,
+    /// The image that an installer carries.
+    pub carried: Option<Carried>,
+}
+
+/// The image of another recipe that an installer carries.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The image, compressed by zstd.
+    pub image: PathBuf,
+    /// The certificate of its signer in PEM; none for an unsigned image.
+    pub certificate: Option<Vec<u8>>,
+}
+
+/// A build that can start: the store has every source of the lock, and the sandbox is unpacked.
+pub struct Build<'a, R = Resolved> {
+    /// Where it works, and how.
+    pub options: &'a BuildOptions<'a>,
+    /// What it builds.
+    pub plan: &'a Plan<Locked, R>,
+    sandbox: Sandbox,
+    executor: Executor,
+}
+
+impl<'a, R: Resolution> Build<'a, R> {
+    /// Fetches every source of the lock and unpacks the sandbox. The steps of the build write their
+    /// logs below `out`.
+    ///
+    /// # Errors
+    /// A source is gone, unreachable or not the locked one, or the store cannot be written.
+    pub fn prepare(
+        options: &'a BuildOptions<'a>,
+        plan: &'a Plan<Locked, R>,
+        out: &Out,
+    ) -> Result<Self> {
+        let BuildOptions { project, store, report, .. } = *options;
+        Fetcher { store, report, project, origin: options.origin.clone() }.fetch(plan)?;
+        let sandbox = Sandbox::unpack(store, report, plan.lock.get())?;
+        let executor = Executor::new(store.clone(), report.clone(), options.jobs, out.logs())
+            .rebuilding(options.rebuild.clone());
+        Ok(Build { options, plan, sandbox, executor })
+    }
+
+    /// Runs a script in the sandbox, or finds its result in the store.
+    pub fn run(&self, script: Script<'_>) -> Result<ActionResult> {
+        self.executor.run(&self.sandbox.action(self.options.store, script)?)
+    }
+
+    /// An empty graph, whose steps end when one of them panics or the user interrupts the build.
+    pub fn graph<'g>(&self) -> Graph<'g> {
+        Graph::new(self.executor.stop())
+    }
+
+    /// Runs all steps of a graph.
+    ///
+    /// # Errors
+    /// The first error of a step, or a step that was to run again does not exist.
+    pub fn run_graph(&self, graph: Graph<'_>) -> Result<()> {
+        graph.run(self.options.jobs, &|error| {
+            let failed = &error.problems[0].message;
+            self.options
+                .report
+                .note(format!("{failed}; what runs is finished first, or Ctrl-C ends it"));
+        })?;
+        self.executor.check_rebuilt()
+    }
+
+    /// Which steps ran so far, and which results came from the store.
+    pub fn steps(&self) -> Steps {
+        self.executor.steps()
+    }
+}

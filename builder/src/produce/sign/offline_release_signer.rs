@@ -1,0 +1,53 @@
+//! A key of releases that is not here: signatures that were made at another machine, in files.
+
+use super::offline_signer::signatures;
+use super::{ReleasePublicKey, ReleaseSigner};
+use crate::engine::fs_error::{IoContext, remove};
+use crate::error::{Error, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The signatures in a folder, whatever their files are called, and a folder for what still has to
+/// be signed.
+#[derive(Debug)]
+pub struct OfflineReleaseSigner {
+    key: ReleasePublicKey,
+    signatures: Vec<Vec<u8>>,
+    to_sign: PathBuf,
+}
+
+impl OfflineReleaseSigner {
+    /// Reads the files in `folder` that are short enough for a signature. What is in `to_sign` from
+    /// an earlier round goes.
+    pub fn open(folder: &Path, key: ReleasePublicKey, to_sign: &Path) -> Result<Self> {
+        remove(to_sign)?;
+        Ok(OfflineReleaseSigner {
+            key,
+            signatures: signatures(folder)?,
+            to_sign: to_sign.to_owned(),
+        })
+    }
+}
+
+impl ReleaseSigner for OfflineReleaseSigner {
+    fn public(&self) -> ReleasePublicKey {
+        self.key
+    }
+
+    /// # Errors
+    /// Nobody has signed this message yet: it is left to be signed (`Kind::Digest`).
+    fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>> {
+        if let Some(signature) =
+            self.signatures.iter().find(|signature| self.key.verifies(message, signature))
+        {
+            return Ok(signature.clone());
+        }
+        let path = self.to_sign.join(format!("{name}.message"));
+        fs::create_dir_all(&self.to_sign).at("make", &self.to_sign)?;
+        fs::write(&path, message).at("write", &path)?;
+        let shown = path.display();
+        Err(Error::digest(format!("another round is needed: `{shown}` is not signed yet")).hint(format!(
+            "openssl pkeyutl -sign -rawin -inkey release.key -in {shown} -out {name}.sig, and the same command again"
+        )))
+    }
+}

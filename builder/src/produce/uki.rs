@@ -1,0 +1,100 @@
+//! The unified kernel image (UKI): systemd's stub, the kernel, its command line and the initramfs
+//! as one program for UEFI.
+
+use super::build::Build;
+use super::debian;
+use super::draft::Draft;
+use super::out::{Out, UKI};
+use super::parts::Parts;
+use crate::engine::fs_error::IoContext;
+use crate::error::{Context, Error, Result};
+use crate::plan::{Locked, Plan};
+use crate::report::bytes;
+use osbuild_abi::cmdline;
+use osbuild_abi::slot::HEADER_SIZE;
+use osbuild_formats::uki::{self, Frame};
+
+/// Writes the UKI into `out`. The initramfs is copied in pieces: it may be larger than memory.
+///
+/// # Errors
+/// The stub has no room for the sections, a part is gone from the store, or the disk is full.
+pub fn write(build: &Build<'_>, parts: &Parts, initramfs: &mut Draft, out: &Out) -> Result<Draft> {
+    let (plan, store) = (build.plan, build.options.store);
+    let stub = format!("usr/lib/systemd/boot/efi/linux{}.efi.stub", plan.architecture.efi());
+    let mut draft = Draft::create(out.path(UKI))?;
+    draft.write(build.options.report, "uki", |to, path| {
+        let sections = uki::Parts {
+            os_release: &os_release(plan),
+            command_line: &command_line(plan),
+            uname: &parts.kernel.release,
+            security_epoch: plan.security_epoch,
+            initramfs: &[],
+            kernel: &store.read(&parts.kernel.image)?,
+        };
+        let stub = debian::read(store, plan.stub(), &stub)?;
+        let frame = Frame::new(&stub, &sections, initramfs.length()?)
+            .or_build(|| "cannot make the UKI".to_owned())?;
+        frame.write(initramfs.start()?, to).at("write", path)
+    })?;
+    Ok(draft)
+}
+
+/// The section that names the UKI to boot loaders and people, in the format of os-release(5).
+pub(super) fn os_release(plan: &Plan<Locked>) -> String {
+    format!("ID=osbuild\nPRETTY_NAME=\"osbuild {}\"\nVERSION_ID={}\n", plan.recipe, plan.version)
+}
+
+/// The kernel's command line: the words of the board and the recipe, and the settings of `init`.
+pub(super) fn command_line(plan: &Plan<Locked>) -> String {
+    let ours = [
+        format!("{}={}", cmdline::EPOCH, plan.lock.get().epoch),
+        format!("{}={}", cmdline::MIN_RAM_MIB, plan.board.min_ram_mib),
+        format!("{}={}", cmdline::GATE_HOLD, plan.board.gate_hold_s),
+        format!("{}={}", cmdline::GATE_DEADLINE, plan.board.gate_deadline_s),
+        format!("{}={}", cmdline::WATCHDOG, plan.board.watchdog_s),
+    ];
+    let time_servers = (!plan.time_servers.is_empty())
+        .then(|| format!("{}={}", cmdline::TIME_SERVERS, plan.time_servers.join(",")));
+    let in_memory =
+        plan.installs.iter().map(|_| format!("{}={}", cmdline::DATA, cmdline::IN_MEMORY));
+    plan.kernel
+        .command_line
+        .iter()
+        .cloned()
+        .chain(ours)
+        .chain(time_servers)
+        .chain(in_memory)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Refuses a UKI of `length` bytes that does not fit a slot of the board.
+///
+/// # Errors
+/// It does not fit. The error names the biggest parts.
+pub fn check_size(build: &Build<'_>, parts: &Parts, length: u64) -> Result<()> {
+    let board = &build.plan.board;
+    let needed = (length + HEADER_SIZE).div_ceil(1 << 20);
+    let room = board.slot_size_mib;
+    if needed <= room {
+        return Ok(());
+    }
+    let size = (needed + 1).next_multiple_of(32);
+    Err(Error::build(format!(
+        "the UKI does not fit its slot: it has {needed} MiB, and there is room for {room}"
+    ))
+    .cause(format!("the biggest parts of it: {}", biggest(parts)))
+    .hint(format!("set `slot-size-mib = {size}` in `boards/{}.toml`", board.name)))
+}
+
+/// The three biggest parts of 1 MiB or more.
+fn biggest(parts: &Parts) -> String {
+    let layers =
+        parts.layers.iter().map(|layer| (format!("layer {}", layer.name), layer.image.size()));
+    let mut sizes: Vec<_> =
+        layers.chain([("the kernel".to_owned(), parts.kernel.image.size())]).collect();
+    sizes.retain(|(_, size)| *size >= 1 << 20);
+    sizes.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+    let shown = sizes.iter().take(3).map(|(name, size)| format!("{name} ({})", bytes(*size)));
+    shown.collect::<Vec<_>>().join(", ")
+}

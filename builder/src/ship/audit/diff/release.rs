@@ -1,0 +1,154 @@
+//! A release in the folder of a TUF repository, as far as it is compared: its UKI, slotboot and its
+//! SBOM. Whether it may be believed is what `osbuild verify` says.
+
+use crate::engine::fs_error::IoContext;
+use crate::error::{Context, Error, Result};
+use osbuild_release::{Channel, target};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What ends the name of a release's UKI.
+const UKI: &str = "_node.efi";
+/// What ends the name of its slotboot.
+const BOOT: &str = "_boot.efi";
+/// What ends the name of its SBOM.
+const SBOM: &str = "_sbom.spdx.json";
+
+/// A release.
+pub(super) struct Release {
+    /// Its UKI.
+    pub uki: PathBuf,
+    /// Its slotboot.
+    pub boot: PathBuf,
+    sbom: PathBuf,
+}
+
+/// The metadata of a repository that speak of its files (TUF 1.0, 4.5).
+#[derive(Deserialize)]
+struct Metadata {
+    signed: Signed,
+}
+
+#[derive(Deserialize)]
+struct Signed {
+    targets: BTreeMap<String, Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    hashes: BTreeMap<String, String>,
+}
+
+impl Release {
+    /// The release that somebody calls `path`: a folder with one release, `FOLDER@VERSION`, or
+    /// `FOLDER@RECIPE_VERSION`. None if no repository is there.
+    pub fn find(path: &Path) -> Result<Option<Self>> {
+        if is_repository(path) {
+            return Release::of(path, None).map(Some);
+        }
+        let parts = path.to_str().and_then(|text| text.rsplit_once('@'));
+        match parts.filter(|(folder, _)| is_repository(Path::new(folder))) {
+            Some((folder, name)) => Release::of(Path::new(folder), Some(name)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn of(folder: &Path, wanted: Option<&str>) -> Result<Self> {
+        let targets = targets(folder)?;
+        // `RECIPE_VERSION_node.efi`: no part has an underscore.
+        let releases: Vec<&str> =
+            targets.keys().filter_map(|name| name.strip_suffix(UKI)).collect();
+        let is_wanted = |name: &&&str| {
+            let version = name.split_once('_').map(|(_, version)| version);
+            wanted.is_none_or(|wanted| wanted == **name || Some(wanted) == version)
+        };
+        let wanted: Vec<&&str> = releases.iter().filter(is_wanted).collect();
+        let [name] = wanted[..] else {
+            let shown = folder.display();
+            let error =
+                Error::usage(format!("`{shown}` has {} such releases, not one", wanted.len()));
+            let hint = releases.last().map(|name| format!("name one of them: `{shown}@{name}`"));
+            return Err(hint
+                .into_iter()
+                .fold(error.cause(format!("it has {}", releases.join(", "))), Error::hint));
+        };
+        let file = |end: &str| -> Result<PathBuf> {
+            let name = format!("{name}{end}");
+            let digest = targets.get(&name).and_then(|target| target.hashes.get("sha256"));
+            let digest = digest
+                .ok_or_else(|| Error::usage(format!("`{}` has no `{name}`", folder.display())))?;
+            Ok(folder.join("targets").join(format!("{digest}.{name}")))
+        };
+        Ok(Release { uki: file(UKI)?, boot: file(BOOT)?, sbom: file(SBOM)? })
+    }
+
+    /// The packages of its SBOM: the versions of each, by its package URL without the version, or
+    /// by its name if it has none.
+    pub fn packages(&self) -> Result<BTreeMap<String, String>> {
+        let document: Value = json(&self.sbom)?;
+        let mut packages: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for package in document["packages"].as_array().into_iter().flatten() {
+            let url = package["externalRefs"][0]["referenceLocator"].as_str();
+            // The version and what qualifies it stand behind the last `@` (purl specification).
+            let name = url
+                .and_then(|url| url.rsplit_once('@'))
+                .map(|(name, _)| name)
+                .or(package["name"].as_str());
+            let version = package["versionInfo"].as_str().unwrap_or_default();
+            packages
+                .entry(name.unwrap_or_default().to_owned())
+                .or_default()
+                .insert(version.to_owned());
+        }
+        Ok(packages
+            .into_iter()
+            .map(|(name, versions)| (name, Vec::from_iter(versions).join(", ")))
+            .collect())
+    }
+}
+
+/// What the last release of a recipe in the folder of a repository is called, as [`Release::find`]
+/// takes it: the one that its channel has, `candidate` before `stable`. None if none of the
+/// recipe's is there.
+///
+/// # Errors
+/// The repository cannot be read.
+pub fn last_release(folder: &Path, recipe: &str) -> Result<Option<PathBuf>> {
+    let targets = targets(folder)?;
+    let hash = |name: &str| targets.get(name).and_then(|target| target.hashes.get("sha256"));
+    let documents =
+        [Channel::Candidate, Channel::Stable].map(|channel| target::document(channel, recipe));
+    let Some(has) = documents.iter().find_map(|name| hash(name)) else { return Ok(None) };
+    // A channel has the document of its release, which the release has too.
+    let end = format!("_{}", target::DOCUMENT);
+    let mut releases = targets
+        .keys()
+        .filter_map(|name| name.strip_suffix(&end).filter(|_| hash(name) == Some(has)));
+    Ok(releases.next().map(|name| PathBuf::from(format!("{}@{name}", folder.display()))))
+}
+
+/// Whether the folder of a repository is there.
+pub fn is_repository(folder: &Path) -> bool {
+    folder.join("metadata").is_dir()
+}
+
+/// The files that the newest metadata speak of.
+fn targets(folder: &Path) -> Result<BTreeMap<String, Target>> {
+    let metadata = folder.join("metadata");
+    let version = |path: &PathBuf| {
+        path.file_name()?.to_str()?.strip_suffix(".targets.json")?.parse::<u64>().ok()
+    };
+    let files = fs::read_dir(&metadata).at("read", &metadata)?.flatten().map(|entry| entry.path());
+    let newest = files.filter(|path| version(path).is_some()).max_by_key(version);
+    let newest = newest
+        .ok_or_else(|| Error::usage(format!("`{}` has no `N.targets.json`", metadata.display())))?;
+    json::<Metadata>(&newest).map(|metadata| metadata.signed.targets)
+}
+
+fn json<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T> {
+    let bytes = fs::read(path).at("read", path)?;
+    serde_json::from_slice(&bytes).or_build(|| format!("cannot read `{}`", path.display()))
+}

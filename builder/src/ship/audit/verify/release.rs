@@ -1,0 +1,307 @@
+//! Whether the folder of a release is what a node would believe, and whether all that the release
+//! says of itself is so.
+
+use super::contents::contents;
+use super::{BOOT, CONTENTS, Check, Judge};
+use crate::engine::digest::Digest;
+use crate::error::{Error, Kind, Result};
+use crate::plan::{Lock, Source};
+use crate::produce::sign::ReleasePublicKey;
+use crate::ship::audit::inspect::{self, Inspection, open};
+use crate::ship::release::{dsse, provenance, sbom, sources};
+use crate::ship::tuf::{Client, Repository, Root, Target};
+use osbuild_formats::epoch;
+use osbuild_formats::pe::Image;
+use osbuild_release::{Channel, Document, target};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// How a client looks at a repository.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Whose repository it is.
+    pub root: Root,
+    /// The channel that is looked at; none for all of them.
+    pub channel: Option<Channel>,
+    /// Whether the files of every release are read, and not only of those that these channels have.
+    pub all: bool,
+    /// Where what was seen is remembered.
+    pub memory: Option<PathBuf>,
+}
+
+/// Looks at the repository in `folder`: its metadata, each target, and the release that each
+/// channel has.
+pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Vec<Check>> {
+    let client = match Repository::at(folder).read(&reader.root, reader.memory.as_deref()) {
+        Ok(client) => client,
+        Err(error) if error.kind == Kind::Digest => {
+            return Ok(vec![Check::fails("metadata", said(&error))]);
+        }
+        Err(error) => return Err(error),
+    };
+    let times = client.times()?;
+    let version = times.version;
+    let mut checks = vec![Check::holds(
+        "metadata",
+        format!("signed by the keys of the root of trust, version {version}"),
+    )];
+    checks.push(match &times.until {
+        (until, first) if *until < judge.day => {
+            Check::fails("metadata dates", format!("{first} has expired on {until}"))
+        }
+        (until, first) => {
+            Check::holds("metadata dates", format!("believed until {until}, when {first} expires"))
+        }
+    });
+    let documents = documents(&client, reader.channel);
+    checks.push(targets(&client, &documents, reader.all));
+    let keys = client.release_keys(&reader.root)?;
+    if documents.is_empty() {
+        checks.push(Check::fails("release", "the channel has no release".to_owned()));
+    }
+    for name in documents {
+        checks.extend(release(&client, &name, &keys, judge)?);
+    }
+    Ok(checks)
+}
+
+/// Every file that the metadata speaks of is there. Those of the releases that these documents are
+/// of are read, so that this takes as long as there is news and not as long as there is history; of
+/// the others, which nodes are not offered, all are read if `all` says so.
+fn targets(client: &Client, documents: &[String], all: bool) -> Check {
+    let targets = client.targets();
+    let offered: BTreeSet<String> =
+        documents.iter().flat_map(|name| offered(client, name)).collect();
+    let (read, seen): (Vec<_>, Vec<_>) =
+        targets.iter().partition(|(name, _)| all || offered.contains(*name));
+    let unlike = |(name, _): &(&String, &Target)| client.read(name).err();
+    let absent = |(name, target): &(&String, &Target)| {
+        let length = std::fs::metadata(client.path(name, target)).map(|about| about.len());
+        let is_there = length.is_ok_and(|length| length == target.digest.size());
+        (!is_there).then(|| {
+            Error::digest(format!("`{name}` is not there, or not as long as the repository says"))
+        })
+    };
+    match read.iter().find_map(unlike).or_else(|| seen.iter().find_map(absent)) {
+        Some(error) => Check::fails("targets", said(&error)),
+        None if seen.is_empty() => {
+            Check::holds("targets", format!("{} files are what the metadata says", read.len()))
+        }
+        None => Check::holds(
+            "targets",
+            format!(
+                "{} files are what the metadata says, and {} of older releases are there: `--all` reads them",
+                read.len(),
+                seen.len()
+            ),
+        ),
+    }
+}
+
+/// The names of the targets of the release with this document.
+fn offered(client: &Client, name: &str) -> Vec<String> {
+    // What cannot be read is said where the release itself is looked at.
+    let document = client.read(name).ok().and_then(|bytes| Document::parse(&bytes).ok());
+    let files = document.into_iter().flat_map(|document| {
+        let Document { recipe, version, files, .. } = document;
+        let names = files.into_keys().chain([target::DOCUMENT.to_owned()]);
+        names.map(move |file| target::file(&recipe, &version, &file)).collect::<Vec<_>>()
+    });
+    files.chain([name.to_owned()]).collect()
+}
+
+/// The documents of these channels.
+fn documents(client: &Client, channel: Option<Channel>) -> Vec<String> {
+    let channels =
+        Channel::ALL.into_iter().filter(|one| channel.is_none_or(|channel| channel == *one));
+    let prefixes: Vec<String> = channels.map(|channel| format!("{channel}_")).collect();
+    let is_one = |name: &String| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    client.targets().into_keys().filter(is_one).collect()
+}
+
+/// One release, from its document on.
+fn release(
+    client: &Client,
+    name: &str,
+    keys: &[ReleasePublicKey],
+    judge: &Judge,
+) -> Result<Vec<Check>> {
+    let document = match client.read(name).and_then(|bytes| {
+        Document::parse(&bytes).map_err(|error| {
+            Error::digest(format!("`{name}` is no document of a release")).cause(error)
+        })
+    }) {
+        Ok(document) => document,
+        Err(error) => return Ok(vec![Check::fails("release", said(&error))]),
+    };
+    let Document { recipe, version, date, .. } = &document;
+    let mut checks = vec![Check::holds(
+        "release",
+        format!("{name} is version {version} of {recipe}, of {date}"),
+    )];
+    match files(client, &document) {
+        Ok(files) => {
+            checks.extend(programs(client, &document, &files, judge)?);
+            checks.extend(papers(&document, &files, keys));
+        }
+        Err(error) => checks.push(Check::fails("files", said(&error))),
+    }
+    Ok(checks)
+}
+
+/// The files of a release by name, each with the bytes that its document speaks of.
+fn files(client: &Client, document: &Document) -> Result<BTreeMap<String, Vec<u8>>> {
+    let read = |(name, file): (&String, &osbuild_release::File)| {
+        let bytes = client.read(&target::file(&document.recipe, &document.version, name))?;
+        match Digest::of(&bytes) == Digest::new(file.sha256.0, file.length) {
+            true => Ok((name.clone(), bytes)),
+            false => Err(Error::digest(format!("`{name}` is not what the document says"))),
+        }
+    };
+    document.files.iter().map(read).collect()
+}
+
+/// What firmware starts: by whom it is signed, until when, whether it is revoked, and what is in
+/// it.
+fn programs(
+    client: &Client,
+    document: &Document,
+    files: &BTreeMap<String, Vec<u8>>,
+    judge: &Judge,
+) -> Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for (names, file) in [(BOOT, target::BOOT), (CONTENTS, target::NODE)] {
+        checks.extend(judge.program(names, &files[file]));
+    }
+    let name = target::file(&document.recipe, &document.version, target::NODE);
+    let path =
+        client.targets().get(&name).map(|target| client.path(&name, target)).unwrap_or_default();
+    let lock = files.get(target::LOCK).map(|bytes| Digest::of(bytes).hex()).unwrap_or_default();
+    let found = open(&path)?.inspect();
+    checks.extend(found.as_ref().ok().map(|found| origin(found, document, &lock)));
+    checks.push(version(&files[target::NODE], document));
+    checks.push(epoch_of_boot(&files[target::BOOT], document.security_epoch));
+    checks.extend(contents(found));
+    Ok(checks)
+}
+
+/// The UKI gives itself the version under which it was released. This needs nothing of its layers,
+/// which may be damaged.
+fn version(uki: &[u8], document: &Document) -> Check {
+    let released = &document.version;
+    match inspect::version(uki) {
+        Ok(Some(inside)) if inside == *released => {
+            Check::holds("version", format!("the UKI says that it is {inside}"))
+        }
+        Ok(Some(inside)) => Check::fails(
+            "version",
+            format!("the release is {released}, and its UKI says that it is {inside}"),
+        ),
+        Ok(None) => Check::fails(
+            "version",
+            format!("the release is {released}, and its UKI gives itself no version"),
+        ),
+        Err(error) => Check::fails("version", said(&error)),
+    }
+}
+
+/// The UKI says of itself what the document and the lock beside it say.
+fn origin(found: &Inspection, document: &Document, lock: &str) -> Check {
+    let epoch = document.security_epoch;
+    if found.root.recipe != document.recipe {
+        let (inside, released) = (&found.root.recipe, &document.recipe);
+        return Check::fails(
+            "lock",
+            format!("the release is one of {released}, and its UKI was built from recipe {inside}"),
+        );
+    }
+    if found.root.lock != lock {
+        return Check::fails(
+            "lock",
+            format!("the UKI was built from another lock, sha256:{}", found.root.lock),
+        );
+    }
+    match found.uki.as_ref().is_some_and(|uki| uki.security_epoch == epoch) {
+        true => Check::holds("lock", format!("the UKI was built from it, sha256:{lock}")),
+        false => Check::fails("lock", format!("the UKI is not of the security epoch {epoch}")),
+    }
+}
+
+/// slotboot is of the release's security epoch: a node replaces its own by no older one.
+fn epoch_of_boot(program: &[u8], wanted: u32) -> Check {
+    let found = Image::parse(program).ok().and_then(|image| epoch::of(&image).ok());
+    match found == Some(wanted) {
+        true => Check::holds("boot epoch", wanted.to_string()),
+        false => {
+            Check::fails("boot epoch", format!("slotboot is not of the security epoch {wanted}"))
+        }
+    }
+}
+
+/// What is said of the release: by its provenance, its SBOM and its list of sources.
+fn papers(
+    document: &Document,
+    files: &BTreeMap<String, Vec<u8>>,
+    keys: &[ReleasePublicKey],
+) -> Vec<Check> {
+    let sources = match inputs(files) {
+        Ok(sources) => sources,
+        Err(error) => return vec![Check::fails("sources", said(&error))],
+    };
+    let digests: BTreeMap<String, String> =
+        document.files.iter().map(|(name, file)| (name.clone(), file.sha256.to_string())).collect();
+    let subjects = digests.iter().filter(|(name, _)| *name != target::PROVENANCE);
+    let subjects = subjects.map(|(name, sha256)| (name.clone(), sha256.clone())).collect();
+    let statement = file(files, target::PROVENANCE)
+        .and_then(|bytes| dsse::open(bytes, provenance::STATEMENT, keys));
+    let checked = statement.and_then(|statement| {
+        provenance::check(&statement, &subjects, &digests[target::LOCK], &sources)
+    });
+    let listed = file(files, target::SBOM).and_then(|bytes| {
+        sbom::check(bytes, [&digests[target::NODE], &digests[target::BOOT]], &sources)
+    });
+    vec![
+        Check::holds("sources", format!("{} inputs, those of the lock", sources.len())),
+        judged(
+            "provenance",
+            checked.map(|()| {
+                "signed by a release key, about these files, this lock and these sources".to_owned()
+            }),
+        ),
+        judged(
+            "sbom",
+            listed.map(|count| format!("{count} packages: the programs, and what the lock has")),
+        ),
+    ]
+}
+
+/// Every input of the release.
+fn inputs(files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<Source>> {
+    let text =
+        |name: &str| Ok::<_, Error>(String::from_utf8_lossy(file(files, name)?).into_owned());
+    let lock = Lock::parse(target::LOCK, &text(target::LOCK)?)?;
+    sources::read(&text(target::SOURCES)?, &lock)
+}
+
+fn file<'a>(files: &'a BTreeMap<String, Vec<u8>>, name: &str) -> Result<&'a [u8]> {
+    files
+        .get(name)
+        .map(Vec::as_slice)
+        .ok_or_else(|| Error::digest(format!("the release has no `{name}`")))
+}
+
+fn judged(name: &'static str, found: Result<String>) -> Check {
+    match found {
+        Ok(found) => Check::holds(name, found),
+        Err(error) => Check::fails(name, said(&error)),
+    }
+}
+
+/// What is wrong, in one line, with what led to it last.
+fn said(error: &Error) -> String {
+    let problem = &error.problems[0];
+    match problem.causes.last() {
+        Some(cause) => format!("{}: {cause}", problem.message),
+        None => problem.message.clone(),
+    }
+}

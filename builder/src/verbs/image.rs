@@ -1,0 +1,160 @@
+//! Builds images, for each verb that needs one.
+
+use super::{Session, clean, keys};
+use crate::cli;
+use crate::engine::executor::{Rebuild, Steps};
+use crate::engine::fs_error::IoContext;
+use crate::error::{Error, Result};
+use crate::host::{self, Tool};
+use crate::pipeline;
+use crate::plan::{Date, Locked, Plan};
+use crate::produce::build::{BuildOptions, Carried};
+use crate::produce::copy::Format;
+use crate::produce::fetch::SourceOrigin;
+use crate::produce::out::Built;
+use crate::produce::out::{Out, PLAN, REBUILT};
+use crate::produce::sign::Signer;
+use crate::ship::tuf::Root;
+use osbuild_signatures::certificate::Certificate;
+use std::path::PathBuf;
+
+/// The tools that a build needs on this machine. Exported sources need no tool that fetches.
+pub fn tools(from: &SourceOrigin) -> Vec<Tool> {
+    let fetching =
+        if matches!(from, SourceOrigin::Registries) { host::for_sources() } else { Vec::new() };
+    [host::for_steps(), fetching].concat()
+}
+
+/// Rebuilds a recipe without signing it, in a folder of its own, for comparison.
+/// [`Rebuild::Everything`] uses no earlier result.
+pub fn unsigned(
+    session: &Session,
+    recipe: &str,
+    sources: Option<PathBuf>,
+    rebuild: Rebuild,
+) -> Result<Built> {
+    let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
+    let from = session.from(sources)?;
+    session.need(&tools(&from))?;
+    let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
+    if rebuild == Rebuild::Everything {
+        out.begin()?;
+    }
+    into_folder(&out, session, &plan, from, rebuild, None)
+}
+
+/// Checks that the tools are there, then builds a locked plan, from the folder of sources if there
+/// is one, signed with the keys that the plan names.
+pub fn build(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
+    let from = session.from(sources)?;
+    session.need(&tools(&from))?;
+    signed(session, plan, from, Rebuild::Nothing)
+}
+
+/// Builds a locked plan into its folder in `out/`, signed with the keys that the plan names.
+pub fn signed(
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: SourceOrigin,
+    rebuild: Rebuild,
+) -> Result<Built> {
+    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
+    with_signer(session, plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))
+}
+
+/// Builds a locked plan into its folder in `out/`, with any signer or none.
+pub fn with_signer(
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: SourceOrigin,
+    rebuild: Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Built> {
+    into_folder(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
+}
+
+fn into_folder(
+    out: &Out,
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: SourceOrigin,
+    rebuild: Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Built> {
+    check_root(session, plan)?;
+    let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
+    let text =
+        plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
+    std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
+    let store = session.store()?;
+    let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
+    let (project, report, jobs) = (session.root(), session.report, session.jobs());
+    let options = BuildOptions {
+        project,
+        store: &store,
+        report,
+        origin: from,
+        rebuild,
+        jobs,
+        signer,
+        carried,
+    };
+    let built = pipeline::build(&options, plan, out)?;
+    clean::daily(session, &store, limit)?;
+    let Some((installs, carried_steps)) = plan.installs.as_ref().zip(carried_steps) else {
+        return Ok(built);
+    };
+    Ok(Built { steps: built.steps.with(&installs.recipe, carried_steps), ..built })
+}
+
+/// Refuses an invalid root of trust: a node with it would never update itself.
+fn check_root(session: &Session, plan: &Plan<Locked>) -> Result<()> {
+    let Some(updates) = &plan.updates else { return Ok(()) };
+    let hint = "`cargo osbuild keys new NAME` makes one: keys/NAME/root.json";
+    let path = session.root().join(&updates.root);
+    let bytes = std::fs::read(&path).at("read", &path).map_err(|error| error.hint(hint))?;
+    let refused = |error: Error| {
+        Error::usage(format!("`{}` is not a valid root of trust", updates.root))
+            .cause(error.problems[0].causes.join(": "))
+            .hint(hint)
+    };
+    Root::parse(&bytes).map(drop).map_err(refused)
+}
+
+/// For an installer: builds the image that it carries, with the installer's signer, and returns
+/// how its steps ran.
+fn carried(
+    session: &Session,
+    plan: &Plan<Locked>,
+    from: &SourceOrigin,
+    rebuild: &Rebuild,
+    signer: Option<&dyn Signer>,
+) -> Result<Option<(Carried, Steps)>> {
+    let Some(installs) = &plan.installs else { return Ok(None) };
+    let recipe = &installs.recipe;
+    session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
+    let mut target = session.locked(recipe)?;
+    target.resolved.signing = plan.signing.clone();
+    target.resolved.origins.remove("signing.key");
+    let out = Out::open(session.root(), recipe)?;
+    // `--rebuild STEP` names steps of the installer.
+    let rebuild =
+        if *rebuild == Rebuild::Everything { Rebuild::Everything } else { Rebuild::Nothing };
+    if rebuild == Rebuild::Everything {
+        out.begin()?;
+    }
+    let built = with_signer(session, &target, from.clone(), rebuild, signer)?;
+    let image = Format::RawZst.of_image(&session.store()?, session.report, &out)?;
+    let certificate = signer.map(|signer| signer.certificate().pem().into_bytes());
+    Ok(Some((Carried { image, certificate }, built.steps)))
+}
+
+/// The lines about the certificate in the last section of `plan.toml`.
+fn signature(certificate: &Certificate) -> String {
+    let until = Date::from_unix(certificate.not_after());
+    format!(
+        "signer = {:?}\ncertificate = \"sha256:{}\"\nuntil = {until}\n",
+        certificate.name(),
+        certificate.fingerprint()
+    )
+}

@@ -1,0 +1,101 @@
+//! `osbuild run`
+
+use super::{Session, image};
+use crate::cli;
+use crate::engine::executor::Rebuild;
+use crate::error::{Error, Result};
+use crate::host;
+use crate::plan::{Locked, Plan, Qemu};
+use crate::produce::out::Out;
+use crate::ship::vm::machine::{Download, Firmware, Network, SecureBoot};
+use crate::ship::vm::run::{RunOptions, Until};
+use std::time::Duration;
+
+/// `osbuild run`
+pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
+    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
+    let qemu = machine(&plan, flags)?;
+    check_disk_size(&plan, flags)?;
+    let forwards =
+        flags.forward.iter().map(|forward| forward.parse()).collect::<Result<Vec<_>>>()?;
+    flags.firmware.as_deref().map(Firmware::named).transpose()?;
+    let wants_firmware = flags.firmware.is_none() && !flags.download_firmware;
+    let from = session.from(flags.sources.clone())?;
+    session
+        .need(&[image::tools(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
+    let built = image::signed(session, &plan, from, Rebuild::Nothing)?;
+    let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
+    let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
+    let options = RunOptions {
+        image: built.image,
+        architecture: plan.architecture,
+        qemu,
+        sector_size: plan.board.sector_size,
+        firmware: flags.firmware.clone(),
+        download: if flags.download_firmware {
+            Download::Into(store.state("firmware")?)
+        } else {
+            Download::Refused
+        },
+        disk_size_mib: flags.disk_size,
+        keep: flags.keep.then(|| out.path("disk.raw")),
+        record: None,
+        forwards,
+        network: match flags.network {
+            cli::Network::Both => Network::Both,
+            cli::Network::Ipv4 => Network::Ipv4,
+            cli::Network::Ipv6 => Network::Ipv6,
+        },
+        hostname: flags.hostname.clone(),
+        watchdog: plan.board.watchdog_s > 0,
+        arguments: Vec::new(),
+        until,
+        secure_boot: secure_boot(session, &plan, flags)?,
+        timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
+        show_console: !session.common.quiet,
+        log: out.logs().join("console.log"),
+        cache: store.state("run")?,
+    };
+    let boot = crate::ship::vm::run::run(session.report, &options)?;
+    if session.common.json {
+        session.report.data(boot.json().to_string());
+    }
+    Ok(())
+}
+
+/// Refuses a disk that is too small for the image, before the build.
+fn check_disk_size(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
+    let min = plan.board.image_size_mib();
+    match flags.disk_size {
+        Some(size) if size < min => Err(Error::usage(format!(
+            "a disk of {size} MiB is too small for the image of `{}`",
+            plan.recipe
+        ))
+        .hint(format!("use at least `--disk-size {min}`"))),
+        _ => Ok(()),
+    }
+}
+
+/// The Secure Boot state of the firmware.
+fn secure_boot(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<SecureBoot> {
+    match flags.trust.as_ref().or(plan.signing.as_ref()) {
+        _ if flags.setup_mode => Ok(SecureBoot::Setup),
+        Some(name) if !flags.insecure => Ok(SecureBoot::enforced(session.keys(name)?.trust()?)),
+        _ => Ok(SecureBoot::Off),
+    }
+}
+
+/// The board's machine, with the settings of the command line over it.
+fn machine(plan: &Plan<Locked>, flags: &cli::Run) -> Result<Qemu> {
+    let board = &plan.board.name;
+    let qemu = plan.board.qemu.clone().ok_or_else(|| {
+        Error::usage(format!("QEMU cannot run board `{board}`"))
+            .hint(format!("add a `[qemu]` section to `boards/{board}.toml`"))
+    })?;
+    Ok(Qemu {
+        memory_mib: flags.memory.unwrap_or(qemu.memory_mib),
+        cpus: flags.cpus.unwrap_or(qemu.cpus),
+        bus: flags.bus.unwrap_or(qemu.bus),
+        ..qemu
+    })
+}

@@ -1,0 +1,128 @@
+//! The state that every verb starts from.
+
+use super::{consent, now};
+use crate::checkout::Checkout;
+use crate::cli::{self, Common};
+use crate::engine::store::Store;
+use crate::error::{Context, Error, Result};
+use crate::host::{self, Tool};
+use crate::plan::{
+    Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve, resolve_programs,
+    skew,
+};
+use crate::produce::fetch::{Fetcher, SourceOrigin};
+use crate::report::Report;
+use crate::ship::keys::Keys;
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The project that a verb works on, the flags of every verb, and the day.
+pub(super) struct Session<'a> {
+    pub common: Common,
+    pub report: &'a Report,
+    pub checkout: Checkout,
+    pub project: Project,
+    pub today: Date,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+impl<'a> Session<'a> {
+    pub fn begin(common: Common, report: &'a Report) -> Result<Self> {
+        let here = match &common.project {
+            Some(folder) => folder.canonicalize().map_err(|error| {
+                Error::usage(format!("cannot open `{}`", folder.display())).cause(error)
+            })?,
+            None => env::current_dir().or_build(|| "the current folder is gone".into())?,
+        };
+        let checkout = Checkout::around(&here)?;
+        let project = checkout.read()?;
+        let now = now()?;
+        Ok(Session { common, report, checkout, project, today: Date::from_unix(now), now })
+    }
+
+    /// The locked plan of a recipe.
+    pub fn locked(&self, recipe: &str) -> Result<Plan<Locked>> {
+        self.locked_as(recipe, Strictness::Build)
+    }
+
+    pub fn locked_as(&self, recipe: &str, strictness: Strictness) -> Result<Plan<Locked>> {
+        let plan = resolve(&self.project, recipe, self.today, strictness)?;
+        for warning in &plan.warnings {
+            self.report.warning(warning);
+        }
+        plan.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// The locked plan of a recipe that makes programs.
+    pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms>> {
+        resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
+    }
+
+    /// The locked plan of a recipe, with the signing flags of the command line.
+    pub fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
+        let mut plan = self.locked(recipe)?;
+        if signing.unsigned || signing.key.is_some() {
+            plan.resolved.signing = signing.key.clone();
+            plan.resolved.origins.remove("signing.key");
+        }
+        Ok(plan)
+    }
+
+    /// The API servers that a plan's node can join.
+    pub fn skew(&self, plan: &Plan) -> Result<Vec<skew::Row>> {
+        let releases = self.project.files.get(Releases::PATH).map_or(&[][..], Vec::as_slice);
+        let releases = Releases::parse(&String::from_utf8_lossy(releases))?;
+        Ok(skew::table(&plan.kubernetes, &releases, self.today))
+    }
+
+    /// Checks that this machine has the tools, and offers to install those that it lacks.
+    pub fn need(&self, tools: &[Tool]) -> Result<()> {
+        host::set_up(self.report, tools, consent(&self.common))
+    }
+
+    pub fn store(&self) -> Result<Store> {
+        let variable = |name| env::var_os(name).map(PathBuf::from);
+        Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)
+    }
+
+    /// The origin of sources: the folder that the user named, or [`Session::default_origin`].
+    pub fn from(&self, sources: Option<PathBuf>) -> Result<SourceOrigin> {
+        match sources {
+            Some(folder) if !folder.is_dir() => {
+                Err(Error::usage(format!("there is no folder `{}`", folder.display()))
+                    .hint("`cargo osbuild sources export RECIPE FOLDER` writes one"))
+            }
+            Some(folder) => Ok(SourceOrigin::Exported(folder)),
+            None => Ok(self.default_origin()),
+        }
+    }
+
+    /// The origin of sources without such a folder.
+    fn default_origin(&self) -> SourceOrigin {
+        if self.common.offline { SourceOrigin::Store } else { SourceOrigin::Registries }
+    }
+
+    /// The keys of this name. With `--offline`, they do not use the network.
+    pub fn keys(&self, name: &str) -> Result<Keys> {
+        Ok(Keys::named(self.root(), name)?.offline(self.common.offline))
+    }
+
+    pub fn fetcher<'s>(&'s self, store: &'s Store) -> Fetcher<'s> {
+        Fetcher { store, report: self.report, project: self.root(), origin: self.default_origin() }
+    }
+
+    pub fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        self.common.jobs.map_or_else(cores, usize::from)
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.checkout.root
+    }
+
+    /// Writes a result to stdout: `json` with `--json`, `text` without.
+    pub fn data(&self, json: impl FnOnce() -> serde_json::Value, text: impl FnOnce() -> String) {
+        self.report.data(if self.common.json { json().to_string() } else { text() });
+    }
+}

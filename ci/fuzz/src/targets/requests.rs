@@ -1,0 +1,72 @@
+//! What pods send to `init`'s sockets.
+
+use init::lines::Lines;
+use osbuild_protocol::{MAX_LINE, Request, Socket};
+
+use crate::target::{Answer, Memory, Target};
+
+/// See the module. An input is the size of the pieces in which the rest comes, in one byte, and the
+/// rest.
+pub const TARGET: Target = Target { name: "requests", seeds, run, memory: Memory::per_byte(64) };
+
+fn run(input: &[u8]) -> Answer {
+    let Some((size, bytes)) = input.split_first() else { return Answer::Refused };
+    let lines = lines(bytes, usize::from(*size).max(1));
+    assert_eq!(
+        lines,
+        self::lines(bytes, bytes.len().max(1)),
+        "lines do not depend on the pieces in which they come"
+    );
+    let mut answer = Answer::Refused;
+    for line in lines {
+        for socket in Socket::ALL {
+            if let Ok(request) = Request::decode(socket, &line) {
+                answer = Answer::Taken;
+                let written = request.to_string();
+                assert!(written.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{written:?}");
+                assert_eq!(Request::decode(socket, &written), Ok(request), "{written:?}");
+            }
+        }
+    }
+    answer
+}
+
+fn lines(bytes: &[u8], size: usize) -> Vec<String> {
+    let mut waiting = Lines::default();
+    let mut lines = Vec::new();
+    for piece in bytes.chunks(size) {
+        waiting.push(piece);
+        while let Some(line) = waiting.take(MAX_LINE) {
+            assert!(line.len() <= 3 * MAX_LINE);
+            lines.push(line);
+        }
+        assert!(waiting.pending() < MAX_LINE);
+    }
+    lines
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let requests = [
+        "hostname Node-1.example.org",
+        "resolv 10.0.2.3 fec0::3 search example.org a_b.example",
+        "resolv",
+        "ntp 10.0.2.4 ::1",
+        "address 10.0.2.15/24 on eth0",
+        "address fe80::1/64 10.0.2.15/24 on eth0.1",
+        "address on eth0",
+        "router-advertisements on eth0",
+        "last",
+        "set -7 by 2 of 3",
+        "refused 7 by 1 of 1",
+        "status",
+        "restart kubelet",
+        "reboot",
+        "power-off",
+        "slot",
+        "try",
+        "boot-program",
+    ];
+    let all = format!("\u{7}{}\r\n", requests.join("\n")).into_bytes();
+    let each = requests.map(|line| format!("\u{40}{line}\n").into_bytes());
+    std::iter::once(all).chain(each).collect()
+}

@@ -1,0 +1,276 @@
+//! `init cluster NODE-NAME` ends well when the API server reports the node as Ready in this boot. It
+//! asks with the kubelet's own credentials, which may read the node's own object (Node authorizer).
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use osbuild_abi::paths::KUBECONFIG;
+use osbuild_failure::{Explain, Failure, Outcome};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use serde::Deserialize;
+
+use super::kubeconfig::Kubeconfig;
+
+/// The time between two requests.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// The time limit for a connection, and for each read and write on it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest response that is read, in bytes. A Node that lists 50 images has about 20 KiB.
+const MAX_RESPONSE: u64 = 4 << 20;
+/// The kernel's identifier of this boot, which the kubelet reports as `bootID`.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// The port of an `https` URL without one.
+const HTTPS_PORT: u16 = 443;
+
+/// Waits until the node is Ready, and prints why it is not each time the reason changes.
+pub fn wait(node_name: &str) -> Outcome {
+    let boot_id = std::fs::read_to_string(BOOT_ID).explain(format_args!("read {BOOT_ID}"))?;
+    let mut printed = String::new();
+    loop {
+        let reason = match readiness(Path::new(KUBECONFIG), node_name, boot_id.trim()) {
+            Ok(Readiness::Ready) => return Ok(()),
+            Ok(Readiness::NotReady(reason)) => reason,
+            Err(failure) => failure.to_string(),
+        };
+        if reason != printed {
+            println!("not Ready: {reason}");
+            printed = reason;
+        }
+        std::thread::sleep(INTERVAL);
+    }
+}
+
+/// Whether the API server reports the node as Ready.
+#[derive(Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// With the reason.
+    NotReady(String),
+}
+
+/// Asks the API server that the kubeconfig names.
+fn readiness(kubeconfig: &Path, node_name: &str, boot_id: &str) -> Outcome<Readiness> {
+    let Some(config) = Kubeconfig::read(kubeconfig)? else {
+        return Ok(Readiness::NotReady("the kubelet has no kubeconfig yet".to_owned()));
+    };
+    let server = Server::parse(config.server().unwrap_or_default())?;
+    let path = format!("{}/api/v1/nodes/{node_name}", server.path);
+    let response =
+        server.get(&config, &path).explain(format_args!("ask {}", server.authority()))?;
+    parse_response(&response, boot_id)
+}
+
+/// The parts of an API server's URL.
+#[derive(Debug, PartialEq, Eq)]
+struct Server<'u> {
+    /// A name or an address, without the brackets of IPv6.
+    host: &'u str,
+    port: u16,
+    /// What stands before the paths of the API; empty, as a rule.
+    path: &'u str,
+}
+
+impl<'u> Server<'u> {
+    fn parse(url: &'u str) -> Outcome<Self> {
+        let malformed = || Failure::new(format!("`{url}` is not the `https` URL of an API server"));
+        let rest = url.strip_prefix("https://").ok_or_else(malformed)?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(rest) => rest.split_once(']').ok_or_else(malformed)?,
+            None => authority.split_at(authority.rfind(':').unwrap_or(authority.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(port) => port.parse().map_err(|_| malformed())?,
+            None if port.is_empty() => HTTPS_PORT,
+            None => return Err(malformed()),
+        };
+        if host.is_empty() {
+            return Err(malformed());
+        }
+        Ok(Server { host, port, path: path.trim_end_matches('/') })
+    }
+
+    fn authority(&self) -> String {
+        let Server { host, port, .. } = self;
+        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    }
+
+    /// The response to a GET request for `path`: its status line, headers and body.
+    fn get(&self, config: &Kubeconfig, path: &str) -> Outcome<Vec<u8>> {
+        let name = config.tls_server_name().unwrap_or(self.host).to_owned();
+        let name = ServerName::try_from(name).explain("read the API server's name")?;
+        let tls = ClientConnection::new(Arc::new(tls_config(config)?), name)
+            .explain("prepare the connection")?;
+        let mut stream = StreamOwned::new(tls, self.connect()?);
+        // HTTP/1.0: the body ends with the connection, so nothing of it needs decoding.
+        let mut request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n", self.authority());
+        request.push_str("Accept: application/json\r\n");
+        if let Some(token) = config.token()? {
+            request.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).explain("send the request")?;
+        let mut response = Vec::new();
+        stream.take(MAX_RESPONSE).read_to_end(&mut response).explain("read the response")?;
+        Ok(response)
+    }
+
+    /// Connects to the first of the host's addresses that answers.
+    fn connect(&self) -> Outcome<TcpStream> {
+        let addresses = (self.host, self.port).to_socket_addrs().explain("look the name up")?;
+        let mut last = Failure::new("the name has no address");
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, TIMEOUT).explain("connect") {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(TIMEOUT)).explain("set the time limit")?;
+                    stream.set_write_timeout(Some(TIMEOUT)).explain("set the time limit")?;
+                    return Ok(stream);
+                }
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+}
+
+/// TLS with the cluster's certificate authority, and with the client certificate if there is one.
+fn tls_config(config: &Kubeconfig) -> Outcome<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    let authority = config.certificate_authority()?.unwrap_or_default();
+    for certificate in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+        let certificate = certificate.explain("read the certificate authority")?;
+        roots.add(certificate).explain("read the certificate authority")?;
+    }
+    let builder =
+        ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .explain("prepare TLS")?
+            .with_root_certificates(roots);
+    let (Some(certificate), Some(key)) = (config.client_certificate()?, config.client_key()?)
+    else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .explain("read the client certificate")?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).explain("read the client key")?;
+    builder.with_client_auth_cert(chain, key).explain("use the client certificate")
+}
+
+#[derive(Deserialize)]
+struct Node {
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeStatus {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+    #[serde(default)]
+    node_info: NodeInfo,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeInfo {
+    #[serde(default, rename = "bootID")]
+    boot_id: String,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// Reads the response to a request for the node's object. Until the kubelet has reported the status
+/// of this boot, the object has that of an earlier one, which says nothing.
+fn parse_response(response: &[u8], boot_id: &str) -> Outcome<Readiness> {
+    let end = response.windows(4).position(|bytes| bytes == b"\r\n\r\n");
+    let (head, body) = response.split_at(end.map_or(0, |end| end + 4));
+    let head = String::from_utf8_lossy(head);
+    match head.split_ascii_whitespace().nth(1) {
+        Some("200") => {}
+        Some(_) => {
+            let status = head.lines().next().unwrap_or_default();
+            return Ok(Readiness::NotReady(format!("the API server answers `{status}`")));
+        }
+        None => return Err(Failure::new("the API server's response is not HTTP")),
+    }
+    let node: Node = serde_json::from_slice(body).explain("read the node's object")?;
+    let is_current = node.status.node_info.boot_id == boot_id;
+    let ready = node.status.conditions.into_iter().find(|condition| condition.kind == "Ready");
+    Ok(match ready.filter(|_| is_current) {
+        Some(condition) if condition.status == "True" => Readiness::Ready,
+        Some(condition) => Readiness::NotReady(condition.message),
+        None => Readiness::NotReady("the kubelet has not reported its status yet".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(url: &str) -> Option<(String, &str)> {
+        Server::parse(url).ok().map(|server| (server.authority(), server.path))
+    }
+
+    #[test]
+    fn the_api_server_may_be_a_name_an_address_or_a_path_below_either() {
+        let is = |url, authority: &str, path| {
+            assert_eq!(server(url), Some((authority.to_owned(), path)), "{url}");
+        };
+        is("https://10.0.2.2:6443", "10.0.2.2:6443", "");
+        is("https://api.example", "api.example:443", "");
+        is("https://[fd00::1]:6443/", "[fd00::1]:6443", "");
+        is("https://[fd00::1]", "[fd00::1]:443", "");
+        is("https://rancher.example/k8s/clusters/c-1", "rancher.example:443", "/k8s/clusters/c-1");
+        for url in ["", "http://a", "https://", "https://a:b", "https://[fd00::1", "https://[::]1"]
+        {
+            assert_eq!(server(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_condition_ready_of_the_object_decides() {
+        let response = |status: &str, body: &str| {
+            parse_response(format!("HTTP/1.0 {status}\r\nA: b\r\n\r\n{body}").as_bytes(), "2")
+        };
+        let of_boot = |boot: &str, conditions: &str| {
+            let info = format!(r#""nodeInfo": {{"bootID": "{boot}"}}"#);
+            let status = format!(r#"{{"status": {{{info}, "conditions": [{conditions}]}}}}"#);
+            response("200 OK", &status)
+        };
+        let node = |conditions: &str| of_boot("2", conditions);
+        let not = |reason: &str| Ok(Readiness::NotReady(reason.to_owned()));
+        let not_yet = || not("the kubelet has not reported its status yet");
+        let pressure = r#"{"type": "DiskPressure", "status": "True"}"#;
+        assert_eq!(
+            node(&format!(r#"{pressure}, {{"type": "Ready", "status": "True"}}"#)),
+            Ok(Readiness::Ready)
+        );
+        assert_eq!(
+            node(r#"{"type": "Ready", "status": "False", "message": "no CNI"}"#),
+            not("no CNI")
+        );
+        assert_eq!(node(pressure), not_yet());
+        assert_eq!(of_boot("1", r#"{"type": "Ready", "status": "True"}"#), not_yet());
+        assert_eq!(response("200 OK", "{}"), not_yet());
+        assert_eq!(
+            response("401 Unauthorized", "{}"),
+            not("the API server answers `HTTP/1.0 401 Unauthorized`")
+        );
+        assert!(response("200 OK", "no JSON").is_err());
+        assert!(parse_response(b"SSH-2.0-OpenSSH_9.2\r\n", "2").is_err());
+        assert!(parse_response(b"", "2").is_err());
+    }
+}

@@ -1,0 +1,101 @@
+//! One client of a socket: its connection, the start of its next line, and whether it waits.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use osbuild_protocol::{MAX_LINE, Refusal, Request, Socket, fd_passing};
+
+use super::ClientId;
+use crate::lines::Lines;
+
+/// A client.
+pub struct Client {
+    /// Its identifier.
+    pub id: ClientId,
+    /// The socket that it is connected to.
+    pub socket: Socket,
+    stream: UnixStream,
+    /// The start of its next line.
+    line: Lines,
+    /// The descriptor that came with that line.
+    descriptor: Option<OwnedFd>,
+    /// Whether a request of it is being carried out.
+    waits: bool,
+}
+
+/// What a client has sent.
+pub enum Read {
+    /// No whole line.
+    Nothing,
+    /// A request, and the descriptor that came with it.
+    Request(Request, Option<OwnedFd>),
+    /// A line that is not a request.
+    Refused(Refusal),
+    /// The end.
+    Closed,
+}
+
+impl Client {
+    /// A client that has just connected.
+    pub fn new(id: ClientId, socket: Socket, stream: UnixStream) -> Self {
+        Self { id, socket, stream, line: Lines::default(), descriptor: None, waits: false }
+    }
+
+    /// Its connection.
+    pub fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Whether it waits for a reply. It is not read until then.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Reads one line at most, and does not block.
+    pub fn read(&mut self) -> Read {
+        if self.waits {
+            return Read::Nothing;
+        }
+        let line = match self.next_line() {
+            Ok(Some(line)) => line,
+            Ok(None) => return Read::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::Nothing,
+            Err(_) => return Read::Closed,
+        };
+        let descriptor = self.descriptor.take();
+        match Request::decode(self.socket, &line) {
+            Ok(request) => {
+                self.waits = true;
+                Read::Request(request, descriptor)
+            }
+            Err(refusal) => Read::Refused(refusal),
+        }
+    }
+
+    /// Takes from the socket what belongs to one line and no more, so that the socket stays readable
+    /// as long as there is more. A line that is too long is cut.
+    fn next_line(&mut self) -> io::Result<Option<String>> {
+        let mut buffer = [0u8; MAX_LINE];
+        let free = MAX_LINE - self.line.pending();
+        let arrived = fd_passing::peek(&self.stream, &mut buffer[..free])?;
+        let end = buffer[..arrived].iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(arrived, |end| end + 1);
+        let (read, descriptor) = fd_passing::receive(&self.stream, &mut buffer[..length])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.descriptor = descriptor.or(self.descriptor.take());
+        self.line.push(&buffer[..read]);
+        Ok(self.line.take(MAX_LINE))
+    }
+
+    /// Sends a reply, with which it no longer waits.
+    ///
+    /// # Errors
+    /// The client does not take all of it at once.
+    pub fn send(&mut self, text: &str, descriptor: Option<OwnedFd>) -> io::Result<()> {
+        self.waits = false;
+        fd_passing::send(&self.stream, text, descriptor.as_ref().map(AsFd::as_fd))
+    }
+}

@@ -1,0 +1,285 @@
+//! The unix sockets, one for each role. `osbuild_protocol` has what is spoken on them.
+//!
+//! [`Sockets::poll`] gives requests, each with the identifier of its client; [`Sockets::reply`]
+//! takes that identifier. What a request does is in [`requests`].
+
+mod client;
+pub mod requests;
+mod status;
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use osbuild_failure::{Explain, Outcome};
+use osbuild_protocol::{Refusal, Reply, Request, Socket};
+
+use client::{Client, Read};
+
+/// Most clients of a socket at once. One more replaces the oldest one.
+const MAX_CLIENTS: usize = 8;
+
+/// The open sockets and their clients.
+#[derive(Default)]
+pub struct Sockets {
+    listeners: Vec<(Socket, UnixListener)>,
+    clients: Vec<Client>,
+    last_id: u64,
+}
+
+/// Names a client as long as the node runs. A client that has closed keeps its identifier: the reply
+/// to it is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientId(u64);
+
+/// A request that has arrived. Its client is not read again before the reply.
+#[derive(Debug)]
+pub struct Received {
+    /// Who waits for the reply.
+    pub client: ClientId,
+    /// The request.
+    pub request: Request,
+    /// The descriptor that came with it.
+    pub descriptor: Option<OwnedFd>,
+}
+
+/// A reply, and the descriptor that goes with it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The reply.
+    pub reply: Reply,
+    /// The descriptor.
+    pub descriptor: Option<OwnedFd>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, descriptor: None }
+    }
+}
+
+impl Sockets {
+    /// Opens all of them.
+    pub fn open() -> Outcome<Sockets> {
+        let mut sockets = Sockets::default();
+        for socket in Socket::ALL {
+            sockets.listen(socket, Path::new(socket.path()))?;
+        }
+        Ok(sockets)
+    }
+
+    /// Opens one, in a folder of its own, so that a pod can be given it and not see the others.
+    fn listen(&mut self, socket: Socket, path: &Path) -> Outcome {
+        let (parent, place) = (path.parent().unwrap_or(Path::new("/")), path.display());
+        fs::create_dir_all(parent).explain(format_args!("make {}", parent.display()))?;
+        let listener = UnixListener::bind(path).explain(format_args!("listen on {place}"))?;
+        listener
+            .set_nonblocking(true)
+            .explain(format_args!("listen on {place} without blocking"))?;
+        self.listeners.push((socket, listener));
+        Ok(())
+    }
+
+    /// All descriptors that may become readable. A client whose request is being carried out is not
+    /// among them.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let listeners = self.listeners.iter().map(|(_, listener)| listener.as_fd());
+        let clients = self.clients.iter().filter(|client| !client.waits());
+        listeners.chain(clients.map(|client| client.stream().as_fd()))
+    }
+
+    /// Accepts new clients and reads what has arrived, at most one request of each client. Never
+    /// blocks. More that a client has sent stays in its socket, whose descriptor stays readable.
+    pub fn poll(&mut self) -> Vec<Received> {
+        self.accept();
+        let mut received = Vec::new();
+        self.clients.retain_mut(|client| match client.read() {
+            Read::Nothing => true,
+            Read::Request(request, descriptor) => {
+                received.push(Received { client: client.id, request, descriptor });
+                true
+            }
+            // A client that does not read its refusal is closed as well.
+            Read::Refused(refusal) => client.send(&refusal.encode(), None).is_ok(),
+            Read::Closed => false,
+        });
+        received
+    }
+
+    /// Replies to a client, and reads it from now on. A reply is short: a client that does not take
+    /// it at once is closed.
+    pub fn reply(&mut self, client: ClientId, outcome: Result<Answer, Refusal>) {
+        let Some(at) = self.clients.iter().position(|other| other.id == client) else { return };
+        let client = &mut self.clients[at];
+        let sent = match outcome {
+            Ok(Answer { reply, descriptor }) => client.send(&reply.encode(), descriptor),
+            Err(refusal) => client.send(&refusal.encode(), None),
+        };
+        if sent.is_err() {
+            self.clients.remove(at);
+        }
+    }
+
+    fn accept(&mut self) {
+        for (socket, listener) in &self.listeners {
+            // More of them are accepted in the next turn.
+            for _ in 0..MAX_CLIENTS {
+                let Ok((stream, _)) = listener.accept() else { break };
+                if stream.set_nonblocking(true).is_err() {
+                    continue;
+                }
+                let mut same = self.clients.iter().filter(|client| client.socket == *socket);
+                if let (Some(oldest), MAX_CLIENTS..) = (same.next(), same.count() + 1) {
+                    let oldest = oldest.id;
+                    self.clients.retain(|client| client.id != oldest);
+                }
+                self.last_id += 1;
+                self.clients.push(Client::new(ClientId(self.last_id), *socket, stream));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use osbuild_protocol::{ClientError, RefusalCode};
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+    use tempfile::TempDir;
+
+    fn listening() -> (Sockets, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut sockets = Sockets::default();
+        sockets.listen(Socket::Admin, &folder.path().join("admin")).unwrap();
+        (sockets, folder)
+    }
+
+    fn connect(folder: &TempDir) -> UnixStream {
+        let stream = UnixStream::connect(folder.path().join("admin")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    }
+
+    fn line(stream: &UnixStream) -> String {
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        line
+    }
+
+    fn requests(sockets: &mut Sockets) -> Vec<Request> {
+        sockets.poll().into_iter().map(|received| received.request).collect()
+    }
+
+    #[test]
+    fn a_reply_goes_to_the_client_that_asked() {
+        let (mut sockets, folder) = listening();
+        let (mut one, mut other) = (connect(&folder), connect(&folder));
+        one.write_all(b"reboot\n").unwrap();
+        other.write_all(b"power-off\n").unwrap();
+        let received = sockets.poll();
+        assert_eq!(received.len(), 2);
+        for Received { client, request, .. } in received.into_iter().rev() {
+            let refusal = Refusal::new(RefusalCode::Failed, request.to_string());
+            sockets.reply(client, Err(refusal));
+        }
+        assert_eq!(line(&one), "error: reboot [code=3]\n");
+        assert_eq!(line(&other), "error: power-off [code=3]\n");
+    }
+
+    #[test]
+    fn the_second_request_of_a_client_waits_for_the_first_reply() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect(&folder);
+        client.write_all(b"reboot\npower-off\nsta").unwrap();
+        let first = sockets.poll().remove(0);
+        assert_eq!(first.request, Request::Reboot);
+        assert!(sockets.poll().is_empty());
+        assert_eq!(sockets.descriptors().count(), 1, "only the listener is watched");
+        sockets.reply(first.client, Ok(Reply::Done.into()));
+        let second = sockets.poll().remove(0);
+        assert_eq!(second.request, Request::PowerOff);
+        sockets.reply(second.client, Ok(Reply::Done.into()));
+        assert!(sockets.poll().is_empty());
+        client.write_all(b"tus\n").unwrap();
+        assert_eq!(requests(&mut sockets), [Request::Status]);
+    }
+
+    #[test]
+    fn a_line_that_is_not_a_request_is_refused_at_once() {
+        let (mut sockets, folder) = listening();
+        let mut client = connect(&folder);
+        client.write_all(b"dance\n").unwrap();
+        assert!(sockets.poll().is_empty());
+        assert_eq!(line(&client), "error: `dance` is not a verb of this socket [code=1]\n");
+        client.write_all(&[b'x'; 5000]).unwrap();
+        assert!(sockets.poll().is_empty());
+        assert!(line(&client).ends_with("[code=1]\n"), "4096 bytes without an end are a line");
+    }
+
+    #[test]
+    fn the_ninth_client_replaces_the_oldest() {
+        let (mut sockets, folder) = listening();
+        let mut clients: Vec<UnixStream> = (0..MAX_CLIENTS).map(|_| connect(&folder)).collect();
+        clients[0].write_all(b"reboot\n").unwrap();
+        let first = sockets.poll().remove(0).client;
+        clients.push(connect(&folder));
+        assert!(sockets.poll().is_empty());
+        assert_eq!(sockets.clients.len(), MAX_CLIENTS);
+        sockets.reply(first, Ok(Reply::Done.into()));
+        assert_eq!(line(&clients[0]), "", "it is closed, and its reply is dropped");
+        clients[1].write_all(b"status\n").unwrap();
+        assert_eq!(requests(&mut sockets), [Request::Status]);
+    }
+
+    #[test]
+    fn a_client_that_has_closed_is_forgotten() {
+        let (mut sockets, folder) = listening();
+        drop(connect(&folder));
+        assert!(sockets.poll().is_empty());
+        assert!(sockets.clients.is_empty());
+    }
+
+    #[test]
+    fn a_descriptor_belongs_to_the_line_that_it_came_with() {
+        let (mut sockets, folder) = listening();
+        let client = connect(&folder);
+        let file = tempfile::tempfile().unwrap();
+        osbuild_protocol::fd_passing::send(&client, "reboot\n", Some(file.as_fd())).unwrap();
+        osbuild_protocol::fd_passing::send(&client, "status\n", None).unwrap();
+        let first = sockets.poll().remove(0);
+        assert!(first.request == Request::Reboot && first.descriptor.is_some());
+        sockets.reply(first.client, Ok(Reply::Done.into()));
+        let second = sockets.poll().remove(0);
+        assert!(second.request == Request::Status && second.descriptor.is_none());
+    }
+
+    #[test]
+    fn the_protocols_own_client_is_served() {
+        let (mut sockets, folder) = listening();
+        let path = folder.path().join("admin");
+        let client = std::thread::spawn(move || {
+            let mut client = osbuild_protocol::Client::connect(&path, Duration::from_secs(5))?;
+            client.tell(&Request::RestartKubelet)?;
+            client.tell(&Request::Reboot)
+        });
+        let mut served = Vec::new();
+        while served.len() < 2 {
+            for received in sockets.poll() {
+                served.push(received.request);
+                let refusal = Refusal::new(RefusalCode::Busy, "later");
+                let is_first = served.len() == 1;
+                let outcome = if is_first { Ok(Reply::Done.into()) } else { Err(refusal) };
+                sockets.reply(received.client, outcome);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(served, [Request::RestartKubelet, Request::Reboot]);
+        let refused = client.join().unwrap().unwrap_err();
+        assert!(
+            matches!(refused, ClientError::Refused(refusal) if refusal.code == RefusalCode::Busy)
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Facts about the control groups of pods, as the host has them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The kubelet's control group for pods, below the host's root.
+const KUBEPODS: &str = "sys/fs/cgroup/kubepods";
+
+/// `pids-max FOLDER LIMIT` for the control group of each pod, with the limit of processes and
+/// threads that the kernel enforces there.
+pub fn facts(host: &Path) -> io::Result<Vec<String>> {
+    let mut facts = Vec::new();
+    let kubepods = host.join(KUBEPODS);
+    // Guaranteed pods are directly below, others in a folder of their quality of service.
+    for parent in [kubepods.clone(), kubepods.join("besteffort"), kubepods.join("burstable")] {
+        for entry in fs::read_dir(parent)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with("pod") {
+                let limit = fs::read_to_string(entry.path().join("pids.max"))?;
+                facts.push(format!("pids-max {name} {}", limit.trim()));
+            }
+        }
+    }
+    Ok(facts)
+}

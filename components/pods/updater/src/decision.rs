@@ -1,0 +1,225 @@
+//! What to do about a release, by the state of the slots.
+//!
+//! The rule: a node installs a release, or reboots for it, only as often as a known reason bounds.
+//! An unknown or unreadable state is neither; the updater waits and says why. [`InstallPermit`] holds
+//! the first half as a type: without one `init`'s client writes no slot.
+
+use osbuild_protocol::{Contents, InstallPermit, SlotState, SlotStatus, Slots};
+use osbuild_release::{Document, target};
+
+use crate::look::Look;
+
+/// What to do about a release.
+#[derive(Debug)]
+pub enum Decision {
+    /// Nothing now.
+    Nothing(Look),
+    /// Reboot: the other slot holds the release and is booted next.
+    Reboot,
+    /// Make the other slot, which holds the release, the next one to be booted once more.
+    Try,
+    /// Write the release over the other slot.
+    Install(InstallPermit),
+}
+
+/// Decides about the release that the channel has.
+pub fn decide(slots: &Slots, document: &Document) -> Decision {
+    let version = &document.version;
+    let waits = |why: &str| Decision::Nothing(Look::Waits(format!("{version} waits: {why}")));
+    let status = match slots {
+        Slots::Known(status) => status,
+        Slots::Unknown => return waits("slotboot has not reported which slot runs"),
+        Slots::Unreadable(why) => return waits(why),
+    };
+    if matches!(&status.running.contents, Contents::Release(running) if running.version == *version)
+    {
+        return Decision::Nothing(Look::Rests(format!("{version} is what runs")));
+    }
+    let permit = match status.permit_install() {
+        Ok(permit) => permit,
+        Err(why) => return waits(&why),
+    };
+    let Some(other) = status.other.as_ref().filter(|other| holds(other, document)) else {
+        return Decision::Install(permit);
+    };
+    match other.state {
+        // The network had failed, and not the release.
+        SlotState::OnTrial { tries_left: 0 } if status.is_outage => Decision::Try,
+        SlotState::OnTrial { tries_left: 0 } => Decision::Nothing(Look::Rests(format!(
+            "{version} in {} did not become a good node",
+            other.name
+        ))),
+        // The node would reboot without end.
+        SlotState::OnTrial { .. } if status.may_be_passed_over_for_ever() => {
+            waits(&format!("slotboot does not start {}: {}", other.name, status.why))
+        }
+        // This program ended before it could ask for the reboot.
+        SlotState::OnTrial { .. } => Decision::Reboot,
+        // Its writer never came to mark it, or slotboot no longer starts it.
+        SlotState::NotBootable | SlotState::Good => Decision::Install(permit),
+        SlotState::Unknown => waits(&format!("the state of {} is unknown", other.name)),
+    }
+}
+
+/// Whether a slot holds this very release: another build may have the same version.
+fn holds(slot: &SlotStatus, document: &Document) -> bool {
+    let Contents::Release(held) = &slot.contents else { return false };
+    let node = document.files.get(target::NODE);
+    held.version == document.version
+        && node.is_some_and(|file| file.sha256.to_string().starts_with(&held.sha256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::HERE;
+    use osbuild_protocol::{PassReason, Release, SlotsStatus, StartReason};
+    use osbuild_release::{File as Listed, Sha256};
+
+    const GOOD: SlotState = SlotState::Good;
+
+    fn on_trial(tries_left: u8) -> SlotState {
+        SlotState::OnTrial { tries_left }
+    }
+
+    fn document() -> Document {
+        let file = Listed { length: 1, sha256: Sha256([0xAB; 32]) };
+        let files = [target::NODE, target::BOOT].map(|name| (name.to_owned(), file)).into();
+        Document::new("node", "2", HERE, 2, "2026-11-21", files).unwrap()
+    }
+
+    fn held(name: &str, version: &str, state: SlotState) -> SlotStatus {
+        let release = Release { version: version.to_owned(), sha256: "abababababab".to_owned() };
+        SlotStatus { name: name.to_owned(), contents: Contents::Release(release), state }
+    }
+
+    fn status(running: (&str, SlotState), other: (&str, SlotState)) -> SlotsStatus {
+        SlotsStatus {
+            why: "good".to_owned(),
+            started: StartReason::Good,
+            passed: None,
+            running: held("SLOT-A", running.0, running.1),
+            other: Some(held("SLOT-B", other.0, other.1)),
+            is_outage: false,
+        }
+    }
+
+    /// The decision as a word.
+    fn word(status: SlotsStatus, document: &Document) -> &'static str {
+        match decide(&Slots::Known(status), document) {
+            Decision::Nothing(Look::Rests(_)) => "rests",
+            Decision::Nothing(_) => "waits",
+            Decision::Reboot => "reboots",
+            Decision::Try => "tries",
+            Decision::Install(_) => "installs",
+        }
+    }
+
+    fn decided(running: (&str, SlotState), other: (&str, SlotState)) -> &'static str {
+        word(status(running, other), &document())
+    }
+
+    #[test]
+    fn another_version_than_the_one_that_runs_is_installed() {
+        assert_eq!(decided(("1", GOOD), ("0", GOOD)), "installs");
+        assert_eq!(decided(("2", GOOD), ("1", GOOD)), "rests");
+        assert_eq!(decided(("2", on_trial(1)), ("1", GOOD)), "rests");
+    }
+
+    #[test]
+    fn nothing_is_installed_while_the_slot_that_runs_is_on_trial() {
+        assert_eq!(decided(("1", on_trial(2)), ("0", GOOD)), "waits");
+    }
+
+    #[test]
+    fn a_release_that_did_not_become_good_is_not_tried_for_ever() {
+        assert_eq!(decided(("1", GOOD), ("2", on_trial(0))), "rests");
+        assert_eq!(decided(("1", GOOD), ("2", on_trial(3))), "reboots");
+        assert_eq!(decided(("1", GOOD), ("2", SlotState::NotBootable)), "installs");
+    }
+
+    #[test]
+    fn a_release_that_an_outage_has_ended_is_tried_once_more_and_not_fetched_again() {
+        let tried = |version, state| {
+            let status = SlotsStatus { is_outage: true, ..status(("1", GOOD), (version, state)) };
+            word(status, &document())
+        };
+        assert_eq!(tried("2", on_trial(0)), "tries");
+        assert_eq!(tried("2", on_trial(3)), "reboots");
+        assert_eq!(tried("3", on_trial(0)), "installs");
+    }
+
+    #[test]
+    fn a_slot_whose_tries_cannot_be_counted_is_not_rebooted_into_for_ever() {
+        let passed = |reason, version| {
+            let status = status(("1", GOOD), (version, on_trial(3)));
+            word(SlotsStatus { passed: Some(reason), ..status }, &document())
+        };
+        assert_eq!(passed(PassReason::NotCounted, "2"), "waits");
+        assert_eq!(passed(PassReason::NotCounted, "0"), "installs");
+        assert_eq!(passed(PassReason::Refused, "2"), "reboots");
+        assert_eq!(passed(PassReason::Unknown, "2"), "waits");
+    }
+
+    #[test]
+    fn the_same_version_with_other_bytes_is_another_release() {
+        let mut other = document();
+        other.files.insert(target::NODE.to_owned(), Listed { length: 1, sha256: Sha256([0; 32]) });
+        assert_eq!(word(status(("1", GOOD), ("2", on_trial(0))), &other), "installs");
+    }
+
+    #[test]
+    fn an_unknown_or_unreadable_state_installs_nothing_and_reboots_nothing() {
+        let changes: [fn(&mut SlotsStatus); 7] = [
+            |status| status.running.state = SlotState::Unknown,
+            |status| status.running.contents = Contents::Unknown,
+            |status| status.running.contents = Contents::Unreadable,
+            |status| status.other.as_mut().unwrap().state = SlotState::Unknown,
+            |status| status.other.as_mut().unwrap().contents = Contents::Unknown,
+            |status| status.other.as_mut().unwrap().contents = Contents::Unreadable,
+            |status| status.other = None,
+        ];
+        for change in changes {
+            for other in [("0", GOOD), ("2", on_trial(3)), ("2", SlotState::NotBootable)] {
+                let mut status = status(("1", GOOD), other);
+                change(&mut status);
+                assert_eq!(word(status.clone(), &document()), "waits", "{status:?}");
+            }
+        }
+        for slots in [Slots::Unknown, Slots::Unreadable("EIO".to_owned())] {
+            let decision = decide(&slots, &document());
+            assert!(matches!(decision, Decision::Nothing(Look::Waits(_))), "{decision:?}");
+        }
+    }
+
+    /// A node whose slotboot never starts the other slot, for this reason. Counts what the updater
+    /// does until it stops, or has done 20 things.
+    fn installs_and_reboots(reason: Option<PassReason>, spends: bool, first: SlotState) -> usize {
+        let mut node = status(("1", GOOD), ("2", first));
+        for done in 0..20 {
+            let decision = decide(&Slots::Known(node.clone()), &document());
+            let state = &mut node.other.as_mut().unwrap().state;
+            match decision {
+                Decision::Nothing(_) => return done,
+                Decision::Install(_) | Decision::Try => *state = on_trial(3),
+                Decision::Reboot => {}
+            }
+            node.passed = reason;
+            if let SlotState::OnTrial { tries_left } = state {
+                *tries_left = tries_left.saturating_sub(u8::from(spends));
+            }
+        }
+        panic!("{reason:?} goes on without end")
+    }
+
+    #[test]
+    fn no_reason_to_pass_over_a_slot_makes_a_node_reboot_without_end() {
+        for reason in PassReason::ALL {
+            for first in [GOOD, on_trial(3), SlotState::NotBootable] {
+                let spends = !reason.may_last_for_ever();
+                let done = installs_and_reboots(Some(reason), spends, first);
+                assert!(done <= 4, "{reason:?}: {done}");
+            }
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Each fact that the builder and the node share, in one place and without dependencies: what one
+//! side writes, the other reads.
+
+#![no_std]
+
+pub mod cmdline;
+pub mod console;
+pub mod declared;
+pub mod disk;
+pub mod install;
+pub mod paths;
+pub mod payload;
+pub mod pods;
+pub mod slot;
+pub mod update;
+pub mod writable;

@@ -1,0 +1,48 @@
+//! The names that a node may have.
+
+use crate::Refusal;
+
+/// Longest name in bytes: it is also a value of a Kubernetes label (`kubernetes.io/hostname`).
+const MAX_LENGTH: usize = 63;
+
+/// Returns the name in lower case if it is one of RFC 1123 that Kubernetes takes as the name of a
+/// node.
+pub fn check(name: &str) -> Result<String, Refusal> {
+    let name = name.to_ascii_lowercase();
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        matches!((bytes.first(), bytes.last()), (Some(first), Some(last)) if letter(*first) && letter(*last))
+            && bytes.iter().all(|byte| letter(*byte) || *byte == b'-')
+    };
+    if name.len() > MAX_LENGTH || !name.split('.').all(label) {
+        return Err(Refusal::malformed(format!(
+            "`{name}` is not a host name of at most {MAX_LENGTH} letters, digits, `-` and `.`"
+        )));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_rfc_1123_are_taken_in_lower_case() {
+        for (given, taken) in
+            [("node", "node"), ("Node-1.Example.ORG", "node-1.example.org"), ("7", "7")]
+        {
+            assert_eq!(check(given).as_deref(), Ok(taken));
+        }
+    }
+
+    #[test]
+    fn a_name_outside_rfc_1123_is_refused() {
+        let long = "a".repeat(64);
+        for name in
+            ["", ".", "a..b", "-a", "a-", "a.", "a b", "a\nb", "a_b", "ä", "a/../b", long.as_str()]
+        {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+    }
+}

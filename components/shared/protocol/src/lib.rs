@@ -1,0 +1,95 @@
+//! The protocol between `init` and its clients, and between slotboot and `init`.
+//!
+//! `init` serves four unix sockets (`SOCK_STREAM`, [`Socket`]), each of which is the right to one
+//! role. A [`Client`] sends a [`Request`] as one line and reads the [`Reply`]. slotboot leaves a
+//! [`BootReport`] in a volatile UEFI variable. `builder/docs/protocol.md` has all of it as tables,
+//! which a test compares with this crate.
+//!
+//! # Form
+//!
+//! A line is printable ASCII, at most [`MAX_LINE`] bytes with its newline. A request is a verb and
+//! its words, with one space between. A reply is lines of data, `KEY VALUE` each, and then `ok`, or
+//! `error: REASON [code=N]` with a [`RefusalCode`]. Values that programs act on are `KEY=VALUE`
+//! fields; the sentences beside them are for people.
+//!
+//! A reader ignores keys that it does not know. A value that it does not know is `Unknown`, which
+//! never permits an installation or a reboot ([`InstallPermit`]). A key never changes its meaning
+//! within a [`VERSION`]; to a reader of an older version, every value of a newer one is unknown.
+//!
+//! # Releases
+//!
+//! Releases up to commit `3366aed` have no fields: there the sentences are the protocol, which
+//! counts as version 0. These pairings of programs from different releases occur:
+//!
+//! | writer | reader | when |
+//! |---|---|---|
+//! | slotboot of version 0 | `init` of version 1 | the power fails between an update back to an old release's slotboot and its reboot; a pod of the user's own writes a slot and leaves slotboot alone |
+//! | slotboot of version 1 | `init` and updater of version 0 | each update from version 0 replaces slotboot before it marks the slot, and the old slot runs again if the new one fails |
+//! | `init` of version 1 | client of version 0 | a pod of the user's own, or of a cluster, was built for version 0 |
+//! | `init` of version 0 | client of version 1 | such a pod is newer than the node, or the node is back in its old slot |
+//! | DATA of one version | `init` of the other | each update, and each return to the old slot |
+//!
+//! The updater, `dhcp` and `time` that a release brings are in the same signed root as its `init`,
+//! so they never meet the `init` of another release. They still read version 0, because a recipe
+//! may name a pod image of its own choice.
+//!
+//! So this crate reads the sentences of version 0, and `init` and slotboot still write them, beside
+//! the fields. `tests/release_3366aed.rs` pins both directions.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(unsafe_code)]
+
+extern crate alloc;
+
+mod boot_report;
+mod fields;
+mod pass_reason;
+
+pub use boot_report::{BootReport, MAX_REPORT, StartReason};
+pub use pass_reason::{PassReason, PassedOver};
+
+/// Version of the protocol. Version 0 is that of releases up to commit `3366aed`.
+pub const VERSION: u16 = 1;
+
+#[cfg(feature = "std")]
+mod client;
+#[cfg(feature = "std")]
+pub mod fd_passing;
+#[cfg(feature = "std")]
+pub mod host_name;
+#[cfg(feature = "std")]
+mod node_status;
+#[cfg(feature = "std")]
+mod refusal;
+#[cfg(feature = "std")]
+mod reply;
+#[cfg(feature = "std")]
+mod request;
+#[cfg(feature = "std")]
+mod slots_status;
+#[cfg(feature = "std")]
+mod socket;
+#[cfg(feature = "std")]
+mod version0;
+
+#[cfg(feature = "std")]
+pub use client::{Client, ClientError};
+#[cfg(feature = "std")]
+pub use node_status::{NodeStatus, ProcessState, ProcessStatus};
+#[cfg(feature = "std")]
+pub use refusal::{Refusal, RefusalCode};
+#[cfg(feature = "std")]
+pub use reply::{ERROR, LastSeen, OK, Reply};
+#[cfg(feature = "std")]
+pub use request::{ClockReport, Request};
+#[cfg(feature = "std")]
+pub use slots_status::{
+    Contents, InstallPermit, Release, SlotState, SlotStatus, Slots, SlotsStatus,
+};
+#[cfg(feature = "std")]
+pub use socket::Socket;
+
+/// Longest line in bytes, with its newline.
+pub const MAX_LINE: usize = 4096;
+/// Most bytes of a boot program.
+pub const MAX_BOOT_PROGRAM: u64 = 4 << 20;

@@ -1,0 +1,142 @@
+//! The state of the node, as the `admin` socket's `status` reports it: `KEY VALUE` lines.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use crate::Slots;
+use crate::fields::printable;
+
+/// The state of the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// How long the node has been running.
+    pub uptime: Duration,
+    /// The host name.
+    pub host_name: String,
+    /// The name by which the kubelet knows the node.
+    pub node_name: String,
+    /// When the node was ready, since boot; none if it is not.
+    pub ready: Option<Duration>,
+    /// What the firmware enforces: `on`, `off` or `setup-mode`.
+    pub secure_boot: String,
+    /// Whether a hardware watchdog runs: `on` or `none`.
+    pub watchdog: String,
+    /// The slots.
+    pub slots: Slots,
+    /// The addresses of all links, each `ADDRESS/PREFIX-LENGTH on LINK`.
+    pub addresses: Vec<String>,
+    /// The daemons and jobs.
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// A daemon or a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessStatus {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub state: ProcessState,
+}
+
+/// What a process does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It runs.
+    Running {
+        /// Its process id.
+        pid: i32,
+        /// When it was started, since boot.
+        since: Duration,
+    },
+    /// It failed, and waits to be started again.
+    Failed {
+        /// How often it failed in a row.
+        times: u32,
+    },
+    /// It ended, as a job does.
+    Ended,
+}
+
+impl NodeStatus {
+    pub(crate) fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "uptime {}", seconds(self.uptime));
+        let _ = writeln!(text, "hostname {}", printable(&self.host_name));
+        let _ = writeln!(text, "node-name {}", printable(&self.node_name));
+        let ready = self.ready.map_or("no".to_owned(), seconds);
+        let _ = writeln!(text, "ready {ready}");
+        let _ = writeln!(text, "secure-boot {}", printable(&self.secure_boot));
+        let _ = writeln!(text, "watchdog {}", printable(&self.watchdog));
+        text.push_str(&self.slots.encode());
+        for address in &self.addresses {
+            let _ = writeln!(text, "address {}", printable(address));
+        }
+        for ProcessStatus { name, state } in &self.processes {
+            let _ = match state {
+                ProcessState::Running { pid, since } => {
+                    writeln!(text, "{name} running pid {pid} since {}", seconds(*since))
+                }
+                ProcessState::Failed { times } => {
+                    writeln!(text, "{name} failed {times} times in a row")
+                }
+                ProcessState::Ended => writeln!(text, "{name} ended"),
+            };
+        }
+        text
+    }
+
+    pub(crate) fn decode(lines: &[String]) -> Result<Self, String> {
+        let line =
+            |key: &str| lines.iter().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let text = |key: &str| {
+            line(key).map(str::to_owned).ok_or_else(|| format!("there is no line `{key}`"))
+        };
+        let uptime = line("uptime").and_then(duration).ok_or("there is no line `uptime`")?;
+        let addresses = lines.iter().filter_map(|line| line.strip_prefix("address "));
+        Ok(Self {
+            uptime,
+            host_name: text("hostname")?,
+            node_name: text("node-name")?,
+            ready: line("ready").and_then(duration),
+            secure_boot: text("secure-boot")?,
+            watchdog: text("watchdog")?,
+            slots: Slots::decode(lines)?,
+            addresses: addresses.map(str::to_owned).collect(),
+            processes: lines.iter().filter_map(|line| process(line)).collect(),
+        })
+    }
+}
+
+/// Reads the line of a process. Lines of other keys, and of states that this release does not know,
+/// are none.
+fn process(line: &str) -> Option<ProcessStatus> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let (name, state) = match words.as_slice() {
+        [name, "running", "pid", pid, "since", since] => {
+            (name, ProcessState::Running { pid: pid.parse().ok()?, since: duration(since)? })
+        }
+        [name, "failed", times, "times", "in", "a", "row"] => {
+            (name, ProcessState::Failed { times: times.parse().ok()? })
+        }
+        [name, "ended"] => (name, ProcessState::Ended),
+        _ => return None,
+    };
+    const KEYS: [&str; 7] =
+        ["hostname", "node-name", "secure-boot", "watchdog", "slot", "slot-why", "address"];
+    (!KEYS.contains(name)).then(|| ProcessStatus { name: (*name).to_owned(), state })
+}
+
+/// Seconds with three decimals.
+fn seconds(time: Duration) -> String {
+    format!("{}.{:03}", time.as_secs(), time.subsec_millis())
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let (seconds, millis) = text.split_once('.')?;
+    if millis.len() != 3 || !millis.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let millis = Duration::from_millis(millis.parse().ok()?);
+    Duration::from_secs(seconds.parse().ok()?).checked_add(millis)
+}

@@ -1,0 +1,341 @@
+//! Reads the lines that clients send: strict, since every client is a pod.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use super::{ClockReport, Request};
+use crate::{Refusal, RefusalCode, Socket, host_name};
+
+/// Most name servers that a resolver reads (resolv.conf(5), `MAXNS`).
+const MAX_NAME_SERVERS: usize = 3;
+/// Most domains in a search list (resolv.conf(5)).
+const MAX_DOMAINS: usize = 6;
+/// Most time servers: more than any client asks.
+const MAX_TIME_SERVERS: usize = 8;
+/// Most addresses of one link.
+const MAX_ADDRESSES: usize = 8;
+
+type Decoded<T = Request> = Result<T, Refusal>;
+
+impl Request {
+    /// Reads one line, without its end, that came over this socket.
+    ///
+    /// # Errors
+    /// The socket has no such verb, or the words after the verb are wrong.
+    pub fn decode(socket: Socket, line: &str) -> Decoded {
+        if !line.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(Refusal::malformed("a line has printable ASCII characters only"));
+        }
+        match socket {
+            Socket::Net => net(line),
+            Socket::Admin => admin(line),
+            Socket::Update => update(line),
+            Socket::Time => time(line),
+        }
+    }
+
+    /// Whether the request makes `init` read or write a disk, which may take long.
+    pub fn uses_disk(&self) -> bool {
+        match self {
+            // The host name is kept on DATA.
+            Self::HostName(_) => true,
+            Self::Status
+            | Self::SlotsStatus
+            | Self::OpenSlot
+            | Self::TrySlot
+            | Self::ReplaceBootProgram => true,
+            Self::Resolver { .. }
+            | Self::TimeServers(_)
+            | Self::Addresses { .. }
+            | Self::RouterAdvertisements(_)
+            | Self::LastSeen
+            | Self::ClockSet(_)
+            | Self::ClockRefused(_)
+            | Self::RestartKubelet
+            | Self::Reboot
+            | Self::PowerOff => false,
+        }
+    }
+}
+
+fn admin(line: &str) -> Decoded {
+    match line {
+        "status" => Ok(Request::Status),
+        "restart kubelet" => Ok(Request::RestartKubelet),
+        "reboot" => Ok(Request::Reboot),
+        "power-off" => Ok(Request::PowerOff),
+        _ => Err(unknown(line)),
+    }
+}
+
+fn update(line: &str) -> Decoded {
+    match line {
+        "status" => Ok(Request::SlotsStatus),
+        "slot" => Ok(Request::OpenSlot),
+        "try" => Ok(Request::TrySlot),
+        "boot-program" => Ok(Request::ReplaceBootProgram),
+        "reboot" => Ok(Request::Reboot),
+        _ => Err(unknown(line)),
+    }
+}
+
+fn time(line: &str) -> Decoded {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        ["last"] => Ok(Request::LastSeen),
+        ["set", offset, "by", agreeing, "of", answered] => {
+            Ok(Request::ClockSet(clock_report(offset, agreeing, answered)?))
+        }
+        ["refused", offset, "by", agreeing, "of", answered] => {
+            Ok(Request::ClockRefused(clock_report(offset, agreeing, answered)?))
+        }
+        _ => Err(unknown(line)),
+    }
+}
+
+fn net(line: &str) -> Decoded {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        ["hostname", word] => Ok(Request::HostName(host_name::check(word)?)),
+        ["resolv", rest @ ..] => resolver(rest),
+        ["ntp", servers @ ..] => {
+            limit(servers, MAX_TIME_SERVERS, "time servers")?;
+            Ok(Request::TimeServers(all(servers, ip_address)?))
+        }
+        ["address", addresses @ .., "on", link] => {
+            limit(addresses, MAX_ADDRESSES, "addresses of a link")?;
+            let (addresses, link) = (all(addresses, interface_address)?, link_name(link)?);
+            Ok(Request::Addresses { addresses, link })
+        }
+        ["router-advertisements", "on", link] => {
+            Ok(Request::RouterAdvertisements(link_name(link)?))
+        }
+        _ => Err(unknown(line)),
+    }
+}
+
+fn resolver(words: &[&str]) -> Decoded {
+    let (servers, search) = match words.iter().position(|word| *word == "search") {
+        Some(at) => (&words[..at], &words[at + 1..]),
+        None => (words, [].as_slice()),
+    };
+    limit(servers, MAX_NAME_SERVERS, "name servers")?;
+    limit(search, MAX_DOMAINS, "search domains")?;
+    Ok(Request::Resolver { servers: all(servers, ip_address)?, search: all(search, domain)? })
+}
+
+fn unknown(line: &str) -> Refusal {
+    let verb: String = line.chars().take(32).collect();
+    Refusal::new(RefusalCode::UnknownVerb, format!("`{verb}` is not a verb of this socket"))
+}
+
+fn limit(words: &[&str], max: usize, of: &str) -> Decoded<()> {
+    match words.len() > max {
+        true => Err(Refusal::malformed(format!("at most {max} {of}"))),
+        false => Ok(()),
+    }
+}
+
+fn all<T>(words: &[&str], read: fn(&str) -> Decoded<T>) -> Decoded<Vec<T>> {
+    words.iter().map(|word| read(word)).collect()
+}
+
+fn clock_report(offset: &str, agreeing: &str, answered: &str) -> Decoded<ClockReport> {
+    let (offset, agreeing, answered) = (number(offset)?, number(agreeing)?, number(answered)?);
+    Ok(ClockReport { offset, agreeing, answered })
+}
+
+fn number<T: FromStr>(word: &str) -> Decoded<T> {
+    word.parse().map_err(|_| Refusal::malformed(format!("`{word}` is not a number in range")))
+}
+
+fn ip_address(word: &str) -> Decoded<IpAddr> {
+    word.parse().map_err(|_| Refusal::malformed(format!("`{word}` is not an IP address")))
+}
+
+/// A domain name: up to 253 bytes of labels of up to 63 (RFC 1035). Unlike a host name it may have
+/// an underscore.
+fn domain(word: &str) -> Decoded<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(known);
+    if word.len() > 253 || !word.split('.').all(label) {
+        return Err(Refusal::malformed(format!("`{word}` is not a domain name")));
+    }
+    Ok(word.to_owned())
+}
+
+fn interface_address(word: &str) -> Decoded<String> {
+    let refuse = || Refusal::malformed(format!("`{word}` is not `ADDRESS/PREFIX-LENGTH`"));
+    let (address, length) = word.split_once('/').ok_or_else(refuse)?;
+    let address: IpAddr = address.parse().map_err(|_| refuse())?;
+    let length: u8 = length.parse().map_err(|_| refuse())?;
+    let max = if address.is_ipv4() { 32 } else { 128 };
+    if length > max { Err(refuse()) } else { Ok(format!("{address}/{length}")) }
+}
+
+/// A link's name as the kernel takes it: up to 15 bytes, here of fewer characters. `all` and
+/// `default` stand for more than one link in the kernel's settings.
+fn link_name(word: &str) -> Decoded<String> {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if (1..=15).contains(&word.len())
+        && word.bytes().all(known)
+        && !matches!(word, "." | ".." | "all" | "default")
+    {
+        Ok(word.to_owned())
+    } else {
+        Err(Refusal::malformed(format!("`{word}` is not the name of a link")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_verb_is_read_and_written() {
+        let resolv = Request::Resolver {
+            servers: vec!["10.0.2.3".parse().unwrap()],
+            search: vec!["example.org".to_owned()],
+        };
+        let addresses = |addresses: &[&str]| Request::Addresses {
+            addresses: addresses.iter().map(|address| (*address).to_owned()).collect(),
+            link: "eth0".to_owned(),
+        };
+        for (socket, line, request) in [
+            (Socket::Net, "hostname Node-1", Request::HostName("node-1".to_owned())),
+            (Socket::Net, "resolv 10.0.2.3 search example.org", resolv),
+            (Socket::Net, "resolv", Request::Resolver { servers: vec![], search: vec![] }),
+            (Socket::Net, "ntp 10.0.2.4", Request::TimeServers(vec!["10.0.2.4".parse().unwrap()])),
+            (Socket::Net, "address 10.0.2.15/24 on eth0", addresses(&["10.0.2.15/24"])),
+            (
+                Socket::Net,
+                "address 10.0.2.15/24 fec0::5/64 on eth0",
+                addresses(&["10.0.2.15/24", "fec0::5/64"]),
+            ),
+            (Socket::Net, "address on eth0", addresses(&[])),
+            (
+                Socket::Net,
+                "router-advertisements on eth0",
+                Request::RouterAdvertisements("eth0".to_owned()),
+            ),
+            (Socket::Time, "last", Request::LastSeen),
+            (
+                Socket::Time,
+                "set -7 by 2 of 3",
+                Request::ClockSet(ClockReport { offset: -7, agreeing: 2, answered: 3 }),
+            ),
+            (
+                Socket::Time,
+                "refused 7 by 1 of 1",
+                Request::ClockRefused(ClockReport { offset: 7, agreeing: 1, answered: 1 }),
+            ),
+            (Socket::Admin, "status", Request::Status),
+            (Socket::Admin, "restart kubelet", Request::RestartKubelet),
+            (Socket::Admin, "reboot", Request::Reboot),
+            (Socket::Admin, "power-off", Request::PowerOff),
+            (Socket::Update, "status", Request::SlotsStatus),
+            (Socket::Update, "slot", Request::OpenSlot),
+            (Socket::Update, "try", Request::TrySlot),
+            (Socket::Update, "boot-program", Request::ReplaceBootProgram),
+            (Socket::Update, "reboot", Request::Reboot),
+        ] {
+            assert_eq!(Request::decode(socket, &request.to_string()), Ok(request.clone()));
+            assert_eq!(Request::decode(socket, line), Ok(request), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_socket_has_only_its_own_verbs() {
+        for line in ["reboot", "restart kubelet", "status", "power-off"] {
+            assert!(Request::decode(Socket::Net, line).is_err(), "{line}");
+        }
+        for line in ["hostname a", "resolv 10.0.2.3", "address 10.0.2.15/24 on eth0"] {
+            assert!(Request::decode(Socket::Admin, line).is_err(), "{line}");
+            assert!(Request::decode(Socket::Update, line).is_err(), "{line}");
+        }
+        for line in ["slot", "try", "boot-program"] {
+            assert!(
+                Request::decode(Socket::Net, line).is_err()
+                    && Request::decode(Socket::Admin, line).is_err(),
+                "{line}"
+            );
+        }
+        for line in ["reboot", "status", "hostname a", "ntp 10.0.2.4", "slot", "last "] {
+            assert!(Request::decode(Socket::Time, line).is_err(), "{line}");
+        }
+        for line in ["restart kubelet", "power-off", "slot SLOT-A", "try SLOT-A"] {
+            assert!(Request::decode(Socket::Update, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_could_become_another_line_of_a_file_is_refused() {
+        for line in [
+            "hostname a\nb",
+            "resolv 10.0.2.3\tx",
+            "resolv 10.0.2.3 search a\u{2028}b",
+            "resolv search a;b",
+            "hostname  a",
+        ] {
+            assert!(Request::decode(Socket::Net, line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for line in [
+            "resolv 10.0.2.3 10.0.2.4 10.0.2.5 10.0.2.6",
+            "resolv search a b c d e f g",
+            "resolv 10.0.2",
+            "ntp 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1",
+            "ntp pool.example.org",
+            "address 10.0.2.15/33 on eth0",
+            "address fe80::1/129 on eth0",
+            "address 10.0.2.15 on eth0",
+            "address 10.0.2.15/24 on a-name-too-long-for-a-link",
+            "address 10.0.2.15/24",
+            "address 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 1::/1 on eth0",
+        ] {
+            assert!(Request::decode(Socket::Net, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_time_report_has_three_numbers() {
+        for line in [
+            "set 1 by 2",
+            "set 1 by 2 of x",
+            "set 1 by 2 of 256",
+            "set 9223372036854775808 by 1 of 1",
+            "set 1.5 by 1 of 1",
+        ] {
+            assert!(Request::decode(Socket::Time, line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_one_link() {
+        for name in ["all", "default", ".", "..", "../all", "a/b", "", "*"] {
+            assert!(
+                Request::decode(Socket::Net, &format!("router-advertisements on {name}")).is_err(),
+                "{name}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_makes_it_panic(line in any::<String>()) {
+            let _ = Request::decode(Socket::Net, &line);
+            let _ = Request::decode(Socket::Admin, &line);
+            let _ = Request::decode(Socket::Update, &line);
+            let _ = Request::decode(Socket::Time, &line);
+        }
+
+        #[test]
+        fn no_words_make_it_panic(words in proptest::collection::vec("(hostname|resolv|address|search|on|[ -~]{0,8})", 0..8)) {
+            let _ = Request::decode(Socket::Net, &words.join(" "));
+        }
+    }
+}

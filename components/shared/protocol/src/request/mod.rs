@@ -1,0 +1,116 @@
+//! What clients ask `init` for.
+
+mod decode;
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A request. [`Request::decode`] reads one from a line, and `to_string` writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Set the host name now, and keep it over boots. A kubelet without a cluster knows the node by
+    /// it from its next start on; in a cluster the node keeps the name under which it has joined.
+    HostName(String),
+    /// Set the name servers, up to three, and the search list, up to six.
+    Resolver {
+        /// The addresses of the name servers.
+        servers: Vec<IpAddr>,
+        /// The domains of the search list.
+        search: Vec<String>,
+    },
+    /// Set the time servers, up to eight, which `init` writes to
+    /// [`NTP_SERVERS`](osbuild_abi::paths::NTP_SERVERS) in place of those of the image. None brings
+    /// those back.
+    TimeServers(Vec<IpAddr>),
+    /// Take note of all addresses of a link, up to eight, which `init` prints and remembers. They
+    /// replace those noted before; an empty list says that the link has none. The link has to exist.
+    Addresses {
+        /// Each `ADDRESS/PREFIX-LENGTH`.
+        addresses: Vec<String>,
+        /// The name of a network link.
+        link: String,
+    },
+    /// Have the kernel accept IPv6 router advertisements on the link of this name, which give it
+    /// addresses and routes. On all other links it ignores them: the machine at the other end, a pod
+    /// for instance, could become the node's router. The link has to exist.
+    RouterAdvertisements(String),
+    /// Reply with [`LastSeen`](crate::LastSeen).
+    LastSeen,
+    /// Print that the clock was set.
+    ClockSet(ClockReport),
+    /// Print that the clock was not set although time servers agree that it is wrong.
+    ClockRefused(ClockReport),
+    /// Reply with the state of the node.
+    Status,
+    /// Reply with the state of the slots.
+    SlotsStatus,
+    /// Take the other slot out of use, and reply with its size and a descriptor of it, for reading
+    /// and writing. Refused while the slot that runs is on trial, and while another program has the
+    /// descriptor.
+    OpenSlot,
+    /// Make the other slot the next one to be booted, once `init` has found in it what its header
+    /// names. Refused while a program has the descriptor of the slot.
+    TrySlot,
+    /// Replace slotboot on the system partition with what the descriptor holds that comes with the
+    /// line, up to [`MAX_BOOT_PROGRAM`](crate::MAX_BOOT_PROGRAM) bytes. If it is the same already,
+    /// nothing is written.
+    ReplaceBootProgram,
+    /// End the kubelet and start it again, with the configuration that is now on DATA.
+    RestartKubelet,
+    /// Shut down in order, then reboot.
+    Reboot,
+    /// Shut down in order, then power off.
+    PowerOff,
+}
+
+/// How far the clock is off, by several time servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockReport {
+    /// How far the clock is behind, in microseconds.
+    pub offset: i64,
+    /// How many servers agree on that.
+    pub agreeing: u8,
+    /// How many have answered.
+    pub answered: u8,
+}
+
+impl fmt::Display for ClockReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ClockReport { offset, agreeing, answered } = self;
+        write!(f, "{offset} by {agreeing} of {answered}")
+    }
+}
+
+impl fmt::Display for Request {
+    /// Writes the line, without its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HostName(name) => write!(f, "hostname {name}"),
+            Self::Resolver { servers, search } => {
+                words(f, "resolv", servers)?;
+                if search.is_empty() { Ok(()) } else { words(f, " search", search) }
+            }
+            Self::TimeServers(servers) => words(f, "ntp", servers),
+            Self::Addresses { addresses, link } => {
+                words(f, "address", addresses)?;
+                write!(f, " on {link}")
+            }
+            Self::RouterAdvertisements(link) => write!(f, "router-advertisements on {link}"),
+            Self::LastSeen => f.write_str("last"),
+            Self::ClockSet(report) => write!(f, "set {report}"),
+            Self::ClockRefused(report) => write!(f, "refused {report}"),
+            Self::Status | Self::SlotsStatus => f.write_str("status"),
+            Self::OpenSlot => f.write_str("slot"),
+            Self::TrySlot => f.write_str("try"),
+            Self::ReplaceBootProgram => f.write_str("boot-program"),
+            Self::RestartKubelet => f.write_str("restart kubelet"),
+            Self::Reboot => f.write_str("reboot"),
+            Self::PowerOff => f.write_str("power-off"),
+        }
+    }
+}
+
+fn words(f: &mut fmt::Formatter<'_>, verb: &str, words: &[impl fmt::Display]) -> fmt::Result {
+    f.write_str(verb)?;
+    words.iter().try_for_each(|word| write!(f, " {word}"))
+}

@@ -1,0 +1,31 @@
+//! The four sockets.
+
+use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
+
+/// A socket of `init`. All pods run as uid 0, so the socket itself is the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Socket {
+    /// For the pod that configures links: host name, name servers, addresses.
+    Net,
+    /// For the administrator's pod: status, restarts, power.
+    Admin,
+    /// For the updater: the slot that does not run, and slotboot.
+    Update,
+    /// For the pod that sets the clock.
+    Time,
+}
+
+impl Socket {
+    /// All of them.
+    pub const ALL: [Socket; 4] = [Self::Net, Self::Admin, Self::Update, Self::Time];
+
+    /// Where `init` listens.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Net => NET_SOCKET,
+            Self::Admin => ADMIN_SOCKET,
+            Self::Update => UPDATE_SOCKET,
+            Self::Time => TIME_SOCKET,
+        }
+    }
+}
