@@ -8,14 +8,13 @@
 
 use crate::engine::graph::Width::{Narrow, Wide};
 use crate::error::Result;
-use crate::plan::{Binary, HostProgram, HostPrograms, Locked, Plan};
+use crate::plan::{HostPrograms, Locked, Plan};
 use crate::produce::boot_chain::BootChain;
 use crate::produce::build::{Build, BuildOptions};
 use crate::produce::compile::{self, Programs, kernel};
 use crate::produce::out::{Built, Out};
 use crate::produce::parts::Parts;
 use crate::produce::{image, initramfs, layers, podimage, uki};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Builds the image of a locked plan into `out`. A damaged entry of the store is made again.
@@ -63,10 +62,10 @@ fn make_parts(build: &Build<'_>) -> Result<Parts> {
         .collect::<Vec<_>>();
     let mut programs = Vec::new();
     let mut layers = vec![graph.step(Narrow, (), |()| layers::base(build))];
-    for (component, binaries) in components(plan) {
-        let compiled = graph.step(Wide, (), move |()| compile::host_binaries(build, &binaries));
+    for component in &plan.components {
+        let compiled = graph.step(Wide, (), move |()| compile::host_component(build, component));
         layers.push(graph.step(Narrow, &compiled, move |programs| {
-            layers::binaries(build, component, &programs)
+            layers::binaries(build, component.name(), &programs)
         }));
         programs.push(compiled);
     }
@@ -88,7 +87,7 @@ fn make_parts(build: &Build<'_>) -> Result<Parts> {
 /// The first error of a stage.
 pub fn build_programs(
     options: &BuildOptions<'_>,
-    plan: &Plan<Locked, HostPrograms>,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
     options.store.healing(options.report, || build_programs_once(options, plan, out))
@@ -96,32 +95,20 @@ pub fn build_programs(
 
 fn build_programs_once(
     options: &BuildOptions<'_>,
-    plan: &Plan<Locked, HostPrograms>,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
     out: &Out,
 ) -> Result<Vec<PathBuf>> {
     let build = &Build::prepare(options, plan, out)?;
 
-    let mut components = BTreeMap::<&str, Vec<&HostProgram>>::new();
-    for program in &plan.programs {
-        components.entry(&program.component).or_default().push(program);
-    }
     let mut graph = build.graph();
-    let compiled = components
-        .into_values()
-        .map(|programs| graph.step(Wide, (), move |()| compile::host_programs(build, &programs)))
+    let compiled = plan
+        .components
+        .iter()
+        .map(|component| graph.step(Wide, (), move |()| compile::host_programs(build, component)))
         .collect::<Vec<_>>();
     build.run_graph(graph)?;
 
     let _lock = out.lock(options.store)?;
     let programs: Programs = compiled.iter().flat_map(|programs| programs.take()).collect();
     programs.iter().map(|(file, program)| out.program(options.store, file, program)).collect()
-}
-
-/// The host binaries by the component that they come from.
-fn components(plan: &Plan<Locked>) -> BTreeMap<&str, Vec<&Binary>> {
-    let mut components = BTreeMap::<_, Vec<_>>::new();
-    for binary in &plan.binaries {
-        components.entry(binary.component.as_str()).or_default().push(binary);
-    }
-    components
 }

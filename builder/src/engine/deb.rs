@@ -5,29 +5,32 @@ use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 use std::io::{self, Error, ErrorKind, Read};
 
-/// What an `ar` archive begins with (ar(5)).
+/// The first bytes of an `ar` archive (ar(5)).
 const MAGIC: &[u8; 8] = b"!<arch>\n";
 
-/// The length of the header in front of each member.
+/// The length of a member's header in bytes.
 const HEADER: usize = 60;
 
-/// How many bytes of memory xz may take: twice what its highest preset asks for (xz(1)). A package
-/// may ask for 4 GiB.
+/// The memory limit of xz in bytes: twice the need of its highest preset (xz(1)). A malicious package
+/// can ask for 4 GiB.
 const XZ_MEMORY: u64 = 128 << 20;
 
-/// Finds `data.tar` in a package and gives its uncompressed bytes.
+/// Finds `data.tar` in a package and returns a reader of its uncompressed bytes.
+///
+/// # Errors
+/// The package is malformed, or its compression is unknown.
 pub fn data(mut package: impl Read + 'static) -> io::Result<Box<dyn Read>> {
     let mut magic = [0; MAGIC.len()];
     package.read_exact(&mut magic)?;
     if &magic != MAGIC {
-        return Err(malformed("it does not begin as an `ar` archive does"));
+        return Err(malformed("it is not an `ar` archive"));
     }
     loop {
         let (name, size) = member(&mut package)?;
         if let Some(compression) = name.strip_prefix("data.tar") {
             return decompress(compression, package.take(size));
         }
-        // Members begin at even offsets.
+        // Members start at even offsets.
         let padded =
             size.checked_add(size % 2).ok_or_else(|| malformed("a member is too large"))?;
         if io::copy(&mut (&mut package).take(padded), &mut io::sink())? != padded {
@@ -59,9 +62,7 @@ fn decompress(compression: &str, bytes: impl Read + 'static) -> io::Result<Box<d
         }
         ".zst" => Ok(Box::new(zstd::Decoder::new(bytes)?)),
         ".gz" => Ok(Box::new(flate2::read::GzDecoder::new(bytes))),
-        _ => {
-            Err(malformed("its `data.tar` is compressed in a way that this program does not know"))
-        }
+        _ => Err(malformed("the compression of its `data.tar` is unknown")),
     }
 }
 
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_found_behind_members_of_odd_size() {
+    fn data_is_found_after_members_of_odd_size() {
         let package = archive(&[
             ("debian-binary", b"2.0\n"),
             ("control.tar", b"odd"),
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn each_compression_that_debian_has_used_is_read() {
+    fn every_compression_of_debian_packages_is_read() {
         let xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
         let zst = zstd::encode_all(&b"files"[..], 1).unwrap();
         let gz = {
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_wants_gigabytes_of_memory_is_refused() {
+    fn a_package_that_needs_gigabytes_of_memory_is_refused() {
         let mut xz = liblzma::encode_all(&b"files"[..], 1).unwrap();
         // The header of the first block (the .xz file format, 3.1): its length, flags, LZMA2 with
         // one byte that stands for the memory.

@@ -1,4 +1,4 @@
-//! The name of bytes: their SHA-256 and their length, as the Remote Execution API has it.
+//! Digests: SHA-256 and length of some bytes, as in the Remote Execution API.
 
 use super::fs_error::IoContext;
 use crate::error::Result;
@@ -9,10 +9,10 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::str::FromStr;
 
-/// How much is read at once where a file is hashed or copied.
+/// The number of bytes that are read at once to hash or copy a file.
 pub const CHUNK: usize = 256 * 1024;
 
-/// SHA-256 and length of some bytes. It is shown as the hash in hexadecimal.
+/// SHA-256 and length of some bytes. Its display form is the hash in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
     hash: [u8; 32],
@@ -20,7 +20,7 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// A digest that is known already.
+    /// The digest with these values.
     pub fn new(hash: [u8; 32], size: u64) -> Self {
         Digest { hash, size }
     }
@@ -35,7 +35,7 @@ impl Digest {
         Digest { hash: Sha256::digest(bytes).into(), size: bytes.len() as u64 }
     }
 
-    /// The digest of all that `reader` still gives.
+    /// The digest of the rest of `reader`.
     pub fn of_reader(mut reader: impl Read) -> io::Result<Self> {
         let mut hasher = Hasher::new(io::sink());
         let mut chunk = vec![0; CHUNK];
@@ -68,7 +68,7 @@ impl Digest {
     }
 }
 
-/// A hash alone, from its 64 lower-case hexadecimal digits.
+/// A SHA-256 from 64 lower-case hexadecimal digits; `None` when `hex` is not that.
 pub fn parse_hash(hex: &str) -> Option<[u8; 32]> {
     let digits = hex.as_bytes();
     if digits.len() != 64 || !digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
@@ -84,8 +84,7 @@ pub fn parse_hash(hex: &str) -> Option<[u8; 32]> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A build shows tens of thousands of digests, so this does not go through the formatter
-        // digit by digit.
+        // A build formats tens of thousands of digests: one call of the formatter for all digits.
         let digits = self.hash.map(|byte| {
             [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)])
         });
@@ -99,7 +98,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// `hash/size`, which is how REAPI writes a digest in text and what [`Digest`]'s debug form shows.
+/// Parses `hash/size`, the text form of a digest in REAPI and the debug form of [`Digest`].
 impl FromStr for Digest {
     type Err = ();
 
@@ -109,7 +108,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Hashes what is written through it.
+/// A writer that hashes all bytes on their way to another one.
 pub struct Hasher<W> {
     inner: W,
     hash: Sha256,
@@ -117,17 +116,17 @@ pub struct Hasher<W> {
 }
 
 impl<W: Write> Hasher<W> {
-    /// Hashes what goes to `inner` from now on.
+    /// Hashes the bytes that are written to `inner` from now on.
     pub fn new(inner: W) -> Self {
         Hasher { inner, hash: Sha256::new(), size: 0 }
     }
 
-    /// The digest of what was written so far.
+    /// The digest of the bytes so far.
     pub fn digest(&self) -> Digest {
         Digest { hash: self.hash.clone().finalize().into(), size: self.size }
     }
 
-    /// What was written to.
+    /// The writer beneath.
     pub fn into_inner(self) -> W {
         self.inner
     }
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_reads_back_and_nothing_else_does() {
+    fn only_the_text_of_a_digest_parses() {
         let digest = Digest::of(b"x");
         assert_eq!(format!("{digest:?}").parse(), Ok(digest));
         assert_eq!(Digest::parse(&digest.hex().to_uppercase(), 1), None);

@@ -1,4 +1,5 @@
-//! What the file system says, as an error for people.
+//! Errors of file operations that name the operation and the path, and the two operations on
+//! directories whose plain versions fail too easily.
 
 use crate::error::{Error, Result, remedy};
 use std::fs::{self, Permissions};
@@ -8,8 +9,11 @@ use std::path::Path;
 
 /// Turns a failed file operation into our error.
 pub trait IoContext<T> {
-    /// `doing` is a verb, `path` what it was done to: "cannot `doing` `path`". A full disk is said
-    /// as such, with what to do.
+    /// Adds the operation, a verb, and its path: "cannot `doing` `path`". A full disk has an error of
+    /// its own, with a hint.
+    ///
+    /// # Errors
+    /// The operation failed.
     fn at(self, doing: &str, path: &Path) -> Result<T>;
 }
 
@@ -19,7 +23,7 @@ impl<T, E: Into<io::Error>> IoContext<T> for std::result::Result<T, E> {
     }
 }
 
-/// The error of a file operation: "cannot `doing` `path`", or that the disk is full.
+/// The error of a file operation: "cannot `doing` `path`", or the one of a full disk.
 pub fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => full(path),
@@ -30,21 +34,21 @@ pub fn failed(doing: &str, path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// The error of a disk without room for `path`.
+/// The error of a full disk.
 pub fn full(path: &Path) -> Error {
     let ours = Error::build(format!("no space left on the disk of `{}`", path.display()));
     remedy(&io::ErrorKind::StorageFull.into()).into_iter().fold(ours, Error::hint)
 }
 
-/// Makes a directory, with the same mode under every umask: steps can see it.
+/// Makes a directory with mode 0755 under every umask, because a step can read the mode.
 pub fn make_directory(path: &Path) -> Result<()> {
     fs::create_dir(path)
         .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
         .at("make the directory", path)
 }
 
-/// Removes a file, or a directory with all that is in it, even where a directory forbids that, as
-/// those of Go's module cache do. Nothing there is as good as removed.
+/// Removes a file or a directory tree, read-only directories included, which Go's module cache
+/// consists of. A path that does not exist counts as removed.
 pub fn remove(path: &Path) -> Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path).or_else(|_| {
@@ -60,8 +64,8 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes every directory beneath `path` one that its owner can change. What fails here fails again
-/// when it is removed, and is said then.
+/// Lets the owner write to every directory at and below `path`. An error here recurs in the removal
+/// and is reported there.
 fn unlock(path: &Path) {
     let _ = fs::set_permissions(path, Permissions::from_mode(0o700));
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -76,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_named_and_another_failure_is_not_called_one() {
+    fn a_full_disk_has_an_error_of_its_own() {
         let path = Path::new("/some/file");
         let full: Result<()> = Err(io::Error::from_raw_os_error(libc::ENOSPC)).at("write", path);
         assert!(

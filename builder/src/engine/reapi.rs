@@ -1,11 +1,11 @@
-//! The messages of the Remote Execution API, version 2, that describe work and its result, with the
-//! field numbers of `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that nothing
-//! here sets are left out: an absent field and one with its default value have the same bytes. All
-//! lists are in the order that the specification asks for.
+//! The messages of the Remote Execution API, version 2, for actions and their results, with the
+//! field numbers of `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that we never
+//! set are omitted: an absent field and one with its default value have the same encoding. All lists
+//! are sorted as the specification requires.
 
 use prost::Message;
 
-/// A digest in the API's words.
+/// A digest.
 #[derive(Clone, PartialEq, Message)]
 pub struct Digest {
     /// Lower-case hexadecimal SHA-256.
@@ -16,7 +16,7 @@ pub struct Digest {
     pub size_bytes: i64,
 }
 
-/// What a directory holds, each list sorted by name.
+/// A directory, each list sorted by name.
 #[derive(Clone, PartialEq, Message)]
 pub struct Directory {
     /// Its files.
@@ -61,12 +61,12 @@ pub struct SymlinkNode {
     /// Its name, without a slash.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// What it points to.
+    /// Its target.
     #[prost(string, tag = "2")]
     pub target: String,
 }
 
-/// A variable of a command's environment, or a property of the machine that an action asks for.
+/// A variable of an environment, or a property of a [`Platform`].
 #[derive(Clone, PartialEq, Message)]
 pub struct Pair {
     /// Its name.
@@ -77,7 +77,7 @@ pub struct Pair {
     pub value: String,
 }
 
-/// What is executed.
+/// A command with its environment and outputs.
 #[derive(Clone, PartialEq, Message)]
 pub struct Command {
     /// The program and its arguments.
@@ -86,12 +86,12 @@ pub struct Command {
     /// The whole environment, sorted by name.
     #[prost(message, repeated, tag = "2")]
     pub environment_variables: Vec<Pair>,
-    /// The results, sorted, relative to the working directory.
+    /// The paths of the outputs, sorted, relative to the working directory.
     #[prost(string, repeated, tag = "7")]
     pub output_paths: Vec<String>,
 }
 
-/// The machine that an action asks for.
+/// The requirements of an action on its machine.
 #[derive(Clone, PartialEq, Message)]
 pub struct Platform {
     /// Its properties, sorted by name and then by value.
@@ -105,13 +105,13 @@ pub struct Action {
     /// The digest of the [`Command`].
     #[prost(message, optional, tag = "1")]
     pub command_digest: Option<Digest>,
-    /// The digest of the [`Directory`] that it starts in.
+    /// The digest of the [`Directory`] with its inputs.
     #[prost(message, optional, tag = "2")]
     pub input_root_digest: Option<Digest>,
     /// Bytes that keep the results of other rules apart; absent for the first rules.
     #[prost(bytes = "vec", tag = "9")]
     pub salt: Vec<u8>,
-    /// Where it may run.
+    /// The machines that can run it.
     #[prost(message, optional, tag = "10")]
     pub platform: Option<Platform>,
 }
@@ -133,10 +133,10 @@ pub struct OutputFile {
 /// A length of time (`google.protobuf.Duration`).
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Duration {
-    /// Whole seconds.
+    /// Seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// And nanoseconds.
+    /// Nanoseconds after these seconds.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
@@ -152,10 +152,10 @@ pub struct Any {
     pub value: Vec<u8>,
 }
 
-/// How an action ran.
+/// Measurements of a run.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExecutedActionMetadata {
-    /// Details of the worker's own: here the CPU time.
+    /// Details that the API does not define; ours has the CPU time.
     #[prost(message, repeated, tag = "11")]
     pub auxiliary_metadata: Vec<Any>,
     /// How long the command ran.
@@ -163,7 +163,7 @@ pub struct ExecutedActionMetadata {
     pub virtual_execution_duration: Option<Duration>,
 }
 
-/// What an action gave.
+/// The result of an action.
 #[derive(Clone, PartialEq, Message)]
 pub struct ActionResult {
     /// The files that it made.
@@ -172,10 +172,10 @@ pub struct ActionResult {
     /// The exit code of its command; absent when that is 0.
     #[prost(int32, tag = "4")]
     pub exit_code: i32,
-    /// What it printed, both streams as one.
+    /// Its output, both streams in one.
     #[prost(message, optional, tag = "6")]
     pub stdout_digest: Option<Digest>,
-    /// How it ran.
+    /// Measurements of the run.
     #[prost(message, optional, tag = "9")]
     pub execution_metadata: Option<ExecutedActionMetadata>,
 }
@@ -189,7 +189,7 @@ impl From<&super::digest::Digest> for Digest {
 }
 
 impl Digest {
-    /// The digest in our words; `None` when it is malformed.
+    /// Our type of digest; `None` when it is malformed.
     pub fn to_ours(&self) -> Option<super::digest::Digest> {
         super::digest::Digest::parse(&self.hash, u64::try_from(self.size_bytes).ok()?)
     }
@@ -202,7 +202,7 @@ impl From<std::time::Duration> for Duration {
 }
 
 impl Duration {
-    /// The duration in the standard library's words; a negative one is none.
+    /// The standard library's type of duration; 0 for a negative one.
     pub fn to_ours(self) -> std::time::Duration {
         std::time::Duration::new(
             self.seconds.max(0) as u64,

@@ -1,4 +1,5 @@
-//! The wish to stop: the user's Ctrl-C, the system's SIGTERM, or a step beside this one that broke.
+//! Requests to stop: the user's Ctrl-C, the system's SIGTERM, or a step of the same build that
+//! panicked.
 
 use crate::error::{Context, Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,15 +7,18 @@ use signal_hook::flag;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Set by the signal handler. Signals belong to the process, and so does this.
+/// Set by the signal handler. It is global because signals are delivered to the process.
 static SIGNALLED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 fn signalled() -> &'static Arc<AtomicBool> {
     SIGNALLED.get_or_init(Arc::default)
 }
 
-/// Makes the first SIGINT or SIGTERM a wish that every step sees, and the second one an end at
-/// once, with exit code 130. To be called once, by the program and not by a library.
+/// Turns the first SIGINT or SIGTERM into a request that every step sees, and the second one into
+/// an immediate exit with code 130. The program calls this once; a library must not.
+///
+/// # Errors
+/// A handler cannot be installed.
 pub fn on_signals() -> Result<()> {
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 130, Arc::clone(signalled()))
@@ -24,29 +28,29 @@ pub fn on_signals() -> Result<()> {
     Ok(())
 }
 
-/// An error when the user wants to stop. Whatever waits asks this now and then.
+/// An error once the user wants to stop. Everything that waits calls this now and then.
 pub fn check() -> Result<()> {
     if signalled().load(Ordering::Relaxed) { Err(Error::stopped()) } else { Ok(()) }
 }
 
-/// The wish that some steps stop, because one of them broke or because the user says so.
+/// A request to the steps of one build to stop. The user's request counts for every build.
 #[derive(Clone, Default)]
 pub struct Stop {
-    wished: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Wishes it.
+    /// Requests it.
     pub fn set(&self) {
-        self.wished.store(true, Ordering::Relaxed);
+        self.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Whether anybody wishes it.
+    /// Whether it is requested.
     pub fn is_set(&self) -> bool {
-        self.wished.load(Ordering::Relaxed) || check().is_err()
+        self.requested.load(Ordering::Relaxed) || check().is_err()
     }
 
-    /// An error when anybody wishes it.
+    /// An error once it is requested.
     pub fn check(&self) -> Result<()> {
         if self.is_set() { Err(Error::stopped()) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Toolchains, unpacked once out of the blobs that the lock pins.
+//! Toolchains, unpacked once from the archives that a lock pins.
 
 use super::action::Toolchain;
 use super::digest::{Digest, Hasher};
@@ -11,10 +11,13 @@ use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// To be counted up when the same blob is to give another folder.
+/// The version of the layout. Raise it when the same archive shall give another folder.
 const LAYOUT: &str = "toolchain 1";
 
-/// The Go toolchain out of its module's zip file.
+/// The Go toolchain, unpacked from the zip file of its module.
+///
+/// # Errors
+/// The store does not have the file, or the file is malformed.
 pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
     let key = key("go", &zip.hex());
     let path = store.tree(&key, |folder| {
@@ -23,9 +26,12 @@ pub fn go(store: &Store, zip: &Digest) -> Result<Toolchain> {
     Ok(Toolchain { name: "go".into(), key, path })
 }
 
-/// The Rust toolchain out of the tar file that `fetch` made of it, whose SHA-256 in hexadecimal
-/// this is. It is as large as what is unpacked from it, so once that is there the tar file goes, if
-/// [`restore_rust`] can make it again.
+/// The Rust toolchain, unpacked from the tar file with this SHA-256 in hexadecimal. The tar file is
+/// as large as the unpacked toolchain, so it is removed afterwards if [`restore_rust`] can make it
+/// again.
+///
+/// # Errors
+/// The store has neither of both, or the tar file is malformed.
 pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
     let key = key("rust", sha256);
     let path = match store.find_tree(&key) {
@@ -50,16 +56,15 @@ pub fn rust(store: &Store, sha256: &str) -> Result<Toolchain> {
     Ok(Toolchain { name: "rust".into(), key, path })
 }
 
-/// Whether the Rust toolchain with this SHA-256 is unpacked, so that nobody has to fetch it.
+/// Whether the Rust toolchain with this SHA-256 is unpacked and need not be fetched.
 pub fn has_rust(store: &Store, sha256: &str) -> bool {
     store.find_tree(&key("rust", sha256)).is_some()
 }
 
-/// Sees to it that the store has the tar file of the Rust toolchain, which is made again of the
-/// unpacked one.
+/// Puts the tar file of the Rust toolchain into the store again, made from the unpacked toolchain.
 ///
 /// # Errors
-/// Neither of both is there, or what is unpacked was changed by hand.
+/// The store has neither of both, or somebody changed the unpacked toolchain.
 pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
     let Some(root) = store.find_tree(&key("rust", sha256)).filter(|_| store.find(sha256).is_none())
     else {
@@ -74,8 +79,8 @@ pub fn restore_rust(store: &Store, sha256: &str) -> Result<()> {
     }
 }
 
-/// Packs these files of a Rust toolchain, relative to its root: with the same bytes on every
-/// machine, without owners and times.
+/// Packs these files of a Rust toolchain, relative to its root, without owners and times: the bytes
+/// are the same on every machine.
 pub fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()> {
     let say = || "cannot pack the Rust toolchain".to_owned();
     let mut tar = tar::Builder::new(BufWriter::new(to));
@@ -90,7 +95,7 @@ pub fn pack(root: &Path, files: &BTreeSet<PathBuf>, to: impl Write) -> Result<()
     tar.into_inner().and_then(|mut file| file.flush()).or_build(say)
 }
 
-/// All files of a folder, relative to it.
+/// All files below a folder, relative to it.
 fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let (mut found, mut folders) = (BTreeSet::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -105,13 +110,13 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(found)
 }
 
-/// What stands for the folder that is made of a blob.
+/// The key of the folder that is unpacked from an archive.
 fn key(name: &str, sha256: &str) -> Digest {
     Digest::of(format!("{LAYOUT}\n{name}\n{sha256}\n").as_bytes())
 }
 
-/// A module's zip has no permission bits, and every name starts with `MODULE@VERSION/`, where
-/// MODULE has one slash.
+/// Unpacks the zip file of a Go module, which has no permission bits. Every name in it starts with
+/// `MODULE@VERSION/`, where MODULE has one slash.
 fn unzip(blob: &Path, folder: &Path) -> io::Result<()> {
     let mut archive =
         zip::ZipArchive::new(BufReader::new(File::open(blob)?)).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! Processor architectures, under each of the names that a tool has for them.
+//! Processor architectures, and the name that each tool has for them.
 
 use std::fmt;
 
@@ -15,6 +15,9 @@ impl Architecture {
     /// Both.
     pub const ALL: [Architecture; 2] = [Architecture::Amd64, Architecture::Arm64];
 
+    /// Their names, in the same order.
+    pub const NAMES: [&'static str; 2] = ["amd64", "arm64"];
+
     /// The one of this name, as recipes and boards write it.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|architecture| architecture.name() == name)
@@ -22,10 +25,7 @@ impl Architecture {
 
     /// The name in recipes, boards and messages.
     pub fn name(self) -> &'static str {
-        match self {
-            Architecture::Amd64 => "amd64",
-            Architecture::Arm64 => "arm64",
-        }
+        Self::NAMES[self as usize]
     }
 
     /// Debian's name.
@@ -38,7 +38,7 @@ impl Architecture {
         self.name()
     }
 
-    /// The Rust target whose programs are static.
+    /// The Rust target of static programs.
     pub fn rust_musl(self) -> &'static str {
         match self {
             Architecture::Amd64 => "x86_64-unknown-linux-musl",
@@ -46,7 +46,7 @@ impl Architecture {
         }
     }
 
-    /// The Rust target whose programs UEFI firmware starts.
+    /// The Rust target of UEFI programs.
     pub fn rust_uefi(self) -> &'static str {
         match self {
             Architecture::Amd64 => "x86_64-unknown-uefi",
@@ -62,7 +62,7 @@ impl Architecture {
         }
     }
 
-    /// What Linux calls a machine with such a processor (uname(2)), and Rust too.
+    /// The name of such a machine in Linux (uname(2)), and in Rust.
     pub fn machine(self) -> &'static str {
         match self {
             Architecture::Amd64 => "x86_64",

@@ -1,166 +1,100 @@
-//! What is wanted, resolved: pure, without network, process, clock or environment.
+//! A recipe, resolved. Everything here is pure: no network, process, clock or environment.
 //!
-//! [`Project`] holds the texts that somebody wrote, `resolve` makes a [`Plan`] of them, and a
-//! [`Lock`] pins what the plan wants. Only a plan with its lock, [`Plan<Locked>`], can be built:
-//! that is a type and not a check.
+//! [`Project`] holds the files that people write, [`resolve()`] makes a [`Plan`] of them, and a
+//! [`Lock`] pins what the plan requires. Only a plan with its lock, [`Plan<Locked>`], can be built:
+//! the compiler checks that.
+//!
+//! | to find | look in |
+//! |---|---|
+//! | a key of a recipe, a board or a component | `keys` |
+//! | how files are read, merged, edited, and where a value is written | `document` |
+//! | the rules from files to a plan | `resolve` |
+//! | what a node is made of, and the printed plan | `node`, `print` |
+//! | versions of Kubernetes, the peg and the skew policy | `kubernetes` |
+//! | what a plan requires, the lock, sources, updates | `lock` |
 
 mod architecture;
-mod binary;
-mod board;
-mod boot;
-mod component;
-mod crates;
-mod date;
-mod document;
-mod edit;
-mod file;
-mod fragment;
-mod held;
-mod host_programs;
-mod inherit;
-mod installs;
-mod kernel;
+#[macro_use]
 mod keys;
+mod document;
+mod kubernetes;
 mod lock;
-mod manifest;
-mod moved;
-mod nearest;
-mod origin;
-mod pod;
+mod node;
 mod print;
 mod project;
-mod releases;
-mod resolution;
 mod resolve;
-mod schema;
-mod shape;
-pub mod skew;
-mod source;
-mod stale;
-mod updates;
-mod upstream;
-mod version;
-mod walk;
-mod wanted;
-mod writable;
 
 pub use architecture::Architecture;
-pub use binary::{Binary, BinaryName, Cgo, Compile, GoBuild, GoOutput};
-pub use board::{Board, Bus, MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, Qemu};
-pub use boot::BootProgram;
-pub use crates::{Closure, closure};
-pub use date::Date;
-pub use edit::{set_go_toolchain, set_version};
-pub use file::{Content, RootFile};
-pub use held::Held;
-pub use host_programs::{HostProgram, HostPrograms};
-pub use installs::Installs;
-pub use kernel::{Kernel, KernelOption, OptionValue};
+pub use document::edit::{set_go_toolchain, set_version};
+pub use document::{Origin, Origins, nearest};
+pub use keys::{FileKind, schema};
+pub use kubernetes::skew::{self, Strictness};
+pub use kubernetes::{Date, Exception, Kubernetes, Minor, Release, Releases, Version};
 pub use lock::{
-    Blob, CratesLock, DebianPackage, GoLock, GoModule, GoToolchain, Lock, Packages, RustToolchain,
-    Toolchains,
+    Blob, Closure, Crate, CratesLock, DebianPackage, DebianRequirement, GoLock, GoModule,
+    GoRequirement, GoToolchain, GoUpstream, KUBERNETES, KernelUpstream, Lock, Moved, Packages, Peg,
+    PreviousLock, Requirements, RustRequirement, RustToolchain, Source, SourceKind, Toolchains,
+    Upstream, closure, crates_digest, moved, moved_crates, moved_releases, upstream,
 };
-pub use moved::{Moved, moved, moved_crates, moved_releases};
-pub use nearest::nearest;
-pub use origin::{Origin, Origins};
-pub use pod::{DebianProgram, ImageFrom, Payload, Pod, PodImage};
+pub use node::{
+    Backing, BinaryName, Board, BootProgram, Bus, Cgo, Compile, Content, DebianProgram,
+    GoComponent, GoOutput, HostComponent, HostPrograms, ImageFrom, Installs, Kernel, KernelOption,
+    MAX_ESP_SIZE_MIB, MAX_SLOT_SIZE_MIB, NodeSpec, OptionValue, Payload, Pod, PodImage,
+    ProgramComponent, Qemu, RootFile, Signing, Updates, WritablePath,
+};
 pub use project::Project;
-pub use releases::{Release, Releases};
-pub use resolution::Resolution;
 pub use resolve::{
     BUILD_MACHINE, buildable, check, makes_programs, resolve, resolve_any, resolve_programs,
 };
-pub use schema::{FileKind, schema};
-pub use skew::Strictness;
-pub use source::{Source, SourceKind};
-pub use updates::Updates;
-pub use upstream::{GoUpstream, KUBERNETES, KernelUpstream, Peg, Upstream, upstream};
-pub use version::{Minor, Version};
-pub use wanted::{Crate, DebianWish, GoWish, RustWish, Wanted, crates_digest};
-pub use writable::{Backing, WritablePath};
 
-use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Deref;
 
-/// What a recipe resolves to, and `L`, which says whether that is pinned: [`Unlocked`] or
-/// [`Locked`]. `R` is [`Resolved`] for a node and [`HostPrograms`] for programs that run on the
-/// machine that builds.
+/// What a recipe resolves to.
+///
+/// `L` is [`Unlocked`] or [`Locked`]. `P` is what the recipe makes: a [`NodeSpec`], or
+/// [`HostPrograms`]. The plan dereferences to it: `plan.board` is `plan.product.board`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan<L = Unlocked, R = Resolved> {
-    /// All of it. The plan stands for it: `plan.recipe` is `plan.resolved.recipe`.
-    pub resolved: R,
-    /// [`Unlocked`], or the lock that pins all that is wanted.
+pub struct Plan<L: LockState = Unlocked, P = NodeSpec<L>> {
+    /// The recipe's name: `qemu-amd64`.
+    pub recipe: String,
+    /// The architecture of the node, or of the build machine.
+    pub architecture: Architecture,
+    /// What the recipe makes.
+    pub product: P,
+    /// Everything that the lock must pin.
+    pub requirements: Requirements,
+    /// Where each value is written, by its name in [`Plan::print`].
+    pub origins: Origins,
+    /// What the user should know, now or from some day on. Warnings never change what is built.
+    pub warnings: Vec<String>,
+    /// [`Unlocked`], or the lock that pins the requirements.
     pub lock: L,
 }
 
-impl<L, R> Deref for Plan<L, R> {
-    type Target = R;
+impl<L: LockState, P> Deref for Plan<L, P> {
+    type Target = P;
 
-    fn deref(&self) -> &R {
-        &self.resolved
+    fn deref(&self) -> &P {
+        &self.product
     }
 }
 
-/// Everything that the recipe of a node resolves to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
-    /// The recipe's name: `qemu-amd64`.
-    pub recipe: String,
-    /// The version of the node: the recipe's own, or that of its kubelet.
-    pub version: String,
-    /// The architecture of the node.
-    pub architecture: Architecture,
-    /// The machine that the node runs on.
-    pub board: Board,
-    /// The time servers that it asks where its network names none: the recipe's own, or those of
-    /// the board.
-    pub time_servers: Vec<String>,
-    /// What counts up with the holes that are closed: a machine starts none of a lower one than it
-    /// has run.
-    pub security_epoch: u32,
-    /// The kernel and its options.
-    pub kernel: Kernel,
-    /// What the firmware starts, and what starts the kernel.
-    pub boot: BootProgram,
-    /// The files of `/bin`, in the order of [`BinaryName::ALL`].
-    pub binaries: [Binary; 7],
-    /// The rest of the root, in order of path.
-    pub files: Vec<RootFile>,
-    /// The writable paths that the recipe declares, in order of path.
-    pub writable: Vec<WritablePath>,
-    /// The static pods, in order of name.
-    pub pods: Vec<Pod>,
-    /// The image of every pod's sandbox: `localhost/pause:1`.
-    pub pause: PodImage,
-    /// What the skew policy looks at.
-    pub kubernetes: Kubernetes,
-    /// The name of the keys that sign the image; none for an unsigned one.
-    pub signing: Option<String>,
-    /// Where the node gets its updates; none for one that gets none.
-    pub updates: Option<Updates>,
-    /// What a stick with this node installs; none for a node that stays.
-    pub installs: Option<Installs>,
-    /// Everything that the lock has to pin.
-    pub wanted: Wanted,
-    /// Where each resolved value was written.
-    pub origins: Origins,
-    /// What the user should know of, or act on some day. It never changes what is built.
-    pub warnings: Vec<String>,
+/// Whether a plan is locked.
+pub trait LockState: Clone + Debug + PartialEq + Eq {
+    /// The locked modules of a Go component.
+    type GoModules: Clone + Debug + PartialEq + Eq;
 }
 
-impl Resolved {
-    /// Every image that the node carries, each once: those of pods, and that of their sandboxes.
-    pub fn images(&self) -> impl Iterator<Item = &PodImage> {
-        let images = self.pods.iter().flat_map(|pod| &pod.images).chain([&self.pause]);
-        images.map(|image| (&image.name, image)).collect::<BTreeMap<_, _>>().into_values()
-    }
-}
-
-/// A plan that nothing pins yet.
+/// A plan that is not locked yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unlocked;
 
-/// The lock of a plan. It is made by [`Plan::lock`] alone, after it was compared with the plan.
+impl LockState for Unlocked {
+    type GoModules = ();
+}
+
+/// The lock of a plan. Only [`Plan::lock`] makes it, after comparing the lock with the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked(Lock);
 
@@ -171,24 +105,69 @@ impl Locked {
     }
 }
 
-/// The versions that have to fit each other, and the exception that the recipe asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kubernetes {
-    /// The kubelet's version.
-    pub kubelet: Version,
-    /// containerd's version.
-    pub containerd: Version,
-    /// Minors of the API servers that the node must be able to join.
-    pub api_servers: Vec<Minor>,
-    /// Why the kubelet is not the pegged one.
-    pub exception: Option<Exception>,
+impl LockState for Locked {
+    type GoModules = GoLock;
 }
 
-/// A dated leave from the peg.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exception {
-    /// Why.
-    pub reason: String,
-    /// The last day on which it holds.
-    pub until: Date,
+/// What a recipe makes: a [`NodeSpec`] or [`HostPrograms`].
+pub trait Product<L: LockState> {
+    /// Its version; `None` for programs, which each have their own.
+    fn version(&self) -> Option<&str>;
+    /// The keys that its recipe names.
+    fn default_signing(&self) -> Option<&Signing>;
+    /// Every component that is compiled from a Go module, each once, in order of name and version.
+    fn go_components(&self) -> Vec<&GoComponent<L>>;
+    /// Prints its sections of `plan.toml`.
+    fn print_sections(&self, page: &mut print::Page<'_>);
+}
+
+/// A product in a plan that is not locked.
+pub trait Lockable: Product<Unlocked> {
+    /// The same with each Go component's modules inside it.
+    type Locked: Product<Locked>;
+
+    /// Puts the modules of each Go component into it.
+    fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> Self::Locked;
+}
+
+/// A plan that is not locked, whatever its recipe makes.
+pub trait AnyPlan {
+    /// The recipe's name.
+    fn recipe(&self) -> &str;
+    /// The architecture of the product.
+    fn architecture(&self) -> Architecture;
+    /// Everything that the lock must pin.
+    fn requirements(&self) -> &Requirements;
+    /// What the user should know.
+    fn warnings(&self) -> &[String];
+    /// Where each value is written, by its name in [`AnyPlan::print`].
+    fn origins(&self) -> &Origins;
+    /// The plan as TOML, as `osbuild plan` shows it. Equal plans print equally.
+    fn print(&self) -> String;
+}
+
+impl<P: Product<Unlocked>> AnyPlan for Plan<Unlocked, P> {
+    fn recipe(&self) -> &str {
+        &self.recipe
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.architecture
+    }
+
+    fn requirements(&self) -> &Requirements {
+        &self.requirements
+    }
+
+    fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn origins(&self) -> &Origins {
+        &self.origins
+    }
+
+    fn print(&self) -> String {
+        Plan::print(self)
+    }
 }

@@ -1,147 +1,150 @@
-//! A plan as a TOML file for people: what each value is, and behind it where it was written.
+//! A plan as a TOML file for people: each value, followed by the line on which it is written.
 
 use super::{
-    Backing, Binary, Compile, Content, DebianProgram, GoBuild, HostPrograms, ImageFrom,
-    KernelOption, OptionValue, Origins, Pod, PodImage, Resolved, RootFile, Wanted, WritablePath,
+    Backing, BinaryName, Board, Compile, Content, DebianProgram, GoComponent, HostPrograms,
+    ImageFrom, Kernel, Kubernetes, LockState, NodeSpec, OptionValue, Origins, Payload, Plan, Pod,
+    PodImage, Product, ProgramComponent, Requirements, RootFile, Signing, Updates, WritablePath,
 };
+use std::collections::BTreeMap;
 
-impl Resolved {
-    /// The plan as `osbuild plan` shows it and as `out/<recipe>/plan.toml` keeps it. Equal plans
-    /// print equally.
+impl<L: LockState, P: Product<L>> Plan<L, P> {
+    /// The plan as `osbuild plan` shows it, with the keys that the recipe names. Equal plans print
+    /// equally.
     pub fn print(&self) -> String {
+        self.print_signed(self.product.default_signing())
+    }
+
+    /// The plan of a build with these keys, as `out/<recipe>/plan.toml` has it.
+    pub fn print_signed(&self, signing: Option<&Signing>) -> String {
         let mut page = Page { text: String::new(), origins: &self.origins };
         page.entry("", "recipe", quote(&self.recipe));
-        page.entry("", "version", quote(&self.version));
+        if let Some(version) = self.product.version() {
+            page.entry("", "version", quote(version));
+        }
         page.entry("", "architecture", quote(self.architecture.name()));
-        page.entry("", "security-epoch", self.security_epoch.to_string());
-        if !self.time_servers.is_empty() {
-            page.entry("", "time-servers", list(&self.time_servers));
-        }
-        self.print_board(&mut page);
-        self.print_kernel(&mut page);
-        page.section("boot");
-        let boot = &self.boot;
-        page.entry("boot.", "component", quote(&boot.component));
-        page.line(&format!("package = {}\nprogram = {}", quote(&boot.package), quote(&boot.bin)));
-        page.section("binaries");
-        self.binaries.iter().for_each(|binary| page.binary(binary));
-        page.section("pods");
-        self.pods.iter().for_each(|pod| page.pod(pod));
-        page.section("pause");
-        page.entry_from("image", quote(&self.pause.name), "pause.component");
-        page.section("files");
-        self.files.iter().for_each(|file| page.entry("files.", &file.path, root_file(file)));
-        if !self.writable.is_empty() {
-            page.section("writable");
-            self.writable
-                .iter()
-                .for_each(|path| page.entry("writable.", &path.path, writable_path(path)));
-        }
-        self.print_kubernetes(&mut page);
-        self.print_updates(&mut page);
-        if let Some(installs) = &self.installs {
-            page.section("installs");
-            page.entry("installs.", "recipe", quote(&installs.recipe));
-            page.entry("installs.", "settings", quote(&installs.settings));
-        }
-        page.wanted(&self.wanted);
-        if let Some(key) = &self.signing {
+        self.product.print_sections(&mut page);
+        page.requirements(&self.requirements);
+        if let Some(Signing { key, origin }) = signing {
             page.section("signing");
-            page.entry("signing.", "key", quote(key));
+            match origin {
+                Some(origin) => page.line(&format!("key = {}  # {origin}", quote(key))),
+                None => page.line(&format!("key = {}", quote(key))),
+            }
         }
-        page.text
-    }
-
-    fn print_board(&self, page: &mut Page<'_>) {
-        let board = &self.board;
-        page.section("board");
-        page.entry("board.", "name", quote(&board.name));
-        page.entry("board.", "sector-size", board.sector_size.to_string());
-        page.entry("board.", "esp-size-mib", board.esp_size_mib.to_string());
-        page.entry("board.", "slot-size-mib", board.slot_size_mib.to_string());
-        page.entry("board.", "data-size-mib", board.data_size_mib.to_string());
-        page.entry("board.", "min-ram-mib", board.min_ram_mib.to_string());
-        page.entry("board.", "gate-hold-s", board.gate_hold_s.to_string());
-        page.entry("board.", "gate-deadline-s", board.gate_deadline_s.to_string());
-        page.entry("board.", "watchdog-s", board.watchdog_s.to_string());
-        if let Some(qemu) = &board.qemu {
-            page.section("board.qemu");
-            page.entry("board.qemu.", "machine", quote(&qemu.machine));
-            page.entry("board.qemu.", "cpu", quote(&qemu.cpu));
-            page.entry("board.qemu.", "memory-mib", qemu.memory_mib.to_string());
-            page.entry("board.qemu.", "cpus", qemu.cpus.to_string());
-            page.entry("board.qemu.", "bus", quote(qemu.bus.name()));
-        }
-    }
-
-    fn print_kernel(&self, page: &mut Page<'_>) {
-        page.section("kernel");
-        page.entry("kernel.", "package", quote(&self.kernel.package));
-        page.line("command-line = [");
-        for word in &self.kernel.command_line {
-            page.with_origin(
-                format!("    {},", quote(word)),
-                &format!("kernel.command-line.{word}"),
-            );
-        }
-        page.line("]");
-        page.section("kernel.options");
-        for (name, KernelOption { value, origin }) in &self.kernel.options {
-            page.line(&format!("{name} = {}  # {origin}", option_value(value)));
-        }
-    }
-
-    fn print_kubernetes(&self, page: &mut Page<'_>) {
-        page.section("kubernetes");
-        let minors: Vec<String> =
-            self.kubernetes.api_servers.iter().map(|minor| quote(&minor.to_string())).collect();
-        page.entry("kubernetes.", "api-servers", format!("[{}]", minors.join(", ")));
-        if let Some(exception) = &self.kubernetes.exception {
-            let value =
-                format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
-            page.entry("kubernetes.", "exception", value);
-        }
-    }
-
-    fn print_updates(&self, page: &mut Page<'_>) {
-        let Some(updates) = &self.updates else { return };
-        page.section("updates");
-        page.entry("updates.", "url", quote(&updates.url));
-        page.entry("updates.", "channel", quote(updates.channel.name()));
-        page.entry("updates.", "root", quote(&updates.root));
-        page.entry("updates.", "interval-s", updates.interval_s.to_string());
-    }
-}
-
-impl HostPrograms {
-    /// The plan as `osbuild plan` shows it. Equal plans print equally.
-    pub fn print(&self) -> String {
-        let mut page = Page { text: String::new(), origins: &self.origins };
-        page.entry("", "recipe", quote(&self.recipe));
-        page.line(&format!("architecture = {}", quote(self.architecture.name())));
-        page.section("programs");
-        for program in &self.programs {
-            let origin = format!("programs.{}.version", program.file);
-            page.compiled(
-                &program.file,
-                &program.component,
-                Some(&program.version),
-                go(&program.build),
-                &origin,
-            );
-        }
-        page.wanted(&self.wanted);
         page.text
     }
 }
 
-/// Text that grows line by line.
-struct Page<'p> {
+/// Prints fields of a struct as the keys of the same name, each with its origin.
+macro_rules! fields {
+    ($page:ident, $section:literal, $of:expr => $($field:ident),+) => {
+        $( $page.entry(concat!($section, "."), key!($field), $of.$field.to_string()); )+
+    };
+}
+
+/// The text of a printed plan, as far as it is written.
+pub struct Page<'p> {
     text: String,
     origins: &'p Origins,
 }
 
 impl Page<'_> {
+    /// The sections of a node.
+    pub fn node<L: LockState>(&mut self, node: &NodeSpec<L>) {
+        self.entry("", "security-epoch", node.security_epoch.to_string());
+        if !node.time_servers.is_empty() {
+            self.entry("", "time-servers", list(&node.time_servers));
+        }
+        self.board(&node.board);
+        self.kernel(&node.kernel);
+        self.section("boot");
+        let boot = &node.boot;
+        self.entry("boot.", "component", quote(&boot.component));
+        self.line(&format!("package = {}\nprogram = {}", quote(&boot.package), quote(&boot.bin)));
+        self.section("binaries");
+        BinaryName::ALL.into_iter().for_each(|name| self.binary(name, node));
+        self.section("pods");
+        node.pods.iter().for_each(|pod| self.pod(pod));
+        self.section("pause");
+        self.entry_from("image", quote(&node.pause.name), "pause.component");
+        self.section("files");
+        node.files.iter().for_each(|file| self.entry("files.", &file.path, root_file(file)));
+        if !node.writable.is_empty() {
+            self.section("writable");
+            let paths = node.writable.iter();
+            paths.for_each(|path| self.entry("writable.", &path.path, writable_path(path)));
+        }
+        self.kubernetes(&node.kubernetes);
+        self.updates(node.updates.as_ref());
+        if let Some(installs) = &node.installs {
+            self.section("installs");
+            self.entry("installs.", "recipe", quote(&installs.recipe));
+            self.entry("installs.", "settings", quote(&installs.settings));
+        }
+    }
+
+    /// The section of programs for the build machine, in order of file name.
+    pub fn programs<L: LockState>(&mut self, programs: &HostPrograms<L>) {
+        self.section("programs");
+        let mut all = BTreeMap::new();
+        for ProgramComponent { go, files } in &programs.components {
+            all.extend(files.iter().map(|file| (file, go)));
+        }
+        for (file, go) in all {
+            self.entry_from(file, go_component(go), &format!("programs.{file}.version"));
+        }
+    }
+
+    fn board(&mut self, board: &Board) {
+        self.section("board");
+        self.entry("board.", "name", quote(&board.name));
+        fields!(self, "board", board => sector_size, esp_size_mib, slot_size_mib, data_size_mib);
+        fields!(self, "board", board => min_ram_mib, gate_hold_s, gate_deadline_s, watchdog_s);
+        let Some(qemu) = &board.qemu else { return };
+        self.section("board.qemu");
+        self.entry("board.qemu.", "machine", quote(&qemu.machine));
+        self.entry("board.qemu.", "cpu", quote(&qemu.cpu));
+        fields!(self, "board.qemu", qemu => memory_mib, cpus);
+        self.entry("board.qemu.", "bus", quote(qemu.bus.name()));
+    }
+
+    fn kernel(&mut self, kernel: &Kernel) {
+        self.section("kernel");
+        self.entry("kernel.", "package", quote(&kernel.package));
+        self.line("command-line = [");
+        for word in &kernel.command_line {
+            self.with_origin(
+                format!("    {},", quote(word)),
+                &format!("kernel.command-line.{word}"),
+            );
+        }
+        self.line("]");
+        self.section("kernel.options");
+        for (name, option) in &kernel.options {
+            self.entry("kernel.options.", name, option_value(&option.value));
+        }
+    }
+
+    fn kubernetes(&mut self, kubernetes: &Kubernetes) {
+        self.section("kubernetes");
+        let minors: Vec<String> = kubernetes.api_servers.iter().map(ToString::to_string).collect();
+        self.entry("kubernetes.", "api-servers", list(&minors));
+        if let Some(exception) = &kubernetes.exception {
+            let value =
+                format!("{{ reason = {}, until = {} }}", quote(&exception.reason), exception.until);
+            self.entry("kubernetes.", "exception", value);
+        }
+    }
+
+    fn updates(&mut self, updates: Option<&Updates>) {
+        let Some(updates) = updates else { return };
+        self.section("updates");
+        self.entry("updates.", "url", quote(&updates.url));
+        self.entry("updates.", "channel", quote(updates.channel.name()));
+        self.entry("updates.", "root", quote(&updates.root));
+        fields!(self, "updates", updates => interval_s);
+    }
+
     fn line(&mut self, line: &str) {
         self.text.push_str(line);
         self.text.push('\n');
@@ -158,66 +161,50 @@ impl Page<'_> {
         }
     }
 
-    /// A value whose origin has the name of its section and key.
+    /// A value whose origin is named by its section and key.
     fn entry(&mut self, section: &str, key: &str, value: String) {
         self.with_origin(format!("{} = {value}", key_text(key)), &format!("{section}{key}"));
     }
 
-    /// A value whose origin has another name.
+    /// A value whose origin is named `origin`.
     fn entry_from(&mut self, key: &str, value: String, origin: &str) {
         self.with_origin(format!("{key} = {value}"), origin);
     }
 
-    fn binary(&mut self, binary: &Binary) {
-        let Binary { name, component, version, build } = binary;
-        let origin = if version.is_some() { "version" } else { "component" };
-        self.compiled(
-            name.file_name(),
-            component,
-            version.as_deref(),
-            compile(build),
-            &format!("binaries.{name}.{origin}"),
-        );
+    fn binary<L: LockState>(&mut self, name: BinaryName, node: &NodeSpec<L>) {
+        let (value, origin) = match &node.component(name).build {
+            Compile::Go(go) => (go_component(go), "version"),
+            Compile::Cargo { component, package } => {
+                let [component, package] = [component, package].map(|text| quote(text));
+                let program = quote(name.file_name());
+                let value =
+                    format!("component = {component}, package = {package}, program = {program}");
+                (format!("{{ {value} }}"), "component")
+            }
+        };
+        self.entry_from(name.file_name(), value, &format!("binaries.{name}.{origin}"));
     }
 
-    fn compiled(
-        &mut self,
-        file: &str,
-        component: &str,
-        version: Option<&str>,
-        build: Vec<String>,
-        origin: &str,
-    ) {
-        let version = version.map(|version| format!("version = {}", quote(version)));
-        let parts: Vec<String> = [format!("component = {}", quote(component))]
-            .into_iter()
-            .chain(version)
-            .chain(build)
-            .collect();
-        self.entry_from(file, format!("{{ {} }}", parts.join(", ")), origin);
-    }
-
-    fn wanted(&mut self, wanted: &Wanted) {
+    fn requirements(&mut self, requirements: &Requirements) {
         self.section("wanted");
-        self.line(&format!("digest = {}", quote(&wanted.digest())));
-        if let Some(stub) = &wanted.stub {
+        self.line(&format!("digest = {}", quote(&requirements.digest())));
+        if let Some(stub) = &requirements.stub {
             self.entry_from("stub", quote(&stub.package), "uki.stub");
         }
-        self.entry_from("go", quote(&wanted.go_toolchain), "toolchains.go");
-        if let Some(rust) = &wanted.rust_toolchain {
+        self.entry_from("go", quote(&requirements.go_toolchain), "toolchains.go");
+        if let Some(rust) = &requirements.rust_toolchain {
             self.line(&format!("rust = {}  # rust-toolchain.toml", quote(&rust.version)));
             self.line(&format!("rust-targets = {}", list(&rust.targets)));
         }
-        for (name, wishes) in
-            [("sandbox", &wanted.sandbox), ("cross", &wanted.cross), ("files", &wanted.files)]
-        {
-            let packages: Vec<String> = wishes.iter().map(|wish| wish.package.clone()).collect();
-            self.line(&format!("{name} = {}", list(&packages)));
+        let Requirements { sandbox, cross, files, .. } = requirements;
+        for (name, packages) in [("sandbox", sandbox), ("cross", cross), ("files", files)] {
+            let names: Vec<String> = packages.iter().map(|each| each.package.clone()).collect();
+            self.line(&format!("{name} = {}", list(&names)));
         }
-        self.line(&format!("crates = {}  # Cargo.lock", wanted.crates.len()));
+        self.line(&format!("crates = {}  # Cargo.lock", requirements.crates.len()));
     }
 
-    fn pod(&mut self, pod: &Pod) {
+    fn pod<L: LockState>(&mut self, pod: &Pod<L>) {
         let images: Vec<String> = pod.images.iter().map(image).collect();
         let once = if pod.runs_once { "runs = \"once\", " } else { "" };
         let value = format!(
@@ -229,37 +216,34 @@ impl Page<'_> {
     }
 }
 
-fn compile(build: &Compile) -> Vec<String> {
-    match build {
-        Compile::Go(build) => go(build),
-        Compile::Cargo { package, bin } => {
-            vec![format!("package = {}", quote(package)), format!("program = {}", quote(bin))]
-        }
-    }
-}
-
-fn go(GoBuild { module, tags, ldflags, cgo, .. }: &GoBuild) -> Vec<String> {
+fn go_component<L: LockState>(go: &GoComponent<L>) -> String {
+    let GoComponent { name, module, version, tags, ldflags, cgo, .. } = go;
     let libraries = cgo.as_ref().map(|cgo| format!("libraries = {}", list(&cgo.debian)));
-    let go = [
+    let parts = [
+        format!("component = {}", quote(name)),
+        format!("version = \"{version}\""),
         format!("go = {}", quote(module)),
         format!("tags = {}", list(tags)),
         format!("ldflags = {}", list(ldflags)),
     ];
-    go.into_iter().chain(libraries).collect()
+    let parts: Vec<String> = parts.into_iter().chain(libraries).collect();
+    format!("{{ {} }}", parts.join(", "))
 }
 
-fn image(image: &PodImage) -> String {
+fn image<L: LockState>(image: &PodImage<L>) -> String {
     let name = quote(&image.name);
     match &image.from {
         ImageFrom::Built { package, bin, payload } => {
-            let payload = payload.as_ref().map(|payload| {
-                let programs: Vec<String> = payload.build.packages.iter().map(|program| program.file.clone()).collect();
-                let (go, version) = (quote(&payload.build.module), quote(payload.build.version.trim_start_matches('v')));
-                let debian: Vec<String> = payload.debian.iter().map(debian_program).collect();
-                let debian = debian.join(", ");
+            let payload = payload.as_ref().map(|Payload { go, debian }| {
+                let programs: Vec<String> =
+                    go.packages.iter().map(|program| program.file.clone()).collect();
+                let debian: Vec<String> = debian.iter().map(debian_program).collect();
                 format!(
-                    ", payload = {{ go = {go}, version = {version}, programs = {}, debian = {{ {debian} }} }}",
-                    list(&programs)
+                    ", payload = {{ go = {}, version = \"{}\", programs = {}, debian = {{ {} }} }}",
+                    quote(&go.module),
+                    go.version,
+                    list(&programs),
+                    debian.join(", ")
                 )
             });
             let payload = payload.unwrap_or_default();
@@ -322,7 +306,7 @@ fn list(texts: &[String]) -> String {
 }
 
 /// A string of one line, as TOML writes it.
-pub(super) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {

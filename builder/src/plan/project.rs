@@ -1,4 +1,4 @@
-//! The texts that a plan is made of, read by somebody else.
+//! The files that a plan is made of. The caller reads them.
 
 use crate::error::Problem;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,17 +10,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// and `rust-toolchain.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {
-    /// Files with what they hold.
+    /// Files with their content.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Files that are too big to be anything but named: a plan says that they exist and no more.
+    /// Files that are too big to read: a plan only checks that they exist.
     pub big: BTreeSet<String>,
 }
 
 impl Project {
-    /// The text of a file, if it exists. Bytes that are not UTF-8 are a problem and no text.
+    /// The text of a file, if it exists. A file that is not UTF-8 is a problem.
     pub(super) fn text(&self, path: &str, problems: &mut Vec<Problem>) -> Option<&str> {
         if self.big.contains(path) {
-            problems.push(Problem::new(format!("`{path}` is too big to be read")));
+            problems.push(Problem::new(format!("`{path}` is too big to read")));
         }
         let bytes = self.files.get(path)?;
         std::str::from_utf8(bytes)
@@ -35,12 +35,12 @@ impl Project {
         self.files.keys().chain(&self.big).map(String::as_str)
     }
 
-    /// Whether there is such a folder with a file in it.
+    /// Whether a folder of this path has a file in it.
     pub(super) fn has_folder(&self, path: &str) -> bool {
         self.paths().any(|file| file.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     }
 
-    /// Whether there is such a file.
+    /// Whether a file of this path exists.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.contains_key(path) || self.big.contains(path)
     }

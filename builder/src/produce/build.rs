@@ -9,7 +9,7 @@ use crate::engine::executor::{Executor, Rebuild, Steps};
 use crate::engine::graph::Graph;
 use crate::engine::store::Store;
 use crate::error::Result;
-use crate::plan::{Locked, Plan, Resolution, Resolved};
+use crate::plan::{Locked, NodeSpec, Plan, Product};
 use crate::report::Report;
 use std::path::{Path, PathBuf};
 
@@ -43,16 +43,16 @@ pub struct Carried {
 }
 
 /// A build that can start: the store has every source of the lock, and the sandbox is unpacked.
-pub struct Build<'a, R = Resolved> {
+pub struct Build<'a, P = NodeSpec<Locked>> {
     /// Where it works, and how.
     pub options: &'a BuildOptions<'a>,
     /// What it builds.
-    pub plan: &'a Plan<Locked, R>,
+    pub plan: &'a Plan<Locked, P>,
     sandbox: Sandbox,
     executor: Executor,
 }
 
-impl<'a, R: Resolution> Build<'a, R> {
+impl<'a, P: Product<Locked>> Build<'a, P> {
     /// Fetches every source of the lock and unpacks the sandbox. The steps of the build write their
     /// logs below `out`.
     ///
@@ -60,7 +60,7 @@ impl<'a, R: Resolution> Build<'a, R> {
     /// A source is gone, unreachable or not the locked one, or the store cannot be written.
     pub fn prepare(
         options: &'a BuildOptions<'a>,
-        plan: &'a Plan<Locked, R>,
+        plan: &'a Plan<Locked, P>,
         out: &Out,
     ) -> Result<Self> {
         let BuildOptions { project, store, report, .. } = *options;

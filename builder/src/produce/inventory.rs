@@ -2,7 +2,7 @@
 //! compares with the image.
 
 use crate::engine::digest::Digest;
-use crate::plan::{DebianPackage, DebianProgram, GoBuild, Locked, Plan, PodImage};
+use crate::plan::{BinaryName, DebianPackage, DebianProgram, Locked, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,14 +62,13 @@ impl Inventory {
         binaries: &BTreeMap<String, Digest>,
     ) -> Self {
         let locked = plan.lock.get();
-        let binary = |binary: &crate::plan::Binary| {
-            let digest = binaries[binary.name.file_name()];
+        let binary = |name: BinaryName| {
+            let (digest, component) = (binaries[name.file_name()], plan.component(name));
             let ours = || env!("CARGO_PKG_VERSION").to_owned();
-            let (name, component) = (binary.name.to_string(), binary.component.clone());
             InventoryBinary {
-                name,
-                component,
-                version: binary.version.clone().unwrap_or_else(ours),
+                name: name.to_string(),
+                component: component.name().to_owned(),
+                version: component.version().map_or_else(ours, |version| version.to_string()),
                 size: digest.size(),
                 sha256: digest.hex(),
             }
@@ -91,26 +90,24 @@ impl Inventory {
             plan.statically_linked()
                 .map(|package| (package.package.clone(), package.version.clone())),
         );
-        let payloads: Vec<_> =
-            plan.pods.iter().flat_map(|pod| &pod.images).filter_map(PodImage::payload).collect();
-        let carried: BTreeSet<_> = payloads
-            .iter()
+        let carried: BTreeSet<_> = plan
+            .payloads()
             .flat_map(|payload| &payload.debian)
             .flat_map(DebianProgram::packages)
             .collect();
         let carried =
             locked.files.packages.iter().filter(|package| carried.contains(&package.package));
         prebuilt.extend(carried.map(|package| (package.package.clone(), package.version.clone())));
-        let version = |build: &GoBuild| build.version.trim_start_matches('v').to_owned();
         prebuilt.extend(
-            payloads.iter().map(|payload| (payload.component.clone(), version(&payload.build))),
+            plan.payloads()
+                .map(|payload| (payload.go.name.clone(), payload.go.version.to_string())),
         );
         Inventory {
             recipe: plan.recipe.clone(),
             architecture: plan.architecture.name().into(),
             lock: lock.hex(),
             epoch: locked.epoch,
-            binaries: plan.binaries.iter().map(binary).collect(),
+            binaries: BinaryName::ALL.into_iter().map(binary).collect(),
             kernel: kernel.into(),
             prebuilt,
             writable: plan.writable.iter().map(|path| path.declared().to_string()).collect(),

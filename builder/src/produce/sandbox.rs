@@ -1,8 +1,7 @@
 //! The sandbox of a build: a root of locked Debian packages, the locked toolchains, and the scripts
 //! that run in it.
 
-use crate::engine::action::{Action, InputTree, Toolchain};
-use crate::engine::sandbox::SandboxRoot;
+use crate::engine::action::{Action, InputTree, SandboxRoot, Toolchain};
 use crate::engine::store::Store;
 use crate::engine::toolchain;
 use crate::error::Result;

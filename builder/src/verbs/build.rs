@@ -35,10 +35,10 @@ pub fn run(
         refuse_image_flags(recipe, format, signing)?;
         return programs(session, recipe, session.from(sources)?, rebuild);
     }
-    let plan = session.locked_for(recipe, signing)?;
+    let (plan, signing) = session.locked_for(recipe, signing)?;
     let from = session.from(sources)?;
     session.need(&image::tools(&from))?;
-    let built = image::signed(session, &plan, from, rebuild)?;
+    let built = image::signed(session, &plan, signing.as_ref(), from, rebuild)?;
     let file =
         format.of_image(&session.store()?, session.report, &Out::open(session.root(), recipe)?)?;
     report(session, recipe, &built, &file, started);

@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// Lists the disks that fit, or builds the image and puts it onto the disk that was named.
 pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
-    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
+    let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let wish = wish(&plan);
     if flags.device.is_empty() {
         list(session, &wish);
@@ -18,7 +18,7 @@ pub fn run(session: &Session, flags: &cli::Flash) -> Result<()> {
     // What cannot be is said before hours are spent on the image. In those hours disks come and go,
     // and another one gets the name.
     let named = wish.choose(&flags.device)?.identity;
-    let built = image::build(session, &plan, flags.sources.clone())?;
+    let built = image::build(session, &plan, signing.as_ref(), flags.sources.clone())?;
     let disk = wish.choose(&flags.device)?;
     disk.is_still(&named)?;
     session.report.note(format!(

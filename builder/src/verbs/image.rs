@@ -1,13 +1,12 @@
 //! Builds images, for each verb that needs one.
 
 use super::{Session, clean, keys};
-use crate::cli;
 use crate::engine::executor::{Rebuild, Steps};
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
 use crate::host::{self, Tool};
 use crate::pipeline;
-use crate::plan::{Date, Locked, Plan};
+use crate::plan::{Date, Locked, Plan, Signing};
 use crate::produce::build::{BuildOptions, Carried};
 use crate::produce::copy::Format;
 use crate::produce::fetch::SourceOrigin;
@@ -17,6 +16,13 @@ use crate::produce::sign::Signer;
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
 use std::path::PathBuf;
+
+/// The keys of a build, and the signer that has them.
+#[derive(Clone, Copy)]
+pub struct SignWith<'a> {
+    pub keys: &'a Signing,
+    pub signer: &'a dyn Signer,
+}
 
 /// The tools that a build needs on this machine. Exported sources need no tool that fetches.
 pub fn tools(from: &SourceOrigin) -> Vec<Tool> {
@@ -33,7 +39,7 @@ pub fn unsigned(
     sources: Option<PathBuf>,
     rebuild: Rebuild,
 ) -> Result<Built> {
-    let plan = session.locked_for(recipe, &cli::Signing { key: None, unsigned: true })?;
+    let plan = session.locked(recipe)?;
     let from = session.from(sources)?;
     session.need(&tools(&from))?;
     let out = Out::open(session.root(), &format!("{recipe}/{REBUILT}"))?;
@@ -44,22 +50,29 @@ pub fn unsigned(
 }
 
 /// Checks that the tools are there, then builds a locked plan, from the folder of sources if there
-/// is one, signed with the keys that the plan names.
-pub fn build(session: &Session, plan: &Plan<Locked>, sources: Option<PathBuf>) -> Result<Built> {
+/// is one, signed with these keys.
+pub fn build(
+    session: &Session,
+    plan: &Plan<Locked>,
+    signing: Option<&Signing>,
+    sources: Option<PathBuf>,
+) -> Result<Built> {
     let from = session.from(sources)?;
     session.need(&tools(&from))?;
-    signed(session, plan, from, Rebuild::Nothing)
+    signed(session, plan, signing, from, Rebuild::Nothing)
 }
 
-/// Builds a locked plan into its folder in `out/`, signed with the keys that the plan names.
+/// Builds a locked plan into its folder in `out/`, signed with these keys.
 pub fn signed(
     session: &Session,
     plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     from: SourceOrigin,
     rebuild: Rebuild,
 ) -> Result<Built> {
-    let signer = plan.signing.as_ref().map(|name| keys::signer(session, name)).transpose()?;
-    with_signer(session, plan, from, rebuild, signer.as_ref().map(|signer| signer as &dyn Signer))
+    let Some(keys) = signing else { return with_signer(session, plan, from, rebuild, None) };
+    let signer = &keys::signer(session, &keys.key)?;
+    with_signer(session, plan, from, rebuild, Some(SignWith { keys, signer }))
 }
 
 /// Builds a locked plan into its folder in `out/`, with any signer or none.
@@ -68,9 +81,9 @@ pub fn with_signer(
     plan: &Plan<Locked>,
     from: SourceOrigin,
     rebuild: Rebuild,
-    signer: Option<&dyn Signer>,
+    sign: Option<SignWith<'_>>,
 ) -> Result<Built> {
-    into_folder(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, signer)
+    into_folder(&Out::open(session.root(), &plan.recipe)?, session, plan, from, rebuild, sign)
 }
 
 fn into_folder(
@@ -79,15 +92,16 @@ fn into_folder(
     plan: &Plan<Locked>,
     from: SourceOrigin,
     rebuild: Rebuild,
-    signer: Option<&dyn Signer>,
+    sign: Option<SignWith<'_>>,
 ) -> Result<Built> {
     check_root(session, plan)?;
     let limit = clean::limit(std::env::var_os(clean::MAX_GIB))?;
-    let text =
-        plan.print() + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
+    let signer = sign.map(|sign| sign.signer);
+    let text = plan.print_signed(sign.map(|sign| sign.keys))
+        + &signer.map_or_else(String::new, |signer| signature(signer.certificate()));
     std::fs::write(out.path(PLAN), text).at("write", &out.path(PLAN))?;
     let store = session.store()?;
-    let (carried, carried_steps) = carried(session, plan, &from, &rebuild, signer)?.unzip();
+    let (carried, carried_steps) = carried(session, plan, &from, &rebuild, sign)?.unzip();
     let (project, report, jobs) = (session.root(), session.report, session.jobs());
     let options = BuildOptions {
         project,
@@ -128,14 +142,12 @@ fn carried(
     plan: &Plan<Locked>,
     from: &SourceOrigin,
     rebuild: &Rebuild,
-    signer: Option<&dyn Signer>,
+    sign: Option<SignWith<'_>>,
 ) -> Result<Option<(Carried, Steps)>> {
     let Some(installs) = &plan.installs else { return Ok(None) };
     let recipe = &installs.recipe;
     session.report.note(format!("`{}` carries `{recipe}`, which is built first", plan.recipe));
-    let mut target = session.locked(recipe)?;
-    target.resolved.signing = plan.signing.clone();
-    target.resolved.origins.remove("signing.key");
+    let target = session.locked(recipe)?;
     let out = Out::open(session.root(), recipe)?;
     // `--rebuild STEP` names steps of the installer.
     let rebuild =
@@ -143,9 +155,11 @@ fn carried(
     if rebuild == Rebuild::Everything {
         out.begin()?;
     }
-    let built = with_signer(session, &target, from.clone(), rebuild, signer)?;
+    let keys = sign.map(|sign| Signing::with(&sign.keys.key));
+    let sign = keys.as_ref().zip(sign).map(|(keys, sign)| SignWith { keys, ..sign });
+    let built = with_signer(session, &target, from.clone(), rebuild, sign)?;
     let image = Format::RawZst.of_image(&session.store()?, session.report, &out)?;
-    let certificate = signer.map(|signer| signer.certificate().pem().into_bytes());
+    let certificate = sign.map(|sign| sign.signer.certificate().pem().into_bytes());
     Ok(Some((Carried { image, certificate }, built.steps)))
 }
 

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::error::{Kind, Result};
 use crate::host;
-use crate::plan::{Held, Lock, Strictness, moved, resolve_any};
+use crate::plan::{Lock, PreviousLock, Strictness, moved, resolve_any};
 use crate::produce::fetch::{Fetcher, SourceOrigin};
 use serde_json::json;
 
@@ -23,8 +23,8 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
         other => other?,
     };
     let store = session.store()?;
-    let mut held = Held::by(before.clone());
-    others(session, recipe).for_each(|lock| held.share(lock));
+    let mut held = PreviousLock::of(before.clone());
+    others(session, recipe).for_each(|lock| held.add(lock));
     let online = session.fetcher(&store);
     let offline = Fetcher { origin: SourceOrigin::Store, ..online.clone() };
     let after = match offline.pin(&*plan, &held, epoch(session)) {

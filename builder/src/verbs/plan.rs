@@ -2,13 +2,13 @@
 
 use super::Session;
 use crate::error::Result;
-use crate::plan::{Resolution, Strictness, resolve_any};
+use crate::plan::{AnyPlan, Strictness, resolve_any};
 use serde_json::Value;
 
 /// `osbuild plan`
 pub fn run(session: &Session, recipe: &str) -> Result<()> {
     let plan = resolve_any(&session.project, recipe, session.today, Strictness::Build)?;
-    let text = plan.text();
+    let text = plan.print();
     let json = || {
         let mut json =
             as_json(text.parse::<toml::Table>().expect("a plan prints itself as TOML").into());
@@ -36,9 +36,9 @@ fn as_json(value: toml::Value) -> Value {
 
 /// The file and line that set each value, which the printed plan has in comments:
 /// `"kernel.options.EROFS_FS": "FILE:LINE"`.
-fn origins(plan: &dyn Resolution) -> Value {
-    plan.all_origins()
-        .into_iter()
-        .map(|(name, origin)| (name, Value::from(origin.to_string())))
+fn origins(plan: &dyn AnyPlan) -> Value {
+    plan.origins()
+        .iter()
+        .map(|(name, origin)| (name.clone(), Value::from(origin.to_string())))
         .collect()
 }

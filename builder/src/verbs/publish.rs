@@ -4,7 +4,7 @@ use super::{Session, image};
 use crate::cli;
 use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
-use crate::plan::{BinaryName, Locked, Plan};
+use crate::plan::{BinaryName, Locked, Plan, Signing};
 use crate::produce::aws::{Live, Looking, Rehearsal};
 use crate::produce::out::Built;
 use crate::report::Outcome;
@@ -14,10 +14,11 @@ use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
 pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
-    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
-    refuse_what_cannot_be(session, &plan, flags)?;
-    let built = image::build(session, &plan, flags.sources.clone())?;
-    let subject = subject(session, &plan, &built, flags.owner.as_deref())?;
+    let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
+    let signing = signing.as_ref();
+    refuse_what_cannot_be(session, signing, flags)?;
+    let built = image::build(session, &plan, signing, flags.sources.clone())?;
+    let subject = subject(session, &plan, signing, &built, flags.owner.as_deref())?;
     let wish = wish(session, flags);
     if flags.dry_run {
         let rehearsal = Rehearsal::new();
@@ -51,7 +52,7 @@ fn say_what_would_go(session: &Session, subject: &Subject, wish: &Wish) -> Resul
 /// What would be a mistake is told before anything is built.
 fn refuse_what_cannot_be(
     session: &Session,
-    plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     flags: &cli::PublishAws,
 ) -> Result<()> {
     if session.common.offline && !flags.dry_run {
@@ -68,7 +69,7 @@ fn refuse_what_cannot_be(
         return Err(Error::usage(format!("`--deprecate {day}` is no day to come"))
             .cause("AWS takes none that is over"));
     }
-    let Some(name) = &plan.signing else {
+    let Some(Signing { key: name, .. }) = signing else {
         session.report.warning("nobody signs this image: whoever can write to its disk can start something else from it");
         return Ok(());
     };
@@ -87,6 +88,7 @@ fn refuse_what_cannot_be(
 fn subject(
     session: &Session,
     plan: &Plan<Locked>,
+    signing: Option<&Signing>,
     built: &Built,
     owner: Option<&str>,
 ) -> Result<Subject> {
@@ -94,9 +96,6 @@ fn subject(
     let content = Content::read(&built.image)?;
     step.done("", Some(content.digest.size()), Outcome::Ran);
     let lock = plan.lock.get();
-    let version = |name| {
-        plan.binaries.iter().find(|binary| binary.name == name).map(|binary| binary.version.clone())
-    };
     let mut more = vec![
         ("Name", format!("{} {}", plan.recipe, plan.version)),
         ("osbuild:version", plan.version.clone()),
@@ -108,7 +107,11 @@ fn subject(
         (BinaryName::Containerd, "osbuild:containerd"),
         (BinaryName::Runc, "osbuild:runc"),
     ];
-    more.extend(programs.into_iter().filter_map(|(name, tag)| Some((tag, version(name)??))));
+    more.extend(
+        programs
+            .into_iter()
+            .filter_map(|(name, tag)| Some((tag, plan.component(name).version()?.to_string()))),
+    );
     more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
     more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
     Ok(Subject {
@@ -117,7 +120,7 @@ fn subject(
         recipe: plan.recipe.clone(),
         version: plan.version.clone(),
         architecture: plan.architecture,
-        uefi_data: plan.signing.as_ref().map(|name| trusted(session, name)).transpose()?,
+        uefi_data: signing.map(|signing| trusted(session, &signing.key)).transpose()?,
     })
 }
 

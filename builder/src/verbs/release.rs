@@ -1,11 +1,12 @@
 //! `osbuild release`: what was built, in a channel.
 
+use super::image::SignWith;
 use super::{Session, image, keys};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result, in_words};
-use crate::plan::{Locked, Plan, Strictness};
+use crate::plan::{Locked, Plan, Signing, Strictness};
 use crate::produce::fetch::git;
 use crate::produce::out::{Out, RELEASE_TO_SIGN, RELEASED};
 use crate::produce::sign::{OfflineReleaseSigner, OfflineSigner, ReleaseSigner, Signer};
@@ -23,12 +24,13 @@ use std::sync::Arc;
 /// `osbuild release`
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
-    let mut plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    plan.resolved.signing = flags.key.clone().or(plan.resolved.signing);
-    let name = plan.signing.as_ref().ok_or_else(|| {
+    let plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
+    let named = flags.key.as_ref().map(Signing::with);
+    let signing = named.as_ref().or(plan.default_signing.as_ref()).ok_or_else(|| {
         Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe))
             .hint("name the keys by `--key NAME`")
     })?;
+    let name = &signing.key;
     let signer = image_signer(&session, flags, name)?;
     let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
@@ -62,8 +64,8 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
         None => {
             let from = session.from(flags.sources.clone())?;
             session.need(&image::tools(&from))?;
-            let built =
-                image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(&*signer))?;
+            let sign = SignWith { keys: signing, signer: &*signer };
+            let built = image::with_signer(&session, &plan, from, Rebuild::Nothing, Some(sign))?;
             let (node, boot) = programs(&built.image)?;
             let writer = writer()?;
             let parts =

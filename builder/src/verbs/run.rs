@@ -5,7 +5,7 @@ use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::error::{Error, Result};
 use crate::host;
-use crate::plan::{Locked, Plan, Qemu};
+use crate::plan::{Locked, Plan, Qemu, Signing};
 use crate::produce::out::Out;
 use crate::ship::vm::machine::{Download, Firmware, Network, SecureBoot};
 use crate::ship::vm::run::{RunOptions, Until};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// `osbuild run`
 pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
-    let plan = session.locked_for(&flags.recipe, &flags.signing)?;
+    let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let qemu = machine(&plan, flags)?;
     check_disk_size(&plan, flags)?;
     let forwards =
@@ -23,7 +23,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
     let from = session.from(flags.sources.clone())?;
     session
         .need(&[image::tools(&from), host::for_run(plan.architecture, wants_firmware)].concat())?;
-    let built = image::signed(session, &plan, from, Rebuild::Nothing)?;
+    let built = image::signed(session, &plan, signing.as_ref(), from, Rebuild::Nothing)?;
     let (store, out) = (session.store()?, Out::open(session.root(), &plan.recipe)?);
     let until = if flags.until == Some(cli::Until::Ready) { Until::Ready } else { Until::PowerOff };
     let options = RunOptions {
@@ -50,7 +50,7 @@ pub fn run(session: &Session, flags: &cli::Run) -> Result<()> {
         watchdog: plan.board.watchdog_s > 0,
         arguments: Vec::new(),
         until,
-        secure_boot: secure_boot(session, &plan, flags)?,
+        secure_boot: secure_boot(session, signing.as_ref(), flags)?,
         timeout: (until == Until::Ready).then(|| Duration::from_secs(flags.timeout)),
         show_console: !session.common.quiet,
         log: out.logs().join("console.log"),
@@ -77,8 +77,12 @@ fn check_disk_size(plan: &Plan<Locked>, flags: &cli::Run) -> Result<()> {
 }
 
 /// The Secure Boot state of the firmware.
-fn secure_boot(session: &Session, plan: &Plan<Locked>, flags: &cli::Run) -> Result<SecureBoot> {
-    match flags.trust.as_ref().or(plan.signing.as_ref()) {
+fn secure_boot(
+    session: &Session,
+    signing: Option<&Signing>,
+    flags: &cli::Run,
+) -> Result<SecureBoot> {
+    match flags.trust.as_ref().or(signing.map(|signing| &signing.key)) {
         _ if flags.setup_mode => Ok(SecureBoot::Setup),
         Some(name) if !flags.insecure => Ok(SecureBoot::enforced(session.keys(name)?.trust()?)),
         _ => Ok(SecureBoot::Off),

@@ -7,8 +7,8 @@ use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
 use crate::host::{self, Tool};
 use crate::plan::{
-    Date, HostPrograms, Locked, Plan, Project, Releases, Strictness, resolve, resolve_programs,
-    skew,
+    Date, HostPrograms, Locked, Plan, Project, Releases, Signing, Strictness, resolve,
+    resolve_programs, skew,
 };
 use crate::produce::fetch::{Fetcher, SourceOrigin};
 use crate::report::Report;
@@ -55,18 +55,21 @@ impl<'a> Session<'a> {
     }
 
     /// The locked plan of a recipe that makes programs.
-    pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms>> {
+    pub fn locked_programs(&self, recipe: &str) -> Result<Plan<Locked, HostPrograms<Locked>>> {
         resolve_programs(&self.project, recipe)?.lock(self.checkout.lock(recipe)?)
     }
 
-    /// The locked plan of a recipe, with the signing flags of the command line.
-    pub fn locked_for(&self, recipe: &str, signing: &cli::Signing) -> Result<Plan<Locked>> {
-        let mut plan = self.locked(recipe)?;
-        if signing.unsigned || signing.key.is_some() {
-            plan.resolved.signing = signing.key.clone();
-            plan.resolved.origins.remove("signing.key");
-        }
-        Ok(plan)
+    /// The locked plan of a recipe, and the keys that sign its image: those that the command line
+    /// names, or else those of the recipe.
+    pub fn locked_for(
+        &self,
+        recipe: &str,
+        flags: &cli::Signing,
+    ) -> Result<(Plan<Locked>, Option<Signing>)> {
+        let plan = self.locked(recipe)?;
+        let default = || plan.default_signing.clone().filter(|_| !flags.unsigned);
+        let signing = flags.key.as_ref().map(Signing::with).or_else(default);
+        Ok((plan, signing))
     }
 
     /// The API servers that a plan's node can join.

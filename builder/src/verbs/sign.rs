@@ -1,6 +1,7 @@
 //! `osbuild sign`
 
-use super::{Session, build, image, keys};
+use super::image::SignWith;
+use super::{Session, build, image};
 use crate::cli;
 use crate::engine::executor::Rebuild;
 use crate::error::{Error, Kind, Result};
@@ -18,13 +19,14 @@ pub fn run(
     sources: Option<PathBuf>,
 ) -> Result<()> {
     let started = Instant::now();
-    let plan = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
-    let name = plan.signing.as_ref().ok_or_else(|| {
+    let (plan, signing) = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
+    let keys = signing.as_ref().ok_or_else(|| {
         Error::usage(format!("recipe `{recipe}` does not say who signs it"))
             .hint("name the keys by `--key NAME`")
     })?;
-    let certificate = keys::certificate(session, name)?;
+    let certificate = super::keys::certificate(session, &keys.key)?;
     let signer = OfflineSigner::open(attach, certificate).map_err(Error::of_usage)?;
+    let sign = SignWith { keys, signer: &signer };
     let from = session.from(sources)?;
     session.need(&image::tools(&from))?;
     let to_sign = |error: Error| match error.kind {
@@ -33,8 +35,8 @@ pub fn run(
         )),
         _ => error,
     };
-    let built = image::with_signer(session, &plan, from, Rebuild::Nothing, Some(&signer))
-        .map_err(to_sign)?;
+    let built =
+        image::with_signer(session, &plan, from, Rebuild::Nothing, Some(sign)).map_err(to_sign)?;
     session.report.note(match built.was_current {
         true => "the image has these signatures already",
         false => "the image is signed: every required signature was there",

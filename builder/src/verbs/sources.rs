@@ -68,7 +68,10 @@ fn of_node(
 }
 
 /// Every source of programs for the machine that builds, all of them in the store.
-fn of_programs(fetcher: &Fetcher, plan: &Plan<Locked, HostPrograms>) -> Result<Vec<Source>> {
+fn of_programs(
+    fetcher: &Fetcher,
+    plan: &Plan<Locked, HostPrograms<Locked>>,
+) -> Result<Vec<Source>> {
     fetcher.fetch(plan)?;
-    Ok(plan.lock.get().sources(&plan.wanted.crates))
+    Ok(plan.lock.get().sources(&plan.requirements.crates))
 }

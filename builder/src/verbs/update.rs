@@ -6,8 +6,8 @@ use super::lock::epoch;
 use crate::error::{Error, Result};
 use crate::host;
 use crate::plan::{
-    Crate, GoUpstream, Held, KUBERNETES, Lock, Moved, Peg, Project, Releases, Strictness, Upstream,
-    Version, moved, moved_crates, moved_releases, nearest, resolve_any, set_go_toolchain,
+    Crate, GoUpstream, KUBERNETES, Lock, Moved, Peg, PreviousLock, Project, Releases, Strictness,
+    Upstream, Version, moved, moved_crates, moved_releases, nearest, resolve_any, set_go_toolchain,
     set_version, upstream,
 };
 use crate::produce::fetch::Fetcher;
@@ -209,7 +209,7 @@ impl<'a> Update<'a> {
         let mut all = BTreeSet::new();
         for Recipe { name, .. } in &self.recipes {
             let plan = resolve_any(&self.project, name, self.session.today, Strictness::Build)?;
-            all.extend(plan.wanted().crates.iter().cloned());
+            all.extend(plan.requirements().crates.iter().cloned());
         }
         Ok(all.into_iter().collect())
     }
@@ -220,12 +220,12 @@ impl<'a> Update<'a> {
         for Recipe { name, lock, upstream } in &self.recipes {
             let plan = resolve_any(&self.project, name, self.session.today, Strictness::Lock)?;
             plan.warnings().iter().for_each(|warning| self.session.report.warning(warning));
-            let mut held = Held::by(Some(lock.clone()));
+            let mut held = PreviousLock::of(Some(lock.clone()));
             let packages = lock.debian_packages().map(|package| package.package.as_str());
-            held.free(packages.filter(|package| self.may_move(package)));
+            held.release(packages.filter(|package| self.may_move(package)));
             let kernel = upstream.kernel.iter().filter(|kernel| self.may_move(&kernel.component));
-            held.free(kernel.map(|kernel| kernel.package.as_str()));
-            fresh.iter().for_each(|lock| held.share(lock.clone()));
+            held.release(kernel.map(|kernel| kernel.package.as_str()));
+            fresh.iter().for_each(|lock| held.add(lock.clone()));
             fresh.push(self.fetcher.pin(&*plan, &held, epoch(self.session))?);
         }
         for (Recipe { name, lock, .. }, after) in self.recipes.iter().zip(&fresh) {

@@ -3,32 +3,32 @@
 use crate::{changed, expect, project, resolve};
 use osbuild::error::Kind;
 use osbuild::plan::{
-    CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, Held, Lock, Moved, Packages, Plan,
-    RustToolchain, Toolchains, moved, set_version,
+    CratesLock, DebianPackage, DebianRequirement, GoLock, GoToolchain, Lock, Moved, Packages, Plan,
+    PreviousLock, RustToolchain, Toolchains, moved, set_version,
 };
 
-fn package(wish: &DebianWish) -> DebianPackage {
-    let DebianWish { package, architecture, .. } = wish.clone();
+fn package(required: &DebianRequirement) -> DebianPackage {
+    let DebianRequirement { package, architecture, .. } = required.clone();
     DebianPackage { package, version: "1".into(), architecture, sha256: "00".into(), size: 1 }
 }
 
-/// A lock that pins what the plan wants.
+/// A lock that pins what the plan requires.
 fn lock(plan: &Plan) -> Lock {
-    let wanted = &plan.wanted;
-    let packages = |wishes: &[DebianWish]| Packages {
+    let required = &plan.requirements;
+    let packages = |required: &[DebianRequirement]| Packages {
         asked: Vec::new(),
-        packages: wishes.iter().map(package).collect(),
+        packages: required.iter().map(package).collect(),
     };
-    let asked = wanted.sandbox.iter().map(DebianWish::asked).collect();
-    let go = wanted.go_modules.iter().map(|wish| GoLock {
-        component: wish.component.clone(),
-        module: wish.module.clone(),
-        version: wish.version.clone(),
-        asked: wish.digest(&wanted.go_toolchain),
+    let asked = required.sandbox.iter().map(DebianRequirement::asked).collect();
+    let go = required.go_modules.iter().map(|go| GoLock {
+        component: go.component.clone(),
+        module: go.module.clone(),
+        version: go.version.clone(),
+        asked: go.digest(&required.go_toolchain),
         go_mod: None,
         modules: Vec::new(),
     });
-    let rust = wanted.rust_toolchain.clone();
+    let rust = required.rust_toolchain.clone();
     let rust = rust.map(|rust| RustToolchain {
         version: rust.version,
         targets: rust.targets,
@@ -39,36 +39,36 @@ fn lock(plan: &Plan) -> Lock {
         version: Lock::VERSION,
         recipe: plan.recipe.clone(),
         epoch: 1_790_000_000,
-        wanted: wanted.digest(),
-        suite: wanted.suite().map(str::to_owned),
-        kernel_source: wanted.kernel_source.as_ref().map(package),
-        stub: wanted.stub.as_ref().map(package),
-        sandbox: Packages { asked, ..packages(&wanted.sandbox) },
-        cross: packages(&wanted.cross),
-        files: packages(&wanted.files),
+        requirements: required.digest(),
+        suite: required.suite().map(str::to_owned),
+        kernel_source: required.kernel_source.as_ref().map(package),
+        stub: required.stub.as_ref().map(package),
+        sandbox: Packages { asked, ..packages(&required.sandbox) },
+        cross: packages(&required.cross),
+        files: packages(&required.files),
         go: go.collect(),
         toolchain: Toolchains {
             go: GoToolchain {
-                version: wanted.go_toolchain.clone(),
+                version: required.go_toolchain.clone(),
                 sum: "h1:=".into(),
                 sha256: "00".into(),
                 size: 1,
             },
             rust,
         },
-        crates: CratesLock { digest: wanted.crates_digest() },
+        crates: CratesLock { digest: required.crates_digest() },
     }
 }
 
 #[test]
-fn a_lock_of_the_same_plan_is_taken() {
+fn a_lock_of_the_same_plan_is_accepted() {
     let plan = resolve(&project());
     let lock = lock(&plan);
     assert_eq!(plan.lock(lock.clone()).unwrap().lock.get(), &lock);
 }
 
 #[test]
-fn a_stale_lock_says_what_moved() {
+fn a_stale_lock_lists_the_differences() {
     let before = lock(&resolve(&project()));
     let changes = [
         ("recipes/base.toml", "\"1.4.3\"", "\"1.4.4\""),
@@ -82,7 +82,7 @@ fn a_stale_lock_says_what_moved() {
 }
 
 #[test]
-fn a_change_that_no_line_of_the_lock_shows_makes_it_stale_too() {
+fn a_change_that_no_entry_of_the_lock_shows_makes_it_stale() {
     let before = lock(&resolve(&project()));
     let tags = ("components/runc/component.toml", "\"seccomp\", ", "");
     assert_eq!(resolve(&changed(&[tags])).lock(before).map(|_| ()).unwrap_err().kind, Kind::Lock);
@@ -94,11 +94,11 @@ fn a_lock_edited_by_hand_is_stale() {
     let mut edited = lock(&plan);
     edited.go[0].version = "v2.2.8".into();
     let error = plan.lock(edited).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("containerd: `v2.2.9` is wanted, `v2.2.8` is locked"), "{error}");
+    assert!(error.contains("containerd: `v2.2.9` is required, `v2.2.8` is locked"), "{error}");
 }
 
 #[test]
-fn what_is_built_without_new_inputs_leaves_the_lock_alone() {
+fn a_change_without_new_inputs_keeps_the_lock_valid() {
     let before = lock(&resolve(&project()));
     let file = ("recipes/base.toml", "127.0.0.1 localhost", "127.0.0.1 localhost node");
     let option = ("recipes/small.toml", "LOG_BUF_SHIFT = 17", "LOG_BUF_SHIFT = 18");
@@ -114,7 +114,7 @@ fn the_lock_of_another_recipe_is_refused() {
 }
 
 #[test]
-fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
+fn a_version_is_set_where_it_is_written_and_nothing_else_changes() {
     let project = project();
     let files = set_version(&project, "small", "containerd", "2.2.10".parse().unwrap()).unwrap();
     let before = String::from_utf8(project.files["recipes/base.toml"].clone()).unwrap();
@@ -127,7 +127,7 @@ fn a_version_is_set_where_it_was_written_and_nothing_else_changes() {
 }
 
 #[test]
-fn an_update_says_what_moved() {
+fn an_update_lists_what_changed() {
     let before = lock(&resolve(&project()));
     let mut after = before.clone();
     after.kernel_source.as_mut().unwrap().version = "2".into();
@@ -146,45 +146,56 @@ fn an_update_says_what_moved() {
 }
 
 #[test]
-fn only_what_is_let_go_or_does_not_fit_is_not_held() {
+fn only_released_and_unfit_entries_are_not_kept() {
     let plan = resolve(&project());
-    let wanted = &plan.wanted;
+    let required = &plan.requirements;
     let (stub, kernel_source) =
-        (wanted.stub.as_ref().unwrap(), wanted.kernel_source.as_ref().unwrap());
-    let mut held = Held::by(Some(lock(&plan)));
-    assert!(held.package(stub).is_some() && held.closure(&wanted.sandbox).is_some());
-    assert!(held.package(&DebianWish { suite: Some("sid".into()), ..stub.clone() }).is_none());
-    assert!(held.package(&DebianWish { version: Some("2".into()), ..stub.clone() }).is_none());
-    assert!(held.closure(&wanted.sandbox[1..]).is_none());
-    assert!(held.go(&wanted.go_modules[0], &wanted.go_toolchain).is_some());
-    assert!(held.go(&wanted.go_modules[0], "1.27.0").is_none());
-    assert!(held.go_toolchain("1.27.0").is_none());
-
-    let sandboxed = wanted.sandbox[0].package.clone();
-    held.free([stub.package.as_str(), &sandboxed]);
-    assert!(held.package(stub).is_none() && held.package(kernel_source).is_some());
-    assert!(held.closure(&wanted.sandbox).is_none());
+        (required.stub.as_ref().unwrap(), required.kernel_source.as_ref().unwrap());
+    let mut previous = PreviousLock::of(Some(lock(&plan)));
+    assert!(previous.package(stub).is_some() && previous.closure(&required.sandbox).is_some());
     assert!(
-        held.preferred().all(|package| package.package != sandboxed)
-            && held.preferred().count() > 0
+        previous
+            .package(&DebianRequirement { suite: Some("sid".into()), ..stub.clone() })
+            .is_none()
+    );
+    assert!(
+        previous
+            .package(&DebianRequirement { version: Some("2".into()), ..stub.clone() })
+            .is_none()
+    );
+    assert!(previous.closure(&required.sandbox[1..]).is_none());
+    assert!(previous.go(&required.go_modules[0], &required.go_toolchain).is_some());
+    assert!(previous.go(&required.go_modules[0], "1.27.0").is_none());
+    assert!(previous.go_toolchain("1.27.0").is_none());
+
+    let sandboxed = required.sandbox[0].package.clone();
+    previous.release([stub.package.as_str(), &sandboxed]);
+    assert!(previous.package(stub).is_none() && previous.package(kernel_source).is_some());
+    assert!(previous.closure(&required.sandbox).is_none());
+    assert!(
+        previous.preferred().all(|package| package.package != sandboxed)
+            && previous.preferred().count() > 0
     );
 
     let mut fresh = lock(&plan);
     fresh.stub.as_mut().unwrap().version = "2".into();
-    held.share(fresh);
-    assert_eq!(held.package(stub).unwrap().version, "2");
-    assert_eq!(held.package(kernel_source).unwrap().version, "1");
+    previous.add(fresh);
+    assert_eq!(previous.package(stub).unwrap().version, "2");
+    assert_eq!(previous.package(kernel_source).unwrap().version, "1");
 }
 
 #[test]
-fn the_time_of_a_lock_stays_until_something_that_is_fetched_moves() {
+fn the_epoch_of_a_lock_stays_until_a_source_changes() {
     let before = lock(&resolve(&project()));
-    let held = Held::by(Some(before.clone()));
+    let previous = PreviousLock::of(Some(before.clone()));
     let later = Lock { epoch: before.epoch + 86_400, ..before.clone() };
-    let crates =
-        Lock { crates: CratesLock { digest: "00".into() }, wanted: "00".into(), ..later.clone() };
-    assert_eq!(held.keep_epoch(crates).epoch, before.epoch);
+    let crates = Lock {
+        crates: CratesLock { digest: "00".into() },
+        requirements: "00".into(),
+        ..later.clone()
+    };
+    assert_eq!(previous.keep_epoch(crates).epoch, before.epoch);
     let mut moved = later.clone();
     moved.kernel_source.as_mut().unwrap().sha256 = "01".into();
-    assert_eq!(held.keep_epoch(moved).epoch, later.epoch);
+    assert_eq!(previous.keep_epoch(moved).epoch, later.epoch);
 }

@@ -26,12 +26,13 @@ fn carrying(changes: &[(&str, &str, &str)]) -> Project {
 #[test]
 fn what_an_image_carries_is_locked_as_what_the_host_has() {
     let plan = resolve(&carrying(&[]));
-    let go = plan.wanted.go_modules.iter().find(|go| go.component == "plugins").unwrap();
+    let go = plan.requirements.go_modules.iter().find(|go| go.component == "plugins").unwrap();
     assert_eq!(
         (go.module.as_str(), go.version.as_str(), go.cgo),
         ("example.org/plugins", "v1.9.1", false)
     );
-    let files: Vec<&str> = plan.wanted.files.iter().map(|wish| wish.package.as_str()).collect();
+    let files: Vec<&str> =
+        plan.requirements.files.iter().map(|package| package.package.as_str()).collect();
     assert_eq!(files, ["ca-certificates", "libc6", "nftables"]);
     let printed = plan.print();
     let shown = "payload = { go = \"example.org/plugins\", version = \"1.9.1\", programs = [\"bridge\"], \

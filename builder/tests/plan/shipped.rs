@@ -42,13 +42,8 @@ fn the_control_plane_of_the_tests_has_the_version_of_the_kubelet() {
     let project = shipped();
     let lab = plan::resolve_programs(&project, "lab").unwrap_or_else(|error| panic!("{error}"));
     let node = plan::resolve(&project, "qemu-amd64", TODAY, Strictness::Build).unwrap();
-    let versions: BTreeSet<&str> = lab
-        .programs
-        .iter()
-        .filter(|one| one.component == "kubernetes")
-        .map(|one| &*one.version)
-        .collect();
-    assert_eq!(versions, BTreeSet::from([&*node.kubernetes.kubelet.to_string()]));
+    let kubernetes = lab.components.iter().find(|component| component.go.name == "kubernetes");
+    assert_eq!(kubernetes.unwrap().go.version, node.kubernetes.kubelet);
 }
 
 #[test]

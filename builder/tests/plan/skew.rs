@@ -2,7 +2,7 @@
 
 use crate::{changed, expect, refusal};
 use osbuild::plan::skew::table;
-use osbuild::plan::{self, Date, Plan, Releases, Resolved, Strictness};
+use osbuild::plan::{self, Date, Plan, Releases, Strictness};
 
 const SMALL: &str = "recipes/small.toml";
 const BASE: &str = "recipes/base.toml";
@@ -65,7 +65,7 @@ fn an_exception_holds_until_its_day_and_then_stops_locks_but_not_builds() {
     assert_eq!(on(last, Strictness::Lock, &newer).unwrap().warnings, [""; 0]);
     assert_eq!(
         on(after, Strictness::Build, &newer).unwrap().warnings,
-        ["the exception for kubelet 1.36.5 ran out on 2027-03-31"]
+        ["the exception for kubelet 1.36.5 expired on 2027-03-31"]
     );
     expect(
         "skew-exception-over.txt",
@@ -84,7 +84,7 @@ fn the_end_of_life_stops_locks_but_not_builds() {
     let day = Date { year: 2027, month: 3, day: 1 };
     assert_eq!(
         on(day, Strictness::Build, &[]).unwrap().warnings,
-        ["kubelet 1.35.8 is without support since 2027-02-28"]
+        ["kubelet 1.35.8 has been out of support since 2027-02-28"]
     );
     expect("skew-end-of-life.txt", &format!("{}\n", on(day, Strictness::Lock, &[]).unwrap_err()));
 }
@@ -101,7 +101,7 @@ fn a_date_changes_warnings_and_nothing_else() {
     let later = on(Date { year: 2036, month: 1, day: 1 }, Strictness::Build, &[]).unwrap();
     assert_ne!(now.warnings, later.warnings);
     assert_eq!(now.print(), later.print());
-    assert_eq!(now.resolved, Resolved { warnings: now.warnings.clone(), ..later.resolved });
+    assert_eq!(now, Plan { warnings: now.warnings.clone(), ..later });
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn the_table_says_what_the_node_joins_and_until_when() {
 fn a_kubelet_before_1_25_reaches_two_minors_and_later_ones_three() {
     let old = |api: &str| {
         let mut plan = on(crate::TODAY, Strictness::Build, &[]).unwrap();
-        plan.resolved.kubernetes.kubelet = "1.24.17".parse().unwrap();
-        plan.resolved.kubernetes.api_servers = vec![api.parse().unwrap()];
+        plan.product.kubernetes.kubelet = "1.24.17".parse().unwrap();
+        plan.product.kubernetes.api_servers = vec![api.parse().unwrap()];
         let releases = Releases::parse(
             "checked = 2026-01-01\n[minors]\n\"1.24\" = { newest = \"1.24.17\", released = 2022-05-03, end-of-life = 2023-07-28 }\n",
         );

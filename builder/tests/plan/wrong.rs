@@ -198,7 +198,7 @@ fn a_pod_may_have_several_images() {
         (SMALL, &format!("image = \"hello.tar\"\n{digest}"), &images),
         ("recipes/hello.yaml", "  containers:", several),
     ]);
-    let pod = resolve(&project).resolved.pods.pop().unwrap();
+    let pod = resolve(&project).product.pods.pop().unwrap();
     assert_eq!(
         pod.images.iter().map(|image| image.name.as_str()).collect::<Vec<_>>(),
         ["localhost/first:1", "localhost/hello:1"]

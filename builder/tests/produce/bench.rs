@@ -1,9 +1,8 @@
 //! A store of its own, and a sandbox root that holds nothing but a static shell.
 
-use osbuild::engine::action::{Action, InputTree};
+use osbuild::engine::action::{Action, InputTree, SandboxRoot};
 use osbuild::engine::digest::Digest;
 use osbuild::engine::executor::Executor;
-use osbuild::engine::sandbox::SandboxRoot;
 use osbuild::engine::store::Store;
 use osbuild::error::{Error, Result};
 use osbuild::report::{Color, Report, Verbosity};

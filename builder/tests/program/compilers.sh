@@ -1,5 +1,6 @@
 #!/usr/bin/sh
-# Stands for every compiler of the sandbox. It is called as bash is, `-euo pipefail SCRIPT ARGUMENT…`, and tells the steps by their inputs.
+# Replaces every compiler of the sandbox. It is called like bash, `-euo pipefail SCRIPT ARGUMENT…`,
+# and recognizes the step by its inputs.
 set -eu
 shift 3
 configure() {

@@ -74,7 +74,7 @@ fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
-    let version = scratch.plan().resolved.wanted.go_toolchain;
+    let version = scratch.plan().requirements.go_toolchain;
     let said = format!(
         "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n"
     );

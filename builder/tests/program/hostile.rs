@@ -154,7 +154,7 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
         ran.code == Some(1)
             && ran
                 .said
-                .contains("belongs to another user\n  caused by: its owner has the number 65534"),
+                .contains("belongs to another user\n  caused by: its owner has the user ID 65534"),
         "{}",
         ran.said
     );

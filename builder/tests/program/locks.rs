@@ -22,7 +22,7 @@ fn other_crates_change_the_digest_of_crates_and_nothing_else() {
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
     assert_eq!(
-        Lock { wanted: before.wanted.clone(), crates: before.crates.clone(), ..after },
+        Lock { requirements: before.requirements.clone(), crates: before.crates.clone(), ..after },
         before
     );
 }

@@ -365,7 +365,7 @@ fn a_release_is_built_twice_compared_signed_published_and_verified() {
     cloud.is_content();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
     assert!(ran[0].data.contains("byte for byte"), "{}", ran[0].data);
-    let version = scratch.plan().resolved.version;
+    let version = scratch.plan().product.version;
     let released = second.project().join("out").join(RECIPE).join("released");
     for end in ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"] {
         assert!(released.join(format!("{RECIPE}_{version}_{end}")).is_file(), "{end}");

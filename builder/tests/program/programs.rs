@@ -103,7 +103,7 @@ fn programs_are_exported_planned_and_locked_like_a_node() {
     refused(
         &scratch.osbuild(&["build", "lab"]),
         3,
-        "store: `v3.6.2` is wanted, `v3.6.1` is locked",
+        "store: `v3.6.2` is required, `v3.6.1` is locked",
     );
 }
 

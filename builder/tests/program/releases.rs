@@ -157,7 +157,7 @@ fn an_end_of_life_minor_makes_no_release() {
     done(&scratch.osbuild(&["build", RECIPE]));
     let ran = release(&scratch, &[]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains("is without support since 2025"), "{}", ran.said);
+    assert!(ran.said.contains("has been out of support since 2025"), "{}", ran.said);
 }
 
 #[test]

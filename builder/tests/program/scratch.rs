@@ -4,9 +4,9 @@ use osbuild::checkout::Checkout;
 use osbuild::engine::digest::Digest;
 use osbuild::engine::store::Store;
 use osbuild::plan::{
-    Blob, CratesLock, Date, DebianPackage, DebianWish, GoLock, GoModule, GoToolchain, GoWish, Lock,
-    Packages, Plan, Resolution, RustToolchain, Source, Strictness, Toolchains, resolve,
-    resolve_programs,
+    AnyPlan, Blob, CratesLock, Date, DebianPackage, DebianRequirement, GoLock, GoModule,
+    GoRequirement, GoToolchain, Lock, Packages, Plan, RustToolchain, Source, Strictness,
+    Toolchains, resolve, resolve_programs,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -147,15 +147,14 @@ impl Scratch {
 
     /// Writes a lock of the plan as it is now.
     pub fn relock(&self) {
-        self.write_lock(&self.lock_of(&self.plan().resolved));
+        self.write_lock(&self.lock_of(&self.plan()));
     }
 
     /// Adds a recipe of programs with its lock, and puts its sources into the store.
     pub fn add_programs(&self, recipe: &str, text: &str) {
         fs::write(self.project().join(format!("recipes/{recipe}.toml")), text).unwrap();
         let project = Checkout { root: self.project() }.read().unwrap();
-        let plan =
-            resolve_programs(&project, recipe).unwrap_or_else(|error| panic!("{error}")).resolved;
+        let plan = resolve_programs(&project, recipe).unwrap_or_else(|error| panic!("{error}"));
         self.write_lock(&self.lock_of(&plan));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
         names(&plan).iter().for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
@@ -165,7 +164,7 @@ impl Scratch {
     pub fn fill_store_without(&self, absent: &str) {
         let _ = fs::remove_dir_all(self.path("cache"));
         let store = Store::open(self.path("cache/osbuild")).unwrap();
-        let names = names(&self.plan().resolved);
+        let names = names(&self.plan());
         let put = names.iter().filter(|name| *name != absent);
         put.for_each(|name| assert!(store.put_bytes(&self.bytes(name)).is_ok()));
     }
@@ -176,10 +175,10 @@ impl Scratch {
     }
 
     /// A lock of the plan, of which each source is [`Scratch::bytes`] of its name.
-    fn lock_of(&self, plan: &dyn Resolution) -> Lock {
-        let wanted = plan.wanted();
-        let package = |wish: &DebianWish| self.package(wish);
-        let packages = |wishes: &[DebianWish]| Packages {
+    fn lock_of(&self, plan: &dyn AnyPlan) -> Lock {
+        let wanted = plan.requirements();
+        let package = |wish: &DebianRequirement| self.package(wish);
+        let packages = |wishes: &[DebianRequirement]| Packages {
             asked: Vec::new(),
             packages: wishes.iter().map(package).collect(),
         };
@@ -188,12 +187,12 @@ impl Scratch {
             version: Lock::VERSION,
             recipe: plan.recipe().into(),
             epoch: 1_790_000_000,
-            wanted: wanted.digest(),
+            requirements: wanted.digest(),
             suite: None,
             kernel_source: wanted.kernel_source.as_ref().map(package),
             stub: wanted.stub.as_ref().map(package),
             sandbox: Packages {
-                asked: wanted.sandbox.iter().map(DebianWish::asked).collect(),
+                asked: wanted.sandbox.iter().map(DebianRequirement::asked).collect(),
                 ..packages(&wanted.sandbox)
             },
             cross: packages(&wanted.cross),
@@ -234,7 +233,7 @@ impl Scratch {
         Blob { sha256: digest.hex(), size: digest.size() }
     }
 
-    fn package(&self, wish: &DebianWish) -> DebianPackage {
+    fn package(&self, wish: &DebianRequirement) -> DebianPackage {
         let Blob { sha256, size } = self.blob(&wish.package);
         DebianPackage {
             package: wish.package.clone(),
@@ -245,7 +244,7 @@ impl Scratch {
         }
     }
 
-    fn component(&self, wish: &GoWish, toolchain: &str) -> GoLock {
+    fn component(&self, wish: &GoRequirement, toolchain: &str) -> GoLock {
         let module = GoModule {
             path: wish.module.clone(),
             version: wish.version.clone(),
@@ -266,8 +265,8 @@ impl Scratch {
 }
 
 /// Every name of which the lock has [`Scratch::bytes`].
-fn names(plan: &dyn Resolution) -> Vec<String> {
-    let wanted = plan.wanted();
+fn names(plan: &dyn AnyPlan) -> Vec<String> {
+    let wanted = plan.requirements();
     let lists = [&wanted.sandbox, &wanted.cross, &wanted.files].into_iter().flatten();
     let debian = [&wanted.kernel_source, &wanted.stub]
         .into_iter()

@@ -1,4 +1,5 @@
-/* Preloaded, it makes block devices wrap around behind CAPACITY bytes, as a stick does that says it is larger than it is. */
+/* A preloaded library that makes block devices wrap around after CAPACITY bytes, like a stick that claims
+ * to be larger than it is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

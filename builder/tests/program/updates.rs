@@ -77,7 +77,7 @@ fn the_kubelet_moves_to_the_newest_patch_that_is_served_and_nothing_else_moves()
     assert_eq!(
         Lock {
             go: before.go.clone(),
-            wanted: before.wanted.clone(),
+            requirements: before.requirements.clone(),
             epoch: before.epoch,
             ..after.clone()
         },
@@ -262,7 +262,7 @@ fn a_kubelet_without_support_is_not_locked_again() {
     let before = scratch.read(&Lock::path(RECIPE));
     for verb in [["update", "ca-certificates"], ["lock", RECIPE]] {
         let said = ran(&scratch, 2, &verb).said;
-        assert!(said.contains("kubelet 1.35.8 is without support since 2020-02-28"), "{said}");
+        assert!(said.contains("kubelet 1.35.8 has been out of support since 2020-02-28"), "{said}");
     }
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
@@ -290,7 +290,7 @@ fn crates_move_by_cargo_and_only_when_named() {
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
     assert_eq!(
-        Lock { crates: before.crates.clone(), wanted: before.wanted.clone(), ..after },
+        Lock { crates: before.crates.clone(), requirements: before.requirements.clone(), ..after },
         before
     );
 }

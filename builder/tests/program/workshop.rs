@@ -52,7 +52,7 @@ fn open_in(sandbox: Files) -> Scratch {
     let pod = scratch.read("recipes/small.toml");
     let (pod, _) = pod[pod.find("[pods.hello]").unwrap()..].split_once("\n\n").unwrap();
     scratch.edit("recipes/small.toml", pod, "");
-    for package in scratch.plan().resolved.wanted.sandbox {
+    for package in scratch.plan().requirements.sandbox {
         scratch.supply(&package.package, deb(Files::new()));
     }
     scratch.supply("bash", deb(sandbox));

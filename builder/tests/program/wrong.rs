@@ -25,7 +25,7 @@ fn says(ran: &Ran, code: i32, said: &str) {
 fn a_wrong_recipe_a_missing_lock_and_a_stale_one_have_their_codes() {
     let scratch = open();
     scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
-    let said = "error: `recipes/small.lock` is out of date: the recipe asks for something else\n  caused by: runc: `v1.4.4` is wanted, `v1.4.3` is locked\nhint: write it anew with `cargo osbuild lock small`\n";
+    let said = "error: `recipes/small.lock` is out of date: it does not match the recipe\n  caused by: runc: `v1.4.4` is required, `v1.4.3` is locked\nhint: run `cargo osbuild lock small`\n";
     refused(&scratch, 3, said);
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");

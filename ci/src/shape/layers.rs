@@ -168,7 +168,7 @@ mod tests {
     fn the_plan_may_neither_look_up_nor_out() {
         assert_eq!(
             messages("builder/src/plan/a.rs", "use crate::engine::store;\n"),
-            ["`crate::produce` is above the plan, which knows nothing of it"]
+            ["`crate::engine` is above the plan, which knows nothing of it"]
         );
         assert_eq!(
             messages("builder/src/plan/a.rs", "use std::fs;\n"),

@@ -22,7 +22,7 @@ const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", 
 const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"];
 
 /// Names of modules that do not describe their contents.
-const EMPTY_FILES: [&str; 6] = ["common", "helpers", "misc", "util", "utils", "shared"];
+const EMPTY_FILES: [&str; 5] = ["common", "helpers", "misc", "util", "utils"];
 
 /// Marks, paths and hosts in any text but locks, whose text is upstream's.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {

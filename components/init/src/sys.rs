@@ -1,4 +1,4 @@
-//! The system calls that `rustix` has no safe form of. All `unsafe` of this crate is here.
+//! The system calls for which `rustix` has no safe function. All `unsafe` of this crate is here.
 
 #![allow(unsafe_code)]
 
@@ -11,22 +11,22 @@ use std::process::Command;
 
 use uuid::Uuid;
 
-/// The signals that PID 1 reads from its descriptor instead of being interrupted by them.
+/// The signals that PID 1 reads from a descriptor, so that they do not interrupt it.
 const SIGNALS: [c_int; 3] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT];
 
 /// A signal that PID 1 acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A child ended, or several did.
+    /// At least one child has exited.
     Child,
-    /// Somebody asks for power off.
+    /// A process asks for power off.
     Terminate,
-    /// Somebody asks for a reboot: the kernel sends this for Ctrl-Alt-Del.
+    /// A process asks for a reboot. The kernel sends this for Ctrl-Alt-Del.
     Interrupt,
 }
 
-/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them came. A child
-/// inherits that, unless it is started with [`unblock_signals`].
+/// Blocks [`SIGNALS`] and returns a descriptor that becomes readable when one of them is pending.
+/// Children inherit the mask unless they are started with [`unblock_signals`].
 pub fn signal_descriptor() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigemptyset` initialises the set before anything reads it, and all pointers are to
@@ -43,8 +43,8 @@ pub fn signal_descriptor() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Has a child get every signal, as programs expect. It would inherit what [`signal_descriptor`]
-/// has blocked, and pass it on to all that it starts: a pod could not be asked to end.
+/// Unblocks every signal in a child, as programs expect. Otherwise it would inherit what
+/// [`signal_descriptor`] has blocked and pass it on: a pod could not be asked to exit.
 pub fn unblock_signals(command: &mut Command) -> &mut Command {
     let unblock = || {
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
@@ -55,12 +55,12 @@ pub fn unblock_signals(command: &mut Command) -> &mut Command {
         })
         .map(drop)
     };
-    // SAFETY: between fork and exec the closure calls nothing but what may be called there
+    // SAFETY: between fork and exec the closure calls only async-signal-safe functions
     // (signal-safety(7)).
     unsafe { command.pre_exec(unblock) }
 }
 
-/// Takes one signal from the descriptor, if there is one.
+/// Takes one signal from the descriptor, if one is pending.
 pub fn next_signal(descriptor: &OwnedFd) -> Option<Signal> {
     let mut bytes = [0u8; size_of::<libc::signalfd_siginfo>()];
     let read = rustix::io::read(descriptor, &mut bytes).ok()?;
@@ -107,7 +107,7 @@ pub fn ext4_resize(mounted: impl AsFd, blocks: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// `struct fsuuid` of `linux/ext4.h`, with room for the identifier behind it.
+/// `struct fsuuid` of `linux/ext4.h`, followed by the identifier.
 #[repr(C)]
 struct Ext4Uuid {
     length: u32,
@@ -115,7 +115,7 @@ struct Ext4Uuid {
     uuid: [u8; 16],
 }
 
-/// What the numbers of the requests are made from: the structure without what is behind it.
+/// The structure without the identifier: the request numbers are made from its size.
 type Ext4UuidHead = [u32; 2];
 
 /// The identifier of a mounted ext4 (`EXT4_IOC_GETFSUUID`).
@@ -128,8 +128,8 @@ pub fn ext4_uuid(mounted: impl AsFd) -> io::Result<Uuid> {
     Ok(Uuid::from_bytes(about.uuid))
 }
 
-/// Changes it (`EXT4_IOC_SETFSUUID`). The file system needs the feature `metadata_csum_seed`:
-/// without it all checksums depend on the identifier.
+/// Changes the identifier (`EXT4_IOC_SETFSUUID`). The file system needs the feature
+/// `metadata_csum_seed`: without it all checksums depend on the identifier.
 pub fn set_ext4_uuid(mounted: impl AsFd, uuid: Uuid) -> io::Result<()> {
     let about = Ext4Uuid { length: 16, flags: 0, uuid: uuid.into_bytes() };
     let request = libc::_IOW::<Ext4UuidHead>(u32::from(b'f'), 44);
@@ -155,20 +155,20 @@ pub fn has_key(device: impl AsFd, code: u16) -> io::Result<bool> {
     const EV_KEY: u32 = 1;
     let mut bits: KeyBits = [0; _];
     let request = libc::_IOR::<KeyBits>(u32::from(b'E'), 0x20 + EV_KEY);
-    // SAFETY: the request names the length of the array, of which the kernel writes no more, and
-    // which outlives the call.
+    // SAFETY: the request number contains the length of the array, the kernel writes no more than
+    // that, and the array outlives the call.
     checked(unsafe { libc::ioctl(device.as_fd().as_raw_fd(), request as _, bits.as_mut_ptr()) })?;
     Ok(bits.get(usize::from(code / 8)).is_some_and(|byte| byte >> (code % 8) & 1 == 1))
 }
 
-/// A bit for each key, of which there are `KEY_CNT`.
+/// One bit for each of `KEY_CNT` keys.
 type KeyBits = [u8; 0x300 / 8];
 
-/// Sends a signal to every process but `init`. Does nothing unless this is PID 1: on a build host
-/// it would end the whole session.
+/// Sends a signal to every process except `init`. It does nothing unless this is PID 1: on a build
+/// host it would end the whole session.
 pub fn signal_everybody(signal: rustix::process::Signal) {
     if std::process::id() == 1 {
-        // SAFETY: the call takes two numbers. That nobody is left to signal is no failure.
+        // SAFETY: the call takes two numbers. It fails only when no process is left to signal.
         unsafe { libc::kill(-1, signal.as_raw()) };
     }
 }

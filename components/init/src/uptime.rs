@@ -1,4 +1,4 @@
-//! The one clock that everything inside `init` is timed by.
+//! The clock of all times inside `init`.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `init images` against Debian's containerd, in a mount namespace of its own. `ctr` brings about
-//! what a node has met, and looks at what is left. Needs root.
+//! `init images` against Debian's containerd, in a mount namespace of its own. `ctr` makes the
+//! state that a node has met, and checks the result. It needs root.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-/// Starts containerd where a node has it, with the image layout `$1`, a configuration `$2`, the
+/// Starts containerd at the paths of a node, with the image layout `$1`, a configuration `$2`, the
 /// layer's snapshot `$3` and `init` `$4`.
 const START: &str = r#"
 mount -t tmpfs none /run
@@ -23,9 +23,9 @@ tries=0
 until ctr version > /dev/null; do tries=$((tries + 1)); test $tries -lt 100; sleep 0.1; done
 "#;
 
-/// A container is made on top of the image, its making is broken off, and containerd collects its
-/// snapshot: from then on it refuses to remove the image's, for a child that it does not list.
-const BROKEN_OFF: &str = r#"
+/// A container is made on top of the image and never finished, and containerd collects its
+/// snapshot: then it refuses to remove the image's, because of a child that it does not list.
+const NEVER_FINISHED: &str = r#"
 ctr snapshots prepare unpacking ""
 ctr snapshots commit "$3" unpacking
 ctr snapshots label "$3" containerd.io/gc.root=held
@@ -39,7 +39,7 @@ fails ctr snapshots remove "$3"
 ctr snapshots info "$3"
 "#;
 
-/// The images are there, and nothing of what was unpacked before.
+/// The images exist, and no snapshot from before.
 const LOADS: &str = r#"
 "$4" images
 fails ctr snapshots info "$3"
@@ -47,8 +47,8 @@ test "$(ctr images ls --quiet)" = localhost/test:1
 "#;
 
 #[test]
-fn images_are_loaded_though_containerd_refuses_to_remove_what_was_unpacked() {
-    runs(&[BROKEN_OFF, LOADS]);
+fn images_are_loaded_if_containerd_refuses_to_remove_a_snapshot() {
+    runs(&[NEVER_FINISHED, LOADS]);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn images_are_loaded_again_and_again() {
     runs(&[LOADS, LOADS]);
 }
 
-/// Runs these parts of a script, none of whose commands may fail.
+/// Runs these parts of a script, in which no command may fail.
 fn runs(parts: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -77,8 +77,7 @@ fn runs(parts: &[&str]) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Makes a layout with an image of one layer, and gives the name of the snapshot that the layer
-/// becomes.
+/// Makes a layout with an image of one layer, and returns the name of the layer's snapshot.
 fn layout(folder: &Path) -> String {
     fs::create_dir_all(folder.join("blobs/sha256")).unwrap();
     let blob = |media_type: &str, bytes: &[u8]| {
@@ -86,9 +85,10 @@ fn layout(folder: &Path) -> String {
             Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         fs::write(folder.join("blobs/sha256").join(&digits), bytes).unwrap();
         let media_type = format!("application/vnd.oci.image.{media_type}");
-        serde_json::json!({ "mediaType": media_type, "digest": format!("sha256:{digits}"), "size": bytes.len() })
+        let digest = format!("sha256:{digits}");
+        serde_json::json!({ "mediaType": media_type, "digest": digest, "size": bytes.len() })
     };
-    // The end of a tar archive, with nothing before it.
+    // An empty tar archive.
     let layer = blob("layer.v1.tar", &[0; 1024]);
     let snapshot = layer["digest"].as_str().unwrap().to_owned();
     let rootfs = serde_json::json!({ "type": "layers", "diff_ids": [snapshot] });

@@ -1,10 +1,9 @@
-//! The files that an action finds: a tree of digests, which the Remote Execution API calls its
-//! input root.
+//! The input files of an action: a tree of digests, which the Remote Execution API calls the input
+//! root.
 
 use crate::engine::digest::Digest;
 use crate::engine::fs_error::{self, IoContext};
-use crate::engine::store::Store;
-use crate::engine::{reapi, rules};
+use crate::engine::reapi;
 use crate::error::{Error, Result};
 use prost::Message;
 use std::collections::BTreeMap;
@@ -13,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Files by path, as digests: what an action finds in `/build`.
+/// The files in `/build` when an action starts, by path, as digests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InputTree {
     entries: BTreeMap<String, Node>,
@@ -33,28 +32,34 @@ impl InputTree {
         InputTree::default()
     }
 
-    /// Adds a file whose content is in the store. `path` is relative, without `.` and `..`.
+    /// Adds a file whose content is in the store.
+    ///
+    /// # Errors
+    /// `path` is not relative, has the name `.` or `..`, or is taken.
     pub fn add_file(&mut self, path: &str, digest: Digest, executable: bool) -> Result<()> {
         self.add(path, Node::File { digest, executable })
     }
 
-    /// Adds a symbolic link.
+    /// Adds a symbolic link. Errors are those of [`Self::add_file`].
     pub fn add_symlink(&mut self, path: &str, target: impl Into<String>) -> Result<()> {
         self.add(path, Node::Symlink(target.into()))
     }
 
-    /// Adds a directory, which may be there already.
+    /// Adds a directory, unless there is one. Errors are those of [`Self::add_file`].
     pub fn add_directory(&mut self, path: &str) -> Result<()> {
         names(path)?.into_iter().try_fold(self, |tree, name| tree.directory(name, path)).map(|_| ())
     }
 
-    /// Adds a whole tree at `path`, where nothing may be yet.
+    /// Adds a whole tree at `path`. Errors are those of [`Self::add_file`].
     pub fn add_tree(&mut self, path: &str, tree: InputTree) -> Result<()> {
         self.add(path, Node::Directory(tree))
     }
 
-    /// The tree of a directory on disk. `file` says what to do with each file: [`Digest::of_file`],
-    /// or put it into a store.
+    /// The tree of a directory on disk. `file` returns the digest of each file:
+    /// [`Digest::of_file`], or one that also stores it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or has a type or a name that no tree can have.
     pub fn scan(
         directory: &Path,
         file: &mut dyn FnMut(&Path) -> Result<Digest>,
@@ -83,41 +88,40 @@ impl InputTree {
         Ok(tree)
     }
 
-    /// The digest of the tree's root directory, which stands for all of it.
+    /// The digest of the root directory, which covers the whole tree.
     pub fn digest(&self) -> Digest {
         self.encode(&mut |_| Ok(())).expect("nothing is written")
     }
 
-    /// Puts the tree's directories into the store and gives the digest of its root.
-    pub(super) fn put(&self, store: &Store) -> Result<Digest> {
-        self.encode(&mut |bytes| store.put_bytes(bytes).map(|_| ()))
-    }
-
-    /// Makes the tree in an empty directory, with each file's content checked.
-    pub(in crate::engine) fn write(&self, store: &Store, directory: &Path) -> Result<()> {
+    /// Makes the tree in an empty directory. `file` writes each file: its digest, its path and
+    /// whether it is executable.
+    ///
+    /// # Errors
+    /// The error of `file`, or the directory cannot be written.
+    pub fn write(
+        &self,
+        directory: &Path,
+        file: &mut dyn FnMut(&Digest, &Path, bool) -> Result<()>,
+    ) -> Result<()> {
         for (name, node) in &self.entries {
             let path = directory.join(name);
             match node {
-                Node::File { digest, executable } => {
-                    store.copy_to(digest, &path, rules::file_mode(*executable))?;
-                    fs::File::open(&path)
-                        .and_then(|file| file.set_modified(rules::input_time()))
-                        .at("write", &path)?;
-                }
+                Node::File { digest, executable } => file(digest, &path, *executable)?,
                 Node::Symlink(target) => {
                     std::os::unix::fs::symlink(target, &path).at("write", &path)?
                 }
                 Node::Directory(tree) => {
                     fs_error::make_directory(&path)?;
-                    tree.write(store, &path)?;
+                    tree.write(&path, file)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives each directory's bytes to `emit`, the deepest first.
-    fn encode(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
+    /// Passes the bytes of each directory's message to `emit`, deepest first, and returns the digest
+    /// of the last one, the root.
+    pub(super) fn encode(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
         let mut directory = reapi::Directory::default();
         for (name, node) in &self.entries {
             let name = name.clone();
@@ -155,7 +159,7 @@ impl InputTree {
                 Ok(())
             }
             Entry::Occupied(_) => {
-                Err(Error::build(format!("`{path}` is twice among the inputs of one step")))
+                Err(Error::build(format!("two inputs of one step have the path `{path}`")))
             }
         }
     }
@@ -168,7 +172,7 @@ impl InputTree {
         {
             Node::Directory(tree) => Ok(tree),
             _ => Err(Error::build(format!(
-                "`{path}` is among the inputs of one step, and `{name}` in it is not a directory"
+                "a step has the input `{path}`, in which `{name}` is not a directory"
             ))),
         }
     }

@@ -8,24 +8,31 @@ pub use input::InputTree;
 pub use result::{ActionResult, OutputFile};
 
 use super::digest::Digest;
-use super::sandbox::SandboxRoot;
-use super::store::Store;
 use super::{reapi, rules};
 use crate::error::Result;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Where an action runs and finds its input tree.
+/// The working directory of an action, with its input tree.
 pub const BUILD: &str = "/build";
 
-/// Where toolchains are: `/toolchain/<name>`.
+/// The directory of toolchains: `/toolchain/<name>`.
 pub const TOOLCHAIN: &str = "/toolchain";
 
 /// The variables of every action, unless it sets them itself. The host's environment is not passed
 /// on.
 const ENVIRONMENT: [(&str, &str); 4] =
     [("HOME", "/build/home"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/usr/sbin"), ("TZ", "UTC")];
+
+/// The file system at `/` of an action, mounted read-only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxRoot {
+    /// The digest of what it was made from. The action's digest contains this key and not the path.
+    pub key: Digest,
+    /// Its directory on this machine.
+    pub path: PathBuf,
+}
 
 /// A directory of tools, mounted read-only at `/toolchain/<name>`.
 #[derive(Clone, Debug)]
@@ -76,15 +83,17 @@ impl Action {
         Digest::of(&self.message(self.input.digest(), version).encode_to_vec())
     }
 
-    /// Puts all messages that describe the action into the store, where a person or a program can
-    /// look up what ran, and returns the action's digest.
+    /// Passes the bytes of every message that describes the action to `emit`, and returns the
+    /// action's digest.
     ///
     /// # Errors
-    /// The store cannot be written.
-    pub fn put(&self, store: &Store) -> Result<Digest> {
-        store.put_bytes(&self.command().encode_to_vec())?;
-        let input = self.input.put(store)?;
-        store.put_bytes(&self.message(input, rules::VERSION).encode_to_vec())
+    /// The error of `emit`.
+    pub fn messages(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
+        emit(&self.command().encode_to_vec())?;
+        let input = self.input.encode(emit)?;
+        let action = self.message(input, rules::VERSION).encode_to_vec();
+        emit(&action)?;
+        Ok(Digest::of(&action))
     }
 
     /// Its whole environment: the fixed variables and its own.

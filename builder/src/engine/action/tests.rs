@@ -1,6 +1,10 @@
 use super::*;
+use crate::engine::fs_error::IoContext;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 fn action() -> Action {
     Action {
@@ -24,7 +28,7 @@ fn an_empty_tree_has_the_digest_of_no_bytes() {
 }
 
 #[test]
-fn a_directory_has_the_bytes_that_the_specification_gives_it() {
+fn a_directory_is_encoded_as_the_specification_says() {
     let digest = Digest::of(b"abc");
     let mut tree = InputTree::new();
     tree.add_symlink("l", "t").unwrap();
@@ -51,7 +55,7 @@ fn a_directory_has_the_bytes_that_the_specification_gives_it() {
 }
 
 #[test]
-fn the_digest_is_that_of_everything_but_the_name_and_the_places_on_this_machine() {
+fn the_digest_covers_all_but_the_name_and_paths_of_this_machine() {
     let same = Action {
         name: "another".to_owned(),
         root: SandboxRoot { path: PathBuf::from("/elsewhere"), ..action().root },
@@ -80,7 +84,7 @@ fn the_digest_is_that_of_everything_but_the_name_and_the_places_on_this_machine(
 }
 
 #[test]
-fn the_digest_under_the_first_rules_is_pinned_and_other_rules_give_another() {
+fn the_digest_under_rules_1_is_pinned_and_other_rules_change_it() {
     // A store that was filled before rules had versions is full of results with such keys.
     let first = "1374efad654a969fe54ca84f22bbe7dabd409cdaa0365c24f97e774c481824ec";
     assert_eq!(action().digest_under(1).hex(), first);
@@ -99,13 +103,19 @@ fn the_result_of_a_failed_action_is_no_result() {
 }
 
 #[test]
-fn what_is_put_has_the_digest_that_was_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(directory.path().to_owned()).unwrap();
+fn the_messages_have_the_digests_that_refer_to_them() {
     let mut action = action();
     action.input.add_file("deep/er/file", Digest::of(b""), false).unwrap();
-    assert_eq!(action.put(&store).unwrap(), action.digest());
-    assert!(store.contains(&action.input.digest()));
+    let mut emitted = BTreeSet::new();
+    let mut emit = |bytes: &[u8]| {
+        emitted.insert(Digest::of(bytes));
+        Ok(())
+    };
+    assert_eq!(action.messages(&mut emit).unwrap(), action.digest());
+    let command = Digest::of(&action.command().encode_to_vec());
+    let named = BTreeSet::from([action.digest(), action.input.digest(), command]);
+    assert!(named.is_subset(&emitted));
+    assert_eq!(emitted.len(), 5, "two directories below the root, too");
 }
 
 #[test]
@@ -128,19 +138,22 @@ fn two_inputs_at_one_path_are_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn what_is_written_is_scanned_back(
+    fn a_written_tree_scans_back(
         files in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", any::<(Vec<u8>, bool)>(), 0..9)
     ) {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Store::open(directory.path().join("store")).unwrap();
-        let mut tree = InputTree::new();
+        let (mut tree, mut contents) = (InputTree::new(), BTreeMap::new());
         for (path, (content, executable)) in files {
-            // A path below another file is refused, and is no part of the tree then.
-            let _ = tree.add_file(&path, store.put_bytes(&content).unwrap(), executable);
+            // A path below another file is refused and not added.
+            let _ = tree.add_file(&path, Digest::of(&content), executable);
+            contents.insert(Digest::of(&content), content);
         }
-        let target = directory.path().join("target");
-        fs::create_dir(&target).unwrap();
-        tree.write(&store, &target).unwrap();
-        prop_assert_eq!(InputTree::scan(&target, &mut Digest::of_file).unwrap(), tree);
+        let target = tempfile::tempdir().unwrap();
+        let mut write = |digest: &Digest, path: &Path, executable| {
+            fs::write(path, &contents[digest]).unwrap();
+            let mode = rules::file_mode(executable);
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).at("write", path)
+        };
+        tree.write(target.path(), &mut write).unwrap();
+        prop_assert_eq!(InputTree::scan(target.path(), &mut Digest::of_file).unwrap(), tree);
     }
 }

@@ -34,10 +34,9 @@ pub(super) fn command(action: &Action, scratch: &Path) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::action::{InputTree, Toolchain};
+    use crate::engine::action::{InputTree, SandboxRoot, Toolchain};
     use crate::engine::digest::Digest;
     use crate::engine::rules;
-    use crate::engine::sandbox::SandboxRoot;
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
@@ -54,8 +53,8 @@ mod tests {
         }
     }
 
-    /// To be changed with [`rules::VERSION`] alone: other rules may give other bytes, and a store
-    /// that does not know of the change gives out results of both.
+    /// If this test fails, raise [`rules::VERSION`]: other rules may give other bytes, and the store
+    /// would mix results of both.
     #[test]
     fn the_rules_of_the_version_are_pinned() {
         let command = command(&action(), Path::new("/scratch"));

@@ -1,4 +1,4 @@
-//! Why a step failed, said so that its reader knows what to do.
+//! Explains why an action failed, with a hint where there is a remedy.
 
 use super::log::Log;
 use super::process::Ended;
@@ -6,8 +6,8 @@ use crate::engine::fs_error;
 use crate::error::{Error, Result};
 use std::path::Path;
 
-/// What tools print when a process of theirs was killed: gcc, then rustc and cargo, go, make, ld
-/// and the shell.
+/// Phrases that tools print after a process of theirs was killed: gcc, then rustc and cargo, go,
+/// make, ld and the shell.
 const KILLED: [&str; 6] = [
     "Killed signal terminated program",
     "(signal: 9, SIGKILL",
@@ -17,20 +17,23 @@ const KILLED: [&str; 6] = [
     "Killed",
 ];
 
-/// How a shell, and bubblewrap, say that a process was killed.
+/// The exit status with which a shell, and bubblewrap, report a killed process.
 const KILLED_STATUS: i32 = 128 + 9;
 
-/// What the C library calls a full disk.
+/// The C library's message for a full disk.
 const FULL: &str = "No space left on device";
 
-/// What bubblewrap prints when the system does not let it make a sandbox.
+/// Phrases that bubblewrap prints when the system forbids sandboxes.
 const FORBIDDEN: [&str; 3] = [
     "No permissions to create new namespace",
     "setting up uid map",
     "Creating new namespace failed",
 ];
 
-/// An error unless the step `name` ended well. `scratch` is where it wrote.
+/// Checks the exit status of the action `name`, which wrote below `scratch`.
+///
+/// # Errors
+/// It is not 0. The error shows the end of the log.
 pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Result<()> {
     if ended.status == Some(0) {
         return Ok(());
@@ -39,18 +42,18 @@ pub(super) fn check(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) ->
 }
 
 fn explain(name: &str, ended: &Ended, log: &Log<'_>, scratch: &Path) -> Error {
-    if log.says(FULL) {
+    if log.contains(FULL) {
         return fs_error::full(scratch).cause(format!("`{name}` failed"));
     }
     if ended.status.is_none_or(|status| status == KILLED_STATUS)
-        || KILLED.iter().any(|phrase| log.says(phrase))
+        || KILLED.iter().any(|phrase| log.contains(phrase))
     {
         return Error::build(format!(
             "`{name}` was killed, most likely because the memory ran out"
         ))
         .hint("give the machine more memory, or run the same command again with `--jobs 1`");
     }
-    if log.says("bwrap: ") && FORBIDDEN.iter().any(|phrase| log.says(phrase)) {
+    if log.contains("bwrap: ") && FORBIDDEN.iter().any(|phrase| log.contains(phrase)) {
         return Error::build("this system does not let bubblewrap make a sandbox")
             .cause(format!("`{name}` was not started"))
             .hint("`cargo osbuild doctor` says why");

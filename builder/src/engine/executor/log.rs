@@ -1,4 +1,5 @@
-//! The log of an action: a file, its end kept for errors, and its last line behind the step's bar.
+//! The log of an action: a file, its last lines in memory for errors, and its last line beside the
+//! step's progress bar.
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{LogTail, Result};
@@ -8,15 +9,15 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How many lines an error shows.
+/// The number of lines in an error.
 const SHOWN: usize = 20;
 
-/// How many lines are kept to look for the reason of a failure: a build that goes on after an error
-/// says it some way up.
+/// The number of lines in which the reason of a failure is searched: a build that goes on after an
+/// error prints it far above the end.
 const KEPT: usize = 400;
 
-/// A line longer than this is cut for the screen, and the rest of it is not looked at.
-const LONGEST: usize = 400;
+/// The number of bytes of a line that are kept. The file has the rest.
+const MAX_LINE: usize = 400;
 
 pub(super) struct Log<'a> {
     path: PathBuf,
@@ -26,7 +27,7 @@ pub(super) struct Log<'a> {
     lines: VecDeque<String>,
 }
 
-/// How the log of an action is called, without its ending.
+/// The file name of the log of an action, without its extension.
 pub(super) fn name_of(action: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' }
@@ -35,7 +36,7 @@ pub(super) fn name_of(action: &str) -> String {
 }
 
 impl<'a> Log<'a> {
-    /// Begins the log of the action `name`; an older one of the same name goes.
+    /// Starts the log of the action `name`, in place of an older one.
     pub(super) fn create(directory: &Path, name: &str, step: &'a Step) -> Result<Log<'a>> {
         fs::create_dir_all(directory).at("make the directory", directory)?;
         let path = directory.join(format!("{}.log", name_of(name)));
@@ -43,20 +44,20 @@ impl<'a> Log<'a> {
         Ok(Log { path, file, step, line: Vec::new(), lines: VecDeque::new() })
     }
 
-    /// Takes what the action printed.
+    /// Appends output of the action.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<()> {
         self.file.write_all(bytes).at("write", &self.path)?;
         for byte in bytes {
             match byte {
                 b'\n' | b'\r' => self.end_line(),
-                _ if self.line.len() < LONGEST => self.line.push(*byte),
+                _ if self.line.len() < MAX_LINE => self.line.push(*byte),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -68,12 +69,12 @@ impl<'a> Log<'a> {
         LogTail { lines, path: self.path.display().to_string() }
     }
 
-    /// Whether one of the last lines has this text.
-    pub(super) fn says(&self, text: &str) -> bool {
+    /// Whether one of the last lines contains this text.
+    pub(super) fn contains(&self, text: &str) -> bool {
         self.lines.iter().any(|line| line.contains(text))
     }
 
-    /// Ends the line that the action has not ended.
+    /// Ends the current line.
     pub(super) fn end_line(&mut self) {
         let line: String = String::from_utf8_lossy(&self.line)
             .chars()

@@ -1,5 +1,5 @@
-//! Runs actions in a sandbox, or finds their results in the store. It alone starts the processes of
-//! a build.
+//! Runs actions in a sandbox, or finds their results in the store. No other module starts processes
+//! of a build.
 
 mod bubblewrap;
 mod failure;
@@ -14,6 +14,7 @@ pub use steps::Steps;
 
 use super::action::{Action, ActionResult, OutputFile};
 use super::fs_error::{self, IoContext};
+use super::rules;
 use super::stop::Stop;
 use super::store::{Scratch, Store};
 use crate::error::{Error, Result};
@@ -35,7 +36,7 @@ pub struct Executor {
     store: Store,
     report: Report,
     jobs: usize,
-    /// Those of its steps, from the first step on.
+    /// The processors of its actions; chosen when the first one runs.
     processors: Mutex<Option<Processors>>,
     logs: PathBuf,
     stop: Stop,
@@ -45,8 +46,8 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor that writes the log of each action into the directory `logs`. An action sees
-    /// `jobs` processors.
+    /// An executor whose actions see `jobs` processors. It writes their logs into the directory
+    /// `logs`.
     pub fn new(store: Store, report: Report, jobs: usize, logs: PathBuf) -> Self {
         let (processors, steps) = Default::default();
         Executor {
@@ -61,17 +62,17 @@ impl Executor {
         }
     }
 
-    /// Makes it run these steps although the store has their results, and compare.
+    /// Makes it run these steps although the store has their results, and compare both.
     pub fn rebuilding(self, rebuild: Rebuild) -> Self {
         Executor { rebuild, ..self }
     }
 
-    /// Refuses what was to be run again and is none of the actions that there were.
+    /// Checks that every step to be run again was among the actions so far.
     ///
     /// # Errors
-    /// See [`Rebuild::was_of`].
+    /// See [`Rebuild::check`].
     pub fn check_rebuilt(&self) -> Result<()> {
-        self.rebuild.was_of(&self.steps().names())
+        self.rebuild.check(&self.steps().names())
     }
 
     /// How each action so far came to its result.
@@ -79,22 +80,16 @@ impl Executor {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What makes the actions that run now stop, for a [`super::graph::Graph`].
+    /// The request that stops its running actions, for a [`super::graph::Graph`].
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// The store that the results are in.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Where its steps are reported.
-    pub fn report(&self) -> &Report {
-        &self.report
-    }
-
-    /// Finds the result of an action, waits for it when another build is at it, or runs it.
+    /// The result of an action: from the store, from another build that runs it at this moment, or
+    /// from running it.
+    ///
+    /// # Errors
+    /// The action failed, made no such output, or was stopped.
     pub fn run(&self, action: &Action) -> Result<ActionResult> {
         let key = action.digest();
         let again = self.rebuild.wants(&action.name);
@@ -105,7 +100,7 @@ impl Executor {
         self.stop.check()?;
         let step = self.report.step(&action.name);
         let _lock = self.store.lock(&format!("action-{key}"), || {
-            step.doing("waiting for another build that is at the same step");
+            step.doing("waiting for another build that runs the same step");
             self.stop.check()
         })?;
         let known = self.store.recall(&key);
@@ -113,7 +108,8 @@ impl Executor {
             self.done(step, action, result, Outcome::Stored);
             return Ok(result.clone());
         }
-        action.put(&self.store)?;
+        // Never read again here: they let people and programs look up what ran.
+        action.messages(&mut |message| self.store.put_bytes(message).map(drop))?;
         let result = self.execute(action, &step)?;
         known.map_or(Ok(()), |known| rebuild::compare(action, &known, &result))?;
         self.store.remember(&key, &result)?;
@@ -122,14 +118,14 @@ impl Executor {
     }
 
     fn execute(&self, action: &Action, step: &Step) -> Result<ActionResult> {
-        step.doing("laying out its inputs");
+        step.doing("copying its inputs");
         let scratch = self.store.scratch()?;
         let build = lay_out(&self.store, action, &scratch)?;
         let mut log = Log::create(&self.logs, &action.name, step)?;
-        let began = Instant::now();
+        let started = Instant::now();
         let command = bubblewrap::command(action, scratch.path());
         let ended = process::run(command, self.processors()?, &self.stop, &mut log)?;
-        let wall = began.elapsed();
+        let wall = started.elapsed();
         self.stop.check()?;
         failure::check(&action.name, &ended, &log, scratch.path())?;
         let outputs = self.collect(action, &build).map_err(|error| error.log(log.tail()))?;
@@ -137,8 +133,8 @@ impl Executor {
         Ok(ActionResult { outputs, log: Some(self.store.put_file(log.path())?), wall, cpu })
     }
 
-    /// The processors of its steps, which are chosen when the first one runs: a build that finds
-    /// everything in the store needs none.
+    /// The processors of its actions. They are chosen when the first one runs, because a build that
+    /// finds everything in the store needs none.
     fn processors(&self) -> Result<CpuSet> {
         let mut processors = self.processors.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *processors {
@@ -147,7 +143,7 @@ impl Executor {
         }
     }
 
-    /// Ends a step with its line.
+    /// Ends a step with its line in the report.
     fn done(&self, step: Step, action: &Action, result: &ActionResult, outcome: Outcome) {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(&action.name, outcome);
         let size = result.outputs.values().map(|output| output.digest.size()).sum();
@@ -166,8 +162,8 @@ impl Executor {
         let mut outputs = BTreeMap::new();
         for output in &action.outputs {
             let path = build.join(output);
-            // The sandbox may have made links; a link must not make this process read a file of the
-            // host.
+            // An action may make a link that leads out of `/build`; this process must not follow
+            // it.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
             let file = match rustix::fs::openat2(&directory, output, flags, Mode::empty(), resolve)
@@ -198,7 +194,7 @@ fn no_output(action: &Action, output: &str, what: &str) -> Error {
     Error::build(format!("`{}` ended well, but its output `{output}` {what}", action.name))
 }
 
-/// Makes `/build` and `/tmp` of the sandbox, and gives the path of the former.
+/// Makes `/build` and `/tmp` of the sandbox below `scratch`, and returns the path of `/build`.
 fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf> {
     let build = scratch.path().join("build");
     fs_error::make_directory(&scratch.path().join("tmp"))?;
@@ -206,6 +202,9 @@ fn lay_out(store: &Store, action: &Action, scratch: &Scratch) -> Result<PathBuf>
     let mut input = action.input.clone();
     let outputs = action.outputs.iter().filter_map(|output| Some(output.rsplit_once('/')?.0));
     outputs.chain(["home"]).try_for_each(|directory| input.add_directory(directory))?;
-    input.write(store, &build)?;
+    input.write(&build, &mut |digest, path, executable| {
+        store.copy_to(digest, path, rules::file_mode(executable))?;
+        File::open(path).and_then(|file| file.set_modified(rules::input_time())).at("write", path)
+    })?;
     Ok(build)
 }

@@ -1,4 +1,5 @@
-//! A program that runs, all processes that it starts, what they print and what they cost.
+//! Runs a program with all processes that it starts, collects their output, and measures their CPU
+//! time.
 
 use super::log::Log;
 use crate::engine::fs_error::IoContext;
@@ -13,8 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How soon a wish to stop is seen.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The interval at which a request to stop is checked.
+const STOP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +26,11 @@ pub(super) struct Ended {
     pub(super) cpu: Duration,
 }
 
-/// Runs a program until it ends or `stop` is wished. What it prints goes to the log.
-/// It sees these processors. Nothing of it runs afterwards.
+/// Runs a program until it ends or `stop` is requested, with its output in the log. It sees only
+/// these processors. Afterwards none of its processes runs.
+///
+/// # Errors
+/// The program cannot be started, or the log cannot be written.
 pub(super) fn run(
     command: Command,
     processors: CpuSet,
@@ -34,8 +38,8 @@ pub(super) fn run(
     log: &mut Log<'_>,
 ) -> Result<Ended> {
     let name = command.get_program().display().to_string();
-    // Bubblewrap leaves without waiting for the first process of its sandbox: that becomes our
-    // child, and its CPU time is known.
+    // Bubblewrap exits before the first process of its sandbox. As a subreaper we become the parent
+    // of that process and learn its CPU time.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .or_build(|| "cannot adopt processes".to_owned())?;
     let (printed, pipe) = io::pipe().or_build(|| "cannot make a pipe".to_owned())?;
@@ -53,8 +57,8 @@ fn spawn(
     let both = pipe.try_clone().or_build(|| "cannot make a pipe".to_owned())?;
     command.stdin(Stdio::null()).stdout(both).stderr(pipe);
     let prepare = move || {
-        // A session of its own has no terminal that something in it could type into, and is a group
-        // to be killed.
+        // A new session has no terminal to type into (TIOCSTI), and its process group can be killed
+        // as a whole.
         rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(UMASK));
@@ -72,7 +76,7 @@ fn spawn(
     Ok(Pid::from_child(&child))
 }
 
-/// Hands on what the program prints until it ends, or until a stop is wished.
+/// Copies the program's output to the log until it ends or a stop is requested.
 fn follow(group: &Group, mut output: PipeReader, stop: &Stop, log: &mut Log<'_>) -> Result<()> {
     let process = pidfd_open(group.0, PidfdFlags::empty())
         .or_build(|| "cannot watch a process".to_owned())?;
@@ -83,7 +87,7 @@ fn follow(group: &Group, mut output: PipeReader, stop: &Stop, log: &mut Log<'_>)
         if open {
             events.push(PollFd::new(&output, PollFlags::IN));
         }
-        match poll(&mut events, Some(&LOOK)) {
+        match poll(&mut events, Some(&STOP_INTERVAL)) {
             Err(rustix::io::Errno::INTR) => continue,
             other => other.or_build(|| "cannot watch a process".to_owned())?,
         };
@@ -103,7 +107,7 @@ fn follow(group: &Group, mut output: PipeReader, stop: &Stop, log: &mut Log<'_>)
     Ok(())
 }
 
-/// Takes what is left in the pipe. All that could write to it is being killed.
+/// Copies the rest of the pipe to the log. All processes that could write to it are being killed.
 fn drain(mut output: PipeReader, log: &mut Log<'_>, chunk: &mut [u8]) -> Result<()> {
     loop {
         match output.read(chunk).at("read what a step prints to", log.path())? {
@@ -121,12 +125,12 @@ struct Group(Pid);
 
 impl Group {
     fn kill(&self) {
-        // The group may be gone already. The first process of a sandbox is in it, and all others
-        // there die with that one.
+        // The group may be gone already. It contains the first process of the sandbox, and the
+        // kernel kills all others there when that one ends (pid_namespaces(7)).
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 
-    /// Kills what still runs, and gives how the program ended and what all of it cost.
+    /// Kills the processes that still run, and returns how the program ended and the CPU time of all.
     fn reap(self) -> io::Result<Ended> {
         self.kill();
         let mut ended = Ended { status: None, cpu: Duration::ZERO };
@@ -148,8 +152,8 @@ impl Drop for Group {
     }
 }
 
-/// Waits for one child of a group: its process, its status as wait(2) gives it, and its CPU time;
-/// `None` when there is no child left.
+/// Waits for one child of a group: its process, its status as in wait(2), and its CPU time; `None`
+/// when there is no child left.
 fn wait(group: Pid) -> io::Result<Option<(Pid, i32, Duration)>> {
     loop {
         let mut status = 0;

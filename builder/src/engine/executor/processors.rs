@@ -1,28 +1,27 @@
-//! The processors that the steps of one build may use, so that what a step calls the number of
-//! processors is the number of jobs. No action is told the number in words: those would enter its
-//! digest.
+//! The processors of one build: as many as it has jobs, so that an action that counts processors
+//! counts jobs. The number is no argument of an action, because its digest would contain it.
 //!
-//! Builds beside each other keep out of each other's way: each processor has a lock in the store,
-//! and a build takes those that no other one holds, from a place of its own on: builds of other
-//! users, whose locks are in other stores, begin elsewhere.
+//! Builds at the same time use different processors. Each processor has a lock in the store, and a
+//! build takes those that no other one holds. It starts at a random place, because the builds of
+//! another user have their locks in another store.
 
 use crate::engine::store::{Lock, Store};
 use crate::error::{Context, Result};
 use rustix::thread::CpuSet;
 use std::hash::{BuildHasher, RandomState};
 
-/// Processors, held until this is dropped.
+/// Processors that are locked until this is dropped.
 pub(super) struct Processors {
     set: CpuSet,
     _locks: Vec<Lock>,
 }
 
 impl Processors {
-    /// Chooses as many as there are jobs among those that this process may use, or all if there are
-    /// not more.
+    /// Chooses `jobs` of the processors that this process may use, or all of them if there are
+    /// fewer.
     ///
     /// # Errors
-    /// The system does not say which there are, or the store cannot be written.
+    /// sched_getaffinity(2) fails, or the store cannot be written.
     pub(super) fn choose(store: &Store, jobs: usize) -> Result<Self> {
         let ours = rustix::thread::sched_getaffinity(None)
             .or_build(|| "cannot count the processors".to_owned())?;
@@ -36,14 +35,14 @@ impl Processors {
         Ok(Processors { set, _locks: locks })
     }
 
-    /// They, as sched_setaffinity(2) takes them.
+    /// The argument of sched_setaffinity(2).
     pub(super) fn set(&self) -> CpuSet {
         self.set
     }
 }
 
-/// Chooses `count` of `allowed`, those first whose lock is free, beginning at a multiple of
-/// `count`: neighbours share caches and memory.
+/// Chooses `count` of `allowed`, those with a free lock first, starting at a multiple of `count`,
+/// because neighbours share caches and memory.
 fn choose_from<L>(
     mut allowed: Vec<usize>,
     count: usize,
@@ -68,7 +67,7 @@ fn choose_from<L>(
             None => held.push(processor),
         }
     }
-    // More builds than processors: what is missing is shared.
+    // With more builds than processors, the rest is shared.
     chosen.extend(held.into_iter().take(count - chosen.len()));
     Ok((chosen, locks))
 }
@@ -83,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_builds_beside_each_other_share_no_processor() {
+    fn eight_builds_at_the_same_time_share_no_processor() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path().to_owned()).unwrap();
         let mut builds: Vec<_> = (0..8).map(|build| chosen(&store, 64, 8, build * build)).collect();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn builds_that_know_nothing_of_each_other_begin_in_different_places() {
+    fn builds_with_different_stores_start_at_different_processors() {
         let alone =
             |anywhere| choose_from((0..64).collect(), 8, anywhere, |_| Ok(Some(()))).unwrap().0;
         assert_eq!((alone(0)[0], alone(1)[0], alone(7)[0], alone(8)[0]), (0, 8, 56, 0));
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_without_a_limit_takes_all_and_locks_none() {
+    fn a_build_with_enough_jobs_takes_all_processors_and_no_lock() {
         let (chosen, locks) = choose_from(vec![1, 3], 2, 5, |_| -> Result<Option<()>> {
             panic!("nothing is to be locked")
         })

@@ -1,4 +1,4 @@
-//! Running steps again whose results are known, to see whether they give the same bytes.
+//! Runs steps again whose results the store has, and compares both results.
 
 use super::log;
 use crate::engine::action::{Action, ActionResult, OutputFile};
@@ -13,13 +13,12 @@ pub enum Rebuild {
     Nothing,
     /// All of them.
     Everything,
-    /// Those whose names begin with one of these words, as they are shown or as their logs are
-    /// called.
+    /// Those whose names, or names of logs, begin with one of these words.
     Steps(Vec<String>),
 }
 
 impl Rebuild {
-    /// Whether the step of this name is to run.
+    /// Whether the step of this name runs again.
     pub fn wants(&self, name: &str) -> bool {
         match self {
             Rebuild::Nothing => false,
@@ -28,11 +27,11 @@ impl Rebuild {
         }
     }
 
-    /// Refuses a word that fits none of these, which are the names of all steps.
+    /// Checks that every word fits one of `names`, the names of all steps.
     ///
     /// # Errors
-    /// Nothing was built again for it.
-    pub fn was_of(&self, names: &BTreeSet<String>) -> Result<()> {
+    /// A word fits none of them, so it rebuilt nothing.
+    pub fn check(&self, names: &BTreeSet<String>) -> Result<()> {
         let Rebuild::Steps(words) = self else { return Ok(()) };
         match words.iter().find(|word| !names.iter().any(|name| fits(name, word))) {
             None => Ok(()),
@@ -49,7 +48,7 @@ fn fits(name: &str, word: &str) -> bool {
     name.starts_with(word) || log::name_of(name).starts_with(word)
 }
 
-/// Compares what a step gave before and now.
+/// Compares an earlier result of an action with a new one.
 ///
 /// # Errors
 /// An output has other bytes.
@@ -61,14 +60,14 @@ pub(super) fn compare(action: &Action, before: &ActionResult, now: &ActionResult
         return Ok(());
     }
     let error = Error::digest(format!("`{}` gave other bytes than the last time", action.name));
-    let said = |name: &String, result: &ActionResult| {
+    let digest = |name: &String, result: &ActionResult| {
         result.outputs.get(name).map_or("missing".into(), |it| it.digest.hex())
     };
     Err(others.fold(error, |error, (name, _)| {
         error.cause(format!(
             "`{name}` was sha256:{}, and is sha256:{}",
-            said(name, before),
-            said(name, now)
+            digest(name, before),
+            digest(name, now)
         ))
     }))
 }

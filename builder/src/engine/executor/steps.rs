@@ -1,4 +1,4 @@
-//! Which steps of a build ran, and which were found in the store.
+//! The steps of a build: which of them ran, and which results came from the store.
 
 use crate::report::Outcome;
 use std::collections::BTreeSet;
@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 pub struct Steps {
     /// Those that ran.
     pub ran: BTreeSet<String>,
-    /// Those of which the store had the result of an earlier run.
+    /// Those whose results came from the store.
     pub stored: BTreeSet<String>,
 }
 
 impl Steps {
-    /// Notes how a step came to its result.
+    /// Adds a step with its outcome.
     pub(super) fn add(&mut self, name: &str, outcome: Outcome) {
         let steps = if outcome == Outcome::Stored { &mut self.stored } else { &mut self.ran };
         steps.insert(name.to_owned());
@@ -24,8 +24,7 @@ impl Steps {
         &self.ran | &self.stored
     }
 
-    /// These steps and those of another recipe's build, whose names are told apart by the name of
-    /// that recipe.
+    /// These steps and those of another recipe's build, with the name of that recipe in front.
     pub fn with(mut self, recipe: &str, other: Steps) -> Self {
         let named = |names: BTreeSet<String>| {
             names.into_iter().map(|name| format!("{recipe}: {name}")).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Steps that need each other's results, run side by side.
+//! Runs steps side by side, each after the steps whose results it needs.
 //!
 //! ```
 //! # use osbuild::engine::graph::{Graph, Width};
@@ -6,7 +6,9 @@
 //! let mut graph = Graph::new(Stop::default());
 //! let kernel = graph.step(Width::Wide, (), |()| Ok("kernel"));
 //! let init = graph.step(Width::Narrow, (), |()| Ok("init"));
-//! let image = graph.step(Width::Narrow, (&kernel, &init), |(kernel, init)| Ok(format!("{kernel} and {init}")));
+//! let image = graph.step(Width::Narrow, (&kernel, &init), |(kernel, init)| {
+//!     Ok(format!("{kernel} and {init}"))
+//! });
 //! graph.run(2, &|_| {})?;
 //! assert_eq!(image.take(), "kernel and init");
 //! # Ok::<(), osbuild::error::Error>(())
@@ -18,21 +20,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-/// How many wide steps run at once, where there is more than one job: while one links, which takes
-/// one core, the other compiles.
+/// The number of wide steps that run at once when there are several jobs: while one links on a
+/// single core, the other compiles.
 const WIDE_AT_ONCE: usize = 2;
 
-/// How many cores a step uses by itself.
+/// The number of cores that one step uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// About one.
     Narrow,
-    /// As many as there are: `make -j`, `go build`, `cargo build`.
+    /// All of them: `make -j`, `go build`, `cargo build`.
     Wide,
 }
 
-/// Steps and what they wait for. A step can only wait for steps that were there before it, so there
-/// are no circles.
+/// Steps and the steps that each waits for. A step can only wait for earlier ones, so there are no
+/// cycles.
 pub struct Graph<'a> {
     steps: Vec<Step<'a>>,
     stop: Stop,
@@ -44,26 +46,29 @@ struct Step<'a> {
     work: Box<dyn FnOnce() -> Result<()> + Send + 'a>,
 }
 
-/// The result that a step will have.
+/// The future result of a step.
 pub struct Handle<T> {
     step: usize,
     slot: Arc<OnceLock<T>>,
 }
 
 impl<T: Clone> Handle<T> {
-    /// The result. The graph must have run without an error.
+    /// The result.
+    ///
+    /// # Panics
+    /// The graph has not run, or it ended with an error.
     pub fn take(&self) -> T {
         self.slot.get().expect("a step runs after those that it needs").clone()
     }
 }
 
-/// What a step can need: nothing, a handle, a list of handles, or several of these.
+/// The needs of a step: nothing, a handle, a list of handles, or a pair of these.
 pub trait Needs {
     /// The results.
     type Results;
-    /// The steps that are to run before.
+    /// The steps that run before.
     fn steps(&self) -> Vec<usize>;
-    /// Gives the results, once they are there.
+    /// Returns the results, after these steps have run.
     fn later(&self) -> Box<dyn FnOnce() -> Self::Results + Send>;
 }
 
@@ -102,40 +107,39 @@ where
     }
 }
 
-macro_rules! several {
-    ($($need:ident)*) => {
-        #[allow(non_snake_case, unused_variables, clippy::unused_unit)]
-        impl<$($need: Needs),*> Needs for ($($need,)*) where $($need::Results: 'static),* {
-            type Results = ($($need::Results,)*);
-            fn steps(&self) -> Vec<usize> {
-                let ($($need,)*) = self;
-                [$($need.steps(),)* Vec::new()].concat()
-            }
-            fn later(&self) -> Box<dyn FnOnce() -> Self::Results + Send> {
-                let ($($need,)*) = self;
-                $(let $need = $need.later();)*
-                Box::new(move || ($($need(),)*))
-            }
-        }
-    };
+impl Needs for () {
+    type Results = ();
+    fn steps(&self) -> Vec<usize> {
+        Vec::new()
+    }
+    fn later(&self) -> Box<dyn FnOnce() + Send> {
+        Box::new(|| ())
+    }
 }
 
-several!();
-several!(A);
-several!(A B);
-several!(A B C);
-several!(A B C D);
-several!(A B C D E);
-several!(A B C D E F);
+impl<A: Needs, B: Needs> Needs for (A, B)
+where
+    A::Results: 'static,
+    B::Results: 'static,
+{
+    type Results = (A::Results, B::Results);
+    fn steps(&self) -> Vec<usize> {
+        [self.0.steps(), self.1.steps()].concat()
+    }
+    fn later(&self) -> Box<dyn FnOnce() -> Self::Results + Send> {
+        let (first, second) = (self.0.later(), self.1.later());
+        Box::new(move || (first(), second()))
+    }
+}
 
 impl<'a> Graph<'a> {
-    /// A graph without steps. When `stop` is wished, no further step starts.
+    /// A graph without steps. Once `stop` is requested, no further step starts.
     pub fn new(stop: Stop) -> Self {
         Graph { steps: Vec::new(), stop }
     }
 
-    /// Adds a step that gets the results of what it `needs`. Of several steps that could start, the
-    /// one that was added first does.
+    /// Adds a step whose `work` takes the results of its `needs`. Of several steps that can start,
+    /// the one that was added first starts.
     pub fn step<N: Needs, T: Send + Sync + 'static>(
         &mut self,
         width: Width,
@@ -156,12 +160,14 @@ impl<'a> Graph<'a> {
         Handle { step: self.steps.len() - 1, slot }
     }
 
-    /// Runs all steps, at most `jobs` at once. After the first error no further step starts, and
-    /// that error is the result.
+    /// Runs all steps, at most `jobs` at once.
     ///
-    /// What runs at that moment is finished: it may be a kernel of which half an hour is done, and
-    /// the next build begins with its result. `tell` gets the error when others have to be waited
-    /// for.
+    /// Steps that run at the time of an error are finished: one may be a kernel after half an hour
+    /// of compiling, and the next build uses its result. `tell` gets the error if there are such
+    /// steps.
+    ///
+    /// # Errors
+    /// The first error of a step, after which no further step starts.
     pub fn run(self, jobs: usize, tell: &(dyn Fn(&Error) + Sync)) -> Result<()> {
         let wide_at_once = WIDE_AT_ONCE.min(jobs.max(1));
         let left = self.steps.len();
@@ -183,7 +189,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What the workers of one run share.
+/// The state that the workers of one run share.
 struct State<'a> {
     waiting: Vec<Option<Step<'a>>>,
     done: Vec<bool>,
@@ -215,7 +221,7 @@ impl<'a> State<'a> {
                 self.done[index] = true;
                 self.left -= 1;
             }
-            // A step that the user stopped says so, but why another one failed is worth more.
+            // The reason of a failure is worth more than the error of a step that was stopped.
             Err(error)
                 if self.error.as_ref().is_none_or(|first| {
                     first.kind == Kind::Stopped && error.kind != Kind::Stopped

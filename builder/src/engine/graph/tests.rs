@@ -3,28 +3,28 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How many steps run at once, and how many did at most.
+/// Counts the steps that run at once, and their maximum.
 #[derive(Default)]
 struct Gauge {
     now: AtomicUsize,
-    most: AtomicUsize,
+    max: AtomicUsize,
 }
 
 impl Gauge {
     fn hold(&self) -> Result<()> {
-        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        self.max.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         sleep(Duration::from_millis(20));
         self.now.fetch_sub(1, Ordering::SeqCst);
         Ok(())
     }
 
-    fn most(&self) -> usize {
-        self.most.load(Ordering::SeqCst)
+    fn max(&self) -> usize {
+        self.max.load(Ordering::SeqCst)
     }
 }
 
 #[test]
-fn steps_get_what_they_need_however_many_jobs_there_are() {
+fn steps_get_their_needs_with_any_number_of_jobs() {
     for jobs in [0, 1, 2, 7] {
         let mut graph = Graph::new(Stop::default());
         let parts: Vec<_> =
@@ -38,8 +38,8 @@ fn steps_get_what_they_need_however_many_jobs_there_are() {
 }
 
 #[test]
-fn no_more_steps_run_at_once_than_there_are_jobs_and_no_more_than_two_wide_ones() {
-    for (width, jobs, most) in
+fn at_most_as_many_steps_as_jobs_and_two_wide_ones_run_at_once() {
+    for (width, jobs, max) in
         [(Width::Narrow, 3, 3), (Width::Narrow, 1, 1), (Width::Wide, 4, 2), (Width::Wide, 1, 1)]
     {
         let gauge = Gauge::default();
@@ -48,12 +48,12 @@ fn no_more_steps_run_at_once_than_there_are_jobs_and_no_more_than_two_wide_ones(
             graph.step(width, (), |()| gauge.hold());
         }
         graph.run(jobs, &|_| {}).unwrap();
-        assert_eq!(gauge.most(), most, "{width:?} {jobs}");
+        assert_eq!(gauge.max(), max, "{width:?} {jobs}");
     }
 }
 
 #[test]
-fn after_the_first_error_nothing_starts_and_what_runs_is_finished() {
+fn after_the_first_error_running_steps_finish_and_none_starts() {
     let (started, told, finished) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let mut graph = Graph::new(Stop::default());
     graph.step(Width::Narrow, (), |()| {
@@ -75,7 +75,7 @@ fn after_the_first_error_nothing_starts_and_what_runs_is_finished() {
 }
 
 #[test]
-fn a_graph_that_is_told_to_stop_says_that_it_stopped() {
+fn a_graph_that_is_stopped_ends_with_that_error() {
     let stop = Stop::default();
     let mut graph = Graph::new(stop.clone());
     graph.step(Width::Narrow, (), |()| {
@@ -88,7 +88,7 @@ fn a_graph_that_is_told_to_stop_says_that_it_stopped() {
 
 #[test]
 #[should_panic(expected = "a scoped thread panicked")]
-fn a_panic_in_a_step_is_a_panic_and_no_endless_wait() {
+fn a_panic_in_a_step_is_passed_on() {
     let mut graph = Graph::new(Stop::default());
     let broken = graph.step(Width::Narrow, (), |()| -> Result<()> { panic!("broken") });
     graph.step(Width::Narrow, &broken, |()| Ok(()));

@@ -1,6 +1,7 @@
-//! The root of the sandbox: locked Debian packages, unpacked without dpkg and without their
-//! maintainer scripts.
+//! The root of the sandbox: Debian packages, unpacked without dpkg and without their maintainer
+//! scripts.
 
+use super::action::SandboxRoot;
 use super::deb;
 use super::digest::{Digest, Hasher};
 use super::fs_error::IoContext;
@@ -14,42 +15,37 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use tar::EntryType;
 
-/// To be counted up when the same packages are to give another root.
+/// The version of the layout. Raise it when the same packages shall give another root.
 const LAYOUT: &str = "sandbox root 2";
 
 /// The directories that Debian merged into `/usr`.
 const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// Where the sandbox mounts something.
+/// The mount points of the sandbox.
 const MOUNT_POINTS: [&str; 5] = ["build", "dev", "proc", "tmp", "toolchain"];
 
 /// The mode of each directory, under every umask.
 const DIRECTORY: Mode = Mode::from_raw_mode(0o755);
 
-/// Where links that maintainer scripts would have made belong.
+/// The folder of [`ALTERNATIVES`].
 const BINARIES: &str = "usr/bin";
 
-/// Those links, each made where its target is there and the name is free.
+/// Links that maintainer scripts would make, with their targets. Each is made if its target exists
+/// and its name is free.
 const ALTERNATIVES: [(&str, &str); 3] = [("awk", "mawk"), ("cc", "gcc"), ("sh", "bash")];
-
-/// An unpacked root.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SandboxRoot {
-    /// What it was made from; this and not the path enters an action's digest.
-    pub key: Digest,
-    /// Where it is on this machine.
-    pub path: PathBuf,
-}
 
 impl SandboxRoot {
     /// The root of these packages, which are in the store. It is unpacked once.
+    ///
+    /// # Errors
+    /// A package is missing or malformed, or the store cannot be written.
     pub fn unpack(store: &Store, packages: &[Digest]) -> Result<SandboxRoot> {
         let key = SandboxRoot::key(packages);
         let path = store.tree(&key, |directory| fill(store, packages, directory))?;
         Ok(SandboxRoot { key, path })
     }
 
-    /// What stands for the root of these packages, in this order.
+    /// The key of the root of these packages, in this order.
     pub fn key(packages: &[Digest]) -> Digest {
         let mut key = Hasher::new(io::sink());
         let text =
@@ -83,7 +79,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Begins in an empty directory.
+    /// Starts a root in an empty directory.
     pub fn begin(path: &Path) -> io::Result<Root> {
         let root = Root { directory: File::open(path)?.into() };
         for name in MERGED {
@@ -93,7 +89,10 @@ impl Root {
         Ok(root)
     }
 
-    /// Adds what a package, a `.deb` file, holds.
+    /// Unpacks a package, the bytes of a `.deb` file.
+    ///
+    /// # Errors
+    /// The package is malformed, or holds a device or a path with `..`.
     pub fn unpack(&self, package: impl Read + 'static) -> io::Result<()> {
         let mut archive = tar::Archive::new(deb::data(package)?);
         for entry in archive.entries()? {
@@ -143,7 +142,7 @@ impl Root {
         }
     }
 
-    /// Opens a directory, which is made if it is not there, with all above it.
+    /// Opens a directory, after making it and its parents where they are missing.
     fn directory(&self, path: &Path) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let open = || {
@@ -165,7 +164,7 @@ impl Root {
         }
     }
 
-    /// What maintainer scripts would have done, and what the sandbox needs.
+    /// Adds mount points, and the files that maintainer scripts would make.
     pub fn finish(&self) -> io::Result<()> {
         for name in MOUNT_POINTS {
             self.directory(Path::new(name))?;
@@ -197,7 +196,7 @@ impl Root {
     }
 }
 
-/// Writes a file with its mode, without setuid and its like, and its time.
+/// Writes a file with its time and mode, except the setuid, setgid and sticky bits.
 fn write_file(
     parent: &OwnedFd,
     name: &Path,
@@ -210,7 +209,7 @@ fn write_file(
     Ok(rustix::fs::futimens(&file, &Timestamps { last_access: time, last_modification: time })?)
 }
 
-/// Makes a file that was not there, with this mode under every umask.
+/// Creates a file with this mode under every umask.
 fn new_file(parent: &OwnedFd, name: &Path, mode: Mode) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(parent, name, flags, mode)?);
@@ -218,8 +217,7 @@ fn new_file(parent: &OwnedFd, name: &Path, mode: Mode) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes away what has the name, unless it is a directory: a later package's file stands, as with
-/// dpkg.
+/// Removes a file of this name, but not a directory: the file of a later package wins, as in dpkg.
 fn replace(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -227,8 +225,8 @@ fn replace(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     }
 }
 
-/// A path as packages write it (`./usr/bin/gcc`), relative and without `.`; one with `..` is
-/// refused.
+/// Turns a path as packages write it (`./usr/bin/gcc`) into a relative one without `.`, and refuses
+/// one with `..`.
 fn plain(path: &Path) -> io::Result<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -70,7 +70,7 @@ fn read(root: &SandboxRoot, path: &str) -> String {
 }
 
 #[test]
-fn packages_from_before_and_after_the_merge_of_usr_end_up_in_one_place() {
+fn packages_with_and_without_merged_usr_share_its_folders() {
     let (_directory, store) = store();
     let old = Package::new()
         .file("./bin/sh", 0o755, "sh")
@@ -93,7 +93,7 @@ fn packages_from_before_and_after_the_merge_of_usr_end_up_in_one_place() {
 }
 
 #[test]
-fn what_maintainer_scripts_would_have_made_is_made() {
+fn links_of_maintainer_scripts_are_made() {
     let (_directory, store) = store();
     let tools =
         Package::new().file("./usr/bin/mawk", 0o755, "mawk").file("./usr/bin/gcc", 0o755, "gcc");
@@ -156,7 +156,7 @@ fn no_link_in_a_package_leads_out_of_the_root() {
 }
 
 #[test]
-fn what_the_root_gets_of_its_own_follows_no_link_out_of_it() {
+fn our_own_files_of_the_root_follow_no_link_out_of_it() {
     let (directory, store) = store();
     let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
@@ -178,7 +178,7 @@ fn what_the_root_gets_of_its_own_follows_no_link_out_of_it() {
 }
 
 #[test]
-fn a_path_upwards_or_a_device_is_refused() {
+fn a_path_with_dots_or_a_device_is_refused() {
     let (_directory, store) = store();
     for package in [
         Package::new().file("../file", 0o644, ""),

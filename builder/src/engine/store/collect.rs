@@ -1,7 +1,7 @@
-//! How much the store holds, what can go, and whether it is what it says.
+//! The size of the store, the removal of old entries, and the check of all of them.
 
 use super::session::gate;
-use super::{Store, USE_IS_NOTED_AFTER};
+use super::{Store, USE_INTERVAL};
 use crate::engine::digest::{Digest, parse_hash};
 use crate::engine::fs_error::{self, IoContext};
 use crate::engine::stop;
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What takes room in the store, in bytes of disk.
+/// The sizes of the parts of the store, in bytes of disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Sources and products, by digest.
@@ -20,51 +20,51 @@ pub struct Sizes {
     pub trees: u64,
     /// Results of actions and steps, without their files.
     pub results: u64,
-    /// What running builds have not finished.
+    /// Unfinished files of running builds.
     pub unfinished: u64,
-    /// What was found damaged.
+    /// Damaged entries.
     pub damaged: u64,
 }
 
 impl Sizes {
-    /// What is kept for other builds.
+    /// The size of everything that is kept for other builds.
     pub fn kept(&self) -> u64 {
         self.blobs + self.trees + self.results
     }
 }
 
-/// What a collection takes.
+/// The entries that a collection removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collect {
-    /// What no build has used for so long.
+    /// Those that no build has used for this long.
     Unused(Duration),
-    /// What was used longest ago, until so many bytes of disk are left. What was used within a day
-    /// stays.
+    /// The least recently used ones, until this many bytes of disk are left. Entries that were used
+    /// within a day stay.
     DownTo(u64),
-    /// Everything, with what ecosystems' clients keep for themselves.
+    /// All of them, and the caches of ecosystems' clients.
     Everything,
 }
 
-/// What a collection removed.
+/// The result of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// How many files and trees.
+    /// The number of files and trees that it removed.
     pub entries: u64,
-    /// How many bytes of disk.
+    /// Their bytes of disk.
     pub bytes: u64,
-    /// How many stayed that would have gone, because a build that runs may use them.
+    /// The number of entries that stayed only because a running build may use them.
     pub in_use: u64,
 }
 
-/// Something that can go.
+/// An entry that can be removed.
 pub(super) struct Entry {
     path: PathBuf,
-    /// When it was used last, as far as that is noted.
+    /// The last recorded use.
     used: SystemTime,
 }
 
 impl Store {
-    /// What takes room.
+    /// The sizes of the parts of the store.
     pub fn sizes(&self) -> Result<Sizes> {
         let size = |name: &str| disk_usage(&self.root().join(name));
         Ok(Sizes {
@@ -76,18 +76,20 @@ impl Store {
         })
     }
 
-    /// Removes what `what` says, but nothing that a running build may have found here: a use is
-    /// noted once a day, so that is all that was used within a day before the oldest of those
-    /// builds began, or since. No build begins meanwhile.
+    /// Removes the entries that `what` selects, except those that a running build may have found. A
+    /// use is recorded once a day, so these are the entries that were used after the oldest of
+    /// those builds started, or within a day before. No build can start meanwhile.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
     pub fn collect(&self, what: Collect) -> Result<Collected> {
         let _gate = gate(self.root())?;
         let (now, oldest) = (SystemTime::now(), self.inner.session.oldest_other(self.root())?);
-        let noted_before = |time: SystemTime| {
-            time.checked_sub(USE_IS_NOTED_AFTER).unwrap_or(SystemTime::UNIX_EPOCH)
-        };
+        let recorded_before =
+            |time: SystemTime| time.checked_sub(USE_INTERVAL).unwrap_or(SystemTime::UNIX_EPOCH);
         let protected = match what {
-            Collect::DownTo(_) => Some(noted_before(oldest.unwrap_or(now))),
-            Collect::Unused(_) | Collect::Everything => oldest.map(noted_before),
+            Collect::DownTo(_) => Some(recorded_before(oldest.unwrap_or(now))),
+            Collect::Unused(_) | Collect::Everything => oldest.map(recorded_before),
         };
         let mut entries = self.entries()?;
         entries.sort_by(|one, other| (one.used, &one.path).cmp(&(other.used, &other.path)));
@@ -114,13 +116,16 @@ impl Store {
         Ok(collected)
     }
 
-    /// Once a day, removes what was used longest ago, until the store takes at most `limit` bytes;
-    /// none if it is not yet time.
+    /// Reduces the store to `limit` bytes as [`Collect::DownTo`] does, at most once a day; `None` if
+    /// it did so within the last day.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
     pub fn collect_daily(&self, limit: u64) -> Result<Option<Collected>> {
         let note = self.root().join("collected");
         let last = fs::metadata(&note).and_then(|about| about.modified());
         let is_early = last.is_ok_and(|last| {
-            SystemTime::now().duration_since(last).unwrap_or_default() < USE_IS_NOTED_AFTER
+            SystemTime::now().duration_since(last).unwrap_or_default() < USE_INTERVAL
         });
         if is_early {
             return Ok(None);
@@ -129,15 +134,14 @@ impl Store {
         self.collect(Collect::DownTo(limit)).map(Some)
     }
 
-    /// Removes an entry, and gives how many bytes of disk that freed; none if it is gone, or
-    /// somebody has used it just now.
+    /// Removes an entry and returns its bytes of disk; `None` if it is gone or was just used.
     pub(super) fn discard(&self, entry: &Entry) -> Result<Option<u64>> {
         let away = self.inner.session.fresh("collected");
         match fs::rename(&entry.path, &away) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             other => other.at("remove", &entry.path)?,
         }
-        // Whoever finds an entry notes the use before he looks whether it is still there.
+        // A build that finds an entry records the use first and then checks that the entry exists.
         if used(&away) != entry.used && !entry.path.exists() {
             fs::rename(&away, &entry.path).at("write", &entry.path)?;
             return Ok(None);
@@ -147,9 +151,8 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Removes what serves nobody any more: damaged entries, and where no build runs, locks. With
-    /// everything, what clients keep, too. A collection for the limit takes no locks: the build
-    /// that it follows may hold some.
+    /// Removes damaged entries, if no build runs locks, and for [`Collect::Everything`] the caches of
+    /// clients. [`Collect::DownTo`] keeps locks, because it runs inside a build that may hold some.
     fn discard_spent(
         &self,
         what: Collect,
@@ -159,8 +162,8 @@ impl Store {
         let mut spent = children(&self.root().join("damaged"))?;
         if is_alone && !matches!(what, Collect::DownTo(_)) {
             spent.extend(children(&self.root().join("locks"))?);
-            // Those that are held right now stay: a build that waits for them must not get a second
-            // file of that name.
+            // This process holds these two. A build that waits for one of them must not get a second
+            // file of the same name.
             spent.retain(|path| {
                 !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions")
             });
@@ -176,8 +179,11 @@ impl Store {
         Ok(())
     }
 
-    /// Checks every stored byte, moves what is damaged away, and says what that was. `doing` hears
-    /// which entry is looked at.
+    /// Checks every stored byte, moves damaged entries away, and returns their paths. `doing` gets
+    /// the name of each entry.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
     pub fn verify(&self, doing: &dyn Fn(&str)) -> Result<Vec<String>> {
         let mut damaged = Vec::new();
         for path in self.blobs()? {
@@ -185,20 +191,20 @@ impl Store {
             let name = name(&path);
             doing(&name);
             if parse_hash(&name) != Some(*Digest::of_file(&path)?.hash()) {
-                self.take_away(&path, &mut damaged)?;
+                self.move_away_as_damaged(&path, &mut damaged)?;
             }
         }
         for tree in children(&self.root().join("trees"))? {
             stop::check()?;
             doing(&name(&tree));
             if !self.tree_is_sound(&tree) {
-                self.take_away(&tree, &mut damaged)?;
+                self.move_away_as_damaged(&tree, &mut damaged)?;
             }
         }
         Ok(damaged)
     }
 
-    fn take_away(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
+    fn move_away_as_damaged(&self, path: &Path, damaged: &mut Vec<String>) -> Result<()> {
         let away = self.root().join("damaged").join(name(path));
         fs_error::remove(&away)?;
         fs::rename(path, &away).at("move away", path)?;
@@ -206,7 +212,7 @@ impl Store {
         Ok(())
     }
 
-    /// Everything that can go.
+    /// Every entry that can be removed.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let root = self.root();
         let mut paths = self.blobs()?;
@@ -235,8 +241,8 @@ fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// When an entry was used last: a tree's stamp says it for the tree, and a tree without one is of
-/// no use.
+/// The last recorded use of an entry. That of a tree is the time of its stamp; a tree without a stamp
+/// is useless and counts as never used.
 fn used(path: &Path) -> SystemTime {
     let stamp = path.join("stamp");
     let about =
@@ -248,8 +254,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// What a file or a directory with all that is in it takes on the disk. What vanishes meanwhile
-/// takes nothing.
+/// The bytes of disk of a file or a directory tree. A file that vanishes meanwhile counts as 0.
 fn disk_usage(path: &Path) -> Result<u64> {
     let metadata: Metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),

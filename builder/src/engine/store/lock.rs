@@ -1,5 +1,5 @@
-//! Locks between builds: whoever makes something holds its lock, and the others wait and then find
-//! it made.
+//! Locks between builds: one build makes an entry and holds its lock, the others wait and then find
+//! the entry.
 
 use super::Store;
 use crate::engine::fs_error::IoContext;
@@ -10,19 +10,18 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long one waits between two looks at a lock that another build holds.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The interval at which a held lock is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A lock that is held until it is dropped. The kernel drops it for a process that dies.
+/// A lock that is held until it is dropped. The kernel releases it when the process dies.
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock of a file if nobody holds it in a way that forbids it. The file is made if it
-    /// is not there. It is opened for reading and writing: on NFS, whoever wants a shared lock must
-    /// be able to read, whoever wants it alone must be able to write (flock(2)), and nobody can
-    /// write to a folder.
+    /// Takes the lock of a file, which is created if it is missing; `None` if somebody holds the
+    /// lock. The file is opened for reading and writing because NFS requires that for shared and
+    /// exclusive locks (flock(2)). A folder could not be opened for writing.
     pub(super) fn attempt(path: &Path, operation: FlockOperation) -> Result<Option<Lock>> {
         let file = File::options()
             .create(true)
@@ -38,8 +37,8 @@ impl Lock {
         }
     }
 
-    /// Waits for the lock of the file `path`. `waiting` is called now and then meanwhile, and ends
-    /// the wait by an error.
+    /// Waits for the lock of the file `path`. `waiting` is called at every try, and an error of it
+    /// ends the wait.
     pub(super) fn acquire(
         path: &Path,
         operation: FlockOperation,
@@ -51,14 +50,17 @@ impl Lock {
             }
             stop::check()?;
             waiting()?;
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(RETRY_INTERVAL);
         }
     }
 }
 
 impl Store {
-    /// Waits until nobody else makes what `name` stands for, and keeps it so. `waiting` is called
-    /// now and then while somebody does, and ends the wait by an error.
+    /// Waits for the lock `name` and takes it. `waiting` is called at every try, and an error of it
+    /// ends the wait.
+    ///
+    /// # Errors
+    /// The error of `waiting`, the user interrupts the build, or the store cannot be written.
     pub fn lock(&self, name: &str, waiting: impl FnMut() -> Result<()>) -> Result<Lock> {
         Lock::acquire(
             &self.root().join("locks").join(name),
@@ -67,7 +69,10 @@ impl Store {
         )
     }
 
-    /// Keeps what `name` stands for to this build, unless another one does.
+    /// Takes the lock `name`; `None` if another build holds it.
+    ///
+    /// # Errors
+    /// The store cannot be written.
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
         Lock::attempt(
             &self.root().join("locks").join(name),

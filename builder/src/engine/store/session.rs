@@ -1,5 +1,5 @@
-//! What one running build has not finished. It lives in a directory whose lock says whether the
-//! build is still alive.
+//! The unfinished files of one running build, in a directory whose lock shows that the build is
+//! alive.
 
 use super::{Lock, Store};
 use crate::engine::fs_error::{self, IoContext};
@@ -12,31 +12,30 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-/// The file in a session's directory whose lock says that its build is alive, and whose time when
-/// that began.
+/// The file in a session's directory whose lock shows that its build is alive. Its time of
+/// modification is the start of the build.
 const ALIVE: &str = "alive";
 
-/// A running build's place in `tmp/`.
+/// The directory of a running build in `tmp/`.
 pub(super) struct Session {
     directory: PathBuf,
     count: AtomicU64,
-    /// What is being removed. A build's thousands of small files can take a disk a while, and
-    /// nobody should wait for that.
+    /// Removals in the background: deleting the thousands of files of a step takes a while.
     removals: Mutex<Vec<JoinHandle<()>>>,
     _alive: Lock,
-    /// An osbuild of before collects nothing while somebody holds a part of this lock.
+    /// For versions of osbuild before sessions, which collect nothing while this lock is shared.
     _in_use: Lock,
 }
 
 impl Session {
-    /// Begins a session and sweeps away those whose build is gone.
+    /// Starts a session, and removes those of dead builds.
     pub(super) fn begin(root: &Path) -> Result<Session> {
         let (tmp, locks) = (root.join("tmp"), root.join("locks"));
         let in_use =
             Lock::acquire(&locks.join("in-use"), FlockOperation::NonBlockingLockShared, || Ok(()))?;
         let (directory, alive, abandoned) = {
-            // A session without a lock is an abandoned one, so nobody may look between the making
-            // of the two.
+            // A session without a lock counts as abandoned, so no other build may look between the
+            // creation of the directory and that of its lock.
             let _gate = gate(root)?;
             let abandoned =
                 sessions(&tmp)?.into_iter().filter_map(|(path, state)| Some((path, state.ok()?)));
@@ -49,16 +48,14 @@ impl Session {
             let alive =
                 Lock::attempt(&directory.join(ALIVE), FlockOperation::NonBlockingLockExclusive)?;
             let alive = alive.ok_or_else(|| {
-                Error::build(format!("somebody else locked `{}`", directory.display()))
+                Error::build(format!("another process locked `{}`", directory.display()))
             })?;
             (directory, alive, abandoned)
         };
-        // Nobody waits for this thread: what it has not removed when this program ends, the next
-        // build sweeps.
+        // Never joined: the next build removes what is left when this program ends.
         thread::spawn(|| {
             for (path, _lock) in abandoned {
-                // A sandbox that is dying may still hold a file for an instant: the next build
-                // tries again.
+                // A dying sandbox can hold a file a little longer: the next build tries again.
                 let _ = fs_error::remove(&path);
             }
         });
@@ -71,13 +68,13 @@ impl Session {
         })
     }
 
-    /// A path in the session that nothing has had yet.
+    /// An unused path in the session.
     pub(super) fn fresh(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}-{}", self.count.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// When the oldest of the other sessions began whose builds run; none if none does. Somebody
-    /// has to hold the [`gate`].
+    /// The start of the oldest other build that runs; `None` if there is none. The caller must hold
+    /// the [`gate`].
     pub(super) fn oldest_other(&self, root: &Path) -> Result<Option<SystemTime>> {
         let others =
             sessions(&root.join("tmp"))?.into_iter().filter(|(path, _)| *path != self.directory);
@@ -85,22 +82,20 @@ impl Session {
     }
 }
 
-/// Keeps sessions from beginning as long as it is held.
+/// A lock that keeps new sessions from starting.
 pub(super) fn gate(root: &Path) -> Result<Lock> {
     Lock::acquire(&root.join("locks/sessions"), FlockOperation::NonBlockingLockExclusive, || Ok(()))
 }
 
-/// The directory of each session: with its lock if its build is gone, else with the time when it
-/// began.
+/// The directory of each session, with its lock if the build is dead and else the start of the build.
 fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, SystemTime>)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(tmp).at("read", tmp)? {
         let path = entry.at("read", tmp)?.path();
         let alive = path.join(ALIVE);
-        // A session that ends right now takes its directory away beneath our hands: then there is
-        // none.
+        // A session that ends at this moment removes its directory, so the lock cannot be opened.
         let state = match Lock::attempt(&alive, FlockOperation::NonBlockingLockExclusive) {
-            // An osbuild of before locks the directory itself.
+            // Versions of osbuild before the file `alive` lock the directory itself.
             Ok(Some(lock)) if is_free(&path) => Ok(lock),
             Ok(Some(_)) => Err(SystemTime::UNIX_EPOCH),
             Ok(None) => Err(fs::metadata(&alive)
@@ -113,7 +108,7 @@ fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, System
     Ok(found)
 }
 
-/// Whether nobody has locked a directory, as far as its file system can say.
+/// Whether a directory is unlocked, as far as its file system supports such locks.
 fn is_free(directory: &Path) -> bool {
     let Ok(file) = File::open(directory) else { return false };
     flock(&file, FlockOperation::NonBlockingLockExclusive) != Err(rustix::io::Errno::WOULDBLOCK)
@@ -122,15 +117,15 @@ fn is_free(directory: &Path) -> bool {
 impl Drop for Session {
     fn drop(&mut self) {
         for removal in self.removals.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A removal does not panic, and if it did there would be nothing to do about it here.
+            // A removal does not panic, and nothing could be done about it here.
             let _ = removal.join();
         }
-        // What cannot be removed now is swept by the next build.
+        // If this fails, the next build removes it.
         let _ = fs_error::remove(&self.directory);
     }
 }
 
-/// A directory for unfinished things, on the store's own file system. It goes with its owner, or
+/// A directory for unfinished files on the store's file system. It is removed when it is dropped, or
 /// with the session.
 pub struct Scratch {
     path: PathBuf,
@@ -138,7 +133,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -147,7 +142,7 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        // What cannot be removed now goes with the session's directory.
+        // If this fails, it goes with the session's directory.
         let removal = thread::spawn(move || drop(fs_error::remove(&path)));
         self.store
             .inner
@@ -160,7 +155,10 @@ impl Drop for Scratch {
 }
 
 impl Store {
-    /// A new, empty directory for unfinished things.
+    /// A new, empty directory for unfinished files.
+    ///
+    /// # Errors
+    /// The store cannot be written.
     pub fn scratch(&self) -> Result<Scratch> {
         let path = self.inner.session.fresh("work");
         fs_error::make_directory(&path)?;

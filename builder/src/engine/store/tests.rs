@@ -5,7 +5,9 @@ use crate::engine::stop::Stop;
 use crate::error::Kind;
 use crate::report::{Color, Verbosity};
 use proptest::prelude::*;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use tempfile::TempDir;
 
 fn store() -> (TempDir, Store) {
@@ -42,7 +44,7 @@ fn sha256sum(path: &Path) -> String {
 }
 
 #[test]
-fn what_is_put_is_read_back_from_a_read_only_file_with_the_name_that_sha256sum_gives_it() {
+fn bytes_are_in_a_read_only_file_with_the_name_of_sha256sum() {
     let (directory, store) = store();
     let digest = store.put_bytes(b"some bytes").unwrap();
     assert_eq!(store.read(&digest).unwrap(), b"some bytes");
@@ -56,7 +58,7 @@ fn what_is_put_is_read_back_from_a_read_only_file_with_the_name_that_sha256sum_g
 }
 
 #[test]
-fn bytes_that_were_not_finished_leave_nothing() {
+fn unfinished_bytes_leave_nothing() {
     let (_directory, store) = store();
     let mut incoming = store.incoming().unwrap();
     incoming.write_all(b"half").unwrap();
@@ -67,7 +69,7 @@ fn bytes_that_were_not_finished_leave_nothing() {
 }
 
 #[test]
-fn a_damaged_entry_is_never_given_out_and_is_moved_away() {
+fn a_damaged_entry_is_moved_away_and_never_returned() {
     type Read = fn(&Store, &Digest, &Path) -> Result<()>;
     let reads: [Read; 3] = [
         |store, digest, _| store.read(digest).map(|_| ()),
@@ -89,7 +91,7 @@ fn a_damaged_entry_is_never_given_out_and_is_moved_away() {
 }
 
 #[test]
-fn a_result_is_recalled_while_all_its_files_are_there_in_their_sizes() {
+fn a_result_is_recalled_while_all_its_files_have_their_sizes() {
     let (_directory, store) = store();
     let (key, made) = (Digest::of(b"key"), store.put_bytes(b"made").unwrap());
     assert_eq!(store.recall(&key), None);
@@ -135,7 +137,7 @@ fn a_stored_failure_is_no_result() {
 }
 
 #[test]
-fn a_tree_is_made_once_and_never_seen_half_made() {
+fn a_tree_is_made_once_and_appears_whole() {
     let (_directory, store) = store();
     let key = Digest::of(b"tree");
     let fail = store.tree(&key, |root| {
@@ -161,7 +163,7 @@ fn a_tree_is_made_once_and_never_seen_half_made() {
 }
 
 #[test]
-fn verify_finds_what_is_damaged_and_moves_it_away() {
+fn verify_moves_damaged_entries_away() {
     let (_directory, store) = store();
     let (good, bad) = (store.put_bytes(b"good").unwrap(), store.put_bytes(b"bad").unwrap());
     let fill = |root: &Path| {
@@ -181,7 +183,7 @@ fn verify_finds_what_is_damaged_and_moves_it_away() {
 }
 
 #[test]
-fn collect_keeps_what_was_used_lately() {
+fn collect_keeps_recently_used_entries() {
     let (_directory, store) = store();
     let (old, new) = (store.put_bytes(b"old").unwrap(), store.put_bytes(b"new").unwrap());
     let used_again = store.put_bytes(b"used again").unwrap();
@@ -205,19 +207,19 @@ fn collect_keeps_what_was_used_lately() {
     assert!(store.find_tree(&Digest::of(b"tree")).is_none() && !store.contains(&new));
 }
 
-/// Says that an entry was used so many hours ago.
+/// Sets the last use of an entry, in hours before now.
 fn age(store: &Store, digest: &Digest, hours: u64) {
     let time = SystemTime::now() - Duration::from_secs(hours * 3600);
     File::open(store.blob(digest)).unwrap().set_modified(time).unwrap();
 }
 
 #[test]
-fn what_a_running_build_may_use_stays_and_the_rest_goes() {
+fn collect_keeps_what_a_running_build_may_use() {
     let (directory, store) = store();
     let [old, new] = ["old", "new"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
     let other = Store::open(directory.path().join("store")).unwrap();
     let (scratch, client) = (other.scratch().unwrap(), store.state("apt").unwrap());
-    // The other build may have found it within the day for which a use is not noted again.
+    // The other build may have used it: a use is recorded once a day.
     age(&store, &new, 23);
     age(&store, &old, 25);
     let collected = store.collect(Collect::Everything).unwrap();
@@ -231,7 +233,7 @@ fn what_a_running_build_may_use_stays_and_the_rest_goes() {
 }
 
 #[test]
-fn a_store_above_its_limit_loses_what_was_used_longest_ago_and_nothing_of_today() {
+fn a_store_above_its_limit_loses_the_least_recently_used_entries() {
     let (_directory, store) = store();
     let blobs = [1, 2, 3, 4].map(|seed| store.put_bytes(&vec![seed; 100_000]).unwrap());
     for (blob, hours) in blobs.iter().zip([48, 72, 30, 1]) {
@@ -248,7 +250,7 @@ fn a_store_above_its_limit_loses_what_was_used_longest_ago_and_nothing_of_today(
 }
 
 #[test]
-fn the_limit_is_looked_at_once_a_day() {
+fn the_limit_is_enforced_once_a_day() {
     let (_directory, store) = store();
     let _held = store.lock("held by the build that just ended", || Ok(())).unwrap();
     let blob = store.put_bytes(b"old").unwrap();
@@ -264,7 +266,7 @@ fn the_limit_is_looked_at_once_a_day() {
 }
 
 #[test]
-fn an_entry_that_somebody_uses_while_it_is_collected_is_given_back() {
+fn an_entry_in_use_during_a_collection_is_put_back() {
     let (_directory, store) = store();
     let key = Digest::of(b"tree");
     let root =
@@ -283,7 +285,7 @@ fn an_entry_that_somebody_uses_while_it_is_collected_is_given_back() {
 }
 
 #[test]
-fn each_lock_is_one_that_nfs_can_take() {
+fn every_lock_works_on_nfs() {
     let (directory, store) = store();
     let _lock = store.lock("x", || Ok(())).unwrap();
     let mut seen = 0;
@@ -307,11 +309,11 @@ fn each_lock_is_one_that_nfs_can_take() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 3, "that of the session, that it is alive, and x");
+    assert_eq!(seen, 3, "sessions, alive and x");
 }
 
 #[test]
-fn what_a_dead_build_left_is_swept_and_what_a_live_one_has_is_not() {
+fn files_of_dead_builds_are_removed_and_those_of_live_ones_stay() {
     let (directory, store) = store();
     let live = store.scratch().unwrap();
     let dead = directory.path().join("store/tmp/build-dead");
@@ -320,14 +322,14 @@ fn what_a_dead_build_left_is_swept_and_what_a_live_one_has_is_not() {
     let _other = Store::open(directory.path().join("store")).unwrap();
     let began = SystemTime::now();
     while dead.exists() {
-        assert!(began.elapsed().unwrap() < Duration::from_secs(20), "nobody sweeps");
+        assert!(began.elapsed().unwrap() < Duration::from_secs(20), "it is not removed");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(live.path().exists());
 }
 
 #[test]
-fn a_build_that_meets_damage_is_begun_again_and_heals() {
+fn a_build_that_meets_damage_runs_again_and_heals() {
     let (_directory, store) = store();
     let digest = store.put_bytes(b"source").unwrap();
     damage(&store, &digest);
@@ -350,7 +352,7 @@ fn a_build_that_meets_damage_is_begun_again_and_heals() {
 }
 
 #[test]
-fn a_wait_for_a_lock_ends_when_it_is_told_to() {
+fn a_wait_for_a_lock_ends_on_request() {
     let (_directory, store) = store();
     let _held = store.lock("x", || Ok(())).unwrap();
     let stop = Stop::default();

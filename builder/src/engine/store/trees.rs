@@ -1,4 +1,5 @@
-//! Directories that are unpacked once and then only read: sandbox roots and toolchains.
+//! Trees: directories that are unpacked once and then only read, such as sandbox roots and
+//! toolchains.
 
 use super::results::read_sealed;
 use super::{Store, note_use};
@@ -10,9 +11,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 impl Store {
-    /// The directory that `key` stands for. When it is not there yet, `fill` fills an empty
-    /// directory, which then gets its name; `key` must stand for everything that `fill` depends on.
-    /// Nobody may write to it afterwards.
+    /// The tree `key`. If it does not exist, `fill` fills an empty directory that becomes the tree;
+    /// `key` must cover everything that `fill` depends on. Nobody may write to a tree.
+    ///
+    /// # Errors
+    /// The error of `fill`, or the store cannot be written.
     pub fn tree(&self, key: &Digest, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         if let Some(root) = self.find_tree(key) {
             return Ok(root);
@@ -31,17 +34,17 @@ impl Store {
         self.place_tree(key, scratch.path())
     }
 
-    /// The directory that `key` stands for, if it was unpacked.
+    /// The tree `key`, if it exists.
     pub fn find_tree(&self, key: &Digest) -> Option<PathBuf> {
         let tree = self.tree_path(key);
         let stamp = tree.join("stamp");
         note_use(&stamp, &fs::metadata(&stamp).ok()?);
-        // A collection that took it away before the note goes on; one that sees the note gives it
-        // back.
+        // A collection that has moved the tree away before this use removes it; one that sees the
+        // use moves it back.
         stamp.exists().then(|| tree.join("root"))
     }
 
-    /// Whether an unpacked tree still holds what it held when it was made.
+    /// Whether a tree has the content with which it was made.
     pub(super) fn tree_is_sound(&self, tree: &Path) -> bool {
         let stamp = read_sealed(&tree.join("stamp"));
         stamp.is_some_and(|stamp| {
@@ -51,7 +54,7 @@ impl Store {
 
     fn place_tree(&self, key: &Digest, made: &Path) -> Result<PathBuf> {
         let tree = self.tree_path(key);
-        // A tree without a stamp is one that somebody has damaged by hand.
+        // A tree without a stamp was damaged by somebody.
         if tree.exists() {
             let away = self.inner.session.fresh("tree");
             fs::rename(&tree, &away).at("move away", &tree)?;
@@ -65,7 +68,7 @@ impl Store {
     }
 }
 
-/// The digest of all that is in a directory: names, content, links and which files can be executed.
+/// The digest of a directory tree: names, contents, links, and which files are executable.
 fn content_of(root: &Path) -> Result<Digest> {
     Ok(InputTree::scan(root, &mut Digest::of_file)?.digest())
 }

@@ -1,27 +1,20 @@
-//! What the firmware starts, of a plan.
+//! The boot program, which the firmware starts.
 
 use super::Resolver;
+use super::components::Place;
 use crate::plan::BootProgram;
-use crate::plan::component::Place;
-use crate::plan::document::Node;
+use crate::plan::keys::RecipeFile;
 
 impl Resolver<'_> {
-    pub(super) fn boot(&mut self, recipe: &Node) -> Option<BootProgram> {
-        let named = recipe.get("boot")?;
+    pub(super) fn boot(&mut self, recipe: &RecipeFile) -> Option<BootProgram> {
+        let named = recipe.boot.as_ref()?;
         self.note("boot.component", &named.spot);
-        let component = self.components.get(
-            Place::Host,
-            named.text()?,
-            "uefi",
-            &named.spot,
-            &mut self.problems,
-        )?;
-        let uefi = component.get("uefi")?;
-        let text = |key: &str| uefi.text_of(key).map(str::to_owned);
+        let (_, uefi) =
+            self.components.section(Place::Host, named, &section!(uefi), &mut self.problems)?;
         Some(BootProgram {
-            component: named.text()?.to_owned(),
-            package: text("package")?,
-            bin: text("program")?,
+            component: named.to_string(),
+            package: uefi.package.as_ref()?.to_string(),
+            bin: uefi.program.as_ref()?.to_string(),
         })
     }
 }

@@ -1,76 +1,88 @@
-//! What a stick installs, and that it has the pod that does so.
+//! What a stick installs. The recipe must also have the pod that installs it.
 
 use super::{RECIPES, Resolver};
 use crate::error::Problem;
-use crate::plan::document::{Entry, Node, Spot};
-use crate::plan::inherit::read_file;
-use crate::plan::keys::INSTALLER;
+use crate::plan::document::Located;
+use crate::plan::document::inherit::read_file;
+use crate::plan::keys::{InstallerFile, Name, RecipeFile, Table};
 use crate::plan::{Architecture, Installs};
 use osbuild_abi::install::COMPONENT;
 
 impl Resolver<'_> {
-    /// The section `[installs]` of a recipe, whose own machine is of this architecture.
+    /// The section `[installs]` of a recipe whose own machine has this architecture.
     pub(super) fn installs(
         &mut self,
-        recipe: &Node,
+        recipe: &RecipeFile,
         architecture: Option<Architecture>,
     ) -> Option<Installs> {
-        let is_installer =
-            |(_, entry): &(&String, &Entry)| entry.node.text_of("component") == Some(COMPONENT);
-        let pod = recipe.entries_of("pods").find(is_installer).map(|(_, entry)| entry.key.place());
-        let section = match (recipe.get("installs"), pod) {
-            (None, None) => return None,
-            (None, Some(place)) => {
-                let problem = Problem::new(format!(
-                    "the pod `{COMPONENT}` has nothing to do without `[installs]`"
-                ))
-                .at(place);
-                self.problems.push(problem.hint(
-                    "add `[installs]` with a `recipe` and its `settings`, or take the pod away",
-                ));
-                return None;
-            }
-            (Some(section), None) => {
-                let problem = Problem::new(format!(
-                    "`[installs]` has no effect without the pod `{COMPONENT}`"
-                ));
-                let hint =
-                    format!("add `{COMPONENT} = {{ component = \"{COMPONENT}\" }}` to `[pods]`");
-                self.problems.push(problem.at(section.spot.place()).hint(hint));
-                section
-            }
-            (Some(section), Some(_)) => section,
-        };
-        for (key, entry) in recipe.entries_of("installs") {
-            self.note(format!("installs.{key}"), &entry.key);
+        let section = self.with_its_pod(
+            recipe,
+            COMPONENT,
+            recipe.installs.as_ref(),
+            "installs",
+            "add `[installs]` with a `recipe` and its `settings`, or remove the pod",
+        )?;
+        for (key, spot) in section.present() {
+            self.note(format!("installs.{key}"), spot);
         }
-        let named = section.get("recipe")?;
-        self.target(named.text()?, &named.spot, architecture);
-        let settings = section.get("settings")?;
-        if read_file(self.project, settings.text()?, INSTALLER, &mut self.problems).is_none() {
-            self.problem(&settings.spot, format!("no file `{}` in the project", settings.text()?));
+        let target = section.recipe.as_ref()?;
+        self.check_target(target, architecture);
+        let settings = section.settings.as_ref()?;
+        if read_file::<InstallerFile>(self.project, settings, &mut self.problems).is_none() {
+            let message = format!("no file `{}` in the project", &*settings.value);
+            self.problem(&settings.spot, message);
         }
-        Some(Installs { recipe: named.text()?.to_owned(), settings: settings.text()?.to_owned() })
+        Some(Installs { recipe: target.to_string(), settings: settings.to_string() })
     }
 
-    /// What is installed must be a node of the same architecture that installs nothing itself.
-    fn target(&mut self, name: &str, spot: &Spot, architecture: Option<Architecture>) {
-        let Some((target, _)) = RECIPES.read_part(self.project, name, &mut Vec::new()) else {
-            let absent = RECIPES.absent(self.project, name).at(spot.place());
+    /// A section that needs the pod of a component, which in turn needs the section. `None` means
+    /// that the recipe has no such section.
+    pub(super) fn with_its_pod<'r, T>(
+        &mut self,
+        recipe: &RecipeFile,
+        component: &str,
+        section: Option<&'r Located<T>>,
+        name: &str,
+        hint: &str,
+    ) -> Option<&'r Located<T>> {
+        let mut pods = recipe.pods.iter().flat_map(|pods| pods.values());
+        let pod =
+            pods.find(|entry| entry.component().is_some_and(|named| *named.value == *component));
+        match (section, pod) {
+            (None, Some(pod)) => {
+                let message = format!("the pod `{component}` does nothing without `[{name}]`");
+                self.problems.push(Problem::new(message).at(pod.key.place()).hint(hint));
+            }
+            (Some(section), None) => {
+                let message = format!("`[{name}]` has no effect without the pod `{component}`");
+                let entry = format!("{component} = {{ component = \"{component}\" }}");
+                let problem = Problem::new(message).at(section.spot.place());
+                self.problems.push(problem.hint(format!("add `{entry}` to `[pods]`")));
+            }
+            _ => {}
+        }
+        section
+    }
+
+    /// The target must be a node of the same architecture that is not itself an installer.
+    fn check_target(&mut self, target: &Located<Name>, architecture: Option<Architecture>) {
+        let name = &*target.value;
+        let Some(recipe) = RECIPES.read_part(self.project, name, &mut Vec::new()) else {
+            let absent = RECIPES.absent(self.project, name).at(target.spot.place());
             self.problems.push(absent);
             return;
         };
-        if target.get("installs").is_some() {
-            self.problem(spot, format!("`{name}` installs something itself"));
+        if recipe.installs.is_some() {
+            self.problem(&target.spot, format!("`{name}` is an installer itself"));
         }
-        let board = target.text_of("board").and_then(|board| self.board(board));
+        let board = recipe.board.as_ref().and_then(|board| self.board(board));
         match (board.map(|(its, ..)| its), architecture) {
-            (None, _) => {
-                self.problem(spot, format!("`{name}` names no board, and nothing is built of it"))
-            }
-            (Some(its), Some(ours)) if its != ours => {
-                self.problem(spot, format!("`{name}` is for {its}, and the stick for {ours}"));
-            }
+            (None, _) => self
+                .problem(&target.spot, format!("`{name}` names no board, so it cannot be built")),
+            (Some(its), Some(ours)) if its != ours => self.problem(
+                &target.spot,
+                format!("`{name}` is for {its}, and the stick is for {ours}"),
+            ),
             _ => {}
         }
     }

@@ -1,65 +1,60 @@
-//! The kernel of a plan: the component's fragments, the board's options over them, the recipe's
-//! over those.
+//! The kernel: the fragments of its component, overridden by the board's options, and those by the
+//! recipe's.
 
 use super::Resolver;
+use super::components::{Component, Place};
 use crate::error::Problem;
-use crate::plan::component::Place;
-use crate::plan::document::{Node, Text};
-use crate::plan::fragment::{self, Options};
-use crate::plan::nearest::nearest;
-use crate::plan::{Architecture, Kernel, KernelOption, OptionValue};
+use crate::plan::document::{Located, Text, nearest};
+use crate::plan::keys::{BoardFile, List, Name, RecipeFile, Word};
+use crate::plan::node::fragment::{self, Options};
+use crate::plan::{Architecture, Kernel};
 use std::sync::Arc;
 
 impl Resolver<'_> {
     pub(super) fn kernel(
         &mut self,
-        recipe: &Node,
-        board: Option<&Node>,
+        recipe: &RecipeFile,
+        board: Option<&BoardFile>,
         architecture: Architecture,
     ) -> Option<Kernel> {
-        let asked = recipe.get("kernel")?;
-        let named = asked.get("component")?;
-        let component = self.components.get(
-            Place::Host,
-            named.text()?,
-            "kernel",
-            &named.spot,
-            &mut self.problems,
-        )?;
-        let kernel = component.get("kernel")?;
-        let board = board.and_then(|board| board.get("kernel"));
-        let package = kernel.get("package")?;
+        let asked = recipe.kernel.as_ref()?;
+        let named = asked.component.as_ref()?;
+        let (component, kernel) =
+            self.components.section(Place::Host, named, &section!(kernel), &mut self.problems)?;
+        let board = board.and_then(|board| board.kernel.as_ref());
+        let package = kernel.package.as_ref()?;
         self.note("kernel.package", &package.spot);
 
-        let own = format!("fragments-{}", architecture.name());
-        let lists = [
-            kernel.get("fragments"),
-            kernel.get(&own),
-            board.and_then(|board| board.get("fragments")),
-        ];
+        let of_board = board.and_then(|board| board.fragments.as_ref());
+        let lists = [&kernel.fragments, kernel.fragments_of(architecture)];
+        let lists = lists.into_iter().flatten().chain(of_board);
         let mut options = Options::new();
-        for name in lists.into_iter().flatten().flat_map(Node::list) {
+        for name in lists.flat_map(|list| &list.value) {
             options.extend(self.fragment(&component, name));
         }
-        options.extend(fragment::from_table(board, &mut self.problems));
-        options.extend(fragment::from_table(Some(asked), &mut self.problems));
-        let command_line = self.command_line([board, Some(asked)]);
-        Some(Kernel { package: package.text()?.to_owned(), options, command_line })
+        let of_board = board.and_then(|board| board.options.as_ref());
+        for table in of_board.into_iter().chain(&asked.options) {
+            options.extend(fragment::from_table(table, &mut self.problems));
+        }
+        for (name, option) in &options {
+            self.origins.insert(format!("kernel.options.{name}"), option.origin.clone());
+        }
+        let of_board = board.and_then(|board| board.command_line.as_ref());
+        let command_line = self.command_line([of_board, asked.command_line.as_ref()]);
+        Some(Kernel { package: package.to_string(), options, command_line })
     }
 
-    fn fragment(&mut self, component: &Node, name: &Node) -> Options {
-        let Some(wanted) = name.text() else { return Options::new() };
+    fn fragment(&mut self, component: &Component, named: &Located<Name>) -> Options {
+        let name = &*named.value;
         let folder = component.spot.file().replace("component.toml", "fragments/");
-        let path = format!("{folder}{wanted}.config");
+        let path = format!("{folder}{name}.config");
         let Some(text) = self.project.text(&path, &mut self.problems) else {
-            let known = self
-                .project
-                .files
-                .keys()
-                .filter_map(|path| path.strip_prefix(&folder)?.strip_suffix(".config"));
-            let hint = nearest(wanted, known).map(|near| format!("did you mean `{near}`?"));
-            let problem = Problem::new(format!("no fragment `{wanted}`"))
-                .at(name.spot.place())
+            let known = self.project.files.keys();
+            let known =
+                known.filter_map(|path| path.strip_prefix(&folder)?.strip_suffix(".config"));
+            let hint = nearest(name, known).map(|near| format!("did you mean `{near}`?"));
+            let problem = Problem::new(format!("no fragment `{name}`"))
+                .at(named.spot.place())
                 .cause(format!("there is no `{path}`"));
             self.problems.push(Problem { hint, ..problem });
             return Options::new();
@@ -67,39 +62,21 @@ impl Resolver<'_> {
         fragment::parse(&Arc::new(Text { name: path, text: text.to_owned() }), &mut self.problems)
     }
 
-    /// The words of the board and then those of the recipe. A word of both would hide a mistake.
-    fn command_line(&mut self, sections: [Option<&Node>; 2]) -> Vec<String> {
+    /// The words of the board, then those of the recipe. A repeated word is refused: it would hide a
+    /// mistake.
+    fn command_line(&mut self, lists: [Option<&Located<List<Word>>>; 2]) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
-        for node in sections
-            .into_iter()
-            .flatten()
-            .filter_map(|section| section.get("command-line"))
-            .flat_map(Node::list)
-        {
-            let Some(word) = node.text() else { continue };
-            if words.iter().any(|before| before == word) {
-                self.problem(
-                    &node.spot,
-                    format!("`{word}` stands on the kernel's command line twice"),
-                );
+        for word in lists.into_iter().flatten().flat_map(|list| &list.value) {
+            let text = &*word.value;
+            if words.iter().any(|earlier| earlier == text) {
+                self.problem(&word.spot, format!("`{text}` is on the kernel's command line twice"));
             }
-            if word.starts_with("osbuild.") {
-                self.problem(&node.spot, format!("`{word}` is set by the builder alone"));
+            if text.starts_with("osbuild.") {
+                self.problem(&word.spot, format!("only the builder can set `{text}`"));
             }
-            self.note(format!("kernel.command-line.{word}"), &node.spot);
-            words.push(word.to_owned());
+            self.note(format!("kernel.command-line.{text}"), &word.spot);
+            words.push(text.to_owned());
         }
         words
-    }
-}
-
-impl Kernel {
-    /// The options as a configuration fragment, in order of name: what `KCONFIG_ALLCONFIG` takes.
-    pub fn fragment(&self) -> String {
-        let line = |(name, option): (&String, &KernelOption)| match option.value {
-            OptionValue::No => format!("# CONFIG_{name} is not set\n"),
-            _ => format!("CONFIG_{name}={}\n", option.value),
-        };
-        self.options.iter().map(line).collect()
     }
 }

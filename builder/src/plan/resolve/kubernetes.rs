@@ -1,46 +1,47 @@
-//! The version-skew policy at the places where a recipe names versions.
+//! The version-skew policy, applied to the versions that a recipe names.
 
 use super::Resolver;
-use crate::plan::component::Place;
-use crate::plan::document::{Node, Spot};
-use crate::plan::releases::{Releases, absent};
-use crate::plan::skew::{self, About, Fits, Severity, Strictness};
-use crate::plan::{Binary, BinaryName, Date, Exception, Kubernetes, Minor, Version};
+use super::components::Place;
+use crate::error::Problem;
+use crate::plan::document::{Located, Spot};
+use crate::plan::keys::{ExceptionTable, RecipeFile, Table};
+use crate::plan::kubernetes::releases::absent;
+use crate::plan::kubernetes::skew::{self, Severity, Strictness, Subject, Supported};
+use crate::plan::{BinaryName, Date, Exception, HostComponent, Kubernetes, Releases};
 
 impl Resolver<'_> {
-    /// What the policy looks at, and what it warns of. What it refuses becomes problems.
+    /// What the policy checks. What it warns of is added to the warnings, what it refuses to the
+    /// problems.
     pub(super) fn kubernetes(
         &mut self,
-        recipe: &Node,
-        binaries: Option<&[Binary; 7]>,
+        recipe: &RecipeFile,
+        components: Option<&[HostComponent]>,
         today: Date,
         strictness: Strictness,
     ) -> Option<Kubernetes> {
         let releases = self.releases();
-        let version = |name: BinaryName| {
-            let found = binaries?.iter().find(|binary| binary.name == name)?;
-            found.version.as_ref()?.parse::<Version>().ok()
+        let component = |name: BinaryName| {
+            components?.iter().find(|component| component.binaries.contains(&name))
         };
-        let section = recipe.get("kubernetes");
+        let section = recipe.kubernetes.as_ref();
+        let api_servers = section.and_then(|section| section.api_servers.as_ref());
         let kubernetes = Kubernetes {
-            kubelet: version(BinaryName::Kubelet)?,
-            containerd: version(BinaryName::Containerd)?,
-            api_servers: section
-                .into_iter()
-                .flat_map(api_servers)
-                .map(|(minor, _)| minor)
-                .collect(),
-            exception: section.and_then(|section| section.get("exception")).and_then(exception),
+            kubelet: component(BinaryName::Kubelet)?.version()?,
+            containerd: component(BinaryName::Containerd)?.version()?,
+            api_servers: api_servers.iter().flat_map(|list| list.iter().map(|m| m.value)).collect(),
+            exception: section
+                .and_then(|section| section.exception.as_ref())
+                .and_then(|table| exception(table)),
         };
-        for (key, entry) in recipe.entries_of("kubernetes") {
-            self.note(format!("kubernetes.{key}"), &entry.key);
+        for (key, spot) in section.iter().flat_map(|section| section.present()) {
+            self.note(format!("kubernetes.{key}"), spot);
         }
-        let fits = self.fits(binaries);
-        for finding in skew::judge(&kubernetes, &releases?, &fits, today) {
-            let place = spot(recipe, finding.about).map(Spot::place);
+        let supported = self.supported(component(BinaryName::Containerd)?);
+        for finding in skew::check(&kubernetes, &releases?, &supported, today) {
+            let place = spot(recipe, finding.subject).map(Spot::place);
             match (finding.severity, strictness) {
                 (Severity::Refused, _) | (Severity::Dated, Strictness::Lock) => {
-                    self.problems.push(crate::error::Problem { place, ..finding.problem });
+                    self.problems.push(Problem { place, ..finding.problem });
                 }
                 _ => self.warnings.push(finding.problem.message),
             }
@@ -57,47 +58,35 @@ impl Resolver<'_> {
     }
 
     /// The table in the component of the container runtime.
-    fn fits(&mut self, binaries: Option<&[Binary; 7]>) -> Fits {
-        let runtime = binaries
-            .and_then(|all| all.iter().find(|binary| binary.name == BinaryName::Containerd));
-        let component = runtime.and_then(|binary| {
-            self.components.find(Place::Host, &binary.component, &mut self.problems)
-        });
-        let row = |(minor, entry): (&String, &crate::plan::document::Entry)| {
-            let firsts =
-                entry.node.list().iter().filter_map(|node| node.text()?.parse().ok()).collect();
-            Some((minor.parse().ok()?, firsts))
-        };
-        component
-            .iter()
-            .flat_map(|component| component.entries_of("kubernetes"))
-            .filter_map(row)
-            .collect()
+    fn supported(&mut self, runtime: &HostComponent) -> Supported {
+        let found = self.components.find(Place::Host, runtime.name(), &mut self.problems);
+        let table = found.as_ref().and_then(|component| component.kubernetes.as_ref());
+        let rows = table.iter().flat_map(|table| table.iter());
+        rows.map(|(minor, list)| (*minor, list.iter().map(|first| first.value).collect())).collect()
     }
 }
 
-fn api_servers(section: &Node) -> impl Iterator<Item = (Minor, &Node)> {
-    let listed = section.get("api-servers").map(Node::list).unwrap_or_default();
-    listed.iter().filter_map(|node| Some((node.text()?.parse().ok()?, node)))
-}
-
-fn exception(node: &Node) -> Option<Exception> {
+fn exception(table: &ExceptionTable) -> Option<Exception> {
     Some(Exception {
-        reason: node.text_of("reason")?.to_owned(),
-        until: node.get("until")?.date()?,
+        reason: table.reason.as_ref()?.to_string(),
+        until: table.until.as_ref()?.value,
     })
 }
 
 /// Where a finding is shown.
-fn spot(recipe: &Node, about: About) -> Option<&Spot> {
-    let version = |name: BinaryName| recipe.get("binaries")?.get(name.file_name())?.get("version");
-    let node = match about {
-        About::Kubelet => version(BinaryName::Kubelet)?,
-        About::Containerd => version(BinaryName::Containerd)?,
-        About::ApiServer(minor) => {
-            api_servers(recipe.get("kubernetes")?).find(|(found, _)| *found == minor)?.1
-        }
-        About::Exception => recipe.get("kubernetes")?.get("exception")?,
+fn spot(recipe: &RecipeFile, subject: Subject) -> Option<&Spot> {
+    let version = |name: BinaryName| {
+        let entry = recipe.binaries.as_ref()?.entry(name)?;
+        entry.version.as_ref().map(|version| &version.spot)
     };
-    Some(&node.spot)
+    let section = recipe.kubernetes.as_ref();
+    match subject {
+        Subject::Kubelet => version(BinaryName::Kubelet),
+        Subject::Containerd => version(BinaryName::Containerd),
+        Subject::ApiServer(minor) => {
+            let list = section?.api_servers.as_ref()?;
+            list.iter().find(|found| found.value == minor).map(|found| &found.spot)
+        }
+        Subject::Exception => section?.exception.as_ref().map(|Located { spot, .. }| spot),
+    }
 }

@@ -1,77 +1,84 @@
-//! Images that a component makes of a program of this workspace, and what such a program installs
-//! on the node.
+//! Images that a component makes from a program of this workspace, and the programs that such an
+//! image installs on the node.
 
 use super::Resolver;
-use super::binaries::{go_build, texts};
+use super::components::Place;
+use super::host_components::go_component;
+use super::texts;
 use crate::error::Problem;
-use crate::plan::component::Place;
-use crate::plan::document::{Entry, Node};
-use crate::plan::{DebianProgram, ImageFrom, Payload, PodImage};
+use crate::plan::document::{Located, Spot};
+use crate::plan::keys::{ComponentImageTable, DebianProgramTable, Name, PayloadTable};
+use crate::plan::{DebianProgram, ImageFrom, Payload, PodImage, Version};
 
 impl Resolver<'_> {
-    /// The image that `component` makes. `asked` is where the recipe names the component, with the
-    /// version of what the image carries.
-    pub(super) fn built(&mut self, component: &Node, asked: &Node) -> Option<PodImage> {
-        let image = component.get("image")?;
-        let version = asked.get("version");
-        let payload = match (image.get("payload"), version) {
-            (Some(payload), _) => Some(self.payload(payload, asked, version)?),
+    /// The image that a component makes. `spot` is where the recipe names the component, with the
+    /// version of the programs that the image carries.
+    pub(super) fn built(
+        &mut self,
+        image: &ComponentImageTable,
+        spot: &Spot,
+        version: Option<&Located<Version>>,
+    ) -> Option<PodImage> {
+        let payload = match (&image.payload, version) {
+            (Some(payload), _) => Some(self.payload(payload, spot, version)?),
             (None, Some(version)) => {
                 let problem = Problem::new(
-                    "a pod of this workspace's programs alone has no upstream version",
+                    "a pod with only a program of this workspace has no upstream version",
                 );
-                self.problems.push(problem.at(version.spot.place()).hint("take out `version`"));
+                self.problems.push(problem.at(version.spot.place()).hint("remove `version`"));
                 None
             }
             (None, None) => None,
         };
-        let (package, bin) =
-            (image.text_of("package")?.to_owned(), image.text_of("program")?.to_owned());
-        Some(PodImage {
-            name: image.text_of("name")?.to_owned(),
-            from: ImageFrom::Built { package, bin, payload },
-        })
+        let package = image.package.as_ref()?.to_string();
+        let bin = image.program.as_ref()?.to_string();
+        let name = image.name.as_ref()?.to_string();
+        Some(PodImage { name, from: ImageFrom::Built { package, bin, payload } })
     }
 
-    fn payload(&mut self, payload: &Node, asked: &Node, version: Option<&Node>) -> Option<Payload> {
-        let named = payload.get("component")?;
-        let name = named.text()?;
-        let component =
-            self.components.get(Place::Host, name, "go", &named.spot, &mut self.problems)?;
+    fn payload(
+        &mut self,
+        payload: &Located<PayloadTable>,
+        spot: &Spot,
+        version: Option<&Located<Version>>,
+    ) -> Option<Payload> {
+        let named = payload.component.as_ref()?;
+        let name = &*named.value;
+        let (_, section) =
+            self.components.section(Place::Host, named, &section!(go), &mut self.problems)?;
         let Some(version) = version else {
-            let problem = Problem::new("this pod needs a `version`").at(asked.spot.place());
-            let why = format!(
-                "its image carries the programs of component `{name}`, at a pinned upstream version"
+            let problem = Problem::new("this pod needs a `version`").at(spot.place());
+            let cause = format!(
+                "its image carries the programs of component `{name}` at a pinned upstream version"
             );
-            self.problems.push(problem.cause(why).hint("`version = \"…\"` beside `component`"));
+            self.problems.push(problem.cause(cause).hint("add `version = \"…\"` to the entry"));
             return None;
         };
-        if let Some(cgo) = component.get("go")?.get("libraries") {
-            let problem = Problem::new(format!("component `{name}` cannot be carried by an image"))
+        if let Some(cgo) = &section.libraries {
+            let problem = Problem::new(format!("an image cannot carry component `{name}`"))
                 .at(cgo.spot.place());
             self.problems.push(problem.cause(
-                "it is linked with Debian's libraries, which is for the host's programs alone",
+                "it is linked with Debian's libraries, which only programs of the host can be",
             ));
         }
-        let program = |(name, entry): (&String, &Entry)| {
+        let program = |(name, entry): (&Name, &Located<DebianProgramTable>)| {
             Some(DebianProgram {
-                name: name.clone(),
-                package: entry.node.text_of("package")?.to_owned(),
-                path: entry.node.text_of("path")?.to_owned(),
-                libraries: texts(entry.node.get("libraries")),
+                name: name.to_string(),
+                package: entry.package.as_ref()?.to_string(),
+                path: entry.path.as_ref()?.to_string(),
+                libraries: texts(entry.libraries.as_ref()),
             })
         };
-        let build = go_build(component.get("go")?, version.text()?)?;
-        let debian: Vec<DebianProgram> = payload.entries_of("debian").filter_map(program).collect();
-        if let Some(twice) = debian
-            .iter()
-            .find(|program| build.packages.iter().any(|other| other.file == program.name))
-        {
-            self.problem(
-                &payload.spot,
-                format!("component `{name}` and a Debian package both make `{}`", twice.name),
-            );
+        let go = go_component(name, &section, version.value)?;
+        let debian = payload.debian.iter().flat_map(|table| table.iter());
+        let debian: Vec<DebianProgram> = debian.filter_map(program).collect();
+        let is_made_twice =
+            |program: &&DebianProgram| go.packages.iter().any(|other| other.file == program.name);
+        if let Some(twice) = debian.iter().find(is_made_twice) {
+            let message =
+                format!("component `{name}` and a Debian package both make `{}`", twice.name);
+            self.problem(&payload.spot, message);
         }
-        Some(Payload { component: name.to_owned(), build, debian })
+        Some(Payload { go, debian })
     }
 }

@@ -1,19 +1,26 @@
-//! A recipe of programs for the machine that builds.
+//! A recipe of programs for the build machine.
 
-use super::{RECIPES, Resolver, unique};
+use super::components::Place;
+use super::host_components::Entry;
+use super::{BUILD_MACHINE, RECIPES, Resolver, unique};
 use crate::error::{Error, Kind as ErrorKind, Problem, Result, in_words};
-use crate::plan::component::Place;
-use crate::plan::document::Node;
-use crate::plan::{BUILD_MACHINE, Compile, HostProgram, HostPrograms, Plan, Project, Unlocked};
+use crate::plan::keys::{RecipeFile, Table};
+use crate::plan::{GoComponent, HostPrograms, Plan, ProgramComponent, Project, Unlocked};
+use std::collections::BTreeMap;
 
-/// All that such a recipe may say; everything else says what a node is.
-const KEYS: [&str; 4] = ["inherit", "programs", "toolchains", "sandbox"];
+/// The keys of such a recipe; all others describe a node.
+const KEYS: [&str; 4] = [
+    key!(RecipeFile.inherit),
+    key!(RecipeFile.programs),
+    key!(RecipeFile.toolchains),
+    key!(RecipeFile.sandbox),
+];
 
-/// Whether a recipe makes programs for the machine that builds, and no node: it has `[programs]`,
+/// Whether a recipe makes programs for the build machine instead of a node: it has `[programs]`,
 /// itself or by inheritance.
 pub fn makes_programs(project: &Project, recipe: &str) -> bool {
     let read = RECIPES.read_part(project, recipe, &mut Vec::new());
-    read.is_some_and(|(recipe, _)| recipe.get("programs").is_some())
+    read.is_some_and(|recipe| recipe.programs.is_some())
 }
 
 /// Resolves a recipe of programs. All problems of all its files come back in one error, whose exit
@@ -21,62 +28,67 @@ pub fn makes_programs(project: &Project, recipe: &str) -> bool {
 pub fn resolve_programs(project: &Project, recipe: &str) -> Result<Plan<Unlocked, HostPrograms>> {
     let mut resolver = Resolver::new(project);
     match resolver.programs(recipe) {
-        Some(resolved) if resolver.problems.is_empty() => Ok(Plan { resolved, lock: Unlocked }),
+        Some(plan) if resolver.problems.is_empty() => Ok(plan),
         _ => Err(Error::many(ErrorKind::Usage, unique(resolver.problems))),
     }
 }
 
 impl Resolver<'_> {
-    /// The programs, or nothing together with at least one problem.
-    pub(super) fn programs(&mut self, name: &str) -> Option<HostPrograms> {
+    /// The plan, or nothing together with at least one problem.
+    pub(super) fn programs(&mut self, name: &str) -> Option<Plan<Unlocked, HostPrograms>> {
         self.origins.clear();
-        let Some((recipe, _)) = RECIPES.read_part(self.project, name, &mut self.problems) else {
+        let Some(recipe) = RECIPES.read_part(self.project, name, &mut self.problems) else {
             let absent = RECIPES.absent(self.project, name);
             self.problems.push(absent);
             return None;
         };
         self.refuse_parts_of_a_node(&recipe);
-        if recipe.get("toolchains").is_none_or(|toolchains| toolchains.get("go").is_none()) {
+        if recipe.toolchains.as_ref().is_none_or(|toolchains| toolchains.go.is_none()) {
             self.problem(&recipe.spot, "`toolchains.go` is missing");
         }
-        let section = recipe.get("programs")?.clone();
-        let programs =
-            recipe.entries_of("programs").map(|(file, entry)| self.program(file, &entry.node));
-        let programs: Vec<HostProgram> =
-            programs.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?;
-        let versions: Vec<_> = programs
-            .iter()
-            .map(|program| (&*program.file, &*program.component, Some(&*program.version)))
-            .collect();
-        self.one_version_a_component(&section, &versions);
-        let wanted = self.wanted_by_programs(&recipe, &programs)?;
-        let origins = std::mem::take(&mut self.origins);
-        Some(HostPrograms {
+        let entries = recipe.programs.as_ref()?.iter().map(|(file, entry)| {
+            Some(Entry {
+                section: key!(RecipeFile.programs),
+                place: Place::Lab,
+                file,
+                spot: &entry.spot,
+                component: entry.component.as_ref()?,
+                version: entry.version.as_ref(),
+            })
+        });
+        let compiled = entries.map(|entry| Some((entry?, self.program(entry?)?)));
+        let compiled: Vec<_> = compiled.collect::<Vec<_>>().into_iter().collect::<Option<_>>()?;
+        let all: Vec<Entry<'_>> = compiled.iter().map(|(entry, _)| *entry).collect();
+        self.check_versions(&all);
+        let mut components = BTreeMap::<&str, ProgramComponent>::new();
+        for (entry, go) in compiled {
+            let component = components.entry(&entry.component.value);
+            let component = component.or_insert_with(|| ProgramComponent { go, files: Vec::new() });
+            component.files.push(entry.file.to_owned());
+        }
+        let product = HostPrograms { components: components.into_values().collect() };
+        Some(Plan {
             recipe: name.to_owned(),
             architecture: BUILD_MACHINE,
-            programs,
-            wanted,
-            origins,
+            requirements: self.requirements_of_programs(&recipe, &product)?,
+            product,
+            origins: std::mem::take(&mut self.origins),
+            warnings: Vec::new(),
+            lock: Unlocked,
         })
     }
 
-    fn program(&mut self, file: &str, asked: &Node) -> Option<HostProgram> {
-        let (component, Compile::Go(build)) = self.compiled("programs", Place::Lab, file, asked)?
-        else {
-            return None;
-        };
-        let version = asked.text_of("version")?.to_owned();
-        Some(HostProgram { file: file.to_owned(), component, version, build })
+    fn program(&mut self, entry: Entry<'_>) -> Option<GoComponent> {
+        let Entry { section, file, component, .. } = entry;
+        self.note(format!("{section}.{file}.component"), &component.spot);
+        self.go(entry)
     }
 
-    fn refuse_parts_of_a_node(&mut self, recipe: &Node) {
-        for (key, entry) in
-            recipe.table().into_iter().flatten().filter(|(key, _)| !KEYS.contains(&key.as_str()))
-        {
-            let problem = Problem::new(format!("a recipe with `[programs]` has no `{key}`"))
-                .at(entry.key.place());
+    fn refuse_parts_of_a_node(&mut self, recipe: &RecipeFile) {
+        for (key, spot) in recipe.present().into_iter().filter(|(key, _)| !KEYS.contains(key)) {
             let problem =
-                problem.cause("it makes programs for the machine that builds, and no node");
+                Problem::new(format!("a recipe with `[programs]` has no `{key}`")).at(spot.place());
+            let problem = problem.cause("it makes programs for the build machine, not a node");
             self.problems.push(problem.hint(format!("it has {}", in_words(KEYS.into_iter()))));
         }
     }

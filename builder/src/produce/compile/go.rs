@@ -3,8 +3,8 @@
 use crate::engine::action::InputTree;
 use crate::engine::digest::Digest;
 use crate::engine::store::Store;
-use crate::error::{Error, Result};
-use crate::plan::{Architecture, Cgo, GoBuild, GoLock, GoOutput, GoWish, Lock, Resolution};
+use crate::error::Result;
+use crate::plan::{Architecture, Cgo, GoComponent, GoLock, GoOutput, GoRequirement, Lock, Locked};
 use crate::produce::build::Build;
 use crate::produce::fetch::{escaped, wrapper_program};
 use crate::produce::sandbox::{Compiler, Script};
@@ -19,46 +19,31 @@ pub fn output(file: &str) -> String {
 /// The script that compiles every program of one component.
 ///
 /// # Errors
-/// The lock does not have the component's modules.
-pub fn script<R: Resolution>(
-    build: &Build<'_, R>,
-    component: &str,
-    source: &GoBuild,
-) -> Result<Script<'static>> {
-    let GoBuild { module, version, packages, tags, ldflags, cgo, .. } = source;
+/// The store lacks a locked source, or cannot be written.
+pub fn script<P>(build: &Build<'_, P>, component: &GoComponent<Locked>) -> Result<Script<'static>> {
+    let GoComponent { name, module, packages, tags, ldflags, cgo, lock, .. } = component;
     let (plan, store) = (build.plan, build.options.store);
-    let (recipe, architecture) = (plan.resolved.recipe(), plan.resolved.architecture());
-    let find = || {
-        Error::lock(format!("the lock has no Go modules of `{component}`"))
-            .hint(format!("cargo osbuild lock {recipe}"))
-    };
-    let lock =
-        plan.lock.get().go.iter().find(|lock| lock.component == component).ok_or_else(find)?;
-    let wish = plan
-        .resolved
-        .wanted()
-        .go_modules
-        .iter()
-        .find(|wish| wish.component == component)
-        .ok_or_else(find)?;
+    let architecture = plan.architecture;
     let mut input = proxy(store, lock)?;
     if let Some(go_mod) = &lock.go_mod {
-        around(store, &mut input, lock, go_mod, wish)?;
+        around(store, &mut input, lock, go_mod, &GoRequirement::of(component, architecture))?;
     }
     if cgo.is_some() {
         sysroot(store, &mut input, plan.lock.get())?;
     }
     let mut env = environment(architecture, cgo.as_ref());
-    for (name, value) in
-        [("MODULE", module.clone()), ("VERSION", version.clone()), ("ESCAPED", escaped(module))]
-    {
+    for (name, value) in [
+        ("MODULE", module.clone()),
+        ("VERSION", component.go_version()),
+        ("ESCAPED", escaped(module)),
+    ] {
         env.insert(name.into(), value);
     }
     env.insert("TAGS".into(), tags.join(","));
     env.insert("LDFLAGS".into(), ldflags.join(" "));
     let argument = |GoOutput { file, package }: &GoOutput| format!("{file}={package}");
     Ok(Script {
-        name: format!("{component} {architecture}"),
+        name: format!("{name} {architecture}"),
         text: include_str!("go.sh"),
         args: packages.iter().map(argument).collect(),
         env,
@@ -95,7 +80,7 @@ fn around(
     input: &mut InputTree,
     lock: &GoLock,
     go_mod: &str,
-    wish: &GoWish,
+    requirement: &GoRequirement,
 ) -> Result<()> {
     let sums = lock.modules.iter().fold(String::new(), |mut text, module| {
         for (sum, what) in [(&module.sum, ""), (&module.mod_sum, "/go.mod")] {
@@ -106,7 +91,8 @@ fn around(
         }
         text
     });
-    for (name, text) in [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(wish))]
+    for (name, text) in
+        [("go.mod", go_mod), ("go.sum", &sums), ("main.go", &wrapper_program(requirement))]
     {
         input.add_file(&format!("around/{name}"), store.put_bytes(text.as_bytes())?, false)?;
     }

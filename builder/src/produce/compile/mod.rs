@@ -12,40 +12,39 @@ use super::build::Build;
 use crate::engine::digest::Digest;
 use crate::engine::key::Key;
 use crate::error::Result;
-use crate::plan::{Binary, Compile, GoBuild, HostProgram, HostPrograms, Resolution};
+use crate::plan::{
+    BinaryName, Compile, GoComponent, HostComponent, HostPrograms, Locked, Product,
+    ProgramComponent,
+};
 use std::collections::BTreeMap;
 
 /// Checked programs by file name.
 pub type Programs = BTreeMap<String, Digest>;
 
-/// Compiles the host binaries of one component, all of which `binaries` are.
-pub fn host_binaries(build: &Build<'_>, binaries: &[&Binary]) -> Result<Programs> {
-    let Some(first) = binaries.first() else { return Ok(Programs::new()) };
-    let files = binaries.iter().map(|binary| binary.name.file_name().to_owned()).collect();
-    match &first.build {
+/// Compiles the binaries of one component of the host.
+pub fn host_component(build: &Build<'_>, component: &HostComponent<Locked>) -> Result<Programs> {
+    let files = component.binaries.iter().map(BinaryName::to_string).collect();
+    match &component.build {
         Compile::Cargo { package, .. } => rust_programs(build, package, files),
-        Compile::Go(source) => go_programs(build, &first.component, source, files),
+        Compile::Go(go) => go_programs(build, go, files),
     }
 }
 
-/// Compiles programs of one component for the machine that builds, all of which `programs` are.
+/// Compiles the programs of one component for the build machine.
 pub fn host_programs(
-    build: &Build<'_, HostPrograms>,
-    programs: &[&HostProgram],
+    build: &Build<'_, HostPrograms<Locked>>,
+    component: &ProgramComponent<Locked>,
 ) -> Result<Programs> {
-    let Some(first) = programs.first() else { return Ok(Programs::new()) };
-    let files = programs.iter().map(|program| program.file.clone()).collect();
-    go_programs(build, &first.component, &first.build, files)
+    go_programs(build, &component.go, component.files.clone())
 }
 
 /// Compiles a component that is a Go module, and checks those of its programs that `files` names.
-pub fn go_programs<R: Resolution>(
-    build: &Build<'_, R>,
-    component: &str,
-    source: &GoBuild,
+pub fn go_programs<P: Product<Locked>>(
+    build: &Build<'_, P>,
+    component: &GoComponent<Locked>,
     files: Vec<String>,
 ) -> Result<Programs> {
-    let made = build.run(go::script(build, component, source)?)?;
+    let made = build.run(go::script(build, component)?)?;
     let checked = |file: String| {
         let program = made.output(&go::output(&file))?;
         check(build, &file, program).map(|()| (file, program))
@@ -74,8 +73,8 @@ pub fn slotboot(build: &Build<'_>) -> Result<Digest> {
 }
 
 /// Checks a program, unless these rules have let it pass before.
-fn check<R: Resolution>(build: &Build<'_, R>, file: &str, program: Digest) -> Result<()> {
-    let (store, architecture) = (build.options.store, build.plan.resolved.architecture());
+fn check<P>(build: &Build<'_, P>, file: &str, program: Digest) -> Result<()> {
+    let (store, architecture) = (build.options.store, build.plan.architecture);
     let key = Key::new("checked-binary")
         .field("rules", binary::rules())
         .field("architecture", architecture)

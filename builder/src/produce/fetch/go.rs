@@ -4,7 +4,7 @@
 use super::client::{Client, Ended};
 use crate::engine::store::Store;
 use crate::error::{Context, Error, Result};
-use crate::plan::{GoModule, GoWish};
+use crate::plan::{GoModule, GoRequirement};
 use crate::report::Step;
 use base64::Engine;
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,7 @@ pub struct Modules {
 pub fn modules(
     store: &Store,
     folder: &Path,
-    wish: &GoWish,
+    wish: &GoRequirement,
     go_mod: Option<&str>,
     toolchain: &str,
     step: &Step,
@@ -134,7 +134,7 @@ impl Go {
     }
 
     /// Loads the packages of `wish`, so that the module cache gets all that they read.
-    fn list(&self, folder: &Path, wish: &GoWish, mode: &str, step: &Step) -> Result<()> {
+    fn list(&self, folder: &Path, wish: &GoRequirement, mode: &str, step: &Step) -> Result<()> {
         let client =
             self.client().within(folder).env("GOOS", "linux").env("GOARCH", &wish.architecture);
         let client = client.env("CGO_ENABLED", if wish.cgo { "1" } else { "0" });
@@ -153,7 +153,7 @@ impl Go {
         &self,
         folder: &Path,
         main: &Path,
-        wish: &GoWish,
+        wish: &GoRequirement,
         go_mod: Option<&str>,
         step: &Step,
     ) -> Result<String> {
@@ -182,7 +182,7 @@ impl Go {
 }
 
 /// The program of a module around `wish`: it imports what is built, so that the module requires it.
-pub fn wrapper_program(wish: &GoWish) -> String {
+pub fn wrapper_program(wish: &GoRequirement) -> String {
     let imports = wish
         .packages
         .iter()
@@ -193,7 +193,7 @@ pub fn wrapper_program(wish: &GoWish) -> String {
 
 /// The go.mod of a module around Kubernetes: its staging modules are replaced by the versions that
 /// were published with it.
-fn wrapper(theirs: &str, wish: &GoWish) -> String {
+fn wrapper(theirs: &str, wish: &GoRequirement) -> String {
     let go = theirs.lines().find(|line| line.starts_with("go ")).unwrap_or("go 1.24");
     let staged = wish.version.strip_prefix("v1.").unwrap_or(&wish.version);
     let replaces = theirs.lines().filter_map(|line| line.trim().split_once(" => ./staging/")).map(
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn staging_modules_become_published_ones() {
-        let wish = GoWish {
+        let wish = GoRequirement {
             component: "kubelet".into(),
             module: "k8s.io/kubernetes".into(),
             version: "v1.35.8".into(),

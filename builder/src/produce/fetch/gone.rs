@@ -4,13 +4,13 @@ use super::Fetcher;
 use super::go::TOOLCHAIN;
 use super::proxy::{Line, Proxy, absent};
 use crate::error::{Error, Result};
-use crate::plan::{GoWish, Version};
+use crate::plan::{GoRequirement, Version};
 use crate::report::Step;
 
 impl Fetcher<'_> {
     /// The error that a component's modules could not be had, in words of the lock where the reason
     /// is that one of them is gone.
-    pub(super) fn module_gone(&self, error: Error, wish: &GoWish, step: &Step) -> Error {
+    pub(super) fn module_gone(&self, error: Error, wish: &GoRequirement, step: &Step) -> Error {
         let Some((module, version)) = absent(&error) else { return error };
         if module == TOOLCHAIN {
             return self.toolchain_gone(error, &version, step);

@@ -21,8 +21,8 @@ use crate::engine::store::{Scratch, Store};
 use crate::engine::toolchain;
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, Blob, DebianPackage, GoModule, GoWish, Lock, Locked, Plan, Resolution, Source,
-    SourceKind, Wanted,
+    Architecture, Blob, DebianPackage, GoModule, GoRequirement, Lock, Locked, Plan, Product,
+    Requirements, Source, SourceKind,
 };
 use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
@@ -57,8 +57,8 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     /// A source is gone, cannot be reached, or is not what the lock says.
-    pub fn fetch<R: Resolution>(&self, plan: &Plan<Locked, R>) -> Result<()> {
-        let (lock, wanted) = (plan.lock.get(), plan.resolved.wanted());
+    pub fn fetch<P: Product<Locked>>(&self, plan: &Plan<Locked, P>) -> Result<()> {
+        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
         let is_there = |source: &Source| match source.kind {
             SourceKind::RustToolchain { .. } if toolchain::has_rust(self.store, &source.digest) => {
                 true
@@ -74,7 +74,7 @@ impl Fetcher<'_> {
             return Ok(());
         }
         match &self.origin {
-            SourceOrigin::Registries => self.out_of_registries(lock, wanted, &missing),
+            SourceOrigin::Registries => self.out_of_registries(plan, &missing),
             SourceOrigin::Exported(folder) => self.out_of_folder(folder, &missing),
             SourceOrigin::Store => Err(unreachable_sources(&missing)),
         }
@@ -91,7 +91,12 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn out_of_registries(&self, lock: &Lock, wanted: &Wanted, missing: &[Source]) -> Result<()> {
+    fn out_of_registries<P: Product<Locked>>(
+        &self,
+        plan: &Plan<Locked, P>,
+        missing: &[Source],
+    ) -> Result<()> {
+        let (lock, wanted) = (plan.lock.get(), &plan.requirements);
         let debian = missing.iter().filter_map(|source| {
             if let SourceKind::Debian(package) = &source.kind { Some(package) } else { None }
         });
@@ -105,11 +110,15 @@ impl Fetcher<'_> {
             }
         }
         let lacks = |digest: &str| missing.iter().any(|source| source.digest == digest);
-        for (wish, locked) in wanted.go_modules.iter().zip(&lock.go) {
-            let blobs =
-                locked.modules.iter().flat_map(|module| module.zip.iter().chain(&module.go_mod));
+        for component in plan.product.go_components() {
+            let blobs = component
+                .lock
+                .modules
+                .iter()
+                .flat_map(|module| module.zip.iter().chain(&module.go_mod));
             if blobs.map(|blob| &blob.sha256).any(|digest| lacks(digest)) {
-                self.go(wish, locked.go_mod.as_deref(), &wanted.go_toolchain)?;
+                let required = GoRequirement::of(component, plan.architecture);
+                self.go(&required, component.lock.go_mod.as_deref(), &wanted.go_toolchain)?;
             }
         }
         self.toolchains(lock, wanted, lacks)?;
@@ -146,7 +155,12 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    fn go(&self, wish: &GoWish, go_mod: Option<&str>, toolchain: &str) -> Result<go::Modules> {
+    fn go(
+        &self,
+        wish: &GoRequirement,
+        go_mod: Option<&str>,
+        toolchain: &str,
+    ) -> Result<go::Modules> {
         let step = self.report.step(format!("modules {}", wish.component));
         let found = go::modules(self.store, self.scratch()?.path(), wish, go_mod, toolchain, &step);
         let found = found.map_err(|error| self.module_gone(error, wish, &step))?;
@@ -162,7 +176,12 @@ impl Fetcher<'_> {
         Ok(module)
     }
 
-    fn toolchains(&self, lock: &Lock, wanted: &Wanted, lacks: impl Fn(&str) -> bool) -> Result<()> {
+    fn toolchains(
+        &self,
+        lock: &Lock,
+        wanted: &Requirements,
+        lacks: impl Fn(&str) -> bool,
+    ) -> Result<()> {
         let locked = &lock.toolchain;
         if lacks(&locked.go.sha256) {
             self.go_toolchain(&locked.go.version)?;

@@ -4,8 +4,8 @@
 use super::{Fetcher, SourceOrigin, debian, rust};
 use crate::error::{Error, Result};
 use crate::plan::{
-    Architecture, CratesLock, DebianPackage, DebianWish, GoLock, GoToolchain, GoWish, Held, Lock,
-    Packages, Resolution, RustToolchain, RustWish, Toolchains,
+    AnyPlan, Architecture, CratesLock, DebianPackage, DebianRequirement, GoLock, GoRequirement,
+    GoToolchain, Lock, Packages, PreviousLock, RustRequirement, RustToolchain, Toolchains,
 };
 use crate::report::Outcome;
 use std::cell::OnceCell;
@@ -18,8 +18,8 @@ impl Fetcher<'_> {
     /// # Errors
     /// An archive lacks what is wanted, or there is something to ask for and the registries must
     /// not be used or cannot be reached.
-    pub fn pin(&self, plan: &dyn Resolution, held: &Held, epoch: u64) -> Result<Lock> {
-        let wanted = plan.wanted();
+    pub fn pin(&self, plan: &dyn AnyPlan, held: &PreviousLock, epoch: u64) -> Result<Lock> {
+        let wanted = plan.requirements();
         let debian =
             Debian { fetcher: self, held, node: plan.architecture(), archives: OnceCell::new() };
         let go = wanted.go_modules.iter().map(|wish| self.pin_go(held, wish, &wanted.go_toolchain));
@@ -27,7 +27,7 @@ impl Fetcher<'_> {
             version: Lock::VERSION,
             recipe: plan.recipe().to_owned(),
             epoch,
-            wanted: wanted.digest(),
+            requirements: wanted.digest(),
             suite: wanted.suite().map(str::to_owned),
             kernel_source: wanted
                 .kernel_source
@@ -52,7 +52,7 @@ impl Fetcher<'_> {
         Ok(held.keep_epoch(lock))
     }
 
-    fn pin_go(&self, held: &Held, wish: &GoWish, toolchain: &str) -> Result<GoLock> {
+    fn pin_go(&self, held: &PreviousLock, wish: &GoRequirement, toolchain: &str) -> Result<GoLock> {
         if let Some(kept) = held.go(wish, toolchain) {
             return Ok(kept.clone());
         }
@@ -70,7 +70,7 @@ impl Fetcher<'_> {
         })
     }
 
-    fn pin_go_toolchain(&self, held: &Held, version: &str) -> Result<GoToolchain> {
+    fn pin_go_toolchain(&self, held: &PreviousLock, version: &str) -> Result<GoToolchain> {
         if let Some(kept) = held.go_toolchain(version) {
             return Ok(kept.clone());
         }
@@ -84,7 +84,11 @@ impl Fetcher<'_> {
         Ok(GoToolchain { version: version.to_owned(), sum, sha256: zip.sha256, size: zip.size })
     }
 
-    fn pin_rust_toolchain(&self, held: &Held, wish: &RustWish) -> Result<RustToolchain> {
+    fn pin_rust_toolchain(
+        &self,
+        held: &PreviousLock,
+        wish: &RustRequirement,
+    ) -> Result<RustToolchain> {
         if let Some(kept) = held.rust_toolchain(wish) {
             return Ok(kept.clone());
         }
@@ -92,7 +96,7 @@ impl Fetcher<'_> {
         let step = self.report.step("toolchain rust");
         let digest = rust::toolchain(self.store, wish, &step)?;
         step.done(&format!("rust {}", wish.version), Some(digest.size()), Outcome::Ran);
-        let RustWish { version, targets } = wish.clone();
+        let RustRequirement { version, targets } = wish.clone();
         Ok(RustToolchain { version, targets, sha256: digest.hex(), size: digest.size() })
     }
 
@@ -113,13 +117,13 @@ impl Fetcher<'_> {
 /// Debian's part of a lock. The archive is asked only when something is not held.
 struct Debian<'a> {
     fetcher: &'a Fetcher<'a>,
-    held: &'a Held,
+    held: &'a PreviousLock,
     node: Architecture,
     archives: OnceCell<Vec<(Architecture, debian::Archive)>>,
 }
 
 impl Debian<'_> {
-    fn one(&self, wish: &DebianWish) -> Result<DebianPackage> {
+    fn one(&self, wish: &DebianRequirement) -> Result<DebianPackage> {
         match self.held.package(wish) {
             Some(kept) => Ok(kept.clone()),
             None => {
@@ -129,24 +133,24 @@ impl Debian<'_> {
         }
     }
 
-    fn list(&self, wishes: &[DebianWish]) -> Result<Packages> {
+    fn list(&self, wishes: &[DebianRequirement]) -> Result<Packages> {
         let packages = wishes.iter().map(|wish| self.one(wish)).collect::<Result<_>>()?;
         Ok(Packages { asked: Vec::new(), packages })
     }
 
-    fn closure(&self, wishes: &[DebianWish]) -> Result<Packages> {
+    fn closure(&self, wishes: &[DebianRequirement]) -> Result<Packages> {
         if let Some(kept) = self.held.closure(wishes) {
             return Ok(kept.clone());
         }
         let Some(first) = wishes.first() else { return Ok(Packages::default()) };
-        let asked: Vec<String> = wishes.iter().map(DebianWish::asked).collect();
+        let asked: Vec<String> = wishes.iter().map(DebianRequirement::asked).collect();
         let folder = self.fetcher.scratch()?;
         let packages =
             self.archive(first)?.closure(&asked, self.held.preferred(), folder.path())?;
         Ok(Packages { asked, packages })
     }
 
-    fn archive(&self, wish: &DebianWish) -> Result<&debian::Archive> {
+    fn archive(&self, wish: &DebianRequirement) -> Result<&debian::Archive> {
         let architecture = Architecture::named(&wish.architecture).unwrap_or(Architecture::Amd64);
         let archives = match self.archives.get() {
             Some(archives) => archives,

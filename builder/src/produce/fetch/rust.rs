@@ -6,7 +6,7 @@ use crate::engine::digest::Digest;
 use crate::engine::store::Store;
 use crate::engine::toolchain::pack;
 use crate::error::{Context, Error, Result};
-use crate::plan::RustWish;
+use crate::plan::RustRequirement;
 use crate::report::Step;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 ///
 /// # Errors
 /// rustup is missing or cannot install it.
-pub fn toolchain(store: &Store, wish: &RustWish, step: &Step) -> Result<Digest> {
+pub fn toolchain(store: &Store, wish: &RustRequirement, step: &Step) -> Result<Digest> {
     let (root, files) = installed(wish).or_else(|_| {
         complete(wish, step)?;
         installed(wish)
@@ -32,7 +32,7 @@ pub fn toolchain(store: &Store, wish: &RustWish, step: &Step) -> Result<Digest> 
 
 /// Has rustup add what the toolchain lacks, or install it. One that is there is only added to:
 /// `rustup toolchain install` would replace files under a compiler that runs.
-fn complete(wish: &RustWish, step: &Step) -> Result<()> {
+fn complete(wish: &RustRequirement, step: &Step) -> Result<()> {
     let targets = || wish.targets.iter().map(String::as_str);
     let is_there =
         Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run().is_ok();
@@ -49,7 +49,7 @@ fn complete(wish: &RustWish, step: &Step) -> Result<()> {
 }
 
 /// Where rustup has the toolchain, and its files.
-fn installed(wish: &RustWish) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
+fn installed(wish: &RustRequirement) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
     let compiler =
         Client::new("rustup").args(["which", "--toolchain", &wish.version, "rustc"]).run()?;
     let root = Path::new(compiler.trim()).parent().and_then(Path::parent);
@@ -61,7 +61,7 @@ fn installed(wish: &RustWish) -> Result<(PathBuf, BTreeSet<PathBuf>)> {
 
 /// The files of the compiler, of cargo and of the standard libraries, relative to the toolchain,
 /// without documentation.
-fn files(root: &Path, wish: &RustWish) -> Result<BTreeSet<PathBuf>> {
+fn files(root: &Path, wish: &RustRequirement) -> Result<BTreeSet<PathBuf>> {
     let libraries = wish
         .targets
         .iter()

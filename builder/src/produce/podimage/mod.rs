@@ -12,7 +12,7 @@ pub use layout::{Descriptor, Image, Layout};
 use super::build::Build;
 use super::compile::{go_programs, rust_programs};
 use crate::error::Result;
-use crate::plan::{ImageFrom, Payload, PodImage};
+use crate::plan::{ImageFrom, Locked, Payload, PodImage};
 use built::{Files, from_program};
 use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 
@@ -20,7 +20,7 @@ use osbuild_abi::payload::{DYNAMIC, PROGRAMS};
 ///
 /// # Errors
 /// A program of it does not compile, or the archive is not the pinned one.
-pub fn make(build: &Build<'_>, image: &PodImage) -> Result<(String, Image)> {
+pub fn make(build: &Build<'_>, image: &PodImage<Locked>) -> Result<(String, Image)> {
     let (store, architecture) = (build.options.store, build.plan.architecture);
     let made = match &image.from {
         ImageFrom::Built { package, bin, payload } => {
@@ -37,11 +37,11 @@ pub fn make(build: &Build<'_>, image: &PodImage) -> Result<(String, Image)> {
 }
 
 /// The programs that an image installs on the node, by their paths in the image.
-fn files(build: &Build<'_>, payload: &Payload) -> Result<Files> {
+fn files(build: &Build<'_>, payload: &Payload<Locked>) -> Result<Files> {
     let store = build.options.store;
-    let names = payload.build.packages.iter().map(|program| program.file.clone()).collect();
+    let names = payload.go.packages.iter().map(|program| program.file.clone()).collect();
     let mut files = Files::new();
-    for (name, program) in go_programs(build, &payload.component, &payload.build, names)? {
+    for (name, program) in go_programs(build, &payload.go, names)? {
         files.insert(format!("{PROGRAMS}/{name}"), store.read(&program)?);
     }
     for program in &payload.debian {

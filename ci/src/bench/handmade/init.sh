@@ -1,7 +1,8 @@
 #!/busybox sh
-# What somebody writes who wants to see containerd and the kubelet run: no disk, no network, no supervision.
+# The minimum to see containerd and the kubelet run: no disk, no network, no supervision.
 B=/busybox
-# runc cannot pivot away from the initramfs itself, so the root is moved once, and this script starts again in it.
+# runc cannot pivot away from the initramfs itself, so this moves the root once and restarts the
+# script there.
 if [ ! -e /newroot ]; then
     $B mkdir /newroot
     $B mount --bind / /newroot

@@ -35,29 +35,29 @@ impl Connection {
         Ok(Connection { grpc: Grpc::new(channel), lease: None })
     }
 
-    /// What is written from now on belongs to this lease, so that nothing collects it before
-    /// something refers to it.
+    /// Later writes belong to this lease, so that containerd does not collect them before something
+    /// refers to them.
     pub fn use_lease(&mut self, id: &str) {
         self.lease = Some(id.to_owned());
     }
 
-    /// Calls a method that takes one message and gives one. `method` is `/PACKAGE.SERVICE/METHOD`.
-    pub async fn call<Asked, Given>(
+    /// Calls a method with one message and one reply. `method` is `/PACKAGE.SERVICE/METHOD`.
+    pub async fn call<Sent, Reply>(
         &mut self,
         method: &'static str,
-        message: Asked,
-    ) -> Result<Given, Status>
+        message: Sent,
+    ) -> Result<Reply, Status>
     where
-        Asked: Message + 'static,
-        Given: Message + Default + 'static,
+        Sent: Message + 'static,
+        Reply: Message + Default + 'static,
     {
         self.ready().await?;
         let request = self.request(message);
-        let codec = ProstCodec::<Asked, Given>::default();
+        let codec = ProstCodec::<Sent, Reply>::default();
         Ok(self.grpc.unary(request, PathAndQuery::from_static(method), codec).await?.into_inner())
     }
 
-    /// Writes a blob: sends the messages and returns when containerd has answered the last one.
+    /// Writes a blob: sends the messages and returns after containerd's reply to the last one.
     pub async fn write(
         &mut self,
         messages: impl Stream<Item = WriteContent> + Send + 'static,
@@ -97,7 +97,7 @@ impl Connection {
         request
             .metadata_mut()
             .insert("containerd-namespace", MetadataValue::from_static(NAMESPACE));
-        // A lease's name is ours and plain ASCII.
+        // The names of leases are constants in plain ASCII.
         if let Some(lease) = self.lease.as_ref().and_then(|lease| lease.parse().ok()) {
             request.metadata_mut().insert("containerd-lease", lease);
         }
@@ -114,16 +114,16 @@ pub struct WriteContent {
     /// Whether this is the last message.
     #[prost(enumeration = "WriteAction", tag = "1")]
     pub action: i32,
-    /// A name for the write, by which a broken-off one is taken up again.
+    /// A name for the write, under which an interrupted one is resumed.
     #[prost(string, tag = "2")]
     pub reference: String,
     /// The size of the whole blob in bytes.
     #[prost(int64, tag = "3")]
     pub total: i64,
-    /// The digest that the whole blob must have.
+    /// The expected digest of the whole blob.
     #[prost(string, tag = "4")]
     pub expected: String,
-    /// Where the bytes belong.
+    /// The offset of the bytes.
     #[prost(int64, tag = "5")]
     pub offset: i64,
     /// The bytes.
@@ -146,7 +146,7 @@ pub enum WriteAction {
     Commit = 2,
 }
 
-/// `containerd.services.content.v1.WriteContentResponse`, of which only the coming matters.
+/// `containerd.services.content.v1.WriteContentResponse`, whose fields are not read.
 #[derive(Clone, PartialEq, Message)]
 pub struct WriteContentAnswer {}
 
@@ -180,7 +180,7 @@ pub struct Snapshot {
     /// Its name: of an unpacked layer, the digest of the chain up to it.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// The name of the snapshot that it was made on top of; empty for none.
+    /// The name of its parent; empty for none.
     #[prost(string, tag = "2")]
     pub parent: String,
 }
@@ -224,8 +224,7 @@ pub struct Image {
     pub target: Option<Descriptor>,
 }
 
-/// `CreateImageRequest`, and as far as it is used here `UpdateImageRequest` too, which without a
-/// mask replaces the whole image.
+/// `CreateImageRequest`, and `UpdateImageRequest`, which without a mask replaces the whole image.
 #[derive(Clone, PartialEq, Message)]
 pub struct PutImage {
     /// The image.
@@ -236,7 +235,7 @@ pub struct PutImage {
 /// `containerd.services.images.v1.ListImagesRequest`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListImages {
-    /// Conditions, of which one must hold.
+    /// Conditions, one of which has to hold.
     #[prost(string, repeated, tag = "1")]
     pub filters: Vec<String>,
 }
@@ -274,7 +273,7 @@ pub struct DeleteLease {
     /// The lease's name.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// Whether what nothing refers to any more is to be gone when the answer comes.
+    /// Whether the reply comes after everything unreferenced has been collected.
     #[prost(bool, tag = "2")]
     pub sync: bool,
 }
@@ -299,19 +298,19 @@ pub struct Lease {
     pub id: String,
 }
 
-/// An answer in which nothing is read.
+/// A reply whose fields are not read.
 #[derive(Clone, PartialEq, Message)]
 pub struct Ignored {}
 
-/// The part of a status that a person wants to read.
-pub fn told(status: Status) -> String {
+/// The readable part of a status.
+pub fn describe(status: Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
-/// The same for what must not fail but because it has been done before.
-pub fn unless_there(result: Result<(), Status>) -> Result<(), String> {
+/// The same for a call that may fail because the object exists already.
+pub fn unless_exists(result: Result<(), Status>) -> Result<(), String> {
     match result {
         Err(status) if status.code() == Code::AlreadyExists => Ok(()),
-        other => other.map_err(told),
+        other => other.map_err(describe),
     }
 }

@@ -1,5 +1,5 @@
-//! `init boot-program DEVICE` replaces slotboot on the system partition by what it reads from its
-//! standard input.
+//! `init boot-program DEVICE` reads slotboot from its standard input and replaces the one on the
+//! system partition.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,7 +14,7 @@ use osbuild_formats::gpt::Write;
 use osbuild_formats::pe::Image;
 use osbuild_protocol::MAX_BOOT_PROGRAM;
 
-/// Where firmware looks, and the number of this machine in a PE file (UEFI 2.10, 2.1.1).
+/// The path that firmware starts, and the machine number in a PE file (UEFI 2.10, 2.1.1).
 const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") {
     (BOOT_PROGRAM_ARM64, 0xAA64)
 } else {
@@ -23,8 +23,8 @@ const HERE: (&str, u16) = if cfg!(target_arch = "aarch64") {
 /// The subsystem of a UEFI application.
 const APPLICATION: u16 = 10;
 
-/// Replaces it by what `input` gives. At every instant of it the partition has the old program or
-/// the new one.
+/// Replaces slotboot with `input`. At every instant the partition has the old program or the new
+/// one.
 pub fn replace(device: &Path, input: impl Read) -> Outcome {
     let mut program = Vec::new();
     input.take(MAX_BOOT_PROGRAM + 1).read_to_end(&mut program).explain("read the boot program")?;
@@ -33,7 +33,7 @@ pub fn replace(device: &Path, input: impl Read) -> Outcome {
     let disk =
         File::options().read(true).write(true).open(device).explain(format_args!("open {name}"))?;
     for write in writes(&disk, &program).explain(format_args!("read {name}"))? {
-        // Each has to be on the medium before the next one begins: that is what makes a power cut
+        // Each write has to be on the medium before the next one begins: that makes a power cut
         // harmless.
         disk.write_all_at(&write.bytes, write.offset)
             .and_then(|()| disk.sync_all())
@@ -42,19 +42,20 @@ pub fn replace(device: &Path, input: impl Read) -> Outcome {
     Ok(())
 }
 
-/// Refuses what this machine's firmware could not start. Who signed it is for the firmware to say.
+/// Refuses a program that this machine's firmware could not start. The firmware verifies its
+/// signature.
 fn check(program: &[u8]) -> Outcome {
     if program.len() as u64 > MAX_BOOT_PROGRAM {
         return Err(Failure::new(format!("a boot program has at most {MAX_BOOT_PROGRAM} bytes")));
     }
     let image = Image::parse(program).explain("read the boot program")?;
     if (image.machine, image.subsystem) != (HERE.1, APPLICATION) {
-        return Err(Failure::new("the boot program is no UEFI application for this machine"));
+        return Err(Failure::new("the boot program is not a UEFI application for this machine"));
     }
     Ok(())
 }
 
-/// What has to be written, nothing if the program is there already.
+/// The writes that replace the program; none if it is there already.
 fn writes(mut disk: &File, program: &[u8]) -> Outcome<Vec<Write>> {
     let mut volume = Vec::new();
     disk.read_to_end(&mut volume).explain("read the file system")?;
@@ -63,12 +64,11 @@ fn writes(mut disk: &File, program: &[u8]) -> Outcome<Vec<Write>> {
     if there == program {
         return Ok(Vec::new());
     }
-    // An older one may not know the hole that its successor has closed, or not look at epochs at
-    // all.
+    // An older program may have a hole that its successor has closed, or ignore epochs.
     let (old, new) = (epoch_of(&there).unwrap_or(0), epoch_of(program)?);
     if new < old {
         return Err(Failure::new(format!(
-            "the boot program is of security epoch {new}, and the one that is there of {old}"
+            "the boot program has security epoch {new}, the installed one has epoch {old}"
         )));
     }
     fat::replace(&volume, &path, program).explain("replace the boot program")
@@ -85,7 +85,7 @@ mod tests {
     use osbuild_formats::fat::{File as Held, Volume};
     use std::process::Command;
 
-    /// The least that the reader of PE takes, and something that tells one program from another.
+    /// The smallest PE file that can be read, with `content` to distinguish it from others.
     fn program(machine: u16, subsystem: u16, content: u8) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -95,7 +95,7 @@ mod tests {
         put(0x44, &machine.to_le_bytes());
         put(0x54, &240u16.to_le_bytes());
         put(0x58, &0x20Bu16.to_le_bytes());
-        // What its sections and the file are aligned to, and the size of all headers.
+        // SectionAlignment, FileAlignment and SizeOfHeaders.
         put(0x58 + 32, &4096u32.to_le_bytes());
         put(0x58 + 36, &512u32.to_le_bytes());
         put(0x58 + 60, &0x400u32.to_le_bytes());
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn mtools_read_the_new_program_and_fsck_finds_nothing() {
+    fn mtools_read_the_new_program_and_fsck_finds_no_error() {
         let (old, new) = (program(HERE.1, APPLICATION, 1), program(HERE.1, APPLICATION, 2));
         let device = system(old.clone());
         assert!(copied(device.path()) == old);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_program_costs_no_write() {
+    fn an_identical_program_is_not_written() {
         let device = system(program(HERE.1, APPLICATION, 1));
         let disk = File::open(device.path()).unwrap();
         assert_eq!(writes(&disk, &program(HERE.1, APPLICATION, 1)), Ok(vec![]));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_firmware_could_not_start_is_refused() {
+    fn a_program_that_the_firmware_could_not_start_is_refused() {
         let good = program(HERE.1, APPLICATION, 1);
         let device = system(good.clone());
         let too_long = [good.clone(), vec![0; MAX_BOOT_PROGRAM as usize]].concat();

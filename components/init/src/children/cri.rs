@@ -1,4 +1,4 @@
-//! The part of the CRI that looks at pods and ends them, and that finds images.
+//! The part of the CRI that lists and stops pods, and finds images.
 //!
 //! The messages have only the fields that are used here; names and numbers are those of
 //! `k8s.io/cri-api`'s `runtime/v1/api.proto`.
@@ -14,22 +14,22 @@ use super::api::{Connection, Ignored};
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
 /// The label of a container that names it within its pod.
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-/// The annotation of a sandbox that says where the kubelet has the pod from: `file` or `api`.
+/// The annotation of a sandbox with the source of its pod: `file` or `api`.
 pub const SOURCE: &str = "kubernetes.io/config.source";
-/// The annotation of a container with the seconds that its pod is given to end.
+/// The annotation of a container with its pod's termination grace period in seconds.
 pub const GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
 
 /// `ContainerState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
 #[repr(i32)]
 pub enum ContainerState {
-    /// Made and not started.
+    /// Created and not started.
     Created = 0,
     /// Running.
     Running = 1,
-    /// Ended.
+    /// Exited.
     Exited = 2,
-    /// Not known.
+    /// Unknown.
     Unknown = 3,
 }
 
@@ -42,10 +42,10 @@ pub struct Container {
     /// The id of the sandbox that it runs in.
     #[prost(string, tag = "2")]
     pub sandbox: String,
-    /// What it is doing.
+    /// Its [`ContainerState`].
     #[prost(enumeration = "ContainerState", tag = "6")]
     pub state: i32,
-    /// When it was made, in nanoseconds since 1970.
+    /// When it was created, in nanoseconds since 1970.
     #[prost(int64, tag = "7")]
     pub created_at: i64,
     /// Its labels.
@@ -76,7 +76,7 @@ pub struct Sandbox {
 #[derive(Clone, PartialEq, Message)]
 struct Everything {}
 
-/// `VersionRequest`, and of `VersionResponse` nothing but that it comes.
+/// `VersionRequest`, and `VersionResponse`, whose fields are not read.
 #[derive(Clone, PartialEq, Message)]
 struct Version {}
 
@@ -99,7 +99,7 @@ struct AskContainer {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct ContainerAnswer {
+struct ContainerReply {
     #[prost(message, optional, tag = "1")]
     status: Option<ContainerStatus>,
 }
@@ -150,51 +150,51 @@ struct ImageStatus {
 }
 
 impl Connection {
-    /// The image that a pod would get under this name, by the digest of its configuration; empty
-    /// for none.
+    /// The image that a pod gets under this name, as the digest of its configuration; empty for
+    /// none.
     pub async fn image_id(&mut self, name: &str) -> Result<String, Status> {
         let ask = AskImage { image: Some(ImageSpec { image: name.to_owned() }) };
-        let answer: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
-        Ok(answer.image.unwrap_or_default().id)
+        let reply: ImageStatus = self.call("/runtime.v1.ImageService/ImageStatus", ask).await?;
+        Ok(reply.image.unwrap_or_default().id)
     }
 
-    /// Whether it answers at all.
+    /// Whether it answers.
     pub async fn version(&mut self) -> Result<(), Status> {
         self.call::<_, Version>("/runtime.v1.RuntimeService/Version", Version {}).await.map(drop)
     }
 
-    /// All containers of all pods, also those that have ended.
+    /// All containers of all pods, including exited ones.
     pub async fn containers(&mut self) -> Result<Vec<Container>, Status> {
-        let answer: Containers =
+        let reply: Containers =
             self.call("/runtime.v1.RuntimeService/ListContainers", Everything {}).await?;
-        Ok(answer.items)
+        Ok(reply.items)
     }
 
-    /// The exit code of a container that has ended.
+    /// The exit code of a container that has exited.
     pub async fn exit_code(&mut self, id: String) -> Result<i32, Status> {
-        let answer: ContainerAnswer =
+        let reply: ContainerReply =
             self.call("/runtime.v1.RuntimeService/ContainerStatus", AskContainer { id }).await?;
-        answer
+        reply
             .status
             .map(|status| status.exit_code)
             .ok_or_else(|| Status::not_found("it has no status"))
     }
 
-    /// All sandboxes, also those that have ended.
+    /// All sandboxes, including stopped ones.
     pub async fn sandboxes(&mut self) -> Result<Vec<Sandbox>, Status> {
-        let answer: Sandboxes =
+        let reply: Sandboxes =
             self.call("/runtime.v1.RuntimeService/ListPodSandbox", Everything {}).await?;
-        Ok(answer.items)
+        Ok(reply.items)
     }
 
-    /// Ends a container: asks it, and kills it after so many seconds.
+    /// Stops a container, and kills it after `timeout_seconds`.
     pub async fn stop_container(&mut self, id: String, timeout_seconds: i64) -> Result<(), Status> {
         let message = StopContainer { id, timeout_seconds };
         self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopContainer", message).await?;
         Ok(())
     }
 
-    /// Ends a sandbox and what is left in it.
+    /// Stops a sandbox and everything in it.
     pub async fn stop_sandbox(&mut self, id: String) -> Result<(), Status> {
         self.call::<_, Ignored>("/runtime.v1.RuntimeService/StopPodSandbox", StopSandbox { id })
             .await?;

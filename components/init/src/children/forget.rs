@@ -1,5 +1,5 @@
-//! Makes containerd forget what it has kept of our images on DATA: the records of their blobs, and
-//! what was unpacked of them.
+//! Makes containerd forget the node's own images on DATA: the records of their blobs, and their
+//! unpacked snapshots.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use tonic::{Code, Status};
 
 use super::api::{
     Connection, CreateLease, DeleteContent, DeleteLease, Ignored, Labels, ListLeases,
-    ListLeasesAnswer, ListSnapshots, RemoveSnapshot, Snapshot, told, unless_there,
+    ListLeasesAnswer, ListSnapshots, RemoveSnapshot, Snapshot, describe, unless_exists,
 };
 use super::layout::Image;
 
 /// The snapshotter of `containerd.toml`.
 const SNAPSHOTTER: &str = "overlayfs";
 
-/// The lease with whose end containerd collects what nothing refers to.
+/// The lease whose deletion makes containerd collect everything unreferenced.
 const LEASE: &str = "osbuild-forget";
 
-/// Forgets these images. Whatever was made on top of them goes too: the containers of earlier
+/// Forgets these images, and all snapshots on top of them: those of the containers of earlier
 /// boots, none of which runs.
 pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
     let snapshots = list(containerd).await?;
@@ -32,7 +32,9 @@ pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
             .await
         {
             Err(status) if status.code() == Code::FailedPrecondition => drop(left.insert(key)),
-            removed => unless_gone(removed).explain(format_args!("remove the snapshot {key}"))?,
+            removed => {
+                unless_missing(removed).explain(format_args!("remove the snapshot {key}"))?
+            }
         }
     }
     for blob in images.iter().flat_map(Image::blobs) {
@@ -40,34 +42,32 @@ pub async fn images(containerd: &mut Connection, images: &[Image]) -> Outcome {
         let deleted = containerd
             .call::<_, Ignored>("/containerd.services.content.v1.Content/Delete", delete)
             .await;
-        unless_gone(deleted).explain(format_args!("forget {}", blob.digest))?;
+        unless_missing(deleted).explain(format_args!("forget {}", blob.digest))?;
     }
     if left.is_empty() { Ok(()) } else { collect(containerd, &left).await }
 }
 
-/// Has containerd collect these snapshots, to which nothing refers any more. It refuses to remove
-/// one of which it knows a child, and when it has collected a child, as that of a container whose
-/// making was broken off, it knows it still (containerd's issue 11908). What it collects is not
-/// asked for children.
+/// Has containerd collect these snapshots, to which nothing refers any more. It refuses to remove a
+/// snapshot with a child, and after it has collected a child, such as that of a container that was
+/// never finished, it still counts it (containerd's issue 11908). Collection ignores children.
 async fn collect(containerd: &mut Connection, snapshots: &BTreeSet<&str>) -> Outcome {
     let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
     let made =
         containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
-    unless_there(made.map(drop)).explain("make a lease")?;
-    // Leases of an earlier boot hold snapshots by their names, and nobody waits for what they were
-    // made for.
+    unless_exists(made.map(drop)).explain("make a lease")?;
+    // Leases of an earlier boot hold snapshots by their names, and their work was interrupted.
     let listed = containerd.call("/containerd.services.leases.v1.Leases/List", ListLeases {}).await;
-    let ListLeasesAnswer { leases } = listed.map_err(told).explain("list the leases")?;
+    let ListLeasesAnswer { leases } = listed.map_err(describe).explain("list the leases")?;
     for lease in leases {
         let delete = DeleteLease { id: lease.id, sync: true };
         let ended = containerd
             .call::<_, Ignored>("/containerd.services.leases.v1.Leases/Delete", delete)
             .await;
-        unless_gone(ended).explain("end a lease")?;
+        unless_missing(ended).explain("end a lease")?;
     }
     match list(containerd).await?.into_iter().find(|one| snapshots.contains(one.name.as_str())) {
         Some(kept) => {
-            Err(Failure::new(format!("containerd does not let go of the snapshot {}", kept.name)))
+            Err(Failure::new(format!("containerd does not release the snapshot {}", kept.name)))
         }
         None => Ok(()),
     }
@@ -79,7 +79,7 @@ async fn list(containerd: &mut Connection) -> Outcome<Vec<Snapshot>> {
     listed.map_err(|status| status.to_string()).explain("list the snapshots")
 }
 
-/// The snapshots with these names and all that were made on top of them, the topmost first.
+/// The snapshots with these names and all on top of them, topmost first.
 fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'a str> {
     let mut found: BTreeSet<&str> = BTreeSet::new();
     loop {
@@ -102,17 +102,17 @@ fn on_top_of<'a>(names: &BTreeSet<&'a str>, snapshots: &'a [Snapshot]) -> Vec<&'
         let parents: BTreeSet<&str> = parents.collect();
         let (below, top): (BTreeSet<&str>, BTreeSet<&str>) =
             found.iter().partition(|name| parents.contains(**name));
-        // What stands on itself has no top. containerd refuses to remove it, which is a failure.
+        // A circle of parents has no top. containerd refuses to remove it, which is a failure.
         found = if top.is_empty() { BTreeSet::new() } else { below.clone() };
         ordered.extend(if top.is_empty() { below } else { top });
     }
     ordered
 }
 
-fn unless_gone(result: Result<Ignored, Status>) -> Result<(), String> {
+fn unless_missing(result: Result<Ignored, Status>) -> Result<(), String> {
     match result {
         Err(status) if status.code() == Code::NotFound => Ok(()),
-        other => other.map(|Ignored {}| ()).map_err(told),
+        other => other.map(|Ignored {}| ()).map_err(describe),
     }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_on_an_image_goes_before_it_and_everything_else_stays() {
+    fn snapshots_on_an_image_are_removed_before_it_and_others_stay() {
         let all = snapshots(&[
             ("ours", ""),
             ("container", "ours"),
@@ -144,19 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_two_layers_goes_from_the_top() {
+    fn an_image_of_two_layers_is_removed_from_the_top() {
         let all = snapshots(&[("container", "upper"), ("lower", ""), ("upper", "lower")]);
         assert_eq!(on_top_of(&["lower", "upper"].into(), &all), ["container", "upper", "lower"]);
     }
 
     proptest! {
         #[test]
-        fn any_records_come_to_an_end_each_once(rows in prop::collection::vec(("[a-f]", "[a-f]?"), 0..12)) {
-            let all: Vec<Snapshot> = rows.into_iter().map(|(name, parent)| Snapshot { name, parent }).collect();
+        fn any_records_are_ordered_with_each_snapshot_once(
+            rows in prop::collection::vec(("[a-f]", "[a-f]?"), 0..12),
+        ) {
+            let all: Vec<Snapshot> =
+                rows.into_iter().map(|(name, parent)| Snapshot { name, parent }).collect();
             let found = on_top_of(&["a", "b"].into(), &all);
             prop_assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
             for one in &all {
-                let goes = ["a", "b"].contains(&one.name.as_str()) || found.contains(&one.parent.as_str());
+                let goes = ["a", "b"].contains(&one.name.as_str())
+                    || found.contains(&one.parent.as_str());
                 prop_assert!(!goes || found.contains(&one.name.as_str()));
             }
         }

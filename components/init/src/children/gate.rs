@@ -1,47 +1,45 @@
-//! `init gate NODE-NAME` ends well when the kubelet is healthy and every declared pod runs, or has
-//! done its work if it runs once; `init trial NODE-NAME` when it has been so for a while.
+//! `init gate NODE-NAME` succeeds when the kubelet is healthy and every declared pod runs, or has
+//! succeeded if it runs once. `init trial NODE-NAME` succeeds when that has been so for a while.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use osbuild_abi::cmdline::{GATE_HOLD, value};
+use osbuild_abi::cmdline::GATE_HOLD;
 use osbuild_abi::paths::POD_LIST;
 use osbuild_abi::pods::{self, DeclaredPod};
 use osbuild_failure::{Explain, Failure, Outcome};
 
 use super::api::Connection;
 use super::cri::{CONTAINER_NAME, Container, ContainerState, POD_NAME};
+use crate::boot::command_line::CommandLine;
 
-/// Where the kubelet answers whether it is healthy (its `healthzPort`).
+/// The kubelet's `healthzPort`.
 const HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
-/// How long one question to the kubelet may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the kubelet may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How often to look.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// When to say for the first time what is missing. Each further time comes after twice as long, up
-/// to the longest.
-const FIRST_WORD: Duration = Duration::from_secs(30);
-/// The longest time between two reports.
-const LONGEST_SILENCE: Duration = Duration::from_secs(600);
+/// When to report for the first time what is missing. The interval doubles after each report.
+const FIRST_REPORT: Duration = Duration::from_secs(30);
+/// The longest interval between two reports.
+const MAX_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Waits until the gate has been open without a break for as long as the command line says.
+/// Waits until the gate has been open for as long as the command line says, without a break.
 pub async fn hold(node_name: &str) -> Outcome {
-    let line = std::fs::read_to_string("/proc/cmdline").explain("read /proc/cmdline")?;
-    let seconds = value(&line, GATE_HOLD).and_then(|text| text.parse().ok());
-    let seconds =
-        seconds.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
-    wait(node_name, Duration::from_secs(seconds)).await
+    let hold = CommandLine::read()?.gate_hold;
+    let hold = hold.ok_or_else(|| Failure::new(format!("no `{GATE_HOLD}` on the command line")))?;
+    wait(node_name, hold).await
 }
 
-/// Waits until the gate has been open for so long, and says now and then what is missing.
+/// Waits until the gate has been open for `hold`, and reports what is missing.
 pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
     let list = std::fs::read_to_string(POD_LIST).explain(format_args!("read {POD_LIST}"))?;
     let declared: Vec<DeclaredPod> = pods::parse(&list).collect();
     let mut containerd = Connection::open().await?;
-    let mut silence = FIRST_WORD;
-    let mut last_word = Instant::now();
+    let mut interval = FIRST_REPORT;
+    let mut last_report = Instant::now();
     let mut open_since = None;
     loop {
         match look(&mut containerd, &declared, node_name).await {
@@ -51,10 +49,10 @@ pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
             Ok(()) => {}
             Err(missing) => {
                 open_since = None;
-                if last_word.elapsed() >= silence {
+                if last_report.elapsed() >= interval {
                     println!("not ready: {missing}");
-                    last_word = Instant::now();
-                    silence = (silence * 2).min(LONGEST_SILENCE);
+                    last_report = Instant::now();
+                    interval = (interval * 2).min(MAX_INTERVAL);
                 }
             }
         }
@@ -62,8 +60,8 @@ pub async fn wait(node_name: &str, hold: Duration) -> Outcome {
     }
 }
 
-/// Returns whether the node is ready, and if not, why. Pods are looked at first: as long as one is
-/// missing the kubelet is not bothered.
+/// Returns whether the node is ready, and if not, why. Pods come first: as long as one is missing,
+/// the kubelet is not asked.
 async fn look(
     containerd: &mut Connection,
     declared: &[DeclaredPod<'_>],
@@ -77,10 +75,10 @@ async fn look(
     let codes = exit_codes(containerd, declared, node_name, &containers).await?;
     let missing = declared.iter().find_map(|pod| missing(pod, node_name, &containers, &codes));
     missing.map_or(Ok(()), |missing| Err(Failure::new(missing)))?;
-    healthy(PATIENCE).explain("ask the kubelet whether it is healthy")
+    healthy(TIMEOUT).explain("ask the kubelet whether it is healthy")
 }
 
-/// The exit codes, by id, of those containers of pods that run once which have ended.
+/// The exit codes, by id, of exited containers of pods that run once.
 async fn exit_codes(
     containerd: &mut Connection,
     declared: &[DeclaredPod<'_>],
@@ -102,7 +100,7 @@ async fn exit_codes(
     Ok(codes)
 }
 
-/// What of a pod does not run, or has not done its work, as a sentence.
+/// Which container of a pod does not run, or has not succeeded, as a sentence.
 fn missing(
     pod: &DeclaredPod<'_>,
     node_name: &str,
@@ -121,20 +119,20 @@ fn missing(
                 Some(format!("{of_pod} has ended with exit code {code}"))
             }
             (ContainerState::Exited, None) => Some(format!("{of_pod} has ended")),
-            (ContainerState::Unknown, _) => Some(format!("nobody knows how {of_pod} is")),
+            (ContainerState::Unknown, _) => Some(format!("the state of {of_pod} is unknown")),
         }
     })
 }
 
 /// The container of this name that counts: one that runs, or else the newest. Those of earlier
-/// boots have ended, whatever the clock said that made them.
+/// boots have exited, even if a wrong clock dated them into the future.
 fn newest<'a>(
     pod: &DeclaredPod<'_>,
     name: &str,
     node_name: &str,
     containers: &'a [Container],
 ) -> Option<&'a Container> {
-    // The kubelet adds the node's name to that of a static pod.
+    // The kubelet appends the node's name to that of a static pod.
     let full_name = format!("{}-{node_name}", pod.name);
     let has = |container: &Container, label: &str, value: &str| {
         container.labels.get(label).is_some_and(|found| found == value)
@@ -145,7 +143,7 @@ fn newest<'a>(
     of_this_name.max_by_key(|one| (one.state() == ContainerState::Running, one.created_at))
 }
 
-/// Asks the kubelet, which may take so long for each step of an answer.
+/// Asks the kubelet, which may take `timeout` for each step of its answer.
 pub fn healthy(timeout: Duration) -> Outcome {
     let mut stream = TcpStream::connect_timeout(&HEALTH, timeout).explain("connect")?;
     stream.set_read_timeout(Some(timeout)).explain("set a timeout")?;
@@ -154,7 +152,7 @@ pub fn healthy(timeout: Duration) -> Outcome {
     stream.take(64 << 10).read_to_string(&mut answer).explain("read the answer")?;
     match answer.split_ascii_whitespace().nth(1) {
         Some("200") => Ok(()),
-        _ => Err(Failure::new(answer.lines().last().unwrap_or("it says nothing").to_owned())),
+        _ => Err(Failure::new(answer.lines().last().unwrap_or("the answer is empty").to_owned())),
     }
 }
 
@@ -184,12 +182,12 @@ mod tests {
 
     #[test]
     fn one_container_of_two_is_not_enough() {
-        let said = why(&[container("web-node-1", "nginx", ContainerState::Running, 1)]);
-        assert_eq!(said.unwrap(), "pod `web` has no container `side` yet");
+        let message = why(&[container("web-node-1", "nginx", ContainerState::Running, 1)]);
+        assert_eq!(message.unwrap(), "pod `web` has no container `side` yet");
     }
 
     #[test]
-    fn of_those_that_do_not_run_the_newest_one_counts() {
+    fn the_newest_of_the_containers_that_do_not_run_counts() {
         let side = container("web-node-1", "side", ContainerState::Running, 1);
         let old = container("web-node-1", "nginx", ContainerState::Created, 1);
         let new = container("web-node-1", "nginx", ContainerState::Exited, 2);
@@ -197,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_an_earlier_boot_has_dated_into_the_future_hides_none_that_runs() {
+    fn an_exited_container_from_the_future_hides_no_running_one() {
         let side = container("web-node-1", "side", ContainerState::Running, 1);
         let now = container("web-node-1", "nginx", ContainerState::Running, 5);
         let before = container("web-node-1", "nginx", ContainerState::Exited, 9);
@@ -212,26 +210,26 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_runs_once_is_not_missing_while_it_runs_and_when_it_has_ended_well() {
-        let said = |list: &str, state, code: Option<i32>| {
+    fn a_pod_that_runs_once_is_not_missing_once_it_has_succeeded() {
+        let message = |list: &str, state, code: Option<i32>| {
             let one =
                 Container { id: "1".to_owned(), ..container("setup-node-1", "setup", state, 1) };
             let codes = code.map(|code| ("1".to_owned(), code)).into_iter().collect();
             missing(&pods::parse(list).next().unwrap(), "node-1", &[one], &codes)
         };
-        assert_eq!(said("setup -once setup", ContainerState::Running, None), None);
-        assert_eq!(said("setup -once setup", ContainerState::Exited, Some(0)), None);
-        let failed = said("setup -once setup", ContainerState::Exited, Some(3)).unwrap();
+        assert_eq!(message("setup -once setup", ContainerState::Running, None), None);
+        assert_eq!(message("setup -once setup", ContainerState::Exited, Some(0)), None);
+        let failed = message("setup -once setup", ContainerState::Exited, Some(3)).unwrap();
         assert_eq!(failed, "container `setup` of pod `setup` has ended with exit code 3");
-        // One that is to run for ever has failed however it has ended.
+        // A pod that runs for ever has failed even with exit code 0.
         assert_eq!(
-            said("setup setup", ContainerState::Exited, None).unwrap(),
+            message("setup setup", ContainerState::Exited, None).unwrap(),
             "container `setup` of pod `setup` has ended"
         );
     }
 
     #[test]
-    fn a_container_that_is_made_and_not_started_does_not_count() {
+    fn a_container_that_is_not_started_does_not_count() {
         let both =
             ["nginx", "side"].map(|name| container("web-node-1", name, ContainerState::Created, 1));
         assert_eq!(why(&both).unwrap(), "container `nginx` of pod `web` is not started yet");

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use osbuild_failure::{Explain, Outcome};
 use serde::Deserialize;
 
-use super::kubelet_config::{first_line, read};
+use super::small_file::{first_line, read};
 
 /// The cluster and the user of a kubeconfig's current context.
 pub struct Kubeconfig {

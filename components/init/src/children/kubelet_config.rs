@@ -1,37 +1,35 @@
-//! `init kubelet-config` reads what others have written for the kubelet, so that PID 1 does not
-//! have to: it leaves the name in the kubelet's client certificate in [`CERTIFIED_NAME`], and the
-//! kubelet's configuration in [`STANDALONE`] and [`JOINED`]. What it cannot read it says, and goes
-//! on without: the kubelet says the same when it starts.
+//! `init kubelet-config` reads what pods have written for the kubelet, so that PID 1 does not have
+//! to. It writes the name in the kubelet's client certificate to [`CERTIFIED_NAME`], and the
+//! kubelet's configuration to [`STANDALONE`] and [`JOINED`]. It reports a file that it cannot read
+//! and goes on without it: the kubelet reports the same when it starts.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use osbuild_abi::paths::{CLIENT_CA, KUBECONFIG, KUBELET_CONFIG, KUBELET_CONFIG_DIR};
 use osbuild_failure::{Explain, Failure, Outcome};
-use rustix::fs::OFlags;
 use x509_cert::Certificate;
 use x509_cert::der::DecodePem;
 use x509_cert::der::oid::ObjectIdentifier;
 
 use super::kubeconfig::Kubeconfig;
 use super::kubelet_settings::Settings;
-use crate::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
-use crate::{memory, name, node_name, run_files};
+use super::small_file::read;
+use crate::boot::memory;
+use crate::daemons::kubelet_config::{CERTIFIED_NAME, JOINED, STANDALONE};
+use crate::daemons::node_name;
+use crate::host::run_files;
+use crate::name;
 
-/// The certificate that the kubelet has got from its cluster, with its key. It counts before the
-/// one in the kubeconfig.
+/// The certificate from the cluster, with its key. It takes precedence over the one in the
+/// kubeconfig.
 const ROTATED: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
-/// What the common name of a node's certificate starts with.
+/// The prefix of the common name of a node's certificate.
 const NODE_USER: &str = "system:node:";
 /// The attribute `commonName` (RFC 5280, appendix A.1).
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
-/// The largest file that is read, in bytes.
-const MAX_SIZE: u64 = 1 << 20;
 
-/// Reads everything and leaves what was found.
-pub fn write() -> Outcome {
+/// Reads everything and writes the files.
+pub fn apply() -> Outcome {
     let name =
         certified_name(Path::new(ROTATED), Path::new(KUBECONFIG)).unwrap_or_else(|failure| {
             println!("{failure}");
@@ -50,7 +48,7 @@ pub fn write() -> Outcome {
     Ok(())
 }
 
-/// The name of the node in the certificate that the kubelet is going to use.
+/// The name of the node in the certificate that the kubelet will use.
 fn certified_name(rotated: &Path, kubeconfig: &Path) -> Outcome<Option<String>> {
     if let Some(pem) = read(rotated)? {
         return node_of(&pem).explain(format_args!("read {}", rotated.display()));
@@ -63,7 +61,7 @@ fn certified_name(rotated: &Path, kubeconfig: &Path) -> Outcome<Option<String>> 
         .explain(read())
 }
 
-/// The node that the first certificate of a PEM file is for.
+/// The node's name in the first certificate of a PEM file.
 fn node_of(pem: &str) -> Outcome<Option<String>> {
     const END: &str = "-----END CERTIFICATE-----";
     let block = pem.find("-----BEGIN CERTIFICATE-----").and_then(|start| {
@@ -80,37 +78,12 @@ fn node_of(pem: &str) -> Outcome<Option<String>> {
     Ok(names.filter_map(|one| one.strip_prefix(NODE_USER)).find_map(|node| name::check(node).ok()))
 }
 
-/// The text of a regular file, if it is there.
-pub fn read(path: &Path) -> Outcome<Option<String>> {
-    let what = || format!("read {}", path.display());
-    let about = match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        about => about.explain(what())?,
-    };
-    if !about.is_file() {
-        return Err(Failure::new(format!("{} is not a file", path.display())));
-    }
-    // Should it be something else by now, opening must not wait for anybody.
-    let file = File::options()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path)
-        .explain(what())?;
-    let mut text = String::new();
-    file.take(MAX_SIZE).read_to_string(&mut text).explain(what())?;
-    Ok(Some(text))
-}
-
-/// The first line of an error that has several.
-pub fn first_line(error: &str) -> Failure {
-    Failure::new(error.lines().next().unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
+    use std::fs;
     use tempfile::TempDir;
 
     /// For `O = system:nodes, CN = system:node:edge-7`, made with openssl.
@@ -148,14 +121,15 @@ JFqCckZ8CIyktxJc1LYP8oM=
     fn kubeconfig(user: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
-             contexts:\n- context: {{cluster: c, user: other}}\n  name: there\n- context:\n    cluster: c\n    user: me\n  name: here\n\
-             users:\n- name: other\n  user: {{client-certificate: other.pem}}\n- name: me\n  user:\n    {user}\n"
+             contexts:\n- context: {{cluster: c, user: other}}\n  name: there\n\
+             - context:\n    cluster: c\n    user: me\n  name: here\n\
+             users:\n- name: other\n  user: {{client-certificate: other.pem}}\n\
+             - name: me\n  user:\n    {user}\n"
         )
     }
 
     #[test]
-    fn the_name_is_in_the_certificate_that_the_kubelet_has_got_whether_its_key_is_before_or_behind_it()
-     {
+    fn the_name_is_read_from_the_rotated_certificate_in_any_order_with_its_key() {
         let key = "-----BEGIN EC PRIVATE KEY-----\nAA==\n-----END EC PRIVATE KEY-----\n";
         for pem in [format!("{EDGE_7}{key}"), format!("{key}{EDGE_7}")] {
             let files = Files::new(&[("rotated.pem", &pem), ("kubeconfig", "not read")]);
@@ -164,7 +138,7 @@ JFqCckZ8CIyktxJc1LYP8oM=
     }
 
     #[test]
-    fn the_name_is_in_the_certificate_of_the_kubeconfigs_user_as_a_file_or_inside() {
+    fn the_name_is_read_from_the_kubeconfigs_certificate_inline_or_in_a_file() {
         let inside = kubeconfig(&format!("client-certificate-data: {}", STANDARD.encode(EDGE_7)));
         let beside = kubeconfig("client-certificate: me.pem");
         for text in [inside, beside] {
@@ -176,14 +150,14 @@ JFqCckZ8CIyktxJc1LYP8oM=
     }
 
     #[test]
-    fn no_certificate_is_no_name() {
+    fn without_a_certificate_there_is_no_name() {
         assert_eq!(Files::new(&[]).name(), Ok(None));
         assert_eq!(Files::new(&[("kubeconfig", &kubeconfig("token: abc"))]).name(), Ok(None));
         assert_eq!(Files::new(&[("kubeconfig", "kind: Config\n")]).name(), Ok(None));
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_waits_for_nobody() {
+    fn an_unreadable_file_is_an_error_and_is_not_waited_for() {
         for (name, text) in [
             ("rotated.pem", ""),
             ("rotated.pem", "no PEM"),

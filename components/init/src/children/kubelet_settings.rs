@@ -1,7 +1,7 @@
-//! The kubelet's configuration, in two forms that `init kubelet-config` writes: for a node without
-//! a cluster, and for one that joins. Both begin with what the recipe has put on the node, and the
-//! drop-ins on DATA win over both. With a cluster, the API server says who may do what on the node:
-//! a certificate of the cluster's CA alone opens nothing.
+//! The kubelet's configuration, in the two forms that `init kubelet-config` writes: for a node
+//! without a cluster, and for one that joins. Both begin with the recipe's, and the drop-ins on
+//! DATA override both. In a cluster the API server authorizes every request to the node: a
+//! certificate of the cluster's CA alone permits nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,43 +9,44 @@ use std::path::{Path, PathBuf};
 use osbuild_failure::{Explain, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::kubelet_config::{first_line, read};
+use super::small_file::{first_line, read};
 
 /// The kubelet's own default (`pkg/kubelet/apis/config/v1beta1/defaults.go`).
 const DEFAULT_MAX_PODS: u64 = 110;
 
-/// Memory in MiB that init, containerd and the kubelet need, and what each pod adds to that: its
-/// shim, and what the daemons keep of it. Measured were 140, and 7 to 8 (decision 22).
+/// Memory in MiB that init, containerd and the kubelet need, and what each pod adds for its shim
+/// and in the daemons. Measured: 140, and 7 to 8 (decision 22).
 const SYSTEM_MIB: u64 = 200;
 const POD_MIB: u64 = 9;
 /// The same for processes and threads.
 const SYSTEM_PIDS: u64 = 500;
 const POD_PIDS: u64 = 20;
 
-/// What weakens the kubelet's server, each with what that means.
+/// Settings that weaken the kubelet's server, each with its consequence.
 const WEAKENING: [Weakening; 4] = [
     Weakening {
         pointer: "/authorization/mode",
         value: Weak::Text("AlwaysAllow"),
-        means: "whoever has a certificate of the client CA may run commands in every pod of the node",
+        means: "anyone with a certificate of the client CA may run commands in every pod of the \
+                node",
         joined: true,
     },
     Weakening {
         pointer: "/authentication/webhook/enabled",
         value: Weak::Flag(false),
-        means: "tokens of the cluster are worth nothing",
+        means: "tokens of the cluster are not accepted",
         joined: true,
     },
     Weakening {
         pointer: "/authentication/anonymous/enabled",
         value: Weak::Flag(true),
-        means: "nobody has to say who they are",
+        means: "requests need no authentication",
         joined: false,
     },
     Weakening {
         pointer: "/readOnlyPort",
         value: Weak::Port,
-        means: "everybody can read what runs on the node",
+        means: "anyone can read what runs on the node",
         joined: false,
     },
 ];
@@ -55,8 +56,8 @@ struct Weakening {
     pointer: &'static str,
     value: Weak,
     means: &'static str,
-    /// Whether it is so only of a node in a cluster: without one it is the default, and harms
-    /// nothing as nobody has a certificate.
+    /// Whether it weakens only a node in a cluster: without one it is the default, and harmless as
+    /// there are no certificates.
     joined: bool,
 }
 
@@ -77,16 +78,16 @@ impl Weak {
     }
 }
 
-/// What the kubelet is told.
+/// The kubelet's configuration and its drop-ins.
 pub struct Settings {
     base: Value,
-    /// Of DATA, with their names, in the order in which the kubelet reads them.
+    /// The drop-ins on DATA, with their names, in the order in which the kubelet reads them.
     drop_ins: Vec<(String, Value)>,
 }
 
 impl Settings {
-    /// Reads the base, and every `*.conf` in the folder of drop-ins and below. What a drop-in has
-    /// that cannot be read is said; the kubelet does not start with it.
+    /// Reads the base, and every `*.conf` in the folder of drop-ins and below. A malformed drop-in
+    /// is reported; the kubelet does not start with it.
     pub fn read(base: &Path, drop_ins: &Path) -> Outcome<Self> {
         let text = fs::read_to_string(base).explain(format_args!("read {}", base.display()))?;
         let base = parse(&text).explain(format_args!("read {}", base.display()))?;
@@ -102,18 +103,18 @@ impl Settings {
         Ok(Settings { base, drop_ins: drop_ins.collect() })
     }
 
-    /// For a node without a cluster, on a machine with so much memory.
+    /// The configuration of a node without a cluster, on a machine with this memory.
     pub fn standalone(&self, memory_mib: u64) -> Value {
         let more = json!({
             "authentication": { "webhook": { "enabled": false } },
             "authorization": { "mode": "AlwaysAllow" },
-            // Nobody may ask for them.
+            // No request is authorized to read them.
             "enableSystemLogHandler": false,
         });
         self.with(memory_mib, more)
     }
 
-    /// For a node that joins a cluster, whose CA is in this file if it is known.
+    /// The configuration of a node that joins a cluster, whose CA is in the file `client_ca`.
     pub fn joined(&self, memory_mib: u64, client_ca: Option<&str>) -> Value {
         let mut more = json!({
             "authentication": { "webhook": { "enabled": true } },
@@ -125,7 +126,7 @@ impl Settings {
         self.with(memory_mib, more)
     }
 
-    /// What the drop-ins weaken, as sentences.
+    /// The settings that the drop-ins weaken, as warnings.
     pub fn weakened(&self, joins: bool) -> Vec<String> {
         let last = |pointer| {
             self.drop_ins
@@ -144,21 +145,20 @@ impl Settings {
     fn with(&self, memory_mib: u64, more: Value) -> Value {
         let mut whole = self.base.clone();
         merge(&mut whole, &json!({ "systemReserved": reserved(self.max_pods(), memory_mib) }));
-        // What the recipe says of it counts.
+        // The recipe's own reservation takes precedence.
         merge(&mut whole, &self.base);
         merge(&mut whole, &more);
         whole
     }
 
-    /// How many pods the kubelet is going to run.
+    /// How many pods the kubelet will run.
     fn max_pods(&self) -> u64 {
         let all = self.drop_ins.iter().rev().map(|(_, value)| value).chain([&self.base]);
         all.filter_map(|value| value.get("maxPods")?.as_u64()).next().unwrap_or(DEFAULT_MAX_PODS)
     }
 }
 
-/// What is kept for the node's own programs. A machine that is too small for so many pods keeps a
-/// quarter of its memory.
+/// The reservation for the node's own programs: a quarter of the memory at most.
 fn reserved(max_pods: u64, memory_mib: u64) -> Value {
     let memory = SYSTEM_MIB
         .saturating_add(POD_MIB.saturating_mul(max_pods))
@@ -167,14 +167,14 @@ fn reserved(max_pods: u64, memory_mib: u64) -> Value {
     json!({ "memory": format!("{memory}Mi"), "pid": pids.to_string() })
 }
 
-/// Reads YAML, of which JSON is a part. An empty file is an empty configuration.
+/// Reads YAML, which includes JSON. An empty file is an empty configuration.
 fn parse(text: &str) -> Outcome<Value> {
     let value: Value =
         serde_saphyr::from_str(text).map_err(|error| first_line(&error.to_string()))?;
     Ok(if value.is_object() { value } else { Value::Object(Map::new()) })
 }
 
-/// Changes a value as the kubelet does with each drop-in (RFC 7396).
+/// Merges a patch as the kubelet merges each drop-in (RFC 7396).
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     const SHIPPED: &str = include_str!("../../../kubelet/kubelet.yaml");
-    /// What a machine of 2 GiB and a large one have.
+    /// The memory of a machine with 2 GiB, and of a large one.
     const SMALL: u64 = 1960;
     const LARGE: u64 = 64 << 10;
 
@@ -234,13 +234,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_joins_asks_its_cluster_who_may_do_what() {
+    fn a_node_that_joins_has_its_cluster_authorize_requests() {
         let joined = settings(&[]).joined(LARGE, Some("/etc/kubernetes/ca.crt"));
         assert_eq!(joined["authorization"]["mode"], "Webhook");
         assert_eq!(joined["authentication"]["webhook"]["enabled"], true);
         assert_eq!(joined["authentication"]["anonymous"]["enabled"], false);
         assert_eq!(joined["authentication"]["x509"]["clientCAFile"], "/etc/kubernetes/ca.crt");
-        // All else is what the recipe has put on the node.
+        // Everything else is the recipe's.
         assert_eq!(
             (&joined["kind"], &joined["cgroupDriver"]),
             (&json!("KubeletConfiguration"), &json!("cgroupfs"))
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_cluster_has_nobody_to_ask_and_shows_no_logs() {
+    fn a_node_without_a_cluster_authorizes_itself_and_shows_no_logs() {
         let alone = settings(&[]).standalone(LARGE);
         assert_eq!(alone["authorization"]["mode"], "AlwaysAllow");
         assert_eq!(alone["authentication"]["webhook"]["enabled"], false);
@@ -262,32 +262,32 @@ mod tests {
             ("10-open.conf", "authorization: { mode: AlwaysAllow }\nreadOnlyPort: 10255\n"),
             ("20-more.conf", "{\"authentication\": {\"anonymous\": {\"enabled\": true}}}"),
         ]);
-        let said = found.weakened(true);
-        assert_eq!(said.len(), 3, "{said:?}");
+        let warnings = found.weakened(true);
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
         assert!(
-            said[0].starts_with(
+            warnings[0].starts_with(
                 "warning: `10-open.conf` sets `authorization.mode` to `AlwaysAllow`: "
             ),
             "{}",
-            said[0]
+            warnings[0]
         );
         assert!(
-            said[1].starts_with(
+            warnings[1].starts_with(
                 "warning: `20-more.conf` sets `authentication.anonymous.enabled` to `true`: "
             ),
             "{}",
-            said[1]
+            warnings[1]
         );
         assert!(
-            said[2].starts_with("warning: `10-open.conf` sets `readOnlyPort` to `10255`: "),
+            warnings[2].starts_with("warning: `10-open.conf` sets `readOnlyPort` to `10255`: "),
             "{}",
-            said[2]
+            warnings[2]
         );
         assert_eq!(found.weakened(false).len(), 2);
     }
 
     #[test]
-    fn what_a_later_drop_in_takes_back_is_not_weakened() {
+    fn a_later_drop_in_that_restores_a_setting_ends_the_warning() {
         let found = settings(&[
             ("10-open.conf", "authorization: { mode: AlwaysAllow }\n"),
             ("deeper/20.conf", "authorization: { mode: Webhook }\n"),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_follows_the_pods_and_the_machine() {
+    fn the_reservation_follows_the_pods_and_the_machine() {
         let memory = |drop_ins: &[(&str, &str)], mib| {
             settings(drop_ins).joined(mib, None)["systemReserved"]["memory"].clone()
         };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_in_that_is_no_yaml_does_not_hide_the_others() {
+    fn a_malformed_drop_in_does_not_hide_the_others() {
         let found =
             settings(&[("10.conf", "{"), ("20.conf", "readOnlyPort: 1\n"), ("30.conf", "")]);
         assert_eq!(found.weakened(true).len(), 1);

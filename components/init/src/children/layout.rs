@@ -1,4 +1,4 @@
-//! Reads the OCI image layout that came with the node (OCI image specification 1.1,
+//! Reads the OCI image layout that comes with the node (OCI image specification 1.1,
 //! image-layout.md).
 
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-/// The annotation of an index entry with the image's full name, as containerd's own importer reads
-/// it.
+/// The annotation of an index entry with the image's full name, which containerd's own importer
+/// reads too.
 const NAME: &str = "io.containerd.image.name";
 
 /// A blob that another one refers to.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Blob {
-    /// What it is.
+    /// Its media type.
     pub media_type: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
@@ -30,7 +30,7 @@ pub struct Blob {
 /// One image.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The name that a pod asks for.
+    /// The name under which pods request it.
     pub name: String,
     /// Its manifest.
     pub manifest: Blob,
@@ -38,13 +38,13 @@ pub struct Image {
     pub config: Blob,
     /// Its layers, lowest first.
     pub layers: Vec<Blob>,
-    /// The names of the snapshots that they become, lowest first (OCI image specification 1.1,
-    /// config.md: ChainID).
+    /// The names of their snapshots, lowest first (OCI image specification 1.1, config.md:
+    /// ChainID).
     pub chain: Vec<String>,
 }
 
 impl Image {
-    /// All that it is made of, its manifest last, as that refers to the others.
+    /// All its blobs, the manifest last, as it refers to the others.
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
         self.layers.iter().chain([&self.config, &self.manifest])
     }
@@ -87,7 +87,7 @@ fn image(layout: &Path, manifest: Blob) -> Outcome<Image> {
     Ok(Image { name, manifest, config, layers, chain: chain(rootfs.diff_ids) })
 }
 
-/// The name of each layer together with those below it.
+/// The ChainID of each layer.
 fn chain(layers: Vec<String>) -> Vec<String> {
     let mut below: Option<String> = None;
     let named = layers.into_iter().map(|layer| {
@@ -168,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unpacked_layer_is_named_after_all_that_it_stands_on() {
+    fn a_snapshot_is_named_by_the_chain_of_its_layers() {
         let layout = layout(r#","annotations":{"io.containerd.image.name":"localhost/pause:1"}"#);
-        // By sha256sum: of `sha256:aa sha256:bb`, and of the result and `sha256:cc`.
+        // Made with sha256sum: of `sha256:aa sha256:bb`, and of the result and `sha256:cc`.
         let chain = [
             "sha256:aa",
             "sha256:b68ad689d6d1ec110ea1c13617437ad6f3766d4b3b309f6a603a222e07a0164f",

@@ -1,5 +1,5 @@
 //! `init images`: loads the pod images that came with the node into containerd, anew at each boot
-//! (see [`crate::images`]).
+//! (see [`crate::data::old_images`]).
 //!
 //! Nothing is unpacked here: containerd does that when the first container of an image is made.
 
@@ -14,26 +14,26 @@ use tonic::Code;
 
 use super::api::{
     Connection, CreateLease, DeleteImage, DeleteLease, Descriptor, Ignored, Image, Labels,
-    ListImages, ListImagesAnswer, PutImage, WriteAction, WriteContent, told, unless_there,
+    ListImages, ListImagesAnswer, PutImage, WriteAction, WriteContent, describe, unless_exists,
 };
 use super::forget;
 use super::layout::{self, Blob};
 
-/// The lease that holds the blobs until their images are there.
+/// The lease that holds the blobs until their images exist.
 const LEASE: &str = "osbuild-images";
-/// Marks the images that came with a node, so that a later one can remove those that it does not
-/// have any more.
+/// The label of the images that come with the node, so that a later release can remove those that
+/// it does not have any more.
 const OURS: &str = "osbuild.shipped";
-/// How many bytes go into one message. containerd takes 16 MiB at most.
+/// The bytes of one message. containerd accepts 16 MiB at most.
 const PIECE: usize = 1 << 20;
 
-/// How long containerd may take until the kubelet would find the images.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often to ask for that.
+/// How long containerd may take until the kubelet can find the images.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often to ask for them.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Loads all images of the layout, and removes those that an earlier release of the node had. What
-/// containerd has kept of them counts for nothing.
+/// Loads all images of the layout, and removes those of an earlier release of the node. It does not
+/// use anything that containerd has kept of them.
 pub async fn images() -> Outcome {
     let layout = Path::new(IMAGES);
     let images = layout::read(layout)?;
@@ -42,7 +42,7 @@ pub async fn images() -> Outcome {
     let lease = CreateLease { id: LEASE.to_owned(), labels: Labels::new() };
     let made =
         containerd.call::<_, Ignored>("/containerd.services.leases.v1.Leases/Create", lease).await;
-    unless_there(made.map(drop)).explain("make a lease")?;
+    unless_exists(made.map(drop)).explain("make a lease")?;
     containerd.use_lease(LEASE);
     for image in &images {
         load(&mut containerd, layout, image).await.explain(format_args!("load {}", image.name))?;
@@ -59,7 +59,7 @@ pub async fn images() -> Outcome {
     Ok(())
 }
 
-/// Waits until a pod that asks for the image would get this one, and no other that had its name
+/// Waits until a pod that asks for the image gets this one, and not another one that had its name
 /// when containerd started.
 async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
     let since = Instant::now();
@@ -68,7 +68,7 @@ async fn found(containerd: &mut Connection, image: &layout::Image) -> Outcome {
         if id.as_ref().is_ok_and(|id| *id == image.config.digest) {
             return Ok(());
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > TIMEOUT {
             return Err(Failure::new(format!(
                 "containerd has {id:?} as {}, not {}",
                 image.name, image.config.digest
@@ -93,14 +93,14 @@ async fn load(containerd: &mut Connection, layout: &Path, image: &layout::Image)
             let updated = containerd
                 .call::<_, Ignored>("/containerd.services.images.v1.Images/Update", put)
                 .await;
-            updated.map_err(told).explain("update the image")?;
+            updated.map_err(describe).explain("update the image")?;
         }
-        other => other.map(|Ignored {}| ()).map_err(told).explain("make the image")?,
+        other => other.map(|Ignored {}| ()).map_err(describe).explain("make the image")?,
     }
     Ok(())
 }
 
-/// Writes one blob, unless containerd has it.
+/// Writes one blob, unless containerd has it already.
 async fn write(containerd: &mut Connection, layout: &Path, blob: &Blob, labels: Labels) -> Outcome {
     let path = layout::path(layout, blob)?;
     let file = File::open(&path).explain(format_args!("open {}", path.display()))?;
@@ -112,7 +112,7 @@ async fn write(containerd: &mut Connection, layout: &Path, blob: &Blob, labels: 
         labels,
         finished: false,
     };
-    unless_there(containerd.write(tokio_stream::iter(pieces)).await)
+    unless_exists(containerd.write(tokio_stream::iter(pieces)).await)
         .explain(format_args!("write {}", blob.digest))
 }
 
@@ -134,7 +134,7 @@ impl Iterator for Pieces {
             return None;
         }
         let mut data = Vec::new();
-        // A file that cannot be read any further is too short then, and containerd refuses it.
+        // After a read error the blob is too short, and containerd refuses it.
         let _ = (&mut self.file).take(PIECE as u64).read_to_end(&mut data);
         self.finished = data.len() < PIECE;
         let offset = self.offset;
@@ -166,10 +166,10 @@ fn references(image: &layout::Image) -> Labels {
     config.into_iter().chain(layers).collect()
 }
 
-/// The image as containerd and its CRI plugin want it.
+/// The record of the image for containerd and its CRI plugin.
 fn record(image: &layout::Image) -> Image {
     let labels = [
-        // The CRI plugin takes up only what is marked so, and never collects what is pinned.
+        // The CRI plugin uses only managed images, and never collects pinned ones.
         ("io.cri-containerd.image", "managed"),
         ("io.cri-containerd.pinned", "pinned"),
         (OURS, "true"),
@@ -186,7 +186,7 @@ async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) ->
     let filters = vec![format!("labels.\"{OURS}\"==true")];
     let listed =
         containerd.call("/containerd.services.images.v1.Images/List", ListImages { filters }).await;
-    let listed: ListImagesAnswer = listed.map_err(told).explain("list the images")?;
+    let listed: ListImagesAnswer = listed.map_err(describe).explain("list the images")?;
     for other in listed
         .images
         .into_iter()
@@ -199,7 +199,7 @@ async fn remove_others(containerd: &mut Connection, images: &[layout::Image]) ->
                 DeleteImage { name },
             )
             .await;
-        removed.map_err(told).explain(format_args!("remove {}", other.name))?;
+        removed.map_err(describe).explain(format_args!("remove {}", other.name))?;
     }
     Ok(())
 }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_of_any_length_is_committed_once_and_last() {
+    fn a_blob_of_any_length_is_committed_once_at_its_end() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE] {
             let pieces = pieces(length);
             let commits =

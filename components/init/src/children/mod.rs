@@ -1,6 +1,6 @@
-//! The short-lived children of `init`: the same binary, started with the name of its work. Most
-//! talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor an async runtime.
-//! Two do an [errand](crate::errand) on a partition.
+//! The short-lived children of `init`: the same binary, started with the name of a
+//! [`Program`]. Most talk to sockets and nothing else, so that PID 1 itself needs neither gRPC nor
+//! an async runtime. Two do a part of an [update](crate::slot::update_job) on a partition.
 
 mod api;
 mod boot_program;
@@ -16,6 +16,7 @@ mod layout;
 mod load;
 mod resolver;
 mod slot;
+mod small_file;
 mod stop;
 
 use std::path::Path;
@@ -24,28 +25,25 @@ use std::time::Duration;
 
 use osbuild_failure::{Explain, Failure, Outcome};
 
-use crate::errand::Work;
+use crate::data::tidy;
+use crate::processes::program::{Life, Program};
 
-/// Ends all pods before the node does.
-pub const STOP_PODS: &str = "stop-pods";
-
-/// Runs the child that the arguments name. What it says goes to its standard output, a line at a
-/// time.
+/// Runs the child that the arguments name. It writes lines to its standard output.
 pub fn run(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (verify, replace) = (Work::Try.name(), Work::BootProgram.name());
-    let outcome = match words.as_slice() {
-        [crate::images::NAME] => block_on(load::images()),
-        [crate::gate::NAME, node_name] => block_on(gate::wait(node_name, Duration::ZERO)),
-        [crate::trial::NAME, node_name] => block_on(gate::hold(node_name)),
-        [crate::cluster::NAME, node_name] => cluster::wait(node_name),
-        [crate::health::NAME] => block_on(health::ask()),
-        [crate::kubelet_config::NAME] => kubelet_config::write(),
-        [crate::resolver::NAME] => resolver::follow(),
-        [crate::tidy::NAME] => crate::tidy::run(),
-        [STOP_PODS] => block_on(stop::pods()),
-        [name, device] if *name == verify => slot::verify(Path::new(device)),
-        [name, device] if *name == replace => {
+    let Some((name, rest)) = words.split_first() else { return refuse() };
+    let outcome = match (Program::of_subcommand(name), rest) {
+        (Some(Program::Images), []) => block_on(load::images()),
+        (Some(Program::Gate), [node_name]) => block_on(gate::wait(node_name, Duration::ZERO)),
+        (Some(Program::Trial), [node_name]) => block_on(gate::hold(node_name)),
+        (Some(Program::Cluster), [node_name]) => cluster::wait(node_name),
+        (Some(Program::Health), []) => block_on(health::ask()),
+        (Some(Program::KubeletConfig), []) => kubelet_config::apply(),
+        (Some(Program::PodResolvers), []) => resolver::follow(),
+        (Some(Program::Tidy), []) => tidy::run(),
+        (Some(Program::StopPods), []) => block_on(stop::pods()),
+        (Some(Program::TrySlot), [device]) => slot::verify(Path::new(device)),
+        (Some(Program::ReplaceSlotboot), [device]) => {
             boot_program::replace(Path::new(device), std::io::stdin().lock())
         }
         _ => return refuse(),
@@ -59,16 +57,22 @@ pub fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Says what the program is for, to somebody who started it by hand.
+/// Tells somebody who started it by hand what the program is for.
 fn refuse() -> ExitCode {
     eprintln!("error: `init` is PID 1 of a node and does nothing on any other machine");
-    let [verify, replace] = [Work::Try, Work::BootProgram].map(Work::name);
-    let (config, resolver) = (crate::kubelet_config::NAME, crate::resolver::NAME);
-    eprintln!(
-        "hint: its children are `init images`, `init gate NODE-NAME`, `init trial NODE-NAME`, `init {config}`, `init {resolver}`, \
-         `init {STOP_PODS}`, `init cluster NODE-NAME`, `init health`, `init tidy`, `init {verify} DEVICE` and `init {replace} DEVICE`"
-    );
+    let children = Program::ALL.into_iter().filter(|program| program.life() != Life::Daemon);
+    let usages: Vec<String> = children.map(usage).collect();
+    eprintln!("hint: its children are {}", usages.join(", "));
     ExitCode::from(2)
+}
+
+fn usage(program: Program) -> String {
+    let name = program.name();
+    match program {
+        Program::Gate | Program::Trial | Program::Cluster => format!("`init {name} NODE-NAME`"),
+        Program::TrySlot | Program::ReplaceSlotboot => format!("`init {name} DEVICE`"),
+        _ => format!("`init {name}`"),
+    }
 }
 
 fn block_on(work: impl Future<Output = Outcome>) -> Outcome {

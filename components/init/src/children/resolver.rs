@@ -1,4 +1,4 @@
-//! `init resolver` brings the resolv.conf of pods that run up to date with the node's.
+//! `init resolver` updates the resolv.conf of running pods to the node's.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,20 +10,20 @@ use osbuild_abi::paths::RESOLV_CONF;
 use osbuild_failure::{Explain, Outcome};
 use rustix::fs::OFlags;
 
-use crate::resolver::{HISTORY, is_copy};
+use crate::host::pod_resolvers::{HISTORY, is_copy};
 
-/// Where containerd keeps the files of each sandbox, in a folder with its id.
+/// The folder in which containerd has a folder of files for each sandbox, named by its id.
 const SANDBOXES: &str = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes";
-/// The file there that is mounted into the containers.
+/// The file in it that is mounted into the containers.
 const FILE: &str = "resolv.conf";
-/// When to look, each after the one before. A sandbox that is being made meanwhile may still get
-/// what the kubelet has read before the change.
-const LOOKS: [Duration; 4] =
+/// The waits before each pass. A sandbox that is being made may still get the resolver that the
+/// kubelet read before the change.
+const WAITS: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
 
-/// Looks at all pods, more than once.
+/// Updates all pods, several times.
 pub fn follow() -> Outcome {
-    for wait in LOOKS {
+    for wait in WAITS {
         std::thread::sleep(wait);
         let new = fs::read_to_string(RESOLV_CONF).explain(format_args!("read {RESOLV_CONF}"))?;
         let history = fs::read_to_string(HISTORY).explain(format_args!("read {HISTORY}"))?;
@@ -33,7 +33,7 @@ pub fn follow() -> Outcome {
     Ok(())
 }
 
-/// Gives each sandbox the new file whose own is a copy of one before.
+/// Writes the new text into each sandbox whose file is a copy of an earlier one.
 fn update(sandboxes: &Path, new: &str, history: &str) -> io::Result<()> {
     let sandboxes = match fs::read_dir(sandboxes) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -41,7 +41,7 @@ fn update(sandboxes: &Path, new: &str, history: &str) -> io::Result<()> {
     };
     for sandbox in sandboxes {
         match update_file(&sandbox?.path().join(FILE), new, history) {
-            // It has just been made, or removed.
+            // The sandbox has just been made, or removed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => other?,
         }
@@ -49,7 +49,7 @@ fn update(sandboxes: &Path, new: &str, history: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes the file in place: another file of that name would not be seen through the mount.
+/// Changes the file in place: containers would not see another file with its name.
 fn update_file(path: &Path, new: &str, history: &str) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = File::options().read(true).write(true).custom_flags(flags).open(path)?;
@@ -64,10 +64,10 @@ fn update_file(path: &Path, new: &str, history: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resolver::Resolver;
+    use crate::host::resolver::Resolver;
 
     #[test]
-    fn copies_change_in_place_and_all_others_stay() {
+    fn copies_change_in_place_and_all_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let old = "nameserver 10.0.2.3\nsearch a.example b.example\n";
         let new = "nameserver 192.0.2.1\n";
@@ -85,13 +85,13 @@ mod tests {
         fs::create_dir(folder.path().join("being made")).unwrap();
         update(folder.path(), new, &Resolver::parse(old).to_line()).unwrap();
         for (held, (name, _, expected)) in held.iter().zip(pods) {
-            // As a container sees it, which has the file and not its name.
+            // A container has the file open, not its name.
             assert_eq!(io::read_to_string(held).unwrap(), expected, "{name}");
         }
     }
 
     #[test]
-    fn no_pods_are_nothing_to_do() {
+    fn a_node_without_pods_is_not_an_error() {
         assert!(update(Path::new("/no/such/folder"), "", "").is_ok());
     }
 }

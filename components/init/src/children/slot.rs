@@ -1,4 +1,4 @@
-//! `init try-slot DEVICE` ends well when a slot holds what its header says.
+//! `init try-slot DEVICE` succeeds when a slot holds what its header says.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,11 +11,11 @@ use osbuild_slots::Header;
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
-/// Bytes that are hashed at once.
+/// The bytes that are hashed at once.
 const PIECE: usize = 1 << 20;
 
-/// Looks at the slot on this device, which nobody else may hold: otherwise it could change behind
-/// our back.
+/// Verifies the slot on this device, which no other process may have open: it could change the slot
+/// afterwards.
 pub fn verify(device: &Path) -> Outcome {
     let flags = OFlags::EXCL.bits() as i32;
     let mut slot = File::options()
@@ -68,12 +68,12 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_slot_is_tried() {
+    fn a_whole_slot_is_accepted() {
         assert_eq!(verify(slot(|bytes| bytes.extend([0xFF; 5000])).path()), Ok(()));
     }
 
     #[test]
-    fn a_slot_that_is_not_what_its_header_says_is_not_tried() {
+    fn a_slot_that_differs_from_its_header_is_refused() {
         for damaged in [
             slot(|bytes| bytes[2_000_000] ^= 1),
             slot(|bytes| bytes[4096] ^= 1),

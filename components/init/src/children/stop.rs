@@ -1,6 +1,6 @@
-//! `init stop-pods`: ends all pods before the node does, those that the cluster has placed first,
-//! then the static ones, which give the node its network. The kubelet must have ended before, or it
-//! would start them anew.
+//! `init stop-pods` stops all pods before the node ends: those of the cluster first, then the
+//! static ones, which give the node its network. The kubelet has to be stopped before, or it would
+//! start them again.
 
 use std::collections::HashMap;
 
@@ -9,22 +9,20 @@ use osbuild_failure::{Explain, Failure, Outcome};
 use super::api::Connection;
 use super::cri::{Container, ContainerState, GRACE, SOURCE, Sandbox};
 
-/// The seconds that a container is given which does not say how many it wants: Kubernetes' own
-/// default.
+/// The grace period in seconds of a container without one of its own: Kubernetes' default.
 const DEFAULT_GRACE: i64 = 30;
-/// The most seconds that a container is given, whatever it wants: a machine that is told to end
-/// does so.
-const LONGEST_GRACE: i64 = 45;
+/// The maximum grace period in seconds: no pod can hold up the shutdown any longer.
+const MAX_GRACE: i64 = 45;
 
-/// Ends all pods. All of one wave end at the same time.
+/// Stops all pods. Those of one wave stop at the same time.
 pub async fn pods() -> Outcome {
     let mut containerd = Connection::open().await?;
     let sandboxes = containerd.sandboxes().await.map_err(text).explain("list the pods")?;
     let containers = containerd.containers().await.map_err(text).explain("list the containers")?;
     for wave in waves(sandboxes, &containers) {
-        let ends: Vec<_> = wave.into_iter().map(|pod| tokio::spawn(end(pod))).collect();
-        for ended in ends {
-            if let Err(failure) = ended.await.explain("end a pod")? {
+        let stops: Vec<_> = wave.into_iter().map(|pod| tokio::spawn(stop(pod))).collect();
+        for stopped in stops {
+            if let Err(failure) = stopped.await.explain("stop a pod")? {
                 println!("{failure}");
             }
         }
@@ -32,7 +30,7 @@ pub async fn pods() -> Outcome {
     Ok(())
 }
 
-/// A sandbox and what runs in it, each with its grace in seconds.
+/// A sandbox and its running containers, each with its grace period in seconds.
 #[derive(Debug, PartialEq)]
 struct Pod {
     sandbox: String,
@@ -58,10 +56,10 @@ fn waves(sandboxes: Vec<Sandbox>, containers: &[Container]) -> [Vec<Pod>; 2] {
 
 fn grace(annotations: &HashMap<String, String>) -> i64 {
     let wanted = annotations.get(GRACE).and_then(|text| text.parse().ok());
-    wanted.unwrap_or(DEFAULT_GRACE).clamp(0, LONGEST_GRACE)
+    wanted.unwrap_or(DEFAULT_GRACE).clamp(0, MAX_GRACE)
 }
 
-async fn end(pod: Pod) -> Outcome {
+async fn stop(pod: Pod) -> Outcome {
     let mut containerd = Connection::open().await?;
     let mut stops = Vec::new();
     for (id, seconds) in pod.containers {
@@ -99,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clusters_pods_end_before_those_that_give_the_network() {
+    fn the_clusters_pods_stop_before_the_static_ones() {
         let [first, last] = waves(
             vec![sandbox("dhcp", "file", 0), sandbox("web", "api", 0), sandbox("gone", "api", 1)],
             &[],
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_runs_is_stopped_with_its_own_grace() {
+    fn only_running_containers_are_stopped_each_with_its_grace() {
         let running = container("a", "web", ContainerState::Running, "10");
         let ended = container("b", "web", ContainerState::Exited, "10");
         let [first, _] = waves(vec![sandbox("web", "api", 0)], &[running, ended]);
@@ -117,9 +115,9 @@ mod tests {
     }
 
     #[test]
-    fn no_pod_can_hold_the_machine_for_ever() {
+    fn no_grace_period_is_longer_than_the_maximum() {
         let grace_of = |text: &str| grace(&[(GRACE.to_owned(), text.to_owned())].into());
-        assert_eq!(grace_of("86400"), LONGEST_GRACE);
+        assert_eq!(grace_of("86400"), MAX_GRACE);
         assert_eq!(grace_of("-5"), 0);
         assert_eq!(grace_of("soon"), DEFAULT_GRACE);
         assert_eq!(grace(&HashMap::new()), DEFAULT_GRACE);

@@ -73,8 +73,8 @@ impl Client {
         }
     }
 
-    /// Takes from the socket what belongs to one line and no more, so that the socket stays readable
-    /// as long as there is more. A line that is too long is cut.
+    /// Takes from the socket what belongs to one line and no more, so that the socket stays
+    /// readable as long as there is more. A line that is too long is cut.
     fn next_line(&mut self) -> io::Result<Option<String>> {
         let mut buffer = [0u8; MAX_LINE];
         let free = MAX_LINE - self.line.pending();

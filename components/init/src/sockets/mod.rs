@@ -1,11 +1,9 @@
 //! The unix sockets, one for each role. `osbuild_protocol` has what is spoken on them.
 //!
-//! [`Sockets::poll`] gives requests, each with the identifier of its client; [`Sockets::reply`]
-//! takes that identifier. What a request does is in [`requests`].
+//! [`Sockets::poll`] returns requests, each with the identifier of its client; [`Sockets::reply`]
+//! takes that identifier. `dispatcher/requests.rs` carries the requests out.
 
 mod client;
-pub mod requests;
-mod status;
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,9 +26,9 @@ pub struct Sockets {
     last_id: u64,
 }
 
-/// Names a client as long as the node runs. A client that has closed keeps its identifier: the reply
-/// to it is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Names a client as long as the node runs. A client that has closed keeps its identifier: the
+/// reply to it is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientId(u64);
 
 /// A request that has arrived. Its client is not read again before the reply.
@@ -61,12 +59,8 @@ impl From<Reply> for Answer {
 
 impl Sockets {
     /// Opens all of them.
-    pub fn open() -> Outcome<Sockets> {
-        let mut sockets = Sockets::default();
-        for socket in Socket::ALL {
-            sockets.listen(socket, Path::new(socket.path()))?;
-        }
-        Ok(sockets)
+    pub fn open(&mut self) -> Outcome {
+        Socket::ALL.into_iter().try_for_each(|socket| self.listen(socket, Path::new(socket.path())))
     }
 
     /// Opens one, in a folder of its own, so that a pod can be given it and not see the others.

@@ -1,7 +1,8 @@
-"""A web server of somebody else's, by HTTPS: https.py FOLDER PORT KEYS SUBJECT [RATE] serves a folder on the loopback.
+"""An independent HTTPS server: https.py FOLDER PORT KEYS SUBJECT [RATE] serves a folder on the loopback.
 
-Its certificate is for that subject, `IP:ADDRESS` or `DNS:NAME`. It and the CA that signed it are made in KEYS if they are not there yet: `ca.crt` is whom a client has to
-trust. What it prints is its port, a free one if PORT is 0. With a RATE it sends no more bytes a second on a connection.
+Its certificate is for SUBJECT, `IP:ADDRESS` or `DNS:NAME`. The certificate and its CA are created in
+KEYS if they do not exist; clients must trust `ca.crt`. It prints its port, a free one if PORT is 0.
+RATE limits the bytes per second of each connection.
 """
 
 import functools
@@ -17,7 +18,7 @@ KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-
 
 
 def certify(keys, subject):
-    """Has openssl make a CA and a certificate by it."""
+    """Creates a CA, and a certificate signed by it, with openssl."""
     make = functools.partial(subprocess.run, check=True, cwd=keys, stderr=subprocess.DEVNULL)
     make(["openssl", "req", "-x509", *KEY, "-subj", "/CN=web CA", "-keyout", "ca.key", "-out", "ca.crt"])
     leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", f"subjectAltName={subject}"]
@@ -53,7 +54,8 @@ def main(folder, port, keys, subject, rate=None):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), handler)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(keys / "web.crt", keys / "web.key")
-    # The handshake belongs to the thread of a connection: a client that is slow with it keeps no other one waiting.
+    # The handshake belongs to the thread of a connection: a client that is slow with it keeps no
+    # other one waiting.
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)

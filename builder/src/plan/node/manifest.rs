@@ -1,0 +1,211 @@
+//! The part of a static pod's manifest that the builder reads.
+
+use osbuild_abi::pods::{self, ANNOTATIONS, ONCE, RUNS};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The part of a manifest that a plan uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// `metadata.name`.
+    pub name: String,
+    /// Names of the containers, without init containers.
+    pub containers: Vec<String>,
+    /// Every image, in order of name.
+    pub images: Vec<String>,
+    /// Whether it uses the node's network, and so needs no network plugin.
+    pub host_network: bool,
+    /// Whether it runs once: it is complete when its containers have exited successfully.
+    pub runs_once: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PodYaml {
+    api_version: String,
+    kind: String,
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    name: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    containers: Vec<Container>,
+    #[serde(default)]
+    init_containers: Vec<Container>,
+    #[serde(default)]
+    host_network: bool,
+    restart_policy: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Container {
+    name: String,
+    image: String,
+    image_pull_policy: Option<String>,
+}
+
+/// Reads a manifest. An error has one line for each mistake.
+pub fn read(text: &str) -> Result<Manifest, Vec<String>> {
+    let pod: PodYaml =
+        serde_saphyr::from_str(text).map_err(|error| vec![first_line(&error.to_string())])?;
+    let mut wrong = Vec::new();
+    if (pod.api_version.as_str(), pod.kind.as_str()) != ("v1", "Pod") {
+        wrong.push(format!("it is `{}` `{}`, and must be `v1` `Pod`", pod.api_version, pod.kind));
+    }
+    if pod.spec.containers.is_empty() {
+        wrong.push("it has no container".to_owned());
+    }
+    let all = || pod.spec.init_containers.iter().chain(&pod.spec.containers);
+    let mut names = BTreeSet::new();
+    for container in all() {
+        if !names.insert(&container.name) {
+            wrong.push(format!("two containers are called `{}`", container.name));
+        }
+        wrong.extend(pull_policy(container));
+    }
+    wrong.extend(annotations(&pod));
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    let images: BTreeSet<&String> = all().map(|container| &container.image).collect();
+    Ok(Manifest {
+        name: pod.metadata.name,
+        containers: pod.spec.containers.iter().map(|container| container.name.clone()).collect(),
+        images: images.into_iter().cloned().collect(),
+        host_network: pod.spec.host_network,
+        runs_once: pod.metadata.annotations.contains_key(pods::RUNS),
+    })
+}
+
+/// The mistakes in this project's annotations, which are checked as strictly as a recipe.
+fn annotations(pod: &PodYaml) -> Vec<String> {
+    let ours = pod.metadata.annotations.iter().filter(|(key, _)| key.starts_with(ANNOTATIONS));
+    let wrong = ours.filter_map(|(key, value)| match (key.as_str(), value.as_str()) {
+        (RUNS, ONCE) => match pod.spec.restart_policy.as_deref() {
+            Some("OnFailure" | "Never") => None,
+            policy => Some(format!(
+                "a pod with `{RUNS}: {ONCE}` needs `restartPolicy: OnFailure` or `Never`: \
+                 with `{}` the kubelet restarts it",
+                policy.unwrap_or("Always")
+            )),
+        },
+        (RUNS, value) => Some(format!("`{RUNS}` must be `{ONCE}`, and is `{value}`")),
+        (key, _) => Some(format!(
+            "unknown annotation `{key}`: `{RUNS}` is the only one that begins with `{ANNOTATIONS}`"
+        )),
+    });
+    wrong.collect()
+}
+
+/// A policy that makes the kubelet pull an image is refused: the image is inside the node. Without a
+/// policy the tag decides (<https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting>).
+fn pull_policy(container: &Container) -> Option<String> {
+    let Container { name, image, image_pull_policy } = container;
+    let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
+    match image_pull_policy.as_deref() {
+        Some("Never" | "IfNotPresent") => None,
+        None if tag.is_some_and(|tag| tag != "latest") => None,
+        None => Some(format!(
+            "container `{name}` needs `imagePullPolicy: Never`: the kubelet always pulls `{image}`"
+        )),
+        Some(policy) => Some(format!(
+            "container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, and has `{policy}`"
+        )),
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POD: &str = "apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  initContainers: [{name: first, image: 'localhost/a:1'}]
+  containers:
+  - {name: web, image: 'localhost/b:1', imagePullPolicy: Never}
+";
+
+    #[test]
+    fn init_containers_bring_images_and_are_no_containers_of_the_pod() {
+        let manifest = read(POD).unwrap();
+        assert_eq!(
+            (manifest.containers, manifest.images),
+            (vec!["web".to_owned()], vec!["localhost/a:1".to_owned(), "localhost/b:1".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_policy_that_pulls_is_refused_even_as_the_default() {
+        assert!(read(&POD.replace("Never", "Always")).unwrap_err()[0].contains("has `Always`"));
+        assert!(
+            read(&POD.replace("localhost/a:1", "localhost/a")).unwrap_err()[0]
+                .contains("always pulls")
+        );
+        assert!(read(&POD.replace("localhost/a:1", "localhost:5000/a:latest")).is_err());
+    }
+
+    #[test]
+    fn a_repeated_container_name_and_another_kind_are_refused_together() {
+        let wrong =
+            read(&POD.replace("kind: Pod", "kind: Deployment").replace("name: first", "name: web"))
+                .unwrap_err();
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+    }
+
+    #[test]
+    fn a_pod_that_runs_once_needs_a_policy_that_does_not_restart_it() {
+        let once = POD.replace("{name: web}\n", "{name: web, annotations: {osbuild/runs: once}}\n");
+        assert!(!read(POD).unwrap().runs_once);
+        assert!(
+            read(&once.replace("spec:\n", "spec:\n  restartPolicy: OnFailure\n"))
+                .unwrap()
+                .runs_once
+        );
+        assert!(read(&once).unwrap_err()[0].contains("with `Always` the kubelet restarts it"));
+        assert_eq!(
+            read(&once.replace(": once", ": twice")).unwrap_err(),
+            ["`osbuild/runs` must be `once`, and is `twice`"]
+        );
+        assert!(
+            read(&once.replace("osbuild/runs", "osbuild/run")).unwrap_err()[0]
+                .starts_with("unknown annotation `osbuild/run`")
+        );
+        assert!(
+            read(
+                &POD.replace(
+                    "{name: web}\n",
+                    "{name: web, annotations: {example.com/runs: often}}\n"
+                )
+            )
+            .is_ok()
+        );
+    }
+
+    #[test]
+    fn invalid_yaml_names_the_line() {
+        assert!(read("apiVersion: v1\nkind: [Pod\n").unwrap_err()[0].contains("line"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_without_panic(text in ".*") {
+            let _ = read(&text);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Static pods and the images that they run.
+
+use super::host_component::GoComponent;
+use crate::plan::lock::GoLock;
+use crate::plan::{LockState, Locked, Unlocked};
+
+/// A static pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod<L: LockState = Unlocked> {
+    /// `metadata.name` of its manifest, which is also its key in the recipe.
+    pub name: String,
+    /// The manifest: YAML as it was written.
+    pub manifest: String,
+    /// The names of its containers, without init containers.
+    pub containers: Vec<String>,
+    /// Whether it is complete once they have exited successfully.
+    pub runs_once: bool,
+    /// Every image that the manifest names, in order of name.
+    pub images: Vec<PodImage<L>>,
+}
+
+/// An image that the node carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodImage<L: LockState = Unlocked> {
+    /// Its name in manifests: `localhost/dhcp:1`.
+    pub name: String,
+    /// Where its content comes from.
+    pub from: ImageFrom<L>,
+}
+
+/// Where the content of an image comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageFrom<L: LockState = Unlocked> {
+    /// An image with one program of this workspace.
+    Built {
+        /// The Cargo package.
+        package: String,
+        /// Its program, which is the image's entry point.
+        bin: String,
+        /// The programs that it installs on the node, if any.
+        payload: Option<Payload<L>>,
+    },
+    /// An OCI archive (a tar file) or an OCI image layout (a folder) of the project.
+    Archive {
+        /// Its path, relative to the project.
+        path: String,
+        /// The digest of its manifest or index for a folder, of the whole file for an archive:
+        /// `sha256:…`.
+        digest: String,
+    },
+}
+
+/// Programs that an image carries in addition to its own, which installs them on the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload<L: LockState = Unlocked> {
+    /// The component of the static programs.
+    pub go: GoComponent<L>,
+    /// The dynamically linked programs, in order of name.
+    pub debian: Vec<DebianProgram>,
+}
+
+/// A program of a Debian package with the shared libraries that it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DebianProgram {
+    /// Its file name on the node.
+    pub name: String,
+    /// The package that contains it.
+    pub package: String,
+    /// Its path in that package, without a leading slash.
+    pub path: String,
+    /// The packages with its loader and its libraries, and no others.
+    pub libraries: Vec<String>,
+}
+
+impl<L: LockState> PodImage<L> {
+    /// The programs that the image installs on the node, if any.
+    pub fn payload(&self) -> Option<&Payload<L>> {
+        match &self.from {
+            ImageFrom::Built { payload, .. } => payload.as_ref(),
+            ImageFrom::Archive { .. } => None,
+        }
+    }
+}
+
+impl DebianProgram {
+    /// The packages that it is read from.
+    pub fn packages(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.package).chain(&self.libraries)
+    }
+}
+
+impl Pod {
+    /// The pod with the modules of its images from a lock.
+    pub(in crate::plan) fn lock(self, modules: &impl Fn(&GoComponent) -> GoLock) -> Pod<Locked> {
+        let Pod { name, manifest, containers, runs_once, images } = self;
+        let images = images.into_iter().map(|image| image.lock(modules)).collect();
+        Pod { name, manifest, containers, runs_once, images }
+    }
+}
+
+impl PodImage {
+    /// The image with its modules from a lock.
+    pub(in crate::plan) fn lock(
+        self,
+        modules: &impl Fn(&GoComponent) -> GoLock,
+    ) -> PodImage<Locked> {
+        let from = match self.from {
+            ImageFrom::Built { package, bin, payload } => {
+                let payload =
+                    payload.map(|Payload { go, debian }| Payload { go: go.lock(modules), debian });
+                ImageFrom::Built { package, bin, payload }
+            }
+            ImageFrom::Archive { path, digest } => ImageFrom::Archive { path, digest },
+        };
+        PodImage { name: self.name, from }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a plan needs from outside.
+
+use super::{Resolver, texts};
+use crate::error::Problem;
+use crate::plan::document::Located;
+use crate::plan::keys::{DebianName, List, RecipeFile};
+use crate::plan::{
+    Architecture, Compile, Content, Crate, DebianProgram, DebianRequirement, GoComponent,
+    GoRequirement, HostComponent, HostPrograms, ImageFrom, NodeSpec, Product, Requirements,
+    RustRequirement, closure,
+};
+use std::collections::BTreeSet;
+
+/// The architecture of the build machine, which the sandbox's root and the toolchains are for.
+pub const BUILD_MACHINE: Architecture = Architecture::Amd64;
+
+/// A node and what else affects its requirements.
+pub(super) struct Parts<'p> {
+    pub architecture: Architecture,
+    pub node: &'p NodeSpec,
+    /// The packages of this workspace that are compiled for it.
+    pub packages: BTreeSet<&'p str>,
+}
+
+impl Resolver<'_> {
+    /// What a node needs from outside.
+    pub(super) fn requirements(
+        &mut self,
+        recipe: &RecipeFile,
+        parts: &Parts,
+    ) -> Option<Requirements> {
+        let Parts { architecture, node, ref packages } = *parts;
+        let debian = Debian::of(recipe);
+        let stub = recipe.uki.as_ref()?.stub.as_ref()?;
+        self.note("uki.stub", &stub.spot);
+        let payloads = node.payloads().flat_map(|payload| &payload.debian);
+        let from_payloads = payloads.flat_map(DebianProgram::packages).cloned();
+        let from_packages = node.files.iter().filter_map(|file| match &file.content {
+            Content::Debian { package, .. } => Some(package.clone()),
+            _ => None,
+        });
+        let of_host = node.components.iter().filter_map(HostComponent::go);
+        Some(Requirements {
+            kernel_source: Some(debian.one(&node.kernel.package, BUILD_MACHINE)),
+            stub: Some(debian.one(stub, architecture)),
+            sandbox: debian.all(self.sandbox(recipe, architecture), BUILD_MACHINE),
+            cross: debian.all(libraries(of_host), architecture),
+            files: debian.all(from_packages.chain(from_payloads).collect(), architecture),
+            go_modules: go_modules(node, architecture),
+            go_toolchain: self.go_version(recipe)?,
+            rust_toolchain: Some(RustRequirement {
+                version: self.rust_version()?,
+                targets: [architecture.rust_musl(), architecture.rust_uefi()]
+                    .map(str::to_owned)
+                    .to_vec(),
+            }),
+            crates: self.crates(packages)?,
+        })
+    }
+
+    /// What programs for the build machine need from outside.
+    pub(super) fn requirements_of_programs(
+        &mut self,
+        recipe: &RecipeFile,
+        programs: &HostPrograms,
+    ) -> Option<Requirements> {
+        let debian = Debian::of(recipe);
+        let components = programs.components.iter().map(|component| &component.go);
+        Some(Requirements {
+            kernel_source: None,
+            stub: None,
+            sandbox: debian.all(self.sandbox(recipe, BUILD_MACHINE), BUILD_MACHINE),
+            cross: debian.all(libraries(components), BUILD_MACHINE),
+            files: Vec::new(),
+            go_modules: go_modules(programs, BUILD_MACHINE),
+            go_toolchain: self.go_version(recipe)?,
+            rust_toolchain: None,
+            crates: Vec::new(),
+        })
+    }
+
+    fn go_version(&mut self, recipe: &RecipeFile) -> Option<String> {
+        let go = recipe.toolchains.as_ref()?.go.as_ref()?;
+        self.note("toolchains.go", &go.spot);
+        Some(go.value.to_string())
+    }
+
+    fn sandbox(&self, recipe: &RecipeFile, architecture: Architecture) -> BTreeSet<String> {
+        let of_recipe = recipe.sandbox.iter().map(|section| &section.packages);
+        let components = self.components.used().filter_map(|component| component.sandbox.as_ref());
+        let of_components =
+            components.flat_map(|section| [&section.packages, section.packages_for(architecture)]);
+        let lists = of_recipe.chain(of_components);
+        let list = |list: &Option<Located<List<DebianName>>>| texts(list.as_ref());
+        lists.flat_map(list).collect()
+    }
+
+    /// The version of Rust is in the file that `rustup` reads, so that the builder and the node are
+    /// compiled by the same one.
+    fn rust_version(&mut self) -> Option<String> {
+        const PATH: &str = "rust-toolchain.toml";
+        let text = self.project.text(PATH, &mut self.problems).unwrap_or_default();
+        let table: Option<toml::Table> = text.parse().ok();
+        let channel =
+            table.as_ref().and_then(|table| table.get("toolchain")?.get("channel")?.as_str());
+        if channel.is_none() {
+            self.problems.push(Problem::new(format!("`{PATH}` names no `channel`")));
+        }
+        channel.map(str::to_owned)
+    }
+
+    fn crates(&mut self, packages: &BTreeSet<&str>) -> Option<Vec<Crate>> {
+        let text = self.project.text("Cargo.lock", &mut self.problems).unwrap_or_default();
+        let closure = closure(text, packages).map_err(|error| self.problems.extend(error.problems));
+        closure.ok().map(|closure| closure.crates)
+    }
+}
+
+/// Requirements of Debian packages from the suite that a recipe names.
+struct Debian {
+    suite: Option<String>,
+}
+
+impl Debian {
+    fn of(recipe: &RecipeFile) -> Self {
+        let suite = recipe.sandbox.as_ref().and_then(|sandbox| sandbox.suite.as_ref());
+        Debian { suite: suite.map(|suite| suite.to_string()) }
+    }
+
+    fn one(&self, package: &str, architecture: Architecture) -> DebianRequirement {
+        let (package, architecture) = (package.to_owned(), architecture.debian().to_owned());
+        DebianRequirement { package, architecture, version: None, suite: self.suite.clone() }
+    }
+
+    fn all(
+        &self,
+        packages: BTreeSet<String>,
+        architecture: Architecture,
+    ) -> Vec<DebianRequirement> {
+        packages.iter().map(|package| self.one(package, architecture)).collect()
+    }
+}
+
+/// The packages of this workspace that are compiled for a node.
+pub(super) fn cargo_packages(node: &NodeSpec) -> BTreeSet<&str> {
+    let of_host = node.components.iter().filter_map(|component| match &component.build {
+        Compile::Cargo { package, .. } => Some(package.as_str()),
+        Compile::Go(_) => None,
+    });
+    let of_images = node.images().filter_map(|image| match &image.from {
+        ImageFrom::Built { package, .. } => Some(package.as_str()),
+        ImageFrom::Archive { .. } => None,
+    });
+    of_host.chain(of_images).chain([node.boot.package.as_str()]).collect()
+}
+
+/// The Debian packages with libraries that cgo links.
+fn libraries<'p>(components: impl Iterator<Item = &'p GoComponent>) -> BTreeSet<String> {
+    components.filter_map(|go| go.cgo.as_ref()).flat_map(|cgo| cgo.debian.clone()).collect()
+}
+
+/// The requirement of each Go component.
+fn go_modules(
+    product: &impl Product<crate::plan::Unlocked>,
+    architecture: Architecture,
+) -> Vec<GoRequirement> {
+    let requirement = |go: &GoComponent| GoRequirement::of(go, architecture);
+    product.go_components().into_iter().map(requirement).collect()
+}

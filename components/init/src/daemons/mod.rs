@@ -1,0 +1,8 @@
+//! The two daemons: how they are started, under which name the kubelet knows the node, and whether
+//! they answer.
+
+pub mod containerd;
+pub mod health;
+pub mod kubelet;
+pub mod kubelet_config;
+pub mod node_name;

@@ -1,0 +1,197 @@
+//! Starts programs, and decides what their exit leads to.
+
+use std::time::Duration;
+
+use osbuild_abi::console::{READY, READY_WITHOUT_ADDRESS};
+use osbuild_failure::Outcome;
+
+use super::{Dispatcher, Life, Program};
+use crate::boot::CONTAINERD_RESET;
+use crate::daemons::containerd;
+use crate::daemons::kubelet::{self, Mode};
+use crate::daemons::node_name::{self, Known};
+use crate::data::{containerd_reset, log_files};
+use crate::processes::process::{Exit, Launch, State};
+use crate::slot::reached::Goal;
+use crate::uptime::uptime;
+
+impl Dispatcher {
+    /// Starts a program that needs no arguments of a client.
+    pub(super) fn run(&mut self, program: Program) -> Outcome {
+        let launch = self.launch(program);
+        self.run_as(program, launch)
+    }
+
+    pub(super) fn run_as(&mut self, program: Program, launch: Launch) -> Outcome {
+        let writer = &self.writer;
+        let log = || match program.life() {
+            Life::Daemon => log_files::start(writer, program.name()).ok(),
+            Life::Job | Life::Task { .. } => None,
+        };
+        self.processes.start(program, launch, uptime(), log)
+    }
+
+    fn launch(&self, program: Program) -> Launch {
+        let name = self.node_name.name();
+        match program {
+            Program::Containerd => containerd::launch(),
+            Program::Kubelet => {
+                kubelet::prepare_start();
+                Launch::new(kubelet::command(name, Mode::observe(name)))
+            }
+            Program::Gate | Program::Trial | Program::Cluster => Launch::child(program, &[name]),
+            _ => Launch::child(program, &[]),
+        }
+    }
+
+    /// Runs a job once more, or for the first time.
+    pub(super) fn run_again(&mut self, program: Program) {
+        if let Some(process) = self.processes.get_mut(program) {
+            process.run_again(uptime());
+        } else if let Err(failure) = self.run(program) {
+            self.console.say(program.name(), failure);
+        }
+    }
+
+    /// Starts a program whose time has come.
+    pub(super) fn start_again(&mut self, program: Program) {
+        let Some(process) = self.processes.get_mut(program) else { return };
+        if !matches!(process.state, State::Waiting { until } if until <= uptime()) {
+            return;
+        }
+        if self.end.is_some() && program.life() != Life::Daemon {
+            // A job that was ended with the node is not needed any more.
+            process.stop(uptime(), Duration::ZERO);
+        } else if let Err(failure) = self.run(program) {
+            self.console.say(program.name(), failure);
+        }
+    }
+
+    pub(super) fn on_exit(&mut self, program: Program, exit: Exit) {
+        match exit {
+            Exit::AsAsked => {}
+            Exit::Restarts(message) => self.console.say(program.name(), message),
+            Exit::Report { text, .. } if program == Program::Health => self.on_health(&text),
+            Exit::Report { succeeded, text } => self.on_update_job(succeeded, &text),
+            Exit::Done if self.end.is_none() => self.on_done(program),
+            Exit::Done => {}
+        }
+    }
+
+    /// A job has succeeded.
+    fn on_done(&mut self, program: Program) {
+        // Name servers change at any time and a cluster may be away, so these are not part of the
+        // boot.
+        if !matches!(program, Program::PodResolvers | Program::Cluster) {
+            self.print_phase(program.name());
+        }
+        match program {
+            Program::Gate => self.on_ready(),
+            Program::Trial => self.on_trial_held(),
+            Program::Cluster => self.on_cluster_ready(),
+            Program::KubeletConfig => self.restart_kubelet(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn on_killed(&mut self, program: Program) {
+        let name = program.name();
+        match program.life() {
+            Life::Task { .. } => {}
+            _ if self.end.is_some() => {
+                let text = format_args!("{name} does not end and is killed");
+                self.console.say(crate::shutdown::NAME, text);
+            }
+            _ => self.console.say(name, "does not end and is killed"),
+        }
+    }
+
+    /// The gate is open: the node is ready.
+    fn on_ready(&mut self) {
+        let now = uptime();
+        self.ready = Some(now);
+        let lacks = if self.addresses.is_empty() { READY_WITHOUT_ADDRESS } else { "" };
+        self.console.line(&format!("{READY} {:.3}{lacks}", now.as_secs_f64()));
+        if let Err(failure) = containerd_reset::reset(&self.writer) {
+            self.console.say(CONTAINERD_RESET, failure);
+        }
+        self.hold_gate();
+        self.follow_cluster();
+    }
+
+    /// Asks the cluster whether the node is Ready, once the node itself is and the kubelet joins.
+    fn follow_cluster(&mut self) {
+        let joins = node_name::joins(self.node_name.name());
+        if self.ready.is_none() || !joins || self.processes.get(Program::Cluster).is_some() {
+            return;
+        }
+        if let Err(failure) = self.run(Program::Cluster) {
+            self.console.say(Program::Cluster.name(), failure);
+        }
+    }
+
+    /// The cluster reports the node as Ready.
+    fn on_cluster_ready(&mut self) {
+        let text = format!("node `{}` is Ready in its cluster", self.node_name.name());
+        self.console.say(Program::Kubelet.name(), text);
+        let actions = self.reach.on_reached(Goal::Cluster);
+        self.carry_out_reach(actions);
+    }
+
+    /// Starts the kubelet again under the name and with the files of now. Its pods go on. Before
+    /// its first start there is nothing to do.
+    pub(super) fn restart_kubelet(&mut self) {
+        if self.processes.get(Program::Kubelet).is_none() {
+            return;
+        }
+        // The names and identities of static pods contain the node's name, so it changes only
+        // here.
+        self.choose_node_name();
+        let now = uptime();
+        // The names of the pods that these wait for contain it, too, and the cluster knows the node
+        // by it.
+        for program in [Program::Gate, Program::Trial, Program::Cluster] {
+            if let Some(job) = self.processes.get_mut(program) {
+                job.restart(now);
+            }
+        }
+        // A requested restart skips the back-off.
+        if let Some(kubelet) = self.processes.get_mut(Program::Kubelet) {
+            kubelet.run_again(now);
+        }
+        self.follow_cluster();
+    }
+
+    /// Chooses the name for the kubelet that is started next.
+    pub(super) fn choose_node_name(&mut self) {
+        let known = Known::observe(self.settings.chosen_host_name());
+        let (own, has_address) = (self.settings.host_name(), !self.addresses.is_empty());
+        let actions = self.node_name.on_start(&known, own, has_address, uptime());
+        self.carry_out_name(actions);
+    }
+
+    /// Has a child ask the daemons whether they answer.
+    pub(super) fn ask_daemons(&mut self, now: Duration) {
+        if self.end.is_some() || !self.health.is_due(now) {
+            return;
+        }
+        match self.run(Program::Health) {
+            Ok(()) => self.health.on_asking(),
+            Err(failure) => self.console.say(Program::Health.name(), failure),
+        }
+    }
+
+    fn on_health(&mut self, report: &str) {
+        let now = uptime();
+        let running = |daemon| match self.processes.get(daemon)?.state {
+            State::Running { since, .. } => Some(now.saturating_sub(since)),
+            State::Waiting { .. } | State::Ended => None,
+        };
+        for (daemon, text) in self.health.on_report(report, running) {
+            self.console.say(Program::Health.name(), text);
+            if let Some(process) = self.processes.get_mut(daemon) {
+                process.end_hung(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The dispatcher: the only module that sees the whole state of the node. It hands each event to
+//! the module that decides about it, and carries out what that module answers.
+
+mod boot;
+mod children;
+mod requests;
+mod shutdown;
+mod slot;
+mod status;
+
+use std::time::Duration;
+
+use osbuild_abi::console::PHASE;
+use osbuild_failure::{Failure, Outcome};
+
+use crate::boot::BOOT;
+use crate::console::Console;
+use crate::daemons::containerd;
+use crate::daemons::health::Health;
+use crate::daemons::node_name::{self, NodeName};
+use crate::data::containerd_reset;
+use crate::data::writer::Writer;
+use crate::event_loop::{Deadline, Event, EventLoop, Sources};
+use crate::facts::Facts;
+use crate::hardware::buttons::Buttons;
+use crate::hardware::watchdog::Watchdog;
+use crate::host::addresses::Addresses;
+use crate::host::clock::Clock;
+use crate::host::settings::Settings;
+use crate::processes::Processes;
+use crate::processes::program::{Life, Program};
+use crate::sequence::{Condition, OnFailure, Progress, Sequence, Surroundings};
+use crate::shutdown::power::{self, End};
+use crate::shutdown::{READING_TIME, SHUTDOWN, disks};
+use crate::slot::reached::Reach;
+use crate::slot::trial::Trial;
+use crate::slot::update_job::UpdateJob;
+use crate::sockets::Sockets;
+use crate::uptime::uptime;
+use crate::work::Work;
+
+/// How often to look at the condition of a phase of the boot.
+const BOOT_TURN: Duration = Duration::from_millis(10);
+/// How often to look at the condition of a phase of the shutdown.
+const SHUTDOWN_TURN: Duration = Duration::from_millis(20);
+/// The longest turn when nothing happens.
+const QUIET_TURN: Duration = Duration::from_secs(60);
+
+/// What the node is doing.
+enum Stage {
+    /// It boots.
+    Boots(Sequence<crate::boot::Step>),
+    /// It runs.
+    Runs,
+    /// Its boot has failed, and the console can be read until this time since boot.
+    Failed(Duration),
+    /// It shuts down.
+    Ends(Sequence<crate::shutdown::Step>),
+}
+
+/// The state of the node.
+pub struct Dispatcher {
+    stage: Stage,
+    /// How the node is to end, once that is requested.
+    end: Option<End>,
+    /// When the node was ready, since boot.
+    ready: Option<Duration>,
+    console: Console,
+    facts: Facts,
+    events: EventLoop,
+    processes: Processes,
+    sockets: Sockets,
+    buttons: Buttons,
+    watchdog: Watchdog,
+    writer: Writer,
+    /// The work of a phase of the shutdown that may wait for a disk.
+    work: Option<Work>,
+    clock: Clock,
+    settings: Settings,
+    addresses: Addresses,
+    node_name: NodeName,
+    health: Health,
+    trial: Trial,
+    reach: Reach,
+    /// The part of an update for which a client waits.
+    update: Option<UpdateJob>,
+}
+
+impl Dispatcher {
+    /// A node in front of its boot.
+    pub fn new() -> Outcome<Dispatcher> {
+        // This comes first, see there.
+        let events = EventLoop::new()?;
+        Ok(Dispatcher {
+            stage: Stage::Boots(Sequence::new(&BOOT)),
+            end: None,
+            ready: None,
+            console: Console::open(),
+            facts: Facts::default(),
+            events,
+            processes: Processes::default(),
+            sockets: Sockets::default(),
+            buttons: Buttons::default(),
+            watchdog: Watchdog::default(),
+            writer: Writer::start()?,
+            work: None,
+            clock: Clock::default(),
+            settings: Settings::default(),
+            addresses: Addresses::default(),
+            node_name: NodeName::default(),
+            health: Health::default(),
+            trial: Trial::default(),
+            reach: Reach::default(),
+            update: None,
+        })
+    }
+
+    /// Does what there is to do, waits for events, and handles them.
+    pub fn turn(&mut self) {
+        self.advance();
+        self.watchdog.hold_off(uptime());
+        let at_most = match self.stage {
+            Stage::Boots(_) => BOOT_TURN,
+            Stage::Ends(_) => SHUTDOWN_TURN,
+            Stage::Runs => QUIET_TURN,
+            Stage::Failed(until) => until.saturating_sub(uptime()),
+        };
+        let watchdog = self.watchdog.deadline().map(|due| due.saturating_sub(uptime()));
+        let at_most = watchdog.map_or(at_most, |due| due.min(at_most));
+        let deadlines = self.deadlines();
+        let mut sources = Sources {
+            processes: &mut self.processes,
+            sockets: &mut self.sockets,
+            buttons: &mut self.buttons,
+            writer: &self.writer,
+        };
+        for event in self.events.wait(&mut sources, &deadlines, at_most) {
+            self.handle(event);
+        }
+    }
+
+    /// Goes on with the boot or the shutdown as far as it can without waiting.
+    fn advance(&mut self) {
+        let stage = match (std::mem::replace(&mut self.stage, Stage::Runs), self.end) {
+            (Stage::Boots(_) | Stage::Runs, Some(_)) => Stage::Ends(Sequence::new(&SHUTDOWN)),
+            (Stage::Failed(until), _) if uptime() >= until => {
+                self.end = Some(End::Reboot);
+                Stage::Ends(Sequence::new(&SHUTDOWN))
+            }
+            (stage, _) => stage,
+        };
+        self.stage = match stage {
+            Stage::Boots(mut boot) => match boot.advance(self) {
+                Progress::Waits => Stage::Boots(boot),
+                Progress::Finished => Stage::Runs,
+                Progress::Failed(phase, failure) => {
+                    self.fail(phase.name, failure, phase.on_failure)
+                }
+            },
+            Stage::Ends(mut shutdown) => {
+                shutdown.advance(self);
+                Stage::Ends(shutdown)
+            }
+            stage => stage,
+        };
+    }
+
+    /// Prints why the node cannot go on, and leaves time to read it.
+    fn fail(&mut self, name: &str, failure: Failure, on_failure: OnFailure) -> Stage {
+        self.console.failed(name, failure);
+        if on_failure == OnFailure::CountAndReboot {
+            let _cover = self.watchdog.cover();
+            match containerd_reset::count() {
+                Ok(line) => self.console.say(crate::boot::CONTAINERD_RESET, line),
+                Err(failure) => self.console.say(crate::boot::CONTAINERD_RESET, failure),
+            }
+        }
+        Stage::Failed(uptime() + READING_TIME)
+    }
+
+    /// The deadlines of all policies, since boot.
+    fn deadlines(&self) -> Vec<(Deadline, Duration)> {
+        let runs = self.end.is_none();
+        let asks = runs && self.ready.is_some();
+        let deadlines = [
+            (Deadline::Trial, self.trial.deadline().filter(|_| runs)),
+            (Deadline::Reach, self.reach.deadline()),
+            (Deadline::NodeName, self.node_name.deadline().filter(|_| runs)),
+            (Deadline::Health, self.health.deadline().filter(|_| asks)),
+            (Deadline::Clock, Some(self.clock.deadline())),
+        ];
+        deadlines.into_iter().filter_map(|(deadline, at)| Some((deadline, at?))).collect()
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Line(program, line) => self.console.say(program.name(), line),
+            Event::Exited(program, exit) => self.on_exit(program, exit),
+            Event::Killed(program) => self.on_killed(program),
+            Event::StartDue(program) => self.start_again(program),
+            Event::Signal(end) => self.request_end(end),
+            Event::Request(received) => self.on_request(received),
+            Event::ButtonFound(name) => {
+                self.console.say("power-button", format_args!("listens to {name}"));
+            }
+            Event::ButtonPressed if self.end.is_none() => {
+                self.console.say("power-button", "was pressed, so the node powers off");
+                self.request_end(End::PowerOff);
+            }
+            Event::ButtonPressed => {}
+            Event::WriteFailed(failure) => self.console.say("data", failure),
+            Event::MovedAside(text) => self.console.say("data", text),
+            Event::Deadline(deadline) => self.on_deadline(deadline),
+        }
+    }
+
+    fn on_deadline(&mut self, deadline: Deadline) {
+        let now = uptime();
+        match deadline {
+            Deadline::Trial => self.on_trial_deadline(now),
+            Deadline::Reach => {
+                let actions = self.reach.on_deadline(now);
+                self.carry_out_reach(actions);
+            }
+            Deadline::NodeName if self.end.is_none() && self.node_name.is_over(now) => {
+                self.restart_kubelet();
+            }
+            Deadline::NodeName => {}
+            Deadline::Health => self.ask_daemons(now),
+            Deadline::Clock => self.clock.keep(now, &self.writer),
+        }
+    }
+
+    /// Has the node end. Once the shutdown has begun, nothing changes it.
+    fn request_end(&mut self, end: End) {
+        if !matches!(self.stage, Stage::Ends(_)) {
+            self.end = Some(end);
+        }
+    }
+
+    /// Prints the line that says that a phase has ended.
+    fn print_phase(&mut self, name: &str) {
+        self.console.line(&format!("{PHASE}{name} {:.3}", uptime().as_secs_f64()));
+    }
+
+    fn carry_out_name(&mut self, actions: Vec<node_name::Action>) {
+        for action in actions {
+            let outcome = match action {
+                node_name::Action::Say(text) => {
+                    self.console.say(Program::Kubelet.name(), text);
+                    Ok(())
+                }
+                node_name::Action::Keep(name) => {
+                    let _cover = self.watchdog.cover();
+                    node_name::keep(&name)
+                }
+                node_name::Action::Forget => node_name::forget(),
+                node_name::Action::RestartKubelet => {
+                    self.restart_kubelet();
+                    Ok(())
+                }
+            };
+            if let Err(failure) = outcome {
+                self.console.say(Program::Kubelet.name(), failure);
+            }
+        }
+    }
+}
+
+impl Surroundings for Dispatcher {
+    fn now(&self) -> Duration {
+        uptime()
+    }
+
+    fn holds(&mut self, condition: Condition) -> bool {
+        match condition {
+            Condition::Accepts(Program::Containerd) => containerd::accepts(),
+            Condition::Accepts(program) => self.processes.is_running(program),
+            Condition::Done(program) => self.processes.is_done(program),
+            Condition::Stopped(program) => !self.processes.is_running(program),
+            Condition::NoChildren => !power::has_children(),
+            Condition::WriterEnded => self.writer.has_ended(),
+            Condition::WorkFinished => match self.work.as_ref().and_then(Work::outcome) {
+                Some(outcome) => {
+                    if let Err(failure) = outcome {
+                        self.console.say(crate::shutdown::NAME, failure);
+                    }
+                    true
+                }
+                None => false,
+            },
+        }
+    }
+
+    fn unwritten(&self) -> u64 {
+        disks::unwritten()
+    }
+
+    fn report(&mut self, text: String) {
+        self.console.say(crate::shutdown::NAME, text);
+    }
+
+    fn note(&mut self, name: &'static str, failure: Failure) {
+        self.console.say(name, failure);
+    }
+}

@@ -1,0 +1,163 @@
+//! The event loop of PID 1: it waits for descriptors and deadlines, and returns what happened as
+//! typed events. What an event leads to is decided by the [dispatcher](crate::dispatcher).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use osbuild_failure::{Explain, Failure, Outcome};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{WaitOptions, wait};
+
+use crate::data::writer::Writer;
+use crate::hardware::buttons::Buttons;
+use crate::processes::Processes;
+use crate::processes::process::Exit;
+use crate::processes::program::Program;
+use crate::shutdown::power::End;
+use crate::sockets::{Received, Sockets};
+use crate::sys::{self, Signal};
+use crate::uptime::uptime;
+
+/// What happened.
+pub enum Event {
+    /// A program has written a line for the console.
+    Line(Program, String),
+    /// A program has exited.
+    Exited(Program, Exit),
+    /// A program did not exit in time and was killed.
+    Killed(Program),
+    /// The time has come to start a program again.
+    StartDue(Program),
+    /// A signal asks for the end of the node.
+    Signal(End),
+    /// A client sent a request.
+    Request(Received),
+    /// A device with a power key was found.
+    ButtonFound(String),
+    /// A power key was pressed.
+    ButtonPressed,
+    /// A write to DATA failed.
+    WriteFailed(Failure),
+    /// An entry on DATA was in the way, and was moved aside.
+    MovedAside(String),
+    /// A deadline has passed.
+    Deadline(Deadline),
+}
+
+/// A deadline of the dispatcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// The slot on trial has to be a good one.
+    Trial,
+    /// The slot to which the node has come back has to have an address.
+    Reach,
+    /// The wait for a host name is over.
+    NodeName,
+    /// The daemons are to be asked whether they answer.
+    Health,
+    /// The time is to be kept on DATA.
+    Clock,
+}
+
+/// The sources of events, and what has to be done in every turn.
+pub struct Sources<'a> {
+    /// Processes write, exit and have to be started or killed.
+    pub processes: &'a mut Processes,
+    /// Clients send requests.
+    pub sockets: &'a mut Sockets,
+    /// Power keys are pressed.
+    pub buttons: &'a mut Buttons,
+    /// Writes fail.
+    pub writer: &'a Writer,
+}
+
+/// The loop. It owns the descriptor from which signals are read.
+pub struct EventLoop {
+    signals: OwnedFd,
+}
+
+impl EventLoop {
+    /// Takes over the signals. Threads inherit the signal mask, so this comes before the first one.
+    pub fn new() -> Outcome<EventLoop> {
+        let signals = sys::signal_descriptor().explain("take over the signals")?;
+        Ok(EventLoop { signals })
+    }
+
+    /// Waits until something happens, a deadline passes, or `at_most` has passed, and returns what
+    /// happened. `deadlines` are times since boot.
+    pub fn wait(
+        &self,
+        sources: &mut Sources<'_>,
+        deadlines: &[(Deadline, Duration)],
+        at_most: Duration,
+    ) -> Vec<Event> {
+        let due = deadlines.iter().map(|(_, at)| *at);
+        let others = [sources.processes.deadline(), Some(sources.buttons.deadline())];
+        let now = uptime();
+        let timeout = due
+            .chain(others.into_iter().flatten())
+            .map(|at| at.saturating_sub(now))
+            .fold(at_most, Duration::min);
+        self.poll(sources, timeout);
+        self.collect(sources, deadlines, uptime())
+    }
+
+    fn poll(&self, sources: &Sources<'_>, timeout: Duration) {
+        let outputs = sources.processes.outputs().map(AsFd::as_fd);
+        let descriptors: Vec<BorrowedFd<'_>> = [self.signals.as_fd()]
+            .into_iter()
+            .chain(outputs)
+            .chain(sources.sockets.descriptors())
+            .chain(sources.buttons.descriptors())
+            .collect();
+        let mut polled: Vec<PollFd<'_>> = descriptors
+            .iter()
+            .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+            .collect();
+        let timeout =
+            Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        // After an event, the timeout or an error, every source is read without blocking.
+        let _ = poll(&mut polled, Some(&timeout));
+    }
+
+    fn collect(
+        &self,
+        sources: &mut Sources<'_>,
+        deadlines: &[(Deadline, Duration)],
+        now: Duration,
+    ) -> Vec<Event> {
+        let mut events = lines(sources.processes, now);
+        while let Some(signal) = sys::next_signal(&self.signals) {
+            match signal {
+                Signal::Child => reap(sources.processes, &mut events),
+                Signal::Terminate => events.push(Event::Signal(End::PowerOff)),
+                Signal::Interrupt => events.push(Event::Signal(End::Reboot)),
+            }
+        }
+        events.extend(sources.processes.kill_late(now).into_iter().map(Event::Killed));
+        events.extend(sources.processes.due(now).into_iter().map(Event::StartDue));
+        events.extend(sources.sockets.poll().into_iter().map(Event::Request));
+        let passed = deadlines.iter().filter(|(_, at)| *at <= now);
+        events.extend(passed.map(|(deadline, _)| Event::Deadline(*deadline)));
+        events.extend(sources.buttons.look(now).into_iter().map(Event::ButtonFound));
+        events.extend(sources.buttons.was_pressed().then_some(Event::ButtonPressed));
+        events.extend(sources.writer.failures().into_iter().map(Event::WriteFailed));
+        events.extend(osbuild_folder::moved().into_iter().map(Event::MovedAside));
+        events
+    }
+}
+
+fn lines(processes: &mut Processes, now: Duration) -> Vec<Event> {
+    processes.read(now).into_iter().map(|(program, line)| Event::Line(program, line)).collect()
+}
+
+/// Reaps everything that has exited: the programs of `init`, and the orphans that the kernel hands
+/// to PID 1. What a program wrote before comes first.
+fn reap(processes: &mut Processes, events: &mut Vec<Event>) {
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        let now = uptime();
+        events.extend(lines(processes, now));
+        let exit = processes.on_exit(pid, status, now);
+        events.extend(exit.map(|(program, exit)| Event::Exited(program, exit)));
+    }
+}

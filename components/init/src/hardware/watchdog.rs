@@ -1,0 +1,208 @@
+//! The machine's hardware watchdogs: started at boot, and held off by the loop of PID 1 and nothing
+//! else. So they reset a node whose kernel or `init` hangs.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use osbuild_failure::Failure;
+
+use crate::sys;
+
+/// What their device files are called.
+const NAME: &str = "watchdog";
+
+/// The folder of their device files.
+const DEVICES: &str = "/dev";
+
+/// How long at most a thread holds the watchdogs off while PID 1 itself waits for a disk.
+const MAX_COVER: Duration = Duration::from_secs(600);
+
+/// The watchdogs that were started.
+#[derive(Default)]
+pub struct Watchdog {
+    timers: Vec<File>,
+    /// How often they are held off.
+    every: Duration,
+    /// When they are held off next, since boot.
+    due: Duration,
+}
+
+/// What starting the watchdogs has come to.
+pub struct Started {
+    /// The watchdogs.
+    pub watchdog: Watchdog,
+    /// Lines for the console.
+    pub lines: Vec<String>,
+    /// Why a hang of the machine lasts until somebody resets it, although the board names a
+    /// watchdog.
+    pub missing: Option<Failure>,
+}
+
+/// Starts every watchdog of the machine. `seconds` is the board's, if it has one; otherwise a line
+/// says what stays uncovered.
+pub fn start(seconds: Option<u32>) -> Started {
+    let mut started = Started { watchdog: Watchdog::default(), lines: Vec::new(), missing: None };
+    let Some(seconds) = seconds else {
+        started.lines.push(
+            "the board names none: a hang that the kernel does not notice lasts until somebody \
+             resets the machine"
+                .to_owned(),
+        );
+        return started;
+    };
+    for path in devices(Path::new(DEVICES)) {
+        let name = path.display();
+        match open(&path, seconds) {
+            Ok(timer) => {
+                let line = format!("{name} resets the machine after {seconds} s without `init`");
+                started.lines.push(line);
+                started.watchdog.timers.push(timer);
+            }
+            Err(error) => started.lines.push(format!("{name} cannot be used: {error}")),
+        }
+    }
+    started.watchdog.every = Duration::from_secs(seconds.into()) / 4;
+    if started.watchdog.timers.is_empty() {
+        started.missing = Some(Failure::new(
+            "the board names one, and the kernel finds none: a hang lasts until somebody resets \
+             the machine",
+        ));
+    }
+    started
+}
+
+/// The watchdogs are held off until this is dropped.
+pub struct Cover {
+    _end: Sender<()>,
+}
+
+impl Watchdog {
+    /// Holds them off, if it is time to.
+    pub fn hold_off(&mut self, now: Duration) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + self.every;
+        for timer in &mut self.timers {
+            // One that cannot be held off resets the machine, which is its purpose.
+            let _ = timer.write(b"\0");
+        }
+    }
+
+    /// Has a thread hold them off while PID 1 waits for a disk, until the [`Cover`] is dropped, for
+    /// [`MAX_COVER`] at most.
+    pub fn cover(&self) -> Option<Cover> {
+        let timers: Vec<File> =
+            self.timers.iter().filter_map(|timer| timer.try_clone().ok()).collect();
+        let (end, ended) = channel();
+        let every = self.every;
+        let hold_off = move || {
+            let until = Instant::now() + MAX_COVER;
+            while Instant::now() < until
+                && ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout)
+            {
+                timers.iter().for_each(|mut timer| drop(timer.write(b"\0")));
+            }
+        };
+        // Without a thread the work is done uncovered.
+        (!self.timers.is_empty())
+            .then(|| thread::Builder::new().spawn(hold_off).ok())
+            .flatten()
+            .map(|_| Cover { _end: end })
+    }
+
+    /// When they have to be held off next, since boot.
+    pub fn deadline(&self) -> Option<Duration> {
+        (!self.timers.is_empty()).then_some(self.due)
+    }
+
+    /// The word for it in `status`.
+    pub fn word(&self) -> &'static str {
+        if self.timers.is_empty() { "none" } else { "on" }
+    }
+}
+
+/// `watchdog0` and so on. The device without a number is the first of them; it is used only where a
+/// driver, such as IPMI's, makes no numbered one.
+fn devices(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let number = |name: &str| name.strip_prefix(NAME)?.parse::<u32>().ok();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| Some((number(entry.file_name().to_str()?)?, entry.path())))
+        .collect();
+    found.sort();
+    let unnumbered =
+        [folder.join(NAME)].into_iter().filter(|path| found.is_empty() && path.exists());
+    found.iter().map(|(_, path)| path.clone()).chain(unnumbered).collect()
+}
+
+/// Opens a watchdog, which starts it.
+fn open(path: &Path, seconds: u32) -> std::io::Result<File> {
+    let mut timer = OpenOptions::new().write(true).open(path)?;
+    sys::set_watchdog(&timer, seconds)?;
+    timer.write_all(b"\0")?;
+    Ok(timer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbered_devices_are_used_and_an_unnumbered_one_only_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["watchdog", "watchdog10", "watchdog2", "watchdogs", "watch0"] {
+            File::create(folder.path().join(name)).unwrap();
+        }
+        assert_eq!(
+            devices(folder.path()),
+            ["watchdog2", "watchdog10"].map(|name| folder.path().join(name))
+        );
+        assert!(devices(&folder.path().join("none")).is_empty());
+        let folder = tempfile::tempdir().unwrap();
+        File::create(folder.path().join("watchdog")).unwrap();
+        assert_eq!(devices(folder.path()), [folder.path().join("watchdog")]);
+    }
+
+    #[test]
+    fn it_is_held_off_four_times_in_its_timeout() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watchdog0");
+        let (every, due) = (Duration::from_secs(15), Duration::ZERO);
+        let mut watchdog = Watchdog { timers: vec![File::create(&path).unwrap()], every, due };
+        for second in 0..60 {
+            watchdog.hold_off(Duration::from_secs(second));
+        }
+        assert_eq!(fs::read(&path).unwrap(), [0; 4]);
+        assert_eq!(watchdog.deadline(), Some(Duration::from_secs(60)));
+        assert_eq!(Watchdog::default().deadline(), None);
+    }
+
+    #[test]
+    fn a_cover_holds_it_off_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("watchdog0");
+        let watchdog = Watchdog {
+            timers: vec![File::create(&path).unwrap()],
+            every: Duration::from_millis(5),
+            due: Duration::ZERO,
+        };
+        let length = || fs::read(&path).unwrap().len();
+        let cover = watchdog.cover().unwrap();
+        let since = Instant::now();
+        while length() < 3 {
+            assert!(since.elapsed() < Duration::from_secs(10));
+            thread::sleep(Duration::from_millis(1));
+        }
+        drop(cover);
+        thread::sleep(Duration::from_millis(50));
+        let before = length();
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(length(), before);
+        assert!(Watchdog::default().cover().is_none());
+    }
+}

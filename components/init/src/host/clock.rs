@@ -1,0 +1,197 @@
+//! The time of day until the pod `time` sets it: never before the image was made, nor before the
+//! node last ran.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use osbuild_failure::{Explain, Failure, Outcome};
+use osbuild_folder::Folder;
+use osbuild_protocol::{ClockReport, LastSeen};
+use rustix::time::{ClockId, Timespec, clock_settime};
+
+use crate::data;
+use crate::data::writer::Writer;
+use crate::processes::rate_limit::{Admission, RateLimit};
+
+/// How often the time is kept on DATA: after a power cut the clock is at most this much behind.
+const INTERVAL: Duration = Duration::from_secs(600);
+
+/// The file on DATA. It is empty; its modification time is the kept time.
+const FILE: &str = "clock";
+/// With this many time servers, one that lies cannot change the result.
+const CONFIRMED: u8 = 3;
+
+/// Keeps the time on DATA.
+#[derive(Default)]
+pub struct Clock {
+    data: Option<Folder>,
+    next: Duration,
+    /// When the node last ran before this boot, since 1970.
+    seen: Duration,
+    /// Whether the clock had to be set forward in this boot.
+    was_behind: bool,
+    /// Bounds the lines on the console.
+    limit: RateLimit,
+}
+
+impl Clock {
+    /// When the time is kept next, since boot.
+    pub fn deadline(&self) -> Duration {
+        self.next
+    }
+
+    /// Has the time kept if the [interval](INTERVAL) has passed. `now` is the time since boot.
+    pub fn keep(&mut self, now: Duration, writer: &Writer) {
+        if now >= self.next {
+            self.next = now + INTERVAL;
+            self.keep_now(writer);
+        }
+    }
+
+    /// Has the time kept.
+    pub fn keep_now(&self, writer: &Writer) {
+        if let Some(data) = self.data.clone() {
+            // A disk that is full or slow costs the clock some accuracy at the next boot, not more.
+            let _ = writer.begin(move || {
+                let _ = data
+                    .open_or_create(FILE, 0o644)
+                    .and_then(|file| file.set_modified(SystemTime::now()));
+                Ok(())
+            });
+        }
+    }
+
+    /// When the node last ran, and whether the machine's clock kept the time since then.
+    pub fn last_seen(&self) -> LastSeen {
+        LastSeen { seconds: self.seen.as_secs(), clock_kept: !self.was_behind }
+    }
+
+    /// Sets the clock forward to the image's epoch, if it is before it. Returns a line for the
+    /// console if it was.
+    pub fn apply_epoch(&mut self, epoch: Option<Duration>) -> Outcome<Option<String>> {
+        let epoch = epoch.ok_or_else(|| Failure::new("the command line has no epoch"))?;
+        self.set_forward(epoch, "the image was made")
+    }
+
+    /// Sets the clock forward to when the node last ran, if it is before that, and keeps the time
+    /// from now on. Returns a line for the console if it was.
+    pub fn apply_last(&mut self) -> Outcome<Option<String>> {
+        let data = data::folder::open()?;
+        let file = data.file(FILE).ok().flatten();
+        let seen = file.and_then(|file| file.metadata().ok()?.modified().ok());
+        self.data = Some(data);
+        let Some(seen) = seen else { return Ok(None) };
+        self.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.set_forward(self.seen, "the node last ran")
+    }
+
+    fn set_forward(&mut self, least: Duration, event: &str) -> Outcome<Option<String>> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let Some(better) = forward(now, least) else { return Ok(None) };
+        self.was_behind = true;
+        let time =
+            Timespec { tv_sec: better.as_secs() as i64, tv_nsec: better.subsec_nanos().into() };
+        clock_settime(ClockId::Realtime, time).explain("set the clock")?;
+        let seconds = (better - now).as_secs();
+        Ok(Some(format!("set forward by {seconds} s, to when {event}")))
+    }
+
+    /// The line about a clock that was set, unless too many came before it.
+    pub fn on_set(&mut self, report: &ClockReport, now: Duration) -> Option<String> {
+        let line = format!("the clock was set {}: {}", moved(report.offset), sources(report));
+        self.admit(line, now)
+    }
+
+    /// The line about a clock that was not set although time servers agree, unless too many came
+    /// before it.
+    pub fn on_refused(&mut self, report: &ClockReport, now: Duration) -> Option<String> {
+        let (moved, sources) = (moved(report.offset), sources(report));
+        let line = format!(
+            "the clock was not set {moved}, against {sources}; the log of the pod `time` says why"
+        );
+        self.admit(line, now)
+    }
+
+    fn admit(&mut self, line: String, now: Duration) -> Option<String> {
+        (self.limit.admit(now) != Admission::Hold).then_some(line)
+    }
+}
+
+fn moved(offset: i64) -> String {
+    let size = offset.unsigned_abs();
+    let direction = if offset < 0 { "back" } else { "forward" };
+    format!("{direction} by {}.{:03} s", size / 1_000_000, size % 1_000_000 / 1000)
+}
+
+fn sources(report: &ClockReport) -> String {
+    let ClockReport { agreeing, answered, .. } = report;
+    let servers = if *answered == 1 { "server" } else { "servers" };
+    let doubt = if *answered < CONFIRMED {
+        format!(", fewer than {CONFIRMED}: nobody confirms it")
+    } else {
+        String::new()
+    };
+    format!("{agreeing} of {answered} {servers}{doubt}")
+}
+
+/// The time to set a clock to that shows `now`, if it has to be set.
+fn forward(now: Duration, least: Duration) -> Option<Duration> {
+    (now < least).then_some(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_starts_in_1970_is_set_forward() {
+        assert_eq!(
+            forward(Duration::from_secs(4), Duration::from_secs(1_790_000_000)),
+            Some(Duration::from_secs(1_790_000_000))
+        );
+    }
+
+    #[test]
+    fn a_clock_is_never_set_back() {
+        assert_eq!(forward(Duration::from_secs(11), Duration::from_secs(10)), None);
+        assert_eq!(forward(Duration::from_secs(10), Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn the_pod_that_sets_the_clock_learns_when_the_node_last_ran() {
+        let clock = Clock { seen: Duration::from_secs(1_790_000_000), ..Clock::default() };
+        assert_eq!(clock.last_seen(), LastSeen { seconds: 1_790_000_000, clock_kept: true });
+        let behind = Clock { was_behind: true, ..Clock::default() };
+        assert_eq!(behind.last_seen(), LastSeen { seconds: 0, clock_kept: false });
+    }
+
+    #[test]
+    fn the_line_says_when_too_few_servers_confirm_the_time() {
+        let report = |offset, agreeing, answered| ClockReport { offset, agreeing, answered };
+        assert_eq!(moved(-1_250_999), "back by 1.250 s");
+        assert_eq!(moved(i64::MIN), "back by 9223372036854.775 s");
+        assert_eq!(sources(&report(1, 1, 1)), "1 of 1 server, fewer than 3: nobody confirms it");
+        assert_eq!(sources(&report(1, 3, 4)), "3 of 4 servers");
+    }
+
+    #[test]
+    fn the_time_is_kept_at_once_and_then_once_per_interval() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let path = folder.join("clock");
+        let mut clock =
+            Clock { data: Some(Folder::open(&folder, "aside").unwrap()), ..Clock::default() };
+        let writer = Writer::start().unwrap();
+        let mut keeps = |now| {
+            clock.keep(now, &writer);
+            // The writer works in order, so everything before this is done.
+            let (send, receive) = std::sync::mpsc::channel();
+            writer.begin(move || send.send(()).explain("send")).unwrap();
+            receive.recv().unwrap();
+            path.exists()
+        };
+        assert!(keeps(Duration::ZERO));
+        std::fs::remove_file(&path).unwrap();
+        assert!(!keeps(INTERVAL - Duration::from_secs(1)));
+        assert!(keeps(INTERVAL));
+    }
+}

@@ -1,0 +1,15 @@
+//! What `init` sets on the host: the host name, name servers, time servers, the kernel's settings,
+//! links, mounts and the clock. Each has one file with the verbs `apply`, which sets it, and
+//! `observe`, which reads what is set. Where several sources give a value, [`settings`] ranks them.
+
+pub mod addresses;
+pub mod clock;
+pub mod host_name;
+pub mod link;
+pub mod mounts;
+pub mod pod_resolvers;
+pub mod resolver;
+pub mod run_files;
+pub mod settings;
+pub mod sysctl;
+pub mod time_servers;

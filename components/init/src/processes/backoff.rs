@@ -1,0 +1,62 @@
+//! How long to wait before a process that exited is started again.
+
+use std::time::Duration;
+
+/// The wait after the first failure, doubled for each further one.
+const FIRST: Duration = Duration::from_millis(500);
+/// The longest wait.
+const MAX: Duration = Duration::from_secs(30);
+/// A process that ran this long was healthy: its next failure counts as the first.
+const HEALTHY: Duration = Duration::from_secs(60);
+
+/// Counts the failures in a row of one process.
+#[derive(Debug, Default)]
+pub struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Counts an exit after the process ran for `ran`, and returns how long to wait.
+    pub fn after(&mut self, ran: Duration) -> Duration {
+        if ran >= HEALTHY {
+            self.failures = 0;
+        }
+        let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(MAX);
+        self.failures = self.failures.saturating_add(1);
+        wait
+    }
+
+    /// How many times in a row the process failed.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wait_doubles_up_to_the_maximum() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..9).map(|_| backoff.after(Duration::ZERO).as_millis()).collect();
+        assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000]);
+        assert_eq!(backoff.failures(), 9);
+    }
+
+    #[test]
+    fn a_healthy_run_resets_the_count() {
+        let mut backoff = Backoff::default();
+        for _ in 0..9 {
+            backoff.after(Duration::ZERO);
+        }
+        assert_eq!(backoff.after(Duration::from_secs(60)), FIRST);
+        assert_eq!(backoff.failures(), 1);
+    }
+
+    #[test]
+    fn the_count_does_not_overflow() {
+        let mut backoff = Backoff { failures: u32::MAX };
+        assert_eq!(backoff.after(Duration::ZERO), MAX);
+    }
+}

@@ -1,0 +1,124 @@
+//! The programs that `init` starts: the two daemons, and the children of the same binary that do
+//! what PID 1 must not wait for.
+
+use std::time::Duration;
+
+/// A program that `init` starts. Each runs at most once at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// The container runtime.
+    Containerd,
+    /// The kubelet.
+    Kubelet,
+    /// Loads the node's pod images into containerd.
+    Images,
+    /// Writes the kubelet's configuration.
+    KubeletConfig,
+    /// Waits until the node is ready.
+    Gate,
+    /// Waits until the node has been ready for the board's `gate-hold-s`.
+    Trial,
+    /// Waits until the cluster reports the node as Ready.
+    Cluster,
+    /// Updates the name servers of running pods.
+    PodResolvers,
+    /// Removes discarded files from DATA.
+    Tidy,
+    /// Stops all pods before the node ends.
+    StopPods,
+    /// Asks both daemons whether they answer.
+    Health,
+    /// Verifies the other slot.
+    TrySlot,
+    /// Replaces slotboot on the system partition.
+    ReplaceSlotboot,
+}
+
+/// How long a process lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// As long as the node: it is restarted whenever it exits. Its output goes to its log, errors
+    /// to the console as well.
+    Daemon,
+    /// Until it succeeds: it is restarted when it fails. Its output goes to the console.
+    Job,
+    /// Until it exits, or is killed after the timeout. Its output is a report for whatever started
+    /// it.
+    Task {
+        /// How long it may run.
+        timeout: Duration,
+    },
+}
+
+/// How long [`Program::Health`] may run: both answers, and its own start on a busy machine.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long a part of an update may run: a slot of the largest size on a slow disk.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
+
+impl Program {
+    /// Every program.
+    pub const ALL: [Program; 13] = [
+        Self::Containerd,
+        Self::Kubelet,
+        Self::Images,
+        Self::KubeletConfig,
+        Self::Gate,
+        Self::Trial,
+        Self::Cluster,
+        Self::PodResolvers,
+        Self::Tidy,
+        Self::StopPods,
+        Self::Health,
+        Self::TrySlot,
+        Self::ReplaceSlotboot,
+    ];
+
+    /// Its name on the console, of its log, and as a subcommand of `init`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Containerd => "containerd",
+            Self::Kubelet => "kubelet",
+            Self::Images => "images",
+            Self::KubeletConfig => "kubelet-config",
+            Self::Gate => "gate",
+            Self::Trial => "trial",
+            Self::Cluster => "cluster",
+            Self::PodResolvers => "resolver",
+            Self::Tidy => "tidy",
+            Self::StopPods => "stop-pods",
+            Self::Health => "health",
+            Self::TrySlot => "try-slot",
+            Self::ReplaceSlotboot => "boot-program",
+        }
+    }
+
+    /// How long it lives.
+    pub const fn life(self) -> Life {
+        match self {
+            Self::Containerd | Self::Kubelet => Life::Daemon,
+            Self::Health => Life::Task { timeout: HEALTH_TIMEOUT },
+            Self::TrySlot | Self::ReplaceSlotboot => Life::Task { timeout: UPDATE_TIMEOUT },
+            _ => Life::Job,
+        }
+    }
+
+    /// The child of `init` that has this name as its subcommand.
+    pub fn of_subcommand(name: &str) -> Option<Program> {
+        Self::ALL
+            .into_iter()
+            .find(|program| program.life() != Life::Daemon && program.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_child_is_found_under_its_own_name_and_no_daemon_is() {
+        for program in Program::ALL {
+            let expected = (program.life() != Life::Daemon).then_some(program);
+            assert_eq!(Program::of_subcommand(program.name()), expected);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The shutdown of the node, as a table that runs from top to bottom, like the boot.
+
+pub mod disks;
+pub mod power;
+
+use std::time::Duration;
+
+use crate::processes::program::Program;
+use crate::sequence::{Condition, Ends, OnFailure, Phase};
+
+use Condition::{NoChildren, Stopped, WorkFinished, WriterEnded};
+use Ends::{AtOnce, When, WhileProgress, Within};
+
+/// What a phase of the shutdown does. `dispatcher/shutdown.rs` does it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Announces the shutdown. A disk that is slow from now on must not restart the node.
+    Begin,
+    /// Stops a program, and kills it after the time.
+    Stop(Program, Duration),
+    /// Starts the job that stops all pods.
+    StopPods,
+    /// Sends SIGTERM to all processes that are left, the shims for example.
+    Terminate,
+    /// Sends SIGKILL to all processes that are left.
+    Kill,
+    /// Keeps the time, and closes everything that writes to DATA.
+    CloseLogs,
+    /// Writes all of DATA to its disk: an ordered shutdown loses nothing of it.
+    Flush,
+    /// Unmounts every file system.
+    Unmount,
+    /// Makes DATA read-only if it is still mounted, which is as good for the disk.
+    ReadOnly,
+    /// Announces the end, and writes what is left to any disk.
+    Sync,
+    /// Powers the machine off or reboots it.
+    End,
+}
+
+/// How long a daemon or a job may take to exit before it is killed.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a program is waited for: its grace, and as long again after SIGKILL.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the pods may take: two waves of the longest grace, and some.
+const PODS_TIMEOUT: Duration = Duration::from_secs(100);
+/// How long DATA's disk may make no progress.
+const STALL: Duration = Duration::from_secs(120);
+/// How long other volumes may make no progress.
+const VOLUMES_STALL: Duration = Duration::from_secs(30);
+/// How long a failed boot can be read on the console.
+pub const READING_TIME: Duration = Duration::from_secs(10);
+
+/// The name of the lines about the shutdown on the console.
+pub const NAME: &str = "shutdown";
+
+/// What processes get after SIGTERM and after SIGKILL.
+const TERMINATE_TIME: Duration = Duration::from_secs(2);
+const KILL_TIME: Duration = Duration::from_millis(200);
+
+const PODS: Program = Program::StopPods;
+
+/// The shutdown. A phase stops only what no phase below it needs. No failure keeps the machine
+/// from ending, so each is noted.
+pub static SHUTDOWN: [Phase<Step>; 16] = [
+    phase(NAME, Step::Begin, AtOnce),
+    stop(Program::Trial),
+    stop(Program::Gate),
+    stop(Program::Images),
+    stop(Program::Kubelet),
+    phase(PODS.name(), Step::StopPods, When(Stopped(PODS), PODS_TIMEOUT)),
+    phase(PODS.name(), Step::Stop(PODS, Duration::ZERO), Within(Stopped(PODS), GRACE)),
+    stop(Program::Containerd),
+    phase("terminate", Step::Terminate, Within(NoChildren, TERMINATE_TIME)),
+    phase("kill", Step::Kill, Within(NoChildren, KILL_TIME)),
+    phase("close-logs", Step::CloseLogs, WhileProgress(WriterEnded, STALL, "DATA")),
+    phase("flush", Step::Flush, WhileProgress(WorkFinished, STALL, "DATA")),
+    phase("unmount", Step::Unmount, WhileProgress(WorkFinished, VOLUMES_STALL, "a volume")),
+    phase("read-only", Step::ReadOnly, WhileProgress(WorkFinished, VOLUMES_STALL, "DATA")),
+    phase("sync", Step::Sync, Within(WorkFinished, GRACE)),
+    phase("end", Step::End, AtOnce),
+];
+
+const fn phase(name: &'static str, step: Step, ends: Ends) -> Phase<Step> {
+    Phase { name, step, ends, on_failure: OnFailure::Note }
+}
+
+const fn stop(program: Program) -> Phase<Step> {
+    let ends = Within(Stopped(program), STOP_TIMEOUT);
+    phase(program.name(), Step::Stop(program, GRACE), ends)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(step: Step) -> usize {
+        SHUTDOWN.iter().position(|phase| phase.step == step).unwrap()
+    }
+
+    #[test]
+    fn the_kubelet_stops_before_the_pods_and_containerd_after_them() {
+        let [kubelet, containerd] =
+            [Program::Kubelet, Program::Containerd].map(|one| place(Step::Stop(one, GRACE)));
+        assert!(kubelet < place(Step::StopPods) && place(Step::StopPods) < containerd);
+        assert!(containerd < place(Step::Terminate) && place(Step::Kill) < place(Step::CloseLogs));
+    }
+
+    #[test]
+    fn data_is_flushed_before_it_is_unmounted_and_the_machine_ends_last() {
+        let steps = [Step::CloseLogs, Step::Flush, Step::Unmount, Step::ReadOnly, Step::Sync];
+        assert!(steps.map(place).is_sorted());
+        assert_eq!(place(Step::End), SHUTDOWN.len() - 1);
+    }
+
+    #[test]
+    fn every_phase_of_the_shutdown_has_a_bound() {
+        for phase in &SHUTDOWN {
+            assert!(phase.ends != Ends::Later && phase.on_failure == OnFailure::Note);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Readers of text that other programs have written. All of it is pure.
+
+pub mod lines;
+pub mod mountinfo;
+pub mod name;
+pub mod variable;
