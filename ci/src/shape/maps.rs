@@ -1,7 +1,7 @@
 //! The maps of READMEs: tables of the folders around them.
 //!
 //! A table is a map if the first cell of its header is one of [`HEADERS`]. Its rows name relative
-//! paths, in backticks in their first cells.
+//! paths in their first cells: in backticks, or as the target of a link around them.
 
 use super::code::problem;
 use osbuild::error::Problem;
@@ -70,11 +70,21 @@ fn first_cell(line: &str) -> &str {
     line.split('|').nth(1).unwrap_or_default().trim()
 }
 
-/// The relative paths in backticks in a cell. What stands for several names (`…`) is cut off.
+/// The relative paths in a cell. What stands for several names (`…`) is cut off.
 fn paths(cell: &str) -> Vec<&str> {
-    let names = cell.split('`').skip(1).step_by(2);
-    let names = names.map(|name| name.split(['…', '*']).next().unwrap_or_default());
+    let parts: Vec<&str> = cell.split('`').collect();
+    let names = parts.chunks_exact(2).enumerate().map(|(index, part)| {
+        let target = parts.get(2 * index + 2).and_then(|behind| linked(behind));
+        target.unwrap_or(part[1]).split(['…', '*']).next().unwrap_or_default()
+    });
     names.filter(|name| !name.is_empty() && !name.starts_with('/')).collect()
+}
+
+/// The path to which a link leads whose text ends before `behind`.
+fn linked(behind: &str) -> Option<&str> {
+    let (target, _) = behind.strip_prefix("](")?.split_once(')')?;
+    let path = target.split('#').next().unwrap_or_default();
+    (!path.is_empty() && !path.contains("://")).then_some(path)
 }
 
 /// The path of `name` in `folder`, from the checkout's root.
@@ -116,6 +126,8 @@ mod tests {
         assert_eq!(messages("a/README.md", map), [""; 0]);
         let map = "| crate | holds |\n|---|---|\n| `a/…`, `b` | |\n| `out/` | |\n";
         assert_eq!(messages("README.md", map), [""; 0]);
+        let map = "| crate | |\n|---|---|\n| [`x`](one/x.rs) | |\n| [`two`](#two) | |\n";
+        assert_eq!(messages("a/README.md", map), [""; 0]);
     }
 
     #[test]

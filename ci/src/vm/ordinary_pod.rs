@@ -71,7 +71,7 @@ pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
     pod.writes_to_host_paths()?;
     let facts = probe::report(facts)?;
     pod.host_mounts_are_as_declared(&facts);
-    pod.has_the_default_seccomp_profile(&facts);
+    pod.has_its_system_calls_filtered(&facts);
     drop(node);
     let _node = boot("ordinary-second", pod.port)?;
     pod.has_a_network(server)?;
@@ -128,7 +128,7 @@ impl Pod {
     }
 
     /// The kernel filters the pod's system calls although its manifest asks for no seccomp profile.
-    fn has_the_default_seccomp_profile(&mut self, facts: &str) {
+    fn has_its_system_calls_filtered(&mut self, facts: &str) {
         let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
         let holds = match facts.lines().any(|fact| fact == filtered) {
             true => Ok(()),
