@@ -1,4 +1,4 @@
-//! The checkout that the user works in: where it is, and the texts in it that a plan is made of.
+//! The checkout that the user works in: its folder, and the files in it that a plan is made of.
 
 use crate::error::{Context, Error, Result};
 use crate::plan::{Lock, Project};
@@ -7,8 +7,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files above this many bytes are named and not read: nothing that a plan reads is as big.
-const BIG: u64 = 1 << 20;
+/// The maximum size in bytes of a file that is read. A plan only needs the names of larger files.
+const MAX_SIZE: u64 = 1 << 20;
 
 /// A folder with `recipes/`, `boards/` and `components/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +18,10 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// The checkout that `start` lies in.
+    /// The checkout that contains `start`.
     ///
     /// # Errors
-    /// No folder above `start` is one.
+    /// Neither `start` nor a folder above it is a checkout.
     pub fn around(start: &Path) -> Result<Self> {
         let is_root = |folder: &&Path| {
             ["recipes", "boards", "components"].iter().all(|name| folder.join(name).is_dir())
@@ -35,7 +35,7 @@ impl Checkout {
         }
     }
 
-    /// Reads everything that a plan may look at.
+    /// Reads every file that a plan can use.
     ///
     /// # Errors
     /// A file or folder cannot be read.
@@ -53,24 +53,24 @@ impl Checkout {
     /// Reads a recipe's lock.
     ///
     /// # Errors
-    /// There is none, or it is not one.
+    /// The lock is missing, invalid or unreadable.
     pub fn lock(&self, recipe: &str) -> Result<Lock> {
         let path = Lock::path(recipe);
         match fs::read_to_string(self.root.join(&path)) {
             Ok(text) => Lock::parse(&path, &text),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let missing = Error::lock(format!("`{path}` is missing"))
-                    .cause("what is not locked is neither fetched nor built");
+                    .cause("only locked inputs are fetched and built");
                 Err(missing.hint(format!("cargo osbuild lock {recipe}")))
             }
             Err(error) => Err(Error::build(format!("cannot read `{path}`")).cause(error)),
         }
     }
 
-    /// Reads a recipe's lock, if there is one.
+    /// Reads a recipe's lock, if it exists.
     ///
     /// # Errors
-    /// It is not one, or cannot be read.
+    /// The lock is invalid or unreadable.
     pub fn find_lock(&self, recipe: &str) -> Result<Option<Lock>> {
         if self.root.join(Lock::path(recipe)).exists() {
             self.lock(recipe).map(Some)
@@ -84,25 +84,24 @@ impl Checkout {
         self.write(&Lock::path(&lock.recipe), &lock.print())
     }
 
-    /// Writes a file, which is the old or the new one at every moment, and returns its path.
+    /// Replaces a file atomically and returns its path.
     pub fn write(&self, path: &str, text: &str) -> Result<PathBuf> {
         let path = self.root.join(path);
-        let say = || format!("cannot write `{}`", path.display());
-        let mut file =
-            tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.root)).or_build(say)?;
-        file.write_all(text.as_bytes()).or_build(say)?;
-        file.as_file().set_permissions(Permissions::from_mode(0o644)).or_build(say)?;
-        file.persist(&path).or_build(say)?;
+        let message = || format!("cannot write `{}`", path.display());
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(&self.root))
+            .or_build(message)?;
+        file.write_all(text.as_bytes()).or_build(message)?;
+        file.as_file().set_permissions(Permissions::from_mode(0o644)).or_build(message)?;
+        file.persist(&path).or_build(message)?;
         Ok(path)
     }
 
-    /// The commit of git that is checked out; nothing outside a repository, or before its first
-    /// commit.
+    /// The git commit that is checked out; `None` outside a repository and before its first commit.
     pub fn commit(&self) -> Option<String> {
         let dot =
             self.root.ancestors().map(|folder| folder.join(".git")).find(|dot| dot.exists())?;
-        // In a worktree, `.git` is a file that names the folder, and that one names the folder of
-        // all worktrees.
+        // In a worktree, `.git` is a file that names the worktree's folder, in which `commondir`
+        // names the repository's.
         let text = |path: PathBuf| Some(fs::read_to_string(path).ok()?.trim().to_owned());
         let folder =
             if dot.is_dir() { dot } else { self.root.join(text(dot)?.strip_prefix("gitdir: ")?) };
@@ -118,9 +117,9 @@ impl Checkout {
         })
     }
 
-    /// Reads a folder with all below it. What is neither a file nor a folder is passed over: a link
-    /// that leads nowhere, as editors make them to say that a file is open, a socket, a pipe. So is
-    /// a link to a folder above it, behind which the same would come again without end.
+    /// Reads a folder with everything below it. Entries that are neither files nor folders are
+    /// skipped: sockets, pipes, and broken links, with which editors mark open files. So are links
+    /// to a folder above them, which would recur without end.
     fn read_folder(&self, folder: &str, project: &mut Project) -> Result<()> {
         let entries =
             fs::read_dir(self.root.join(folder)).or_build(|| format!("cannot read `{folder}`"))?;
@@ -145,7 +144,7 @@ impl Checkout {
     fn read_file(&self, path: String, project: &mut Project) -> Result<()> {
         let file = self.root.join(&path);
         let size = fs::metadata(&file).or_build(|| format!("cannot read `{path}`"))?.len();
-        if size > BIG {
+        if size > MAX_SIZE {
             project.big.insert(path);
         } else {
             let bytes = fs::read(&file).or_build(|| format!("cannot read `{path}`"))?;
@@ -155,7 +154,7 @@ impl Checkout {
     }
 }
 
-/// Whether a path is a link to a folder that it is in.
+/// Whether a path is a link to a folder that contains it.
 fn leads_up(path: &Path) -> bool {
     let Some(Ok(parent)) = path.parent().map(Path::canonicalize) else { return false };
     path.is_symlink() && path.canonicalize().is_ok_and(|target| parent.starts_with(target))

@@ -15,42 +15,42 @@ pub enum Kind {
     Lock = 3,
     /// A digest or a signature does not match.
     Digest = 4,
-    /// The user or the system asked the build to stop: 128 and the number of SIGINT, as a shell
-    /// would say it.
+    /// The user or the system asked the build to stop: 128 plus the number of SIGINT, as in a
+    /// shell.
     Stopped = 130,
 }
 
-/// A place in a file that somebody wrote, to be shown with a caret.
+/// A place in a project file, shown with a caret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file as the user knows it, relative to the project.
+    /// The path of the file, relative to the project.
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
     /// The column of the first character to point at, counted from 1 in characters.
     pub column: usize,
-    /// How many characters to point at, at least 1.
+    /// The number of characters to point at, at least 1.
     pub width: usize,
     /// The text of that line.
     pub text: String,
 }
 
-/// One problem, as people see it: a line, a place, causes and a hint.
+/// One problem: a line, a place, causes and a hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// One line, lower case, no period, literals in backticks.
     pub message: String,
-    /// Where it stands, when it stands in a file.
+    /// The place, for a problem in a file.
     pub place: Option<Place>,
-    /// What led to it, nearest first.
+    /// The causes, nearest first.
     pub causes: Vec<String>,
-    /// What to do, with a command to paste where there is one.
+    /// What to do, with a command to paste if there is one.
     pub hint: Option<String>,
     /// The end of a failed step's log.
     pub log: Option<LogTail>,
 }
 
-/// The end of a failed step's log, and where the whole of it is.
+/// The end of a failed step's log, and the path of the whole log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTail {
     /// The last lines.
@@ -62,13 +62,13 @@ pub struct LogTail {
 /// One or more problems that ended a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The exit code's meaning.
+    /// The kind, which is the exit code.
     pub kind: Kind,
-    /// At least one problem, in the order in which they are shown.
+    /// The problems, at least one, in the order of display.
     pub problems: Vec<Problem>,
 }
 
-/// The result of anything that may fail.
+/// The result of an operation that may fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Problem {
@@ -83,7 +83,7 @@ impl Problem {
         self
     }
 
-    /// Adds a cause behind those that are there.
+    /// Adds a cause after the others.
     pub fn cause(mut self, cause: impl fmt::Display) -> Self {
         self.causes.push(cause.to_string());
         self
@@ -112,18 +112,18 @@ impl Error {
         Error { kind: Kind::Lock, problems: vec![Problem::new(message)] }
     }
 
-    /// Bytes that are not what they should be.
+    /// A digest or a signature that does not match.
     pub fn digest(message: impl Into<String>) -> Self {
         Error { kind: Kind::Digest, problems: vec![Problem::new(message)] }
     }
 
-    /// The end of what was under way when the user said stop.
+    /// The error after the user asked to stop.
     pub fn stopped() -> Self {
         Error { kind: Kind::Stopped, problems: vec![Problem::new("stopped")] }
     }
 
-    /// The same, because the command line names something that is not what it has to be. Who was
-    /// stopped stays so.
+    /// The same as an error of the command line, which named the wrong thing. A `Stopped` error
+    /// keeps its kind.
     pub fn of_usage(self) -> Self {
         match self.kind {
             Kind::Build => Error { kind: Kind::Usage, ..self },
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// All of `problems` at once. There must be at least one.
+    /// All `problems`, of which there must be at least one.
     pub fn many(kind: Kind, problems: Vec<Problem>) -> Self {
         assert!(!problems.is_empty(), "an error has at least one problem");
         Error { kind, problems }
@@ -159,7 +159,7 @@ impl Error {
     }
 }
 
-/// Both, or what is wrong with both.
+/// Both values, or the problems of both.
 pub fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
     match (one, other) {
         (Ok(one), Ok(other)) => Ok((one, other)),
@@ -170,7 +170,7 @@ pub fn both<A, B>(one: Result<A>, other: Result<B>) -> Result<(A, B)> {
     }
 }
 
-/// Names for a message: `` `a`, `b` and `c` ``.
+/// A list of names for a message: `` `a`, `b` and `c` ``.
 pub fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     match names.split_last() {
@@ -179,7 +179,7 @@ pub fn in_words<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// Turns any library's error into ours, with a line that says what was being done.
+/// Turns a library's error into ours, with a line about the operation that failed.
 pub trait Context<T> {
     /// `message` is the line; the library's error and its sources become the causes.
     fn or_build(self, message: impl FnOnce() -> String) -> Result<T>;
@@ -202,14 +202,14 @@ impl<T, E: std::error::Error + 'static> Context<T> for std::result::Result<T, E>
     }
 }
 
-/// What to do about a file operation that failed, where that is not plain from its reason.
+/// What to do about a failed file operation, unless the error says it already.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room there, or let `cargo osbuild clean` remove what old builds left")
+            Some("free some space there, or run `cargo osbuild clean`")
         }
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-            Some("run it as the user to whom this belongs, and in a folder that can be written to")
+            Some("run it as the owner of this path, in a writable folder")
         }
         _ => None,
     }
@@ -284,7 +284,9 @@ mod tests {
         let shown = Error::many(Kind::Usage, vec![problem]).to_string();
         assert_eq!(
             shown,
-            "error: recipes/node.toml:14: unknown key `kernal`\n  14 | [kernal]\n     |  ^^^^^^\n  caused by: `[kernel]` is the only section of that shape\nhint: did you mean `kernel`?"
+            "error: recipes/node.toml:14: unknown key `kernal`\n  14 | \
+             [kernal]\n     |  ^^^^^^\n  caused by: `[kernel]` is the only section of that \
+             shape\nhint: did you mean `kernel`?"
         );
     }
 }

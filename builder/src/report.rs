@@ -95,7 +95,8 @@ impl Report {
     /// Starts a step that moves so many bytes: on a terminal its bar shows the rate and the time
     /// that is left.
     pub fn sized_step(&self, name: impl Into<String>, bytes: u64) -> Step {
-        let template = "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {eta} left {wide_msg}";
+        let template = "{spinner} {prefix:28} {bar:24} {decimal_bytes}/{decimal_total_bytes} \
+                        {decimal_bytes_per_sec} {eta} left {wide_msg}";
         self.shown(name.into(), ProgressBar::new(bytes), template)
     }
 

@@ -2,65 +2,66 @@
 
 use super::value;
 use crate::plan::Date;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use std::path::PathBuf;
 
-/// What `osbuild keys` can do.
+/// The verbs of `osbuild keys`.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
     /// Make PK, KEK and db for firmware, and a key for releases, in `keys/NAME/`
     New {
-        /// Their name: small letters, digits and hyphens
+        /// The name of the keys: lowercase letters, digits and hyphens
         name: String,
-        /// What the certificates say
+        /// The terms of the certificates
         #[command(flatten)]
         terms: Terms,
     },
-    /// Show keys: certificates, fingerprints, last days
+    /// Show keys: certificates, fingerprints, expiry days
     Show {
-        /// Their name; without one, all keys of the project
+        /// The name of the keys [default: all keys of the project]
         name: Option<String>,
     },
-    /// Make a new key, by default that for db, by which images are signed from now on; the old one
-    /// is trusted too, until it is revoked
+    /// Make a new key, by default the one for db, and sign with it from now on; the old one stays
+    /// trusted until it is revoked
     Rotate {
-        /// Their name
+        /// The name of the keys
         name: String,
-        /// Which key: `db`, `release`, by which releases are signed, or `root`, which says in
-        /// root.json whose releases are believed
+        /// The key: `db` signs images, `release` signs releases, `root` signs root.json, which
+        /// names the release key that nodes trust
         #[arg(long, value_name = "ROLE", default_value = "db")]
         role: Rotated,
-        /// What the certificate says
+        /// The terms of the certificate
         #[command(flatten)]
         terms: Terms,
     },
-    /// Trust an image or an old certificate no longer: it goes to dbx, which stands over db
+    /// Revoke an image or an old certificate: it is added to dbx, which overrides db
     Revoke {
-        /// Their name
+        /// The name of the keys
         name: String,
-        /// A UKI that is signed well and must not start any more: `node.efi`
+        /// A signed UKI that must no longer boot: `node.efi`
         #[arg(long, value_name = "FILE", required_unless_present = "certificate")]
         uki: Option<PathBuf>,
-        /// A certificate: all that its key signed starts no more, even if another key signed it too
+        /// A certificate: nothing that its key signed boots any longer, even if another key signed
+        /// it
         #[arg(long, value_name = "FILE", conflicts_with = "uki")]
         certificate: Option<PathBuf>,
     },
-    /// Write what gives these keys to a machine: EFI signature lists (`.esl`) and signed updates
-    /// (`.auth`)
+    /// Write the files that enroll these keys on a machine: EFI signature lists (`.esl`) and signed
+    /// updates (`.auth`)
     Enroll {
-        /// Their name
+        /// The name of the keys
         name: String,
         /// The folder to write into [default: `keys/NAME/enroll`]
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
-        /// Write a copy of this file of UEFI variables too, with the keys in it and Secure Boot on:
+        /// Also write a copy of this UEFI variable store with the keys enrolled and Secure Boot on:
         /// `OVMF_VARS_4M.fd`
         #[arg(long, value_name = "FILE")]
         vars: Option<PathBuf>,
     },
 }
 
-/// What can be rotated.
+/// The keys that can be rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Rotated {
     /// The key that signs images
@@ -71,19 +72,19 @@ pub enum Rotated {
     Root,
 }
 
-/// What new certificates say, and where the key for db is.
+/// The terms of new certificates, and where the key for db is.
 #[derive(Clone, Debug, Args)]
 pub struct Terms {
     /// The first day of the certificates [default: today]
     #[arg(long, value_name = "DAY", value_parser = value::<Date>)]
     pub as_of: Option<Date>,
-    /// For how many years the certificates are valid; firmware does not look at it, and `osbuild`
-    /// does
-    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u16).range(1..=30))]
+    /// For how many years the certificates are valid; `osbuild` checks it, firmware does not
+    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(value_parser = value_parser!(u16).range(1..=30))]
     pub years: u16,
-    /// Make no key for db, but use this RSA key that is in a token, a PKCS#11 URI with
-    /// `module-path` and `pin-source`, or in AWS KMS, an ARN; with `keys rotate --role release` a
-    /// key on P-256 in AWS KMS
+    /// Use an existing RSA key for db: in a token (a PKCS#11 URI with `module-path` and
+    /// `pin-source`) or in AWS KMS (an ARN); with `keys rotate --role release` a key on P-256 in
+    /// AWS KMS
     #[arg(long, value_name = "URI")]
     pub token: Option<String>,
 }

@@ -11,8 +11,8 @@ const MAGIC: &[u8; 8] = b"!<arch>\n";
 /// The length of a member's header in bytes.
 const HEADER: usize = 60;
 
-/// The memory limit of xz in bytes: twice the need of its highest preset (xz(1)). A malicious package
-/// can ask for 4 GiB.
+/// The memory limit of xz in bytes: twice the need of its highest preset (xz(1)). A malicious
+/// package can ask for 4 GiB.
 const XZ_MEMORY: u64 = 128 << 20;
 
 /// Finds `data.tar` in a package and returns a reader of its uncompressed bytes.

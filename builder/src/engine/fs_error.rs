@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Turns a failed file operation into our error.
 pub trait IoContext<T> {
-    /// Adds the operation, a verb, and its path: "cannot `doing` `path`". A full disk has an error of
-    /// its own, with a hint.
+    /// Adds the operation, a verb, and its path: "cannot `doing` `path`". A full disk has an error
+    /// of its own, with a hint.
     ///
     /// # Errors
     /// The operation failed.

@@ -1,7 +1,7 @@
 //! The messages of the Remote Execution API, version 2, for actions and their results, with the
 //! field numbers of `build/bazel/remote/execution/v2/remote_execution.proto`. Fields that we never
-//! set are omitted: an absent field and one with its default value have the same encoding. All lists
-//! are sorted as the specification requires.
+//! set are omitted: an absent field and one with its default value have the same encoding. All
+//! lists are sorted as the specification requires.
 
 use prost::Message;
 

@@ -91,7 +91,8 @@ fn may_install(report: &Report, tools: &[&Tool]) -> bool {
     let packages = tools.iter().any(|tool| matches!(tool.remedy, Remedy::Package(_)));
     if packages && !debian {
         report.note(
-            "this is not Debian: the packages in the hints have other names here, and builder/docs/hosts.md has a container",
+            "this is not Debian: the packages in the hints have other names here, and \
+             builder/docs/hosts.md has a container",
         );
     }
     debian || !packages

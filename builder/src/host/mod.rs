@@ -154,7 +154,8 @@ mod tests {
         let error = missing(tools.iter().filter_map(Tool::lack));
         assert_eq!(
             error.to_string(),
-            "error: `no-such-tool` is not installed: it is wanted\nhint: apt-get install no-such-package\nerror: `no-other` is not installed: it is too\nhint: find it"
+            "error: `no-such-tool` is not installed: it is wanted\nhint: apt-get install \
+             no-such-package\nerror: `no-other` is not installed: it is too\nhint: find it"
         );
     }
 

@@ -84,7 +84,8 @@ fn explain(said: String, system: System) -> Lack {
 /// The command that gives bubblewrap a profile, as Ubuntu does it for browsers: confined by
 /// nothing, and allowed user namespaces.
 fn allow_bubblewrap() -> String {
-    let profile = "abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }";
+    let profile = "abi <abi/4.0>, include <tunables/global> profile bwrap /usr/bin/bwrap \
+                   flags=(unconfined) { userns, }";
     let file = "/etc/apparmor.d/bwrap";
     format!("echo '{profile}' | sudo tee {file} && sudo apparmor_parser -r {file}")
 }

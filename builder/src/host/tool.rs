@@ -162,7 +162,14 @@ impl Tool {
     pub(super) fn row(&self, lack: Option<&Lack>) -> serde_json::Value {
         let (reason, remedy) = (lack.map(|lack| &lack.said), lack.map(|lack| &lack.remedy));
         let cause = lack.and_then(|lack| lack.cause.as_ref());
-        serde_json::json!({ "name": self.name, "why": self.why, "ok": lack.is_none(), "reason": reason, "cause": cause, "remedy": remedy })
+        serde_json::json!({
+            "name": self.name,
+            "why": self.why,
+            "ok": lack.is_none(),
+            "reason": reason,
+            "cause": cause,
+            "remedy": remedy,
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Files of the project by their path relative to it, with `/` between its parts:
 /// `recipes/node.toml`.
 ///
-/// A plan reads `recipes/`, `boards/` and `components/` with all that lies below them, `Cargo.lock`
+/// A plan reads `recipes/`, `boards/` and `components/` with everything below them, `Cargo.lock`
 /// and `rust-toolchain.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Project {

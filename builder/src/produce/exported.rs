@@ -1,5 +1,4 @@
-//! A folder of exported sources: `sha256/<digest>` holds the bytes, `sources.json` says what they
-//! are.
+//! A folder of exported sources: the bytes in `sha256/<digest>`, and their list in `sources.json`.
 
 use crate::engine::digest::{Digest, parse_hash};
 use crate::engine::fs_error::IoContext;
@@ -14,7 +13,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// A folder that `osbuild sources export` writes.
+/// The folder that `osbuild sources export` writes.
 #[derive(Clone, Debug)]
 pub struct Exported {
     folder: PathBuf,
@@ -23,38 +22,38 @@ pub struct Exported {
 /// A line of `sources.json`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Listed {
-    /// What people call it.
+    /// Its name for people.
     name: String,
     /// `sha256:` and the digest in hexadecimal.
     digest: String,
     /// In bytes.
     size: u64,
-    /// Which ecosystem it comes from, in one word.
+    /// The ecosystem that it comes from, in one word.
     kind: String,
 }
 
-/// What was written or taken.
+/// The sources that were written or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// How many sources.
+    /// The number of sources.
     pub count: usize,
     /// Their size in bytes.
     pub bytes: u64,
 }
 
 impl Exported {
-    /// The folder at `folder`, which need not exist.
+    /// The exported sources in `folder`, which need not exist.
     pub fn at(folder: &Path) -> Self {
         Exported { folder: folder.to_owned() }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Writes `sources`, which the store must have, and adds them to the list. A file that is there
-    /// and whole is left alone; it counts as well.
+    /// Writes `sources`, which the store must have, and adds them to the list. A complete file is
+    /// not written again, but it counts.
     ///
     /// # Errors
     /// The store lacks a source, or the folder cannot be written.
@@ -86,7 +85,7 @@ impl Exported {
     /// Puts every source of the list into the store.
     ///
     /// # Errors
-    /// There is no list, or a file of it is missing or damaged.
+    /// The list does not exist, or a file of it is missing or damaged.
     pub fn import(&self, store: &Store, report: &Report) -> Result<Moved> {
         let list = self.list()?.ok_or_else(|| {
             let error =
@@ -122,7 +121,10 @@ impl Exported {
         if !file.is_file() {
             return Err(Error::lock(format!("`{}` does not hold {name}", self.folder.display()))
                 .cause(format!("its digest is sha256:{sha256}"))
-                .hint("export again with the lock that you build from: `cargo osbuild sources export RECIPE DIR`"));
+                .hint(
+                    "export again with the lock that you build from: `cargo osbuild sources \
+                     export RECIPE DIR`",
+                ));
         }
         let found = store.put_file(&file)?;
         if found.hex() == sha256 {
@@ -173,8 +175,8 @@ impl Moved {
     }
 }
 
-/// Lets `write` make a new file beside `path` and gives it that name, so that half a file never has
-/// it.
+/// Replaces the file `path` with one that `write` makes beside it, so that no partial file ever has
+/// that name.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let partial = path.with_extension("partial");
     if partial.exists() {
@@ -190,7 +192,7 @@ mod tests {
     use crate::report::{Color, Verbosity};
 
     #[test]
-    fn a_list_that_names_a_file_outside_of_the_folder_takes_nothing() {
+    fn a_list_with_a_path_outside_of_the_folder_imports_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (secret, exported) = (folder.path().join("secret"), folder.path().join("exported"));
         fs::create_dir_all(exported.join("sha256")).unwrap();

@@ -42,7 +42,12 @@ fn collect(session: &Session, what: Collect) -> Result<()> {
         report.note(format!("{} entries stay, which a build that runs may use", freed.in_use));
     }
     if session.common.json {
-        let json = json!({ "entries": freed.entries, "bytes": freed.bytes, "in-use": freed.in_use, "left": left });
+        let json = json!({
+            "entries": freed.entries,
+            "bytes": freed.bytes,
+            "in-use": freed.in_use,
+            "left": left,
+        });
         report.data(json.to_string());
     }
     Ok(())
@@ -74,7 +79,7 @@ pub fn limit(variable: Option<OsString>) -> Result<Option<u64>> {
         Some(0) => Ok(None),
         Some(gib) => Ok(Some(gib << 30)),
         None => {
-            Err(Error::usage(format!("`{MAX_GIB}` is no number of GiB: `{}`", value.display()))
+            Err(Error::usage(format!("`{MAX_GIB}` is not a number of GiB: `{}`", value.display()))
                 .hint(format!("export {MAX_GIB}={DEFAULT_MAX_GIB}")))
         }
     }

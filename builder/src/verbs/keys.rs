@@ -57,7 +57,10 @@ pub fn run(session: &Session, what: cli::Keys) -> Result<()> {
         cli::Keys::Revoke { name, uki, certificate } => {
             let keys = named(&name)?;
             revoke(&keys, listed(uki.as_deref(), certificate.as_deref())?)?;
-            session.report.note("a machine refuses it once it has dbx.auth of `osbuild keys enroll`: see first that it has something else to start");
+            session.report.note(
+                "a machine refuses it once it has dbx.auth of `osbuild keys \
+                                 enroll`: see first that it has something else to start",
+            );
             data(session, &show(&keys, session.today)?);
             Ok(())
         }
@@ -74,7 +77,7 @@ fn whole(session: &Session) -> Result<Vec<Keys>> {
         Keys::all(session.root())?.into_iter().partition(Keys::exist);
     for keys in others {
         session.report.warning(format!(
-            "`keys/{}` has no `db.crt`, so these are no keys to sign with",
+            "`keys/{}` has no `db.crt`, so images cannot be signed with these keys",
             keys.name
         ));
     }
@@ -91,9 +94,8 @@ fn rotated(
     match role {
         cli::Rotated::Db => {
             rotate(keys, terms, token)?;
-            Ok(
-                "machines start what the new key signs once they have db.auth of `osbuild keys enroll`, which trusts the old one as well",
-            )
+            Ok("machines start what the new key signs once they have db.auth of `osbuild keys \
+                 enroll`, which trusts the old one as well")
         }
         cli::Rotated::Release => {
             rotate_release(keys, terms, token)?;
@@ -123,7 +125,7 @@ fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
             let digest = authenticode::digest(&given(path)?);
             digest
                 .map(Listed::Image)
-                .or_build(|| format!("`{}` is no UKI", path.display()))
+                .or_build(|| format!("`{}` is not a UKI", path.display()))
                 .map_err(Error::of_usage)
         }
         (None, Some(path)) => {
@@ -133,8 +135,9 @@ fn listed(uki: Option<&Path>, certificate: Option<&Path>) -> Result<Listed> {
                 .or_build(|| format!("cannot read `{}`", path.display()))
                 .map_err(Error::of_usage)
         }
-        (None, None) => Err(Error::usage("nothing is named that is to be revoked")
-            .hint("name `--uki` or `--certificate`")),
+        (None, None) => {
+            Err(Error::usage("nothing to revoke is given").hint("name `--uki` or `--certificate`"))
+        }
     }
 }
 
@@ -194,9 +197,7 @@ pub fn certificate(session: &Session, name: &str) -> Result<Certificate> {
     if until < session.today {
         return Err(Error::build(format!("the certificate of the keys `{name}` has expired"))
             .cause(format!("its last day was {until}"))
-            .hint(
-                "make new keys with `cargo osbuild keys new NAME`, and name them by `--key NAME`",
-            ));
+            .hint("make new keys with `cargo osbuild keys new NAME`, and use `--key NAME`"));
     }
     if name != DEV && is_for_development(&certificate) {
         session.report.warning(format!(

@@ -17,7 +17,7 @@ pub fn run(session: &Session, recipe: &str) -> Result<()> {
         Err(error) if error.kind == Kind::Lock => {
             session
                 .report
-                .warning(format!("{}: everything is pinned anew", error.problems[0].message));
+                .warning(format!("{}: pinning everything again", error.problems[0].message));
             None
         }
         other => other?,

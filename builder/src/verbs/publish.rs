@@ -1,90 +1,94 @@
-//! `osbuild publish`: what was built, where machines are rented.
+//! `osbuild publish aws`
 
 use super::{Session, image};
 use crate::cli;
 use crate::engine::digest::Digest;
 use crate::error::{Error, Result};
 use crate::plan::{BinaryName, Locked, Plan, Signing};
-use crate::produce::aws::{Live, Looking, Rehearsal};
+use crate::produce::aws::client;
 use crate::produce::out::Built;
 use crate::report::Outcome;
-use crate::ship::aws::{Content, OWNER, Share, Subject, Tags, Wish, publish, would_remove};
+use crate::ship::aws::{Content, OWNER, Options, Subject, publish, tags, would_remove};
 use crate::ship::keys::{Role, is_for_development};
+use osbuild_aws::{DryRun, ReadOnly};
 use osbuild_signatures::efi::uefi_data;
 
 /// `osbuild publish aws`
 pub fn run(session: &Session, flags: &cli::PublishAws) -> Result<()> {
     let (plan, signing) = session.locked_for(&flags.recipe, &flags.signing)?;
     let signing = signing.as_ref();
-    refuse_what_cannot_be(session, signing, flags)?;
+    check_flags(session, signing, flags)?;
     let built = image::build(session, &plan, signing, flags.sources.clone())?;
     let subject = subject(session, &plan, signing, &built, flags.owner.as_deref())?;
-    let wish = wish(session, flags);
+    let options = options(session, flags);
     if flags.dry_run {
-        let rehearsal = Rehearsal::new();
-        publish(&rehearsal, session.report, &subject, &wish)?;
-        rehearsal.calls().iter().for_each(|call| session.report.data(call.to_string()));
-        session
-            .report
-            .note("nothing was changed: these calls would be made if nothing were there yet");
-        return say_what_would_go(session, &subject, &wish);
+        let dry_run = DryRun::new();
+        publish(&dry_run, session.report, &subject, &options)?;
+        dry_run.calls().iter().for_each(|call| session.report.data(call.to_string()));
+        session.report.note("nothing was changed: these are the calls if nothing is published yet");
+        return show_prune(session, &subject, &options);
     }
-    let published = publish(&Live::usual(), session.report, &subject, &wish)?;
+    let published = publish(&client()?, session.report, &subject, &options)?;
     session.report.note(match published.was_there {
-        true => format!("{} was there already", published.name),
+        true => format!("{} was published already", published.name),
         false => format!("{} is published", published.name),
     });
     session.report.data(published.to_json(&subject).to_string());
     Ok(())
 }
 
-/// Looks at AWS, and says which images and snapshots `--prune` would remove.
-fn say_what_would_go(session: &Session, subject: &Subject, wish: &Wish) -> Result<()> {
-    if wish.prune.is_none() {
+/// Shows which images and snapshots `--prune` would remove.
+fn show_prune(session: &Session, subject: &Subject, options: &Options) -> Result<()> {
+    if options.prune.is_none() {
         return Ok(());
     }
-    let lines = would_remove(&Looking::usual(), subject, wish)?;
+    let lines = would_remove(&ReadOnly(client()?), subject, options)?;
     lines.iter().for_each(|line| session.report.data(line.to_string()));
     session.report.note(format!("`--prune` would remove {} images and snapshots", lines.len()));
     Ok(())
 }
 
-/// What would be a mistake is told before anything is built.
-fn refuse_what_cannot_be(
+/// Refuses flags that cannot work, before the build.
+fn check_flags(
     session: &Session,
     signing: Option<&Signing>,
     flags: &cli::PublishAws,
 ) -> Result<()> {
     if session.common.offline && !flags.dry_run {
-        return Err(Error::usage("nothing can be published with `--offline`")
-            .hint("say `--dry-run` to see what would be asked"));
+        return Err(Error::usage("cannot publish with `--offline`")
+            .hint("use `--dry-run` to see the calls"));
     }
     if session.common.offline && flags.prune.is_some() {
-        return Err(Error::usage(
-            "AWS cannot be asked what `--prune` would remove with `--offline`",
-        )
-        .hint("leave `--prune` away"));
+        let error = Error::usage("cannot look up what `--prune` would remove with `--offline`");
+        return Err(error.hint("leave out `--prune`"));
     }
     if let Some(day) = flags.deprecate.filter(|day| *day <= session.today) {
-        return Err(Error::usage(format!("`--deprecate {day}` is no day to come"))
-            .cause("AWS takes none that is over"));
+        return Err(Error::usage(format!("`--deprecate {day}` is in the past"))
+            .cause("AWS accepts future dates only"));
     }
     let Some(Signing { key: name, .. }) = signing else {
-        session.report.warning("nobody signs this image: whoever can write to its disk can start something else from it");
+        session.report.warning(
+            "the image is unsigned: anyone who can write to its disk can boot other code from it",
+        );
         return Ok(());
     };
-    // The keys `dev` are only made when somebody first signs by them.
+    // The keys `dev` do not exist before the first build that they sign.
     let keys = session.keys(name)?;
     let for_development = name == crate::ship::keys::DEV
         || keys.exist() && is_for_development(&keys.certificate(Role::Db)?);
     if for_development && !flags.allow_dev_key && !flags.dry_run {
-        return Err(Error::usage(format!("the keys `{name}` are for development only, and publish nothing"))
-            .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
+        let error = Error::usage(format!(
+            "the keys `{name}` are for development only and cannot publish an image"
+        ));
+        return Err(error.hint(
+            "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or pass \
+             `--allow-dev-key`",
+        ));
     }
     Ok(())
 }
 
-/// The disk, and what AWS is to know of it.
+/// Reads the disk, and collects its tags and Secure Boot keys.
 fn subject(
     session: &Session,
     plan: &Plan<Locked>,
@@ -115,7 +119,7 @@ fn subject(
     more.extend(owner.map(|owner| (OWNER, owner.to_owned())));
     more.extend(session.checkout.commit().map(|commit| ("osbuild:commit", commit)));
     Ok(Subject {
-        tags: Tags::new(&plan.recipe, &content.digest.hex(), &more),
+        tags: tags(&plan.recipe, &content.digest.hex(), &more),
         content,
         recipe: plan.recipe.clone(),
         version: plan.version.clone(),
@@ -124,20 +128,23 @@ fn subject(
     })
 }
 
-/// Whom the firmware of its machines trusts, as AWS holds it.
+/// The keys that the firmware trusts, in the encoding of AWS.
 fn trusted(session: &Session, name: &str) -> Result<String> {
     let updates = session.keys(name)?.trust()?.updates();
     uefi_data(&updates).ok_or_else(|| {
-        Error::build(format!("what is trusted and revoked by the keys `{name}` is more than the 64 KiB that EC2 takes"))
-            .hint(format!("make keys that have nothing to revoke: cargo osbuild keys new {name}-2"))
+        Error::build(format!(
+            "the certificates and revocations of the keys `{name}` exceed the 64 KiB of EC2"
+        ))
+        .hint(format!("make keys without revocations: cargo osbuild keys new {name}-2"))
     })
 }
 
-fn wish(session: &Session, flags: &cli::PublishAws) -> Wish {
-    Wish {
+fn options(session: &Session, flags: &cli::PublishAws) -> Options {
+    Options {
         region: flags.region.clone(),
         copies: flags.copy_to.clone(),
-        share: Share { accounts: flags.share.clone(), public: flags.public },
+        share: flags.share.clone(),
+        public: flags.public,
         deprecate: flags.deprecate,
         prune: flags.prune.map(usize::from),
         today: session.today,

@@ -25,17 +25,23 @@ use std::sync::Arc;
 pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     session.today = flags.as_of.unwrap_or(session.today);
     let plan = session.locked_as(&flags.recipe, Strictness::Lock)?;
-    let named = flags.key.as_ref().map(Signing::with);
+    let named = flags.key.as_deref().map(Signing::with);
     let signing = named.as_ref().or(plan.default_signing.as_ref()).ok_or_else(|| {
-        Error::usage(format!("recipe `{}` does not say who signs it", flags.recipe))
-            .hint("name the keys by `--key NAME`")
+        Error::usage(format!("recipe `{}` names no signing keys", flags.recipe))
+            .hint("name the keys with `--key NAME`")
     })?;
     let name = &signing.key;
     let signer = image_signer(&session, flags, name)?;
     let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
-        return Err(Error::usage(format!("the keys `{name}` are for development only, and sign no release"))
-            .hint("make keys with `cargo osbuild keys new NAME` and name them by `--key NAME`, or say `--allow-dev-key`"));
+        return Err(Error::usage(format!(
+            "the keys `{name}` are for development only, and sign no \
+                                         release"
+        ))
+        .hint(
+            "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or \
+                   say `--allow-dev-key`",
+        ));
     }
     let folder = flags
         .to
@@ -142,12 +148,20 @@ fn say(session: &Session, flags: &cli::Release, published: &Published, folder: &
         let dropped = in_words(published.dropped.iter().map(String::as_str));
         session.report.note(format!("the repository no longer has {dropped} of {recipe}"));
     }
-    session
-        .report
-        .note(format!("nodes believe it until {until}, when {first} expires: release something or `--promote {version}` before"));
+    session.report.note(format!(
+        "nodes believe it until {until}, when {first} expires: release something or \
+                       `--promote {version}` before"
+    ));
     let json = || {
-        json!({ "recipe": recipe, "version": version, "channel": channel.name(), "folder": folder, "until": until.to_string(),
-        "metadata-version": published.times.version, "dropped": published.dropped })
+        json!({
+            "recipe": recipe,
+            "version": version,
+            "channel": channel.name(),
+            "folder": folder,
+            "until": until.to_string(),
+            "metadata-version": published.times.version,
+            "dropped": published.dropped,
+        })
     };
     session.data(json, || folder.display().to_string());
 }

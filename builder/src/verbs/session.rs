@@ -68,7 +68,7 @@ impl<'a> Session<'a> {
     ) -> Result<(Plan<Locked>, Option<Signing>)> {
         let plan = self.locked(recipe)?;
         let default = || plan.default_signing.clone().filter(|_| !flags.unsigned);
-        let signing = flags.key.as_ref().map(Signing::with).or_else(default);
+        let signing = flags.key.as_deref().map(Signing::with).or_else(default);
         Ok((plan, signing))
     }
 

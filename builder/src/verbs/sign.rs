@@ -21,8 +21,8 @@ pub fn run(
     let started = Instant::now();
     let (plan, signing) = session.locked_for(recipe, &cli::Signing { key, unsigned: false })?;
     let keys = signing.as_ref().ok_or_else(|| {
-        Error::usage(format!("recipe `{recipe}` does not say who signs it"))
-            .hint("name the keys by `--key NAME`")
+        Error::usage(format!("recipe `{recipe}` names no signing keys"))
+            .hint("name the keys with `--key NAME`")
     })?;
     let certificate = super::keys::certificate(session, &keys.key)?;
     let signer = OfflineSigner::open(attach, certificate).map_err(Error::of_usage)?;

@@ -26,7 +26,7 @@ pub fn run(session: &Session, recipe: &str, against: Option<PathBuf>) -> Result<
     if before.is_none() {
         session
             .report
-            .note("there is nothing to compare with: name a release by `--against FOLDER`");
+            .note("there is nothing to compare with: name a release with `--against FOLDER`");
     }
     let summary = Summary::new(&image, before.as_deref(), session.skew(&plan)?)?;
     session.report.data(if session.common.json {
@@ -45,7 +45,7 @@ fn last(path: PathBuf, recipe: &str) -> Result<Option<PathBuf>> {
     }
     let is_shown = |file: std::fs::DirEntry| !file.file_name().as_encoded_bytes().starts_with(b".");
     match std::fs::read_dir(&path).map(|files| files.flatten().any(is_shown)) {
-        Ok(true) => Err(Error::usage(format!("`{}` is no folder of releases", path.display()))
+        Ok(true) => Err(Error::usage(format!("`{}` is not a folder of releases", path.display()))
             .hint("`cargo osbuild release RECIPE --to FOLDER` writes one")),
         Ok(false) => Ok(None),
         Err(_) => Ok(Some(path)),

@@ -11,7 +11,7 @@ use crate::plan::{
     set_version, upstream,
 };
 use crate::produce::fetch::Fetcher;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What moves when it is named: the Go toolchain.
@@ -22,7 +22,7 @@ const CRATES: &str = "crates";
 /// `osbuild update`
 pub fn run(session: &Session, names: &[String]) -> Result<()> {
     if session.common.offline {
-        return Err(Error::usage("an update asks what there is, and `--offline` forbids it")
+        return Err(Error::usage("an update needs the network, and `--offline` forbids it")
             .hint("run it without `--offline`"));
     }
     let store = session.store()?;
@@ -100,15 +100,16 @@ impl<'a> Update<'a> {
             .map(|folder| format!("components/{folder}{unknown}/component.toml"));
         if ours.iter().any(|path| self.project.files.contains_key(path)) {
             let error = Error::usage(format!(
-                "`{unknown}` has no version to move: no locked recipe takes it from elsewhere"
+                "`{unknown}` has no version to update: no locked recipe takes it from an upstream"
             ));
             return Err(error
                 .hint("the crates of our own programs move with `cargo osbuild update crates`"));
         }
         let list = components.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let error = Error::usage(format!("no lock has anything called `{unknown}`")).cause(
-            format!("what can move is {list}, and each of {} Debian packages", packages.len()),
-        );
+        let error = Error::usage(format!("no lock has an input named `{unknown}`")).cause(format!(
+            "updates exist for {list}, and each of {} Debian packages",
+            packages.len()
+        ));
         let near = nearest(unknown, components.iter().chain(&packages).copied());
         Err(near
             .into_iter()
@@ -256,10 +257,13 @@ impl<'a> Update<'a> {
             });
         }
         if self.moved.is_empty() {
-            report.note("everything is as new as the recipes allow");
+            report.note("everything is up to date");
         }
-        let moved = |(moved, recipes): (&Moved, &BTreeSet<String>)| json!({ "name": moved.name, "from": moved.from, "to": moved.to, "recipes": recipes });
-        let json = || json!({ "moved": self.moved.iter().map(moved).collect::<Vec<_>>(), "files": written });
+        let one = |(moved, recipes): (&Moved, &BTreeSet<String>)| -> Value {
+            json!({ "name": moved.name, "from": moved.from, "to": moved.to, "recipes": recipes })
+        };
+        let moved: Vec<_> = self.moved.iter().map(one).collect();
+        let json = || json!({ "moved": moved, "files": written });
         self.session.data(json, || written.join("\n"));
         Ok(())
     }

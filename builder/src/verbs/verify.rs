@@ -8,7 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::Date;
 use crate::produce::out::Built;
 use crate::report::Report;
-use crate::ship::audit::verify::{Judge, Reader, Rebuilt, Verification, verify, verify_release};
+use crate::ship::audit::verify::{Policy, Reader, Rebuilt, Verification, verify, verify_release};
 use crate::ship::tuf::Root;
 use osbuild_signatures::certificate::Certificate;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 /// `osbuild verify`
 pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> {
     check(flags)?;
-    let mut judge = Judge {
+    let mut policy = Policy {
         signed: !flags.unsigned,
         db: flags.cert.iter().map(|path| certificate(path)).collect::<Result<_>>()?,
         dbx: Vec::new(),
@@ -26,8 +26,8 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
     if let Some(name) = &flags.key {
         let session = session()?;
         let trust = session.keys(name)?.trust()?;
-        judge.db.extend(trust.db);
-        judge.dbx.extend(trust.dbx);
+        policy.db.extend(trust.db);
+        policy.dbx.extend(trust.dbx);
     }
     if flags.file.is_dir() {
         let reader = Reader {
@@ -36,14 +36,14 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
             all: flags.all,
             memory: flags.memory.clone(),
         };
-        return say(common, report, &verify_release(&flags.file, &reader, &judge)?);
+        return say(common, report, &verify_release(&flags.file, &reader, &policy)?);
     }
     if flags.unsigned {
-        report.note("nobody has to have signed it: signatures are not looked at");
+        report.note("`--unsigned`: signatures are not checked");
     }
     let rebuilt =
         flags.against.as_ref().map(|recipe| rebuilt(&session()?, recipe, flags)).transpose()?;
-    let found = verify(&flags.file, &judge, rebuilt.as_ref())?;
+    let found = verify(&flags.file, &policy, rebuilt.as_ref())?;
     say(common, report, &found)
 }
 
@@ -51,8 +51,9 @@ pub fn run(common: &Common, report: &Report, flags: &cli::Verify) -> Result<()> 
 /// at.
 fn check(flags: &cli::Verify) -> Result<()> {
     if flags.cert.is_empty() && flags.key.is_none() && !flags.unsigned {
-        let hint = "name certificates by `--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`";
-        return Err(Error::usage("nothing says who is to have signed it").hint(hint));
+        let hint = "name certificates with `--cert FILE`, keys of the project with `--key NAME`, \
+                    or skip signatures with `--unsigned`";
+        return Err(Error::usage("no trusted certificate given").hint(hint));
     }
     let (is_folder, file) = (flags.file.is_dir(), flags.file.display());
     let of_folders = [
@@ -71,7 +72,7 @@ fn check(flags: &cli::Verify) -> Result<()> {
                 .hint(format!("name the UKI in `{file}/targets`")))
         }
         Some((name, _)) => {
-            Err(Error::usage(format!("`--{name}` has no effect: `{file}` is no folder")))
+            Err(Error::usage(format!("`--{name}` has no effect: `{file}` is not a folder")))
         }
         None => Ok(()),
     }
@@ -105,12 +106,12 @@ fn root<'a>(flags: &cli::Verify, session: impl Fn() -> Result<Session<'a>>) -> R
             "`{}` is a folder, and a release is always signed",
             flags.file.display()
         ))
-        .hint("leave `--unsigned` away, and name the root of trust by `--root root.json`")),
+        .hint("leave out `--unsigned`, and name the root of trust with `--root root.json`")),
         (None, None) => Err(Error::usage(format!(
-            "`{}` is a folder, and nothing says whose releases it has",
+            "`{}` is a folder, and no root of trust is given",
             flags.file.display()
         ))
-        .hint("name the root of trust by `--root root.json`")),
+        .hint("name the root of trust with `--root root.json`")),
     }
 }
 
@@ -123,7 +124,7 @@ fn rebuilt(session: &Session, recipe: &str, flags: &cli::Verify) -> Result<Rebui
 
 fn certificate(path: &Path) -> Result<Certificate> {
     Certificate::from_pem(&given(path)?).map_err(|error| {
-        Error::usage(format!("`{}` holds no certificate", path.display()))
+        Error::usage(format!("`{}` has no certificate", path.display()))
             .cause(error)
             .hint("of the keys in `keys/NAME` it is `db.crt`")
     })

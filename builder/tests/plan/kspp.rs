@@ -1,5 +1,5 @@
-//! What the Kernel Self-Protection Project recommends: every node has it, or a fragment or the
-//! sysctls say why not.
+//! The recommendations of the Kernel Self-Protection Project: every node follows them, or a
+//! fragment or the sysctls give a reason.
 
 use crate::{TODAY, shipped};
 use osbuild::plan::{self, Architecture, Plan, Project, Strictness};
@@ -9,29 +9,29 @@ const LIST: &str = "components/linux/kspp.txt";
 const SYSCTLS: &str = "components/init/sysctl.conf";
 const FRAGMENTS: &str = "components/linux/fragments/";
 
-/// The least that counts as a reason, in bytes.
-const REASON: usize = 20;
+/// The minimum length of a reason in bytes.
+const MIN_REASON: usize = 20;
 
 #[test]
-fn what_kspp_recommends_is_set_or_has_a_reason_why_not() {
+fn each_kspp_recommendation_is_set_or_has_a_reason() {
     let project = shipped();
     let reasons = reasons(&project);
-    let mut wanting = BTreeSet::new();
+    let mut missing = BTreeSet::new();
     for plan in plans(&project) {
         let lacks = recommended(&project, plan.architecture)
             .into_iter()
             .filter(|line| !takes(&project, &plan, line));
-        wanting.extend(
+        missing.extend(
             lacks
                 .filter(|line| !reasons.contains(line))
                 .map(|line| format!("{}: {line}", plan.recipe)),
         );
     }
-    assert!(wanting.is_empty(), "neither set nor with a reason: {wanting:#?}");
+    assert!(missing.is_empty(), "neither set nor with a reason: {missing:#?}");
 }
 
 #[test]
-fn no_reason_is_left_for_what_every_node_has_or_nobody_recommends() {
+fn every_reason_is_for_a_recommendation_that_is_not_set() {
     let project = shipped();
     let mut stale = reasons(&project);
     for plan in plans(&project) {
@@ -42,7 +42,7 @@ fn no_reason_is_left_for_what_every_node_has_or_nobody_recommends() {
 }
 
 #[test]
-fn a_setting_that_is_taken_away_is_missed() {
+fn a_removed_setting_is_noticed() {
     let mut project = shipped();
     let plan = plans(&project).remove(0);
     assert!(
@@ -99,8 +99,8 @@ fn takes(project: &Project, plan: &Plan, line: &str) -> bool {
     }
 }
 
-/// What the paragraphs of comments name that begin with `# Not taken:` or `# Not needed:`, up to
-/// the first full stop before a space.
+/// The settings named in paragraphs of comments that begin with `# Not taken:` or `# Not needed:`,
+/// up to the first full stop before a space.
 fn reasons(project: &Project) -> BTreeSet<String> {
     let files = project.files.keys().filter(|path| path.starts_with(FRAGMENTS) || *path == SYSCTLS);
     let paragraphs = files.flat_map(|path| text(project, path).split("\n\n"));
@@ -116,7 +116,7 @@ fn reasons(project: &Project) -> BTreeSet<String> {
         let Some((settings, why)) = named.and_then(|named| named.split_once(". ")) else {
             continue;
         };
-        assert!(why.len() > REASON, "no reason: {words}");
+        assert!(why.len() > MIN_REASON, "no reason: {words}");
         found.extend(settings.split(", ").map(str::to_owned));
     }
     found

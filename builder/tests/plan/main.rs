@@ -1,5 +1,6 @@
-//! The plan from outside: what ships is whole, and what is wrong is said well.
+//! The plan from outside: the shipped files are complete, and mistakes are reported well.
 
+mod docs;
 mod kspp;
 mod locks;
 mod payload;
@@ -17,7 +18,7 @@ use osbuild::plan::{self, Date, Plan, Project, Strictness};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The day on which these tests happen.
+/// The current date in these tests.
 const TODAY: Date = Date { year: 2026, month: 11, day: 21 };
 
 /// This checkout.
@@ -25,7 +26,7 @@ fn shipped() -> Project {
     Checkout::around(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap().read().unwrap()
 }
 
-/// A small project that does not change when what ships does.
+/// A small project that is independent of the shipped files.
 fn project() -> Project {
     Checkout { root: folder().join("project") }.read().unwrap()
 }
@@ -34,8 +35,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plan")
 }
 
-/// The small project after changes, each a file, a text that stands in it, and what stands there
-/// instead.
+/// The small project after changes: each is a file, a text in it, and the text that replaces it.
 fn changed(changes: &[(&str, &str, &str)]) -> Project {
     let mut project = project();
     for (path, before, after) in changes {
@@ -56,8 +56,8 @@ fn refusal(project: &Project) -> Error {
     plan::resolve(project, "small", TODAY, Strictness::Build).map(|plan| plan.print()).unwrap_err()
 }
 
-/// Compares a text with `expected/<name>.txt`. `BLESS=1` writes it instead, to be read in the
-/// change.
+/// Compares a text with `expected/<name>`. `BLESS=1` writes that file instead, to be reviewed in
+/// the diff.
 #[track_caller]
 fn expect(name: &str, text: &str) {
     let path = folder().join("expected").join(name);

@@ -1,5 +1,5 @@
-//! What an image carries for the node: a component at a version that the recipe names, and programs
-//! of Debian packages.
+//! The payload of an image: a component at a version that the recipe names, and programs of Debian
+//! packages.
 
 use crate::{changed, expect, refusal, resolve};
 use osbuild::plan::{Project, set_version, upstream};
@@ -7,9 +7,10 @@ use osbuild::plan::{Project, set_version, upstream};
 const BASE: &str = "recipes/base.toml";
 const POD: &str = "components/pods/dhcp/component.toml";
 
-/// The small project, whose pod `dhcp` carries the programs of a component, after more changes.
+/// The small project with a payload in the pod `dhcp`, after more changes.
 fn carrying(changes: &[(&str, &str, &str)]) -> Project {
-    let payload = "program = \"pod-dhcp\"\n\n[image.payload]\ncomponent = \"plugins\"\n\n[image.payload.debian.nft]\n\
+    let payload = "program = \"pod-dhcp\"\n\n\
+                   [image.payload]\ncomponent = \"plugins\"\n\n[image.payload.debian.nft]\n\
                    package = \"nftables\"\npath = \"usr/sbin/nft\"\nlibraries = [\"libc6\"]";
     let versioned = "dhcp = { component = \"dhcp\", version = \"1.9.1\" }";
     let mut all = vec![
@@ -18,13 +19,14 @@ fn carrying(changes: &[(&str, &str, &str)]) -> Project {
     ];
     all.extend(changes);
     let mut project = changed(&all);
-    let component = "about = \"Plugins\"\n\n[go]\nmodule = \"example.org/plugins\"\n\n[go.programs]\nbridge = \"./bridge\"\n";
+    let component = "about = \"Plugins\"\n\n[go]\nmodule = \"example.org/plugins\"\n\n\
+                     [go.programs]\nbridge = \"./bridge\"\n";
     project.files.insert("components/plugins/component.toml".to_owned(), component.into());
     project
 }
 
 #[test]
-fn what_an_image_carries_is_locked_as_what_the_host_has() {
+fn a_payload_is_locked_like_a_component_of_the_host() {
     let plan = resolve(&carrying(&[]));
     let go = plan.requirements.go_modules.iter().find(|go| go.component == "plugins").unwrap();
     assert_eq!(
@@ -35,13 +37,14 @@ fn what_an_image_carries_is_locked_as_what_the_host_has() {
         plan.requirements.files.iter().map(|package| package.package.as_str()).collect();
     assert_eq!(files, ["ca-certificates", "libc6", "nftables"]);
     let printed = plan.print();
-    let shown = "payload = { go = \"example.org/plugins\", version = \"1.9.1\", programs = [\"bridge\"], \
-                 debian = { nft = { package = \"nftables\", path = \"usr/sbin/nft\", libraries = [\"libc6\"] } } }";
+    let shown = "payload = { go = \"example.org/plugins\", version = \"1.9.1\", \
+                 programs = [\"bridge\"], debian = { nft = { package = \"nftables\", \
+                 path = \"usr/sbin/nft\", libraries = [\"libc6\"] } } }";
     assert!(printed.contains(shown), "{printed}");
 }
 
 #[test]
-fn an_update_moves_the_version_of_what_an_image_carries() {
+fn an_update_sets_the_version_of_a_payload() {
     let project = carrying(&[]);
     let followed = upstream(&project, "small").unwrap().go;
     let plugins = followed.iter().find(|go| go.component == "plugins").unwrap();
@@ -57,7 +60,7 @@ fn an_update_moves_the_version_of_what_an_image_carries() {
 }
 
 #[test]
-fn a_pod_has_a_version_exactly_when_its_image_carries_something_of_that_version() {
+fn a_pod_has_a_version_exactly_if_its_image_has_a_payload() {
     let version = (BASE, ", version = \"1.9.1\"", "");
     expect("payload-without-version.txt", &format!("{}\n", refusal(&carrying(&[version]))));
     let needless = changed(&[(
@@ -69,7 +72,7 @@ fn a_pod_has_a_version_exactly_when_its_image_carries_something_of_that_version(
 }
 
 #[test]
-fn what_cannot_be_carried_is_refused() {
+fn an_unfit_payload_is_refused() {
     let twice = (POD, "debian.nft", "debian.bridge");
     expect("payload-twice.txt", &format!("{}\n", refusal(&carrying(&[twice]))));
     let linked = (POD, "component = \"plugins\"", "component = \"runc\"");

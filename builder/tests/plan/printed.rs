@@ -3,7 +3,7 @@
 use crate::{changed, expect, project, refusal, resolve};
 
 #[test]
-fn the_plan_says_each_value_and_where_it_was_written() {
+fn the_printed_plan_has_each_value_and_its_line() {
     expect("plan.toml", &resolve(&project()).print());
 }
 
@@ -17,16 +17,17 @@ fn the_printed_plan_is_toml() {
 }
 
 #[test]
-fn the_kernel_fragment_is_the_merged_one() {
+fn the_kernel_fragment_has_the_merged_options() {
     let fragment = resolve(&project()).kernel.fragment();
     assert_eq!(
         fragment,
-        "# CONFIG_64BIT is not set\nCONFIG_ARM64_4K_PAGES=y\nCONFIG_CMDLINE=\"quiet\"\nCONFIG_EROFS_FS=y\nCONFIG_LOG_BUF_SHIFT=17\n"
+        "# CONFIG_64BIT is not set\nCONFIG_ARM64_4K_PAGES=y\nCONFIG_CMDLINE=\"quiet\"\n\
+         CONFIG_EROFS_FS=y\nCONFIG_LOG_BUF_SHIFT=17\n"
     );
 }
 
 #[test]
-fn time_servers_are_the_recipes_or_else_the_boards() {
+fn time_servers_come_from_the_recipe_or_else_from_the_board() {
     let board = (
         "boards/bench.toml",
         "[kernel]",
@@ -46,7 +47,7 @@ fn time_servers_are_the_recipes_or_else_the_boards() {
 }
 
 #[test]
-fn a_time_server_is_an_address_or_a_name_and_nothing_that_could_be_more() {
+fn a_time_server_is_an_address_or_a_host_name() {
     for wrong in ["a,b", "a b", "http://a", "a:", ":123", "-a", "[fd00::1", "a:123456", ""] {
         let change = format!("time-servers = [\"{wrong}\"]\ninherit");
         let error = refusal(&changed(&[("recipes/small.toml", "inherit", &change)])).to_string();

@@ -1,4 +1,4 @@
-//! The schemas against a validator that we did not write: Python's `jsonschema` (Debian:
+//! The schemas, checked by an independent validator: Python's `jsonschema` (Debian:
 //! python3-jsonschema).
 
 use crate::{changed, project, shipped};
@@ -15,7 +15,7 @@ for schema, document in json.load(sys.stdin):
     print('yes' if Draft202012Validator(schema).is_valid(document) else 'no')
 ";
 
-/// Whether each file is valid, by the validator.
+/// The validator's result for each file.
 fn valid(files: &[(FileKind, &str)]) -> Vec<bool> {
     let pairs: Vec<Value> =
         files.iter().map(|(kind, text)| json!([schema(*kind), document(text)])).collect();
@@ -31,7 +31,7 @@ fn valid(files: &[(FileKind, &str)]) -> Vec<bool> {
     String::from_utf8(output.stdout).unwrap().lines().map(|line| line == "yes").collect()
 }
 
-/// TOML as an editor's validator sees it: days are strings.
+/// TOML as an editor's validator sees it: dates are strings.
 fn document(text: &str) -> Value {
     fn convert(value: &toml::Value) -> Value {
         match value {
@@ -66,7 +66,7 @@ fn files(project: &Project) -> Vec<(&String, FileKind, &str)> {
 }
 
 #[test]
-fn what_ships_is_valid() {
+fn every_shipped_file_is_valid() {
     for project in [shipped(), project()] {
         let files = files(&project);
         let pairs: Vec<(FileKind, &str)> =
@@ -78,7 +78,7 @@ fn what_ships_is_valid() {
 }
 
 #[test]
-fn what_the_reader_refuses_the_schema_refuses() {
+fn the_schema_refuses_what_the_strict_reader_refuses() {
     const SMALL: &str = "recipes/small.toml";
     let changes = [
         (SMALL, "[kernel.options]", "[kernal.options]"),

@@ -6,14 +6,14 @@ use osbuild_abi::{paths, writable};
 use std::collections::BTreeSet;
 
 #[test]
-fn every_file_is_right() {
+fn every_shipped_file_passes_the_check() {
     let shown: Vec<String> =
         plan::check(&shipped(), TODAY).iter().map(ToString::to_string).collect();
     assert!(shown.is_empty(), "{}", shown.join("\n"));
 }
 
 #[test]
-fn every_recipe_that_names_a_board_is_a_plan() {
+fn every_recipe_that_names_a_board_resolves() {
     let project = shipped();
     let recipes = plan::buildable(&project);
     let machines = [
@@ -66,7 +66,7 @@ fn an_architecture_has_two_kernels() {
 }
 
 #[test]
-fn no_kernel_loads_modules_and_each_reads_what_a_stick_that_installs_holds() {
+fn every_kernel_has_no_modules_and_the_drivers_of_an_installer() {
     let project = shipped();
     for recipe in plan::buildable(&project) {
         let plan = plan::resolve(&project, &recipe, TODAY, Strictness::Build).unwrap();
@@ -101,7 +101,7 @@ fn no_kernel_loads_modules_and_each_reads_what_a_stick_that_installs_holds() {
 }
 
 #[test]
-fn everything_that_init_reads_or_mounts_on_is_in_the_root() {
+fn the_root_has_every_file_and_mount_point_of_init() {
     let plan = plan::resolve(&shipped(), "qemu-amd64", TODAY, Strictness::Build).unwrap();
     let content =
         |path: &str| plan.files.iter().find(|file| file.path == path).map(|file| &file.content);

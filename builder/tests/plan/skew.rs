@@ -1,4 +1,4 @@
-//! The version-skew policy as recipes meet it.
+//! The version-skew policy, applied to recipes.
 
 use crate::{changed, expect, refusal};
 use osbuild::plan::skew::table;
@@ -58,7 +58,7 @@ const EXCEPTION: (&str, &str, &str) = (
 );
 
 #[test]
-fn an_exception_holds_until_its_day_and_then_stops_locks_but_not_builds() {
+fn an_expired_exception_stops_locks_but_not_builds() {
     let newer = [EXCEPTION, (BASE, KUBELET, &kubelet("1.36.5")), (SMALL, "\"1.35\", ", "")];
     let last = Date { year: 2027, month: 3, day: 31 };
     let after = Date { year: 2027, month: 4, day: 1 };
@@ -74,7 +74,7 @@ fn an_exception_holds_until_its_day_and_then_stops_locks_but_not_builds() {
 }
 
 #[test]
-fn an_exception_that_is_not_needed_is_said() {
+fn an_exception_that_is_not_needed_is_a_warning() {
     let plan = on(crate::TODAY, Strictness::Lock, &[EXCEPTION]).unwrap();
     assert_eq!(plan.warnings, ["the exception is not needed: kubelet 1.35.8 is on its peg"]);
 }
@@ -90,7 +90,7 @@ fn the_end_of_life_stops_locks_but_not_builds() {
 }
 
 #[test]
-fn an_older_patch_is_advice() {
+fn an_older_patch_is_a_warning() {
     let plan = on(crate::TODAY, Strictness::Lock, &[(BASE, KUBELET, &kubelet("1.35.2"))]).unwrap();
     assert_eq!(plan.warnings, ["kubelet 1.35.2 is not the newest patch, which is 1.35.8"]);
 }
@@ -105,7 +105,7 @@ fn a_date_changes_warnings_and_nothing_else() {
 }
 
 #[test]
-fn the_table_says_what_the_node_joins_and_until_when() {
+fn the_table_lists_the_api_servers_that_the_node_can_join() {
     let plan = on(crate::TODAY, Strictness::Build, &[]).unwrap();
     let releases =
         Releases::parse(std::str::from_utf8(&crate::project().files[Releases::PATH]).unwrap())
@@ -136,13 +136,14 @@ fn the_table_says_what_the_node_joins_and_until_when() {
 }
 
 #[test]
-fn a_kubelet_before_1_25_reaches_two_minors_and_later_ones_three() {
+fn a_kubelet_before_1_25_can_be_two_minors_older_and_later_ones_three() {
     let old = |api: &str| {
         let mut plan = on(crate::TODAY, Strictness::Build, &[]).unwrap();
         plan.product.kubernetes.kubelet = "1.24.17".parse().unwrap();
         plan.product.kubernetes.api_servers = vec![api.parse().unwrap()];
         let releases = Releases::parse(
-            "checked = 2026-01-01\n[minors]\n\"1.24\" = { newest = \"1.24.17\", released = 2022-05-03, end-of-life = 2023-07-28 }\n",
+            "checked = 2026-01-01\n[minors]\n\"1.24\" = { newest = \"1.24.17\", \
+             released = 2022-05-03, end-of-life = 2023-07-28 }\n",
         );
         table(&plan.kubernetes, &releases.unwrap(), crate::TODAY).pop().unwrap().obstacle
     };

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 const SMALL: &str = "recipes/small.toml";
 
 #[test]
-fn a_declared_path_is_a_line_for_init_and_an_empty_folder_of_the_root() {
+fn a_declared_path_is_a_line_for_init_and_a_folder_of_the_root() {
     let section = "[writable]\n\
                    \"/var/lib/longhorn\" = { data = \"longhorn\", mode = 0o755, exec = true }\n\
                    \"/srv\" = { memory-mib = 64, mode = 0o1777 }\n\n[files]\n";
@@ -29,8 +29,10 @@ fn a_declared_path_is_a_line_for_init_and_an_empty_folder_of_the_root() {
     }
     let printed = plan.print();
     let shown = "[writable]\n\
-                 \"/srv\" = { memory-mib = 64, mode = 0o1777, exec = false }  # recipes/small.toml:18\n\
-                 \"/var/lib/longhorn\" = { data = \"longhorn\", mode = 0o755, exec = true }  # recipes/small.toml:17\n";
+                 \"/srv\" = { memory-mib = 64, mode = 0o1777, exec = false }  \
+                 # recipes/small.toml:18\n\
+                 \"/var/lib/longhorn\" = { data = \"longhorn\", mode = 0o755, exec = true }  \
+                 # recipes/small.toml:17\n";
     assert!(printed.contains(shown), "{printed}");
 }
 
@@ -42,7 +44,7 @@ fn a_recipe_without_declared_paths_has_no_list() {
 }
 
 #[test]
-fn every_wrong_path_is_said_at_once() {
+fn every_wrong_path_is_reported_at_once() {
     let section = "[writable]\n\
                    \"/etc/pwx\" = { data = \"pwx\", mode = 0o755 }\n\
                    \"/var/lib/kubelet/plugins\" = { data = \"plugins\", mode = 0o755 }\n\
@@ -65,7 +67,7 @@ fn every_wrong_path_is_said_at_once() {
 }
 
 #[test]
-fn an_inherited_path_is_taken_away_by_false() {
+fn false_removes_an_inherited_path() {
     let base = (
         "recipes/base.toml",
         "[files]\n",
@@ -81,8 +83,13 @@ fn an_inherited_path_is_taken_away_by_false() {
 
 proptest! {
     #[test]
-    fn a_line_that_is_written_is_read_back_if_its_path_may_be_declared(
-        path in "(/[a-z.]{1,6}){1,4}", mode in 0u32..=0o1777, exec: bool, folder in "[a-z0-9-]{1,9}", mib in 1u32.., on_data: bool
+    fn a_written_line_is_read_back_if_its_path_can_be_declared(
+        path in "(/[a-z.]{1,6}){1,4}",
+        mode in 0u32..=0o1777,
+        exec: bool,
+        folder in "[a-z0-9-]{1,9}",
+        mib in 1u32..,
+        on_data: bool,
     ) {
         let backing = if on_data { Backing::Data(&folder) } else { Backing::Memory(mib) };
         let row = Declared { path: &path, backing, mode, exec };
@@ -92,7 +99,9 @@ proptest! {
     }
 
     #[test]
-    fn no_list_makes_init_panic_or_mount_over_what_is_the_nodes_own(list in "(/|[a-z. ]|data|exec|755|\n|.){0,60}") {
+    fn no_list_makes_init_panic_or_mount_over_reserved_paths(
+        list in "(/|[a-z. ]|data|exec|755|\n|.){0,60}",
+    ) {
         let rows: Vec<Declared<'_>> = declared::parse(&list).into_iter().flatten().collect();
         prop_assert!(rows.iter().all(|row| refusal_of(row.path).is_none()));
     }

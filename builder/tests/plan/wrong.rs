@@ -1,4 +1,4 @@
-//! Each way in which a recipe, a board or a component can be wrong, with the whole message.
+//! Each mistake in a recipe, a board or a component, with the whole message.
 
 use crate::{changed, expect, project, refusal, resolve};
 use osbuild::error::Kind;
@@ -9,7 +9,7 @@ const SMALL: &str = "recipes/small.toml";
 const BASE: &str = "recipes/base.toml";
 const BENCH: &str = "boards/bench.toml";
 
-/// The message after these changes is the expected one, and its exit code that of a wrong recipe.
+/// Checks the message after these changes, and that the exit code is that of a wrong recipe.
 #[track_caller]
 fn refused(name: &str, changes: &[(&str, &str, &str)]) {
     let error = refusal(&changed(changes));
@@ -23,7 +23,7 @@ fn unknown_key_suggests_the_nearest() {
 }
 
 #[test]
-fn a_wrong_type_says_what_was_expected_and_what_is_there() {
+fn a_wrong_type_is_reported_with_the_expected_one() {
     refused(
         "wrong-type",
         &[
@@ -46,22 +46,22 @@ fn an_unknown_component_suggests_the_nearest() {
 }
 
 #[test]
-fn a_component_of_the_wrong_kind_says_what_it_lacks() {
+fn a_component_of_the_wrong_kind_names_the_missing_section() {
     refused("wrong-kind-of-component", &[(BASE, "component = \"linux\"", "component = \"runc\"")]);
 }
 
 #[test]
-fn an_esp_that_is_too_small_for_large_sectors_says_how_large_it_has_to_be() {
+fn a_too_small_esp_is_reported_with_the_minimum_size() {
     refused("small-esp", &[(BENCH, "sector-size = 512", "sector-size = 4096")]);
 }
 
 #[test]
-fn a_deadline_that_no_node_could_keep_is_refused() {
+fn a_deadline_that_no_node_can_meet_is_refused() {
     refused("deadline", &[(BENCH, "gate-hold-s = 30", "gate-hold-s = 600")]);
 }
 
 #[test]
-fn an_inheritance_cycle_shows_its_way() {
+fn an_inheritance_cycle_is_shown_as_a_chain() {
     refused(
         "inheritance-cycle",
         &[(BASE, "pause = \"pause\"", "pause = \"pause\"\ninherit = \"small\"")],
@@ -113,7 +113,7 @@ fn binaries_have_the_versions_and_components_that_they_need() {
 }
 
 #[test]
-fn every_problem_of_every_file_comes_at_once() {
+fn every_problem_of_every_file_is_reported_at_once() {
     let changes = [
         (SMALL, "inherit = \"base\"", "inherit = \"base\"\nbord = \"bench\""),
         (BASE, "stub = \"systemd-boot-efi\"", "stub = \"Systemd\""),
@@ -123,6 +123,27 @@ fn every_problem_of_every_file_comes_at_once() {
         ("recipes/hello.yaml", "kind: Pod", "kind: Job"),
     ];
     refused("all-at-once", &changes);
+}
+
+#[test]
+fn a_recipe_with_ten_mistakes_shows_ten() {
+    let changes = [
+        (
+            SMALL,
+            "inherit = \"base\"",
+            "inherit = \"base\"\nversion = \"1.0 beta\"\nbord = \"bench\"",
+        ),
+        (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\""),
+        (SMALL, "LOG_BUF_SHIFT = 17", "LOG_BUF_SHIFT = 1.5"),
+        (SMALL, "\"1.35\", \"1.36\"", "\"1.35.1\", \"1.36\""),
+        (SMALL, "sha256:00", "sha256:0g"),
+        (SMALL, "hello.txt\", mode = 0o600", "helo.txt\", mode = 600"),
+        (SMALL, "debian = \"ca-certificates\"", "debian = \"CA\""),
+        (SMALL, "[files]", "[files]\n\"/bin/sh\" = { text = \"\", mode = 0o644 }"),
+    ];
+    let error = refusal(&changed(&changes));
+    assert_eq!(error.problems.len(), 10, "{error}");
+    assert!(error.problems.iter().all(|problem| problem.place.is_some()), "{error}");
 }
 
 #[test]
@@ -169,17 +190,17 @@ fn a_pod_must_fit_its_manifest() {
 }
 
 #[test]
-fn two_pods_may_not_call_different_images_by_one_name() {
+fn two_pods_cannot_use_one_name_for_different_images() {
     refused("pod-images-clash", &[("recipes/hello.yaml", "localhost/hello:1", "localhost/dhcp:1")]);
 }
 
 #[test]
-fn the_archive_of_a_pod_may_be_too_big_to_be_read_for_a_plan() {
+fn the_archive_of_a_pod_can_be_too_big_to_read() {
     let mut project = project();
     project.files.remove("recipes/hello.tar").unwrap();
     project.big.insert("recipes/hello.tar".into());
     assert!(resolve(&project).pods.iter().any(|pod| pod.name == "hello"));
-    // A layout is a folder, and all that is in it may be big.
+    // A layout is a folder, and each file in it can be too big.
     project.big = ["recipes/hello.tar/index.json".to_owned()].into();
     assert!(resolve(&project).pods.iter().any(|pod| pod.name == "hello"));
     project.big = ["recipes/hallo.tar".to_owned()].into();
@@ -188,10 +209,11 @@ fn the_archive_of_a_pod_may_be_too_big_to_be_read_for_a_plan() {
 }
 
 #[test]
-fn a_pod_may_have_several_images() {
+fn a_pod_can_have_several_images() {
     let digest = format!("digest = \"sha256:{}\"", "0".repeat(64));
     let images = format!(
-        "[pods.hello.images]\n\"localhost/hello:1\" = {{ archive = \"hello.tar\", {digest} }}\n\"localhost/first:1\" = {{ archive = \"hello.tar\", {digest} }}"
+        "[pods.hello.images]\n\"localhost/hello:1\" = {{ archive = \"hello.tar\", {digest} }}\n\
+         \"localhost/first:1\" = {{ archive = \"hello.tar\", {digest} }}"
     );
     let several = "  initContainers: [{name: first, image: localhost/first:1}]\n  containers:";
     let project = changed(&[
@@ -206,13 +228,14 @@ fn a_pod_may_have_several_images() {
 }
 
 #[test]
-fn the_kernel_is_asked_for_what_exists() {
+fn a_wrong_kernel_section_is_refused() {
     let changes = [
         (SMALL, "EROFS_FS = true", "EROFS_FS = \"m\"\nCONFIG-X = true\nCONFIG_Y = true"),
         (
             SMALL,
             "[kernel.options]",
-            "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n[kernel.options]",
+            "[kernel]\ncommand-line = [\"console=ttyAMA0\", \"osbuild.epoch=1\"]\n\n\
+             [kernel.options]",
         ),
         ("components/linux/component.toml", "[\"base\"]", "[\"bse\"]"),
     ];
@@ -220,7 +243,7 @@ fn the_kernel_is_asked_for_what_exists() {
 }
 
 #[test]
-fn an_inherited_entry_is_taken_away_by_false() {
+fn false_removes_an_inherited_entry() {
     let project = changed(&[
         (SMALL, "[pods.hello]", "[pods]\ndhcp = false\n\n[pods.hello]"),
         (SMALL, "[files]\n", "[files]\n\"/etc/hosts\" = false\n"),
@@ -232,7 +255,7 @@ fn an_inherited_entry_is_taken_away_by_false() {
 }
 
 #[test]
-fn a_component_runs_by_the_recipes_own_manifest_if_there_is_one() {
+fn a_recipe_can_replace_the_manifest_of_a_component() {
     let component = "dhcp = { component = \"dhcp\" }";
     let own = "dhcp = { component = \"dhcp\", manifest = \"own.yaml\" }";
     let mut project = changed(&[("recipes/base.toml", component, own)]);
@@ -252,7 +275,7 @@ const UPDATES: &str =
     "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"keys/own/root.json\"\n\n[files]";
 
 #[test]
-fn updates_and_the_pod_that_gets_them_need_each_other() {
+fn updates_and_the_updater_pod_need_each_other() {
     refused("updates-without-pod", &[(SMALL, "[files]", UPDATES)]);
     refused(
         "updater-without-updates",
@@ -261,7 +284,7 @@ fn updates_and_the_pod_that_gets_them_need_each_other() {
 }
 
 #[test]
-fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
+fn updates_need_a_valid_url_channel_and_interval() {
     let wrong = UPDATES
         .replace("https://", "ftp://")
         .replace("root =", "channel = \"stabel\"\ninterval-s = 1\nrot =");
@@ -275,7 +298,7 @@ fn updates_come_from_a_url_by_a_channel_and_in_good_time() {
 }
 
 #[test]
-fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
+fn a_node_with_updates_has_its_root_of_trust_and_settings() {
     assert!(resolve(&changed(&[])).files.iter().all(|file| !file.path.starts_with(paths::UPDATE)));
     let plan = resolve(&changed(&[
         (SMALL, "[files]", UPDATES),
@@ -289,7 +312,8 @@ fn a_node_that_updates_itself_has_its_root_of_trust_and_its_settings() {
             .map(|file| &file.content)
     };
     assert_eq!(content(paths::UPDATE_ROOT), Some(&Content::File("keys/own/root.json".to_owned())));
-    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\ninterval-s 3600\nsecurity-epoch 1\n";
+    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe small\n\
+                    interval-s 3600\nsecurity-epoch 1\n";
     assert_eq!(content(paths::UPDATE_SETTINGS), Some(&Content::Text(settings.to_owned())));
     assert_eq!(
         (plan.version.as_str(), resolve(&crate::project()).version.as_str()),
@@ -307,24 +331,27 @@ const INSTALLS: &str =
     "[installs]\nrecipe = \"base\"\nsettings = \"recipes/absent.toml\"\n\n[files]";
 
 #[test]
-fn a_stick_has_the_pod_that_installs_a_node_that_can_be_built_and_settings() {
+fn an_installer_needs_its_pod_a_buildable_recipe_and_settings() {
     refused("installs", &[(SMALL, "[files]", INSTALLS)]);
 }
 
 #[test]
-fn the_settings_of_a_stick_are_read_with_its_recipe() {
+fn the_settings_of_an_installer_are_checked_with_its_recipe() {
     let installs = INSTALLS.replace("recipes/absent.toml", "recipes/rack/installer.toml");
-    let said = |settings: &[u8]| {
+    let message = |settings: &[u8]| {
         let mut project = changed(&[(SMALL, "[files]", &installs)]);
         project.files.insert("recipes/rack/installer.toml".to_owned(), settings.to_owned());
         refusal(&project).to_string()
     };
     // The installer's own tests read this file, too.
-    let every = said(include_bytes!("../../../components/pods/installer/tests/every-key.toml"));
+    let every = message(include_bytes!("../../../components/pods/installer/tests/every-key.toml"));
     assert!(!every.contains("installer.toml"), "{every}");
-    let slip = said(b"unattended = true\n\n[disk]\nbuss = \"nvme\"\nbus = \"nvmee\"\n");
-    assert!(slip.contains("error: recipes/rack/installer.toml:4: unknown key `buss`"), "{slip}");
-    assert!(slip.contains("error: recipes/rack/installer.toml:5: "), "{slip}");
+    let misspelt = message(b"unattended = true\n\n[disk]\nbuss = \"nvme\"\nbus = \"nvmee\"\n");
+    assert!(
+        misspelt.contains("error: recipes/rack/installer.toml:4: unknown key `buss`"),
+        "{misspelt}"
+    );
+    assert!(misspelt.contains("error: recipes/rack/installer.toml:5: "), "{misspelt}");
 }
 
 #[test]
@@ -336,23 +363,23 @@ fn a_recipe_that_does_not_exist_suggests_the_nearest() {
 }
 
 #[test]
-fn a_pod_that_waits_for_a_network_plugin_is_warned_of() {
+fn a_pod_that_waits_for_a_network_plugin_is_a_warning() {
     assert_eq!(resolve(&changed(&[])).warnings, [""; 0]);
     let waits = changed(&[("recipes/hello.yaml", "  hostNetwork: true\n", "")]);
     assert_eq!(
         resolve(&waits).warnings,
-        [
-            "pod `hello` has no `hostNetwork: true` in `recipes/hello.yaml`: it waits until a cluster gives the node a network plugin, \
-             and READY waits with it"
-        ]
+        ["pod `hello` has no `hostNetwork: true` in `recipes/hello.yaml`: it waits until a \
+             cluster gives the node a network plugin, and READY waits with it"]
     );
 }
 
 #[test]
-fn check_finds_what_no_recipe_uses() {
+fn check_covers_files_that_no_recipe_names() {
     let mut project = crate::project();
     project.files.insert("boards/spare.toml".into(), b"architecture = \"amd64\"\n".to_vec());
-    project.files.insert("components/spare/component.toml".into(), b"abut = \"a slip\"\n".to_vec());
+    project
+        .files
+        .insert("components/spare/component.toml".into(), b"abut = \"a misspelling\"\n".to_vec());
     let problems = plan::check(&project, crate::TODAY);
     assert!(problems.iter().any(|problem| problem.message.contains("`abut`")), "{problems:#?}");
     assert!(

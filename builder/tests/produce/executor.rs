@@ -132,7 +132,8 @@ fn the_root_and_toolchains_are_read_only() {
     };
     let tools = bench.store().tree(&Digest::of(b"tools"), fill).unwrap();
     let mut action = bench.script(
-        "cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch /usr/bin/new && ! touch /new",
+        "cat /toolchain/x/tool >out; ! touch /toolchain/x/tool && ! touch /toolchain/y && ! touch \
+         /usr/bin/new && ! touch /new",
         &["out"],
     );
     action.toolchains.push(Toolchain { name: "x".into(), key: Digest::of(b"tools"), path: tools });

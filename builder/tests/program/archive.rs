@@ -75,7 +75,8 @@ impl Archive {
                 digest.hex()
             );
             format!(
-                "Package: {name}\nVersion: {version}\nArchitecture: all\n{depends}{file}Description: a test\n\n"
+                "Package: {name}\nVersion: {version}\nArchitecture: \
+                 all\n{depends}{file}Description: a test\n\n"
             )
         };
         let list = packages.iter().map(record).collect::<String>();

@@ -7,27 +7,27 @@ use std::os::unix::fs::PermissionsExt;
 
 #[track_caller]
 pub fn done(ran: &Ran) {
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 
 #[test]
-fn a_build_gives_stdout_the_image_and_nothing_else() {
+fn stdout_of_a_build_is_only_the_path_of_the_image() {
     let scratch = open();
     let ran = scratch.osbuild(&["build", RECIPE]);
     done(&ran);
     let image = scratch.project().join("out").join(RECIPE).join("image.raw");
-    assert_eq!(ran.data, format!("{}\n", image.display()));
+    assert_eq!(ran.stdout, format!("{}\n", image.display()));
     assert!(image.is_file());
     for step in ["kernel arm64", "layer base", "initramfs", "uki", "image"] {
         assert!(
-            ran.said.lines().any(|line| line.starts_with(&format!("{step} "))),
+            ran.stderr.lines().any(|line| line.starts_with(&format!("{step} "))),
             "{step}: {}",
-            ran.said
+            ran.stderr
         );
     }
     let again = scratch.osbuild(&["build", RECIPE, "--json"]);
     done(&again);
-    let json: serde_json::Value = serde_json::from_str(&again.data).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(
         (json["image"].as_str(), json["was-current"].as_bool()),
         (image.to_str(), Some(true))
@@ -41,8 +41,8 @@ fn another_version_alone_gives_another_image() {
     scratch.edit("recipes/small.toml", "inherit", "version = \"1.35.8-2\"\ninherit");
     let ran = scratch.osbuild(&["build", RECIPE, "--json"]);
     done(&ran);
-    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
-    assert_eq!(json["was-current"].as_bool(), Some(false), "{}", ran.said);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["was-current"].as_bool(), Some(false), "{}", ran.stderr);
     let uki = fs::read(json["uki"].as_str().unwrap()).unwrap();
     let parts = osbuild_formats::uki::read(&uki).unwrap();
     assert_eq!(
@@ -87,13 +87,13 @@ fn with_stick(scratch: &Scratch) {
 }
 
 #[test]
-fn other_settings_of_a_stick_alone_give_another_image_and_a_comparison_counts_what_it_carries() {
+fn an_installers_settings_change_its_image_and_rebuild_covers_its_node() {
     let scratch = open();
     with_stick(&scratch);
     let build = || {
         let ran = scratch.osbuild(&["build", "stick", "--json"]);
         done(&ran);
-        let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
         (json["was-current"].as_bool().unwrap(), fs::read(json["image"].as_str().unwrap()).unwrap())
     };
     assert!(!build().0 && build().0);
@@ -103,40 +103,41 @@ fn other_settings_of_a_stick_alone_give_another_image_and_a_comparison_counts_wh
     let image = scratch.project().join("out/stick/image.raw").display().to_string();
     let verify = ["verify", &image, "--unsigned", "--against", "stick"];
     let ran = scratch.osbuild(&verify);
-    assert!(ran.data.contains("none ran: all "), "{}{}", ran.data, ran.said);
+    assert!(ran.stdout.contains("none ran: all "), "{}{}", ran.stdout, ran.stderr);
     let ran = scratch.osbuild(&[&verify[..], &["--rebuild"]].concat());
-    assert!(ran.data.contains(" ran for this comparison"), "{}{}", ran.data, ran.said);
+    assert!(ran.stdout.contains(" ran for this comparison"), "{}{}", ran.stdout, ran.stderr);
     assert_eq!(
-        ran.said.lines().filter(|line| line.starts_with("data ")).count(),
+        ran.stderr.lines().filter(|line| line.starts_with("data ")).count(),
         2,
         "of the stick, and of what it carries: {}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_quiet_build_says_nothing_and_a_verbose_one_what_the_store_had() {
+fn a_quiet_build_prints_nothing_and_a_verbose_one_stored_steps() {
     let scratch = open();
     let quiet = scratch.osbuild(&["build", RECIPE, "-q"]);
     done(&quiet);
-    assert_eq!(quiet.said, "");
+    assert_eq!(quiet.stderr, "");
     let usual = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(usual.said.lines().count(), 1, "{}", usual.said);
+    assert_eq!(usual.stderr.lines().count(), 1, "{}", usual.stderr);
     let verbose = scratch.osbuild(&["build", RECIPE, "-v"]);
     assert!(
         verbose
-            .said
+            .stderr
             .lines()
             .any(|line| line.starts_with("kernel arm64 ") && line.ends_with(" stored")),
         "{}",
-        verbose.said
+        verbose.stderr
     );
 }
 
 #[test]
-fn two_builds_at_once_share_the_work_and_give_the_same() {
+fn concurrent_builds_share_the_work_and_give_the_same_result() {
     let one = open_with(
-        "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi kernel; }\n",
+        "kernel() { cat /proc/sys/kernel/random/uuid >release; sleep 0.5; cp /usr/lib/image.efi \
+         kernel; }\n",
     );
     let other = one.path("other project");
     copy(&one, &other);
@@ -160,7 +161,7 @@ fn two_builds_at_once_share_the_work_and_give_the_same() {
 }
 
 #[test]
-fn two_builds_of_one_recipe_in_one_checkout_both_end_well_and_leave_what_one_would() {
+fn two_concurrent_builds_of_a_recipe_succeed_with_the_same_result() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = products(&scratch);
@@ -180,7 +181,7 @@ fn copy(scratch: &Scratch, to: &std::path::Path) {
 }
 
 #[test]
-fn compilers_of_the_host_have_no_say() {
+fn compilers_of_the_host_are_not_used() {
     let mut scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = products(&scratch);
@@ -205,45 +206,46 @@ fn compilers_of_the_host_have_no_say() {
 }
 
 #[test]
-fn steps_that_are_to_run_again_are_named_as_they_are_shown_or_as_their_logs_are() {
+fn rebuild_takes_step_names_as_shown_or_as_in_log_names() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     for name in ["layer base", "layer-base"] {
         let ran = scratch.osbuild(&["build", RECIPE, &format!("--rebuild={name}")]);
         done(&ran);
-        assert!(ran.said.contains("layer base "), "{}", ran.said);
+        assert!(ran.stderr.contains("layer base "), "{}", ran.stderr);
     }
     let ran = scratch.osbuild(&["build", RECIPE, "--rebuild=kernal"]);
-    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(
-        ran.said.contains("error: no step begins with `kernal`\nhint: there are `")
-            && ran.said.contains("`layer base`"),
+        ran.stderr.contains("error: no step begins with `kernal`\nhint: there are `")
+            && ran.stderr.contains("`layer base`"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_folder_of_sources_that_is_not_there_is_an_error_also_when_nothing_is_to_be_built() {
+fn a_missing_sources_folder_is_an_error_even_if_nothing_is_built() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let ran = scratch.osbuild(&["build", RECIPE, "--sources", "missing"]);
-    assert_eq!(ran.code, Some(2), "{}", ran.said);
-    assert!(ran.said.contains("no folder `missing`"), "{}", ran.said);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no folder `missing`"), "{}", ran.stderr);
 }
 
 #[test]
-fn a_root_of_trust_that_is_none_is_refused() {
+fn an_invalid_root_of_trust_is_refused() {
     let scratch = open();
-    let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \"recipes/hello.txt\"\n\n[files]";
+    let updates = "[updates]\nurl = \"https://updates.example/nodes\"\nroot = \
+                   \"recipes/hello.txt\"\n\n[files]";
     scratch.edit("recipes/small.toml", "[files]", updates);
     scratch.edit("recipes/base.toml", "[pods]", "[pods]\nupdater = { component = \"updater\" }");
     scratch.relock();
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     assert!(
-        ran.said.contains("error: `recipes/hello.txt` is not a valid root of trust\n"),
+        ran.stderr.contains("error: `recipes/hello.txt` is not a valid root of trust\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 #[test]
-fn what_no_build_of_the_last_14_days_used_goes_and_the_rest_stays() {
+fn clean_removes_entries_unused_for_14_days_and_keeps_the_rest() {
     let scratch = Scratch::new();
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let [old, new] = ["old", "new"].map(|text| store.put_bytes(text.as_bytes()).unwrap());
@@ -20,10 +20,10 @@ fn what_no_build_of_the_last_14_days_used_goes_and_the_rest_stays() {
     }
     drop(store);
     let ran = scratch.osbuild(&["clean", "--json"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
-    let freed: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let freed: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(freed["entries"], 1);
-    assert!(ran.said.starts_with("note: freed "), "{}", ran.said);
+    assert!(ran.stderr.starts_with("note: freed "), "{}", ran.stderr);
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     assert!(!store.contains(&old) && store.contains(&new));
     drop(store);
@@ -32,7 +32,7 @@ fn what_no_build_of_the_last_14_days_used_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
+fn damaged_entries_are_named_and_removed_and_the_rest_stays() {
     let scratch = Scratch::new();
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let good = store.put_bytes(b"good").unwrap();
@@ -43,35 +43,35 @@ fn what_is_damaged_is_named_and_goes_and_the_rest_stays() {
     fs::write(toolchain.join("gcc"), "another compiler").unwrap();
     drop(store);
     let ran = scratch.osbuild(&["clean", "--damaged", "--json"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     let tree = format!("trees/{}", key.hex());
-    assert_eq!(ran.data, format!("{{\"damaged\":[\"{tree}\"]}}\n"));
+    assert_eq!(ran.stdout, format!("{{\"damaged\":[\"{tree}\"]}}\n"));
     assert!(
-        ran.said.ends_with(&format!(
+        ran.stderr.ends_with(&format!(
             "note: `{tree}` was damaged: what made it runs again when it is needed\n"
         )),
         "{}",
-        ran.said
+        ran.stderr
     );
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     assert!(store.contains(&good) && store.find_tree(&key).is_none());
 }
 
 #[test]
-fn what_a_running_build_may_use_stays_and_is_counted() {
+fn entries_that_a_running_build_may_use_stay_and_are_counted() {
     let scratch = Scratch::new();
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
     let digest = store.put_bytes(b"precious").unwrap();
     let ran = scratch.osbuild(&["clean", "--all"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(
-        ran.said.ends_with("note: 1 entries stay, which a build that runs may use\n"),
+        ran.stderr.ends_with("note: 1 entries stay, which a build that runs may use\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(store.contains(&digest));
     drop(store);
-    assert!(!scratch.osbuild(&["clean", "--all"]).said.contains(" stay"));
+    assert!(!scratch.osbuild(&["clean", "--all"]).stderr.contains(" stay"));
     assert!(!Store::open(scratch.path("cache/osbuild")).unwrap().contains(&digest));
 }
 
@@ -94,9 +94,9 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     scratch.set("OSBUILD_STORE_MAX_GIB", "much");
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert!(
-        ran.code == Some(2) && ran.said.contains("hint: export OSBUILD_STORE_MAX_GIB=50"),
+        ran.code == Some(2) && ran.stderr.contains("hint: export OSBUILD_STORE_MAX_GIB=50"),
         "{}",
-        ran.said
+        ran.stderr
     );
     done(&scratch.osbuild(&["clean", "--max-gib", "1"]));
     assert!(path.exists());
@@ -104,7 +104,7 @@ fn a_build_keeps_the_store_below_the_limit_of_the_environment() {
     assert!(!path.exists(), "used longest ago");
     scratch.set("OSBUILD_STORE_MAX_GIB", "");
     assert!(
-        scratch.osbuild(&["build", RECIPE, "-v"]).said.contains(" stored"),
+        scratch.osbuild(&["build", RECIPE, "-v"]).stderr.contains(" stored"),
         "what was used today stays"
     );
 }

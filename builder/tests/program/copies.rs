@@ -17,7 +17,7 @@ const DATA: &str = r#"data() {
 fn copy(scratch: &Scratch, format: &str) -> PathBuf {
     let ran = scratch.osbuild(&["build", RECIPE, "--format", format]);
     done(&ran);
-    ran.data.trim().into()
+    ran.stdout.trim().into()
 }
 
 fn image(scratch: &Scratch) -> PathBuf {
@@ -25,7 +25,7 @@ fn image(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn qemu_img_and_zstd_read_the_image_in_its_copies() {
+fn qemu_img_and_zstd_read_the_converted_images() {
     let scratch = open_with(DATA);
     assert_eq!(copy(&scratch, "raw"), image(&scratch));
     let qcow2 = copy(&scratch, "qcow2");
@@ -49,9 +49,9 @@ fn qemu_img_and_zstd_read_the_image_in_its_copies() {
     for (path, how) in [(&qcow2, "qemu-img convert"), (&zst, "zstd -d")] {
         let ran = scratch.osbuild(&["inspect", &path.display().to_string()]);
         assert!(
-            ran.code == Some(2) && ran.said.contains(&format!("hint: unpack it: {how}")),
+            ran.code == Some(2) && ran.stderr.contains(&format!("hint: unpack it: {how}")),
             "{}",
-            ran.said
+            ran.stderr
         );
     }
     for path in [&qcow2, &zst] {
@@ -64,13 +64,13 @@ fn qemu_img_and_zstd_read_the_image_in_its_copies() {
 }
 
 #[test]
-fn a_copy_is_made_once_and_again_when_the_image_is_another_one() {
+fn a_copy_is_remade_only_when_the_image_changes() {
     let scratch = open();
     let first = copy(&scratch, "qcow2");
     let bytes = |path: &Path| fs::read(path).unwrap();
     let before = bytes(&first);
     let again = scratch.osbuild(&["build", RECIPE, "--format", "qcow2"]);
-    assert!(!again.said.contains("image.qcow2"), "{}", again.said);
+    assert!(!again.stderr.contains("image.qcow2"), "{}", again.stderr);
     fs::remove_dir_all(first.parent().unwrap()).unwrap();
     assert!(bytes(&copy(&scratch, "qcow2")) == before, "the same image gives another copy");
     scratch.edit("boards/bench.toml", "data-size-mib = 160", "data-size-mib = 161");
@@ -80,8 +80,8 @@ fn a_copy_is_made_once_and_again_when_the_image_is_another_one() {
 }
 
 #[test]
-fn an_unknown_format_is_refused_with_those_that_there_are() {
+fn an_unknown_format_is_refused_with_a_list() {
     let ran = open().osbuild(&["build", RECIPE, "--format", "vmdk"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains("[possible values: raw, raw.zst, qcow2]"), "{}", ran.said);
+    assert!(ran.stderr.contains("[possible values: raw, raw.zst, qcow2]"), "{}", ran.stderr);
 }

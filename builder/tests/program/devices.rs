@@ -21,8 +21,8 @@ fn signed() -> (Scratch, PathBuf) {
 
 fn tool(name: &str, arguments: &[&str]) -> String {
     let ran = Ran::of(Command::new(name).args(arguments));
-    assert_eq!(ran.code, Some(0), "{name}: {}", ran.said);
-    ran.data
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    ran.stdout
 }
 
 /// A disk, which nothing can write to.
@@ -45,23 +45,23 @@ impl Drop for Disk {
 }
 
 #[test]
-fn of_a_disk_the_same_is_said_as_of_the_image_that_was_written_to_it() {
+fn a_disk_verifies_like_the_image_that_was_written_to_it() {
     let (scratch, image) = signed();
     let disk = Disk::of(&image);
     let cert = keys(&scratch, "mine").join("db.crt").display().to_string();
-    let said =
+    let output =
         |file: &str| scratch.osbuild(&["verify", file, "--cert", &cert, "--against", RECIPE]);
-    let (of_disk, of_image) = (said(&disk.0), said(image.to_str().unwrap()));
+    let (of_disk, of_image) = (output(&disk.0), output(image.to_str().unwrap()));
     assert!(
-        of_disk.data.contains("ok     signature ") && of_disk.data.contains("ok     disk "),
+        of_disk.stdout.contains("ok     signature ") && of_disk.stdout.contains("ok     disk "),
         "{}",
-        of_disk.data
+        of_disk.stdout
     );
-    assert_eq!((of_disk.data, of_disk.code), (of_image.data, of_image.code));
+    assert_eq!((of_disk.stdout, of_disk.code), (of_image.stdout, of_image.code));
 }
 
 #[test]
-fn a_bit_that_flipped_on_a_disk_is_exit_code_4() {
+fn a_flipped_bit_on_a_disk_exits_4() {
     let (scratch, image) = signed();
     let (mut bytes, uki) =
         (fs::read(&image).unwrap(), fs::read(image.with_file_name("node.efi")).unwrap());
@@ -71,11 +71,11 @@ fn a_bit_that_flipped_on_a_disk_is_exit_code_4() {
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let wrong = format!("error: `{}`: it is not what was signed\n", disk.0);
-    assert!(ran.code == Some(4) && ran.said.contains(&wrong), "{}", ran.said);
+    assert!(ran.code == Some(4) && ran.stderr.contains(&wrong), "{}", ran.stderr);
 }
 
 #[test]
-fn a_disk_that_is_smaller_than_its_image_is_exit_code_4_and_says_so() {
+fn a_disk_smaller_than_its_image_exits_4_with_that_reason() {
     let (scratch, image) = signed();
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
@@ -83,53 +83,53 @@ fn a_disk_that_is_smaller_than_its_image_is_exit_code_4_and_says_so() {
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     assert!(
         ran.code == Some(4)
-            && ran.said.contains(", and its partition table is that of a larger one\n"),
+            && ran.stderr.contains(", and its partition table is that of a larger one\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(
-        ran.said.ends_with("hint: write the image to a disk that is at least as large as it is\n"),
+        ran.stderr
+            .ends_with("hint: write the image to a disk that is at least as large as it is\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn another_disk_than_a_nodes_is_refused_and_says_what_it_is() {
+fn a_disk_that_is_not_a_nodes_is_refused_with_a_reason() {
     let (scratch, image) = signed();
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let empty = format!("error: `{}` is a disk of 67.1 MB without a partition table\n", disk.0);
-    assert!(ran.code == Some(2) && ran.said.starts_with(&empty), "{}", ran.said);
+    assert!(ran.code == Some(2) && ran.stderr.starts_with(&empty), "{}", ran.stderr);
     drop(disk);
     tool("sgdisk", &["--new", "1:2048:0", image.to_str().unwrap()]);
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     assert_eq!(
-        (ran.code, ran.said.as_str()),
+        (ran.code, ran.stderr.as_str()),
         (Some(4), "error: the disk has no EFI system partition\n")
     );
     let ran = scratch.osbuild(&["verify", "/dev/no-such-disk", "--key", "mine"]);
     assert!(
-        ran.code == Some(2) && ran.said.starts_with("error: cannot open `/dev/no-such-disk`\n"),
+        ran.code == Some(2) && ran.stderr.starts_with("error: cannot open `/dev/no-such-disk`\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_disk_that_is_larger_than_its_image_lacks_the_backup_of_its_table_at_its_end_and_nothing_else()
-{
+fn a_copied_image_on_a_larger_disk_lacks_only_the_backup_table_at_its_end() {
     let (scratch, image) = signed();
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(file.metadata().unwrap().len() + (8 << 20)).unwrap();
     let disk = Disk::of(&image);
     let ran = scratch.osbuild(&["verify", &disk.0, "--key", "mine"]);
     let wrong: Vec<_> = ran
-        .data
+        .stdout
         .lines()
         .filter(|line| line.starts_with("WRONG") && !line.contains(" contents "))
         .collect();
-    assert!(wrong.len() == 1 && wrong[0].ends_with("the first boot mends that"), "{}", ran.data);
+    assert!(wrong.len() == 1 && wrong[0].ends_with("the first boot mends that"), "{}", ran.stdout);
 }

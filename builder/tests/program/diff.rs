@@ -76,8 +76,12 @@ fn initramfs(node: &Node) -> Vec<u8> {
         Sha256::digest(node.init).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (version, size, pods) = (node.version, node.init.len(), node.pods);
     let inventory = format!(
-        r#"{{ "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
-        "binaries": [{{ "name": "init", "component": "init", "version": "{version}", "size": {size}, "sha256": "{sha256}" }}] }}"#
+        r#"{{
+            "recipe": "node", "architecture": "arm64", "lock": "ab", "epoch": 1,
+            "kernel": "6.12.1", "prebuilt": {{}}, "pods": {pods},
+            "binaries": [{{ "name": "init", "component": "init", "version": "{version}",
+                "size": {size}, "sha256": "{sha256}" }}]
+        }}"#
     );
     let entries = [
         Entry::directory("/layers", 0o755),
@@ -157,20 +161,20 @@ pub fn expected(name: &str) -> PathBuf {
 }
 
 #[test]
-fn two_ukis_differ_in_what_was_changed_and_in_nothing_else() {
+fn two_ukis_differ_only_in_what_was_changed() {
     let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
     let ran = folder.diff(&["old.efi", "new.efi"]);
     assert_eq!(
-        (ran.data, ran.said.as_str(), ran.code),
+        (ran.stdout, ran.stderr.as_str(), ran.code),
         (fs::read_to_string(expected("diff.txt")).unwrap(), "", Some(1))
     );
 }
 
 #[test]
-fn the_same_is_in_the_json() {
+fn diff_prints_the_same_as_json() {
     let folder = Folder::with([("old.efi", uki(&OLD)), ("new.efi", uki(&NEW))]);
     let ran = folder.diff(&["old.efi", "new.efi", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let change = serde_json::json!([{ "name": "init", "a": "0.1.0", "b": "0.2.0" }]);
     assert_eq!(
         (&json["versions"], &json["a"]["kind"], ran.code),
@@ -197,7 +201,7 @@ fn an_image_a_uki_and_an_initramfs_of_one_node_do_not_differ() {
         let folder = Folder::with([("image", disk(&OLD, state)), (name, bytes)]);
         let ran = folder.diff(&["image", name]);
         assert_eq!(
-            (ran.data.as_str(), ran.said.as_str(), ran.code),
+            (ran.stdout.as_str(), ran.stderr.as_str(), ran.code),
             ("no difference\n", "", Some(0)),
             "{name}"
         );
@@ -205,12 +209,12 @@ fn an_image_a_uki_and_an_initramfs_of_one_node_do_not_differ() {
 }
 
 #[test]
-fn a_slot_that_was_tried_differs_from_one_that_was_not() {
+fn a_tried_slot_differs_from_an_untried_one() {
     let states = [2, 1].map(|tries| State { priority: 1, tries, successful: false });
     let folder = Folder::with([("a", disk(&OLD, states[0])), ("b", disk(&OLD, states[1]))]);
     let ran = folder.diff(&["a", "b"]);
-    assert!(ran.data.contains("\n\nslots\n  ~ SLOT-A  priority 1, tries 2, "), "{}", ran.data);
-    assert!(!ran.data.contains("\nfiles\n") && ran.code == Some(1), "{}", ran.data);
+    assert!(ran.stdout.contains("\n\nslots\n  ~ SLOT-A  priority 1, tries 2, "), "{}", ran.stdout);
+    assert!(!ran.stdout.contains("\nfiles\n") && ran.code == Some(1), "{}", ran.stdout);
 }
 
 /// A release: its version, its node, and names and versions in its SBOM.
@@ -225,7 +229,8 @@ fn publish(folder: &Path, number: u32, releases: &[Release]) {
     for (version, node, packages) in releases {
         let package = |(name, version): &(&str, &str)| {
             let url = format!("pkg:cargo/{name}@{version}");
-            serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [{ "referenceLocator": url }] })
+            let reference = serde_json::json!({ "referenceLocator": url });
+            serde_json::json!({ "name": name, "versionInfo": version, "externalRefs": [reference] })
         };
         let sbom =
             serde_json::json!({ "packages": packages.iter().map(package).collect::<Vec<_>>() });
@@ -259,21 +264,21 @@ fn releases_differ_in_the_entries_of_their_sboms_too() {
     let ran = folder.diff(&["old", "both@2.0"]);
     let packages =
         "\n\npackages\n  ~ pkg:cargo/serde  1.0 -> 1.1\n  ~ pkg:cargo/syn    1, 2 -> 2\n\nfiles\n";
-    assert!(ran.data.contains(packages) && ran.code == Some(1), "{}{}", ran.data, ran.said);
+    assert!(ran.stdout.contains(packages) && ran.code == Some(1), "{}{}", ran.stdout, ran.stderr);
     for same in [["old", "both@1.0"], ["old", "node.efi"], ["both@qemu-amd64_2.0", "other.efi"]] {
         let ran = folder.diff(&same);
         assert_eq!(
-            (ran.data.as_str(), ran.code),
+            (ran.stdout.as_str(), ran.code),
             ("no difference\n", Some(0)),
             "{same:?} {}",
-            ran.said
+            ran.stderr
         );
     }
     let ran = folder.diff(&["old", "both"]);
     assert!(
-        ran.code == Some(2) && ran.said.contains("hint: name one of them: `both@qemu-amd64_2.0`"),
+        ran.code == Some(2) && ran.stderr.contains("hint: name one of them: `both@qemu-amd64_2.0`"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
@@ -287,7 +292,7 @@ fn releases_differ_in_the_program_that_starts_them() {
         publish(&folder.0.path().join(name), 1, &[("1.0", &OLD, &[])]);
     }
     let same = folder.diff(&["one", "other"]);
-    assert_eq!((same.data.as_str(), same.code), ("no difference\n", Some(0)), "{}", same.said);
+    assert_eq!((same.stdout.as_str(), same.code), ("no difference\n", Some(0)), "{}", same.stderr);
     let targets = fs::read_dir(folder.0.path().join("other/targets"))
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -296,15 +301,15 @@ fn releases_differ_in_the_program_that_starts_them() {
     fs::write(boot, "changed").unwrap();
     let ran = folder.diff(&["one", "other"]);
     assert!(
-        ran.data.contains("\n\nparts\n  ~ /EFI/BOOT/BOOT") && ran.code == Some(1),
+        ran.stdout.contains("\n\nparts\n  ~ /EFI/BOOT/BOOT") && ran.code == Some(1),
         "{}{}",
-        ran.data,
-        ran.said
+        ran.stdout,
+        ran.stderr
     );
 }
 
 #[test]
-fn images_differ_also_where_nothing_has_a_name() {
+fn images_differ_in_bytes_outside_any_file() {
     let image = disk(&OLD, State { priority: 1, tries: 1, successful: false });
     // The backup of the partition table ends the disk, and DATA is the mebibyte before that one.
     for (at, differs) in [(image.len() - 100, true), (image.len() - (MIB as usize) * 3 / 2, false)]
@@ -313,24 +318,24 @@ fn images_differ_also_where_nothing_has_a_name() {
         other[at] ^= 1;
         let ran = Folder::with([("a", image.clone()), ("b", other)]).diff(&["a", "b"]);
         assert_eq!(
-            (ran.data.contains("all bytes but those of DATA"), ran.code),
+            (ran.stdout.contains("all bytes but those of DATA"), ran.code),
             (differs, Some(differs.into())),
             "{}{}",
-            ran.data,
-            ran.said
+            ran.stdout,
+            ran.stderr
         );
     }
 }
 
 #[test]
-fn what_cannot_be_read_is_never_exit_code_1() {
+fn an_unreadable_file_never_exits_1() {
     let mut damaged = uki(&OLD);
     let middle = damaged.len() / 2;
     damaged.truncate(middle);
     let folder = Folder::with([("old.efi", uki(&OLD)), ("damaged.efi", damaged)]);
     for other in ["damaged.efi", "missing.efi"] {
         let ran = folder.diff(&["old.efi", other]);
-        assert_eq!((ran.data.as_str(), ran.code), ("", Some(2)), "{}", ran.said);
-        assert!(ran.said.contains(other), "{}", ran.said);
+        assert_eq!((ran.stdout.as_str(), ran.code), ("", Some(2)), "{}", ran.stderr);
+        assert!(ran.stderr.contains(other), "{}", ran.stderr);
     }
 }

@@ -18,9 +18,9 @@ fn without(scratch: &Scratch, name: &str, before: &[&str]) -> Ran {
 
 #[track_caller]
 fn says(ran: &Ran, code: i32, parts: &[&str]) {
-    assert_eq!((ran.code, ran.data.as_str()), (Some(code), ""), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), ""), "{}", ran.stderr);
     for part in parts {
-        assert!(ran.said.contains(part), "{part}\nis not in\n{}", ran.said);
+        assert!(ran.stderr.contains(part), "{part}\nis not in\n{}", ran.stderr);
     }
 }
 
@@ -29,11 +29,12 @@ const CUT: [&str; 2] =
 
 const UNREACHED: [&str; 2] = [
     "\n  caused by: the network or the registry cannot be reached\n",
-    "\nhint: try again with a network, or build from exported sources: `cargo osbuild build RECIPE --sources DIR`\n",
+    "\nhint: try again with a network, or build from exported sources: `cargo osbuild build \
+     RECIPE --sources DIR`\n",
 ];
 
 #[test]
-fn a_module_that_is_cut_short_is_called_so_and_never_taken() {
+fn a_truncated_module_is_refused_as_such() {
     for on_the_way in [true, false] {
         let mut scratch = Scratch::new();
         let proxy = GoProxy::start();
@@ -50,7 +51,7 @@ fn a_module_that_is_cut_short_is_called_so_and_never_taken() {
 }
 
 #[test]
-fn a_package_that_is_cut_short_is_called_so_and_never_taken() {
+fn a_truncated_package_is_refused_as_such() {
     for on_the_way in [true, false] {
         let mut scratch = Scratch::new();
         let archive = Archive::serve(&mut scratch);
@@ -62,7 +63,7 @@ fn a_package_that_is_cut_short_is_called_so_and_never_taken() {
 }
 
 #[test]
-fn a_package_with_other_bytes_is_a_wrong_digest_by_the_archives_word_or_the_locks() {
+fn a_changed_package_fails_the_archives_digest_or_the_locks() {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
     archive.publish(&[("ca-certificates", "1", "")]);
@@ -75,7 +76,7 @@ fn a_package_with_other_bytes_is_a_wrong_digest_by_the_archives_word_or_the_lock
 }
 
 #[test]
-fn two_builds_that_fetch_packages_at_once_both_get_them() {
+fn concurrent_builds_that_fetch_packages_both_succeed() {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
     archive.publish(&[("ca-certificates", "1", "")]);
@@ -90,13 +91,13 @@ fn two_builds_that_fetch_packages_at_once_both_get_them() {
             .map(|folder| scratch.command(&[], &["sources", "export", RECIPE, folder]));
         let running = commands.map(|mut command| std::thread::spawn(move || Ran::of(&mut command)));
         for ran in running.map(|thread| thread.join().unwrap()) {
-            assert_eq!(ran.code, Some(0), "{}", ran.said);
+            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
         }
     }
 }
 
 #[test]
-fn no_network_is_said_by_each_client_in_the_same_words() {
+fn each_client_reports_a_missing_network_in_the_same_words() {
     let mut scratch = Scratch::new();
     Archive::serve(&mut scratch).move_to("http://debian.invalid/debian");
     GoProxy::start().serve(&mut scratch);
@@ -104,7 +105,8 @@ fn no_network_is_said_by_each_client_in_the_same_words() {
     scratch.set("RUSTUP_HOME", scratch.path("rustup").display().to_string());
     scratch.set("RUST_BACKTRACE", "1");
     scratch.set("CARGO_NET_RETRY", "0");
-    let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
+    let manifest = "[package]\nname = \"init\"\nversion = \"0.1.0\"\n\n[lib]\npath = \
+                    \"lib.rs\"\n\n[dependencies]\nlibc = \"0.2\"\n";
     std::fs::write(scratch.project().join("Cargo.toml"), manifest).unwrap();
     std::fs::write(scratch.project().join("lib.rs"), "").unwrap();
     for name in ["ca-certificates", KUBERNETES, "toolchain go", "toolchain rust", "crate libc"] {
@@ -124,7 +126,7 @@ fn no_network_is_said_by_each_client_in_the_same_words() {
 }
 
 #[test]
-fn a_stop_during_a_download_ends_the_client_too() {
+fn stopping_a_download_ends_its_client_too() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);

@@ -23,11 +23,11 @@ fn empty_the_store(scratch: &Scratch) {
 
 #[track_caller]
 fn done(ran: &Ran) {
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 
 #[test]
-fn the_rust_toolchain_is_kept_once_and_exported_as_it_was_fetched() {
+fn the_rust_toolchain_is_stored_once_and_exported_as_fetched() {
     let scratch = open();
     let digest = scratch.lock().toolchain.rust.unwrap().sha256;
     let tar = scratch.path("cache/osbuild/cas/sha256").join(&digest[..2]).join(&digest);
@@ -42,7 +42,7 @@ fn the_rust_toolchain_is_kept_once_and_exported_as_it_was_fetched() {
 }
 
 #[test]
-fn an_export_has_every_locked_input_under_the_name_that_sha256sum_gives_it() {
+fn an_export_has_every_locked_input_named_by_its_sha256() {
     let scratch = exported();
     let list: serde_json::Value =
         serde_json::from_slice(&fs::read(scratch.path("exported/sources.json")).unwrap()).unwrap();
@@ -68,7 +68,7 @@ fn an_export_has_every_locked_input_under_the_name_that_sha256sum_gives_it() {
 }
 
 #[test]
-fn an_export_that_was_cut_off_is_finished_and_a_damaged_file_is_written_again() {
+fn an_interrupted_export_is_completed_and_damaged_files_are_rewritten() {
     let scratch = exported();
     let [gone, damaged, whole] = [0, 1, 2]
         .map(|index| scratch.path("exported/sha256").join(&scratch.sources()[index].digest));
@@ -97,7 +97,7 @@ fn an_import_fills_an_empty_store_without_a_network() {
 }
 
 #[test]
-fn a_damaged_source_is_a_wrong_digest_and_a_missing_one_a_source_that_is_gone() {
+fn a_damaged_source_exits_4_and_a_missing_source_exits_3() {
     let mut scratch = exported();
     scratch.set("PATH", std::env::var("PATH").unwrap());
     empty_the_store(&scratch);
@@ -109,23 +109,23 @@ fn a_damaged_source_is_a_wrong_digest_and_a_missing_one_a_source_that_is_gone() 
     fs::write(&file, "other bytes").unwrap();
     for verb in verbs {
         let ran = scratch.osbuild(verb);
-        assert_eq!(ran.code, Some(4), "{}", ran.said);
-        let said = format!(
+        assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+        let expected = format!(
             "error: `{}` is damaged\n  caused by: it should hold {}\n",
             file.display(),
             source.name
         );
-        assert!(ran.said.contains(&said), "{}", ran.said);
+        assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
     }
     fs::remove_file(&file).unwrap();
     for verb in verbs {
         let ran = scratch.osbuild(verb);
-        assert_eq!(ran.code, Some(3), "{}", ran.said);
-        let said = format!(
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+        let expected = format!(
             "error: `{folder}` does not hold {}\n  caused by: its digest is sha256:{}\n",
             source.name, source.digest
         );
-        assert!(ran.said.contains(&said), "{}", ran.said);
+        assert!(ran.stderr.contains(&expected), "{}", ran.stderr);
     }
 }
 
@@ -134,16 +134,16 @@ fn a_folder_without_a_list_is_refused() {
     let scratch = Scratch::new();
     let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains("holds no exported sources"), "{}", ran.said);
+    assert!(ran.stderr.contains("holds no exported sources"), "{}", ran.stderr);
     fs::create_dir(scratch.path("exported")).unwrap();
     fs::write(scratch.path("exported/sources.json"), "{}").unwrap();
     let ran = scratch.osbuild(&["sources", "import", &folder(&scratch)]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains("is not a list of sources"), "{}", ran.said);
+    assert!(ran.stderr.contains("is not a list of sources"), "{}", ran.stderr);
 }
 
 #[test]
-fn a_build_from_an_export_alone_and_without_a_network_gives_the_same_image() {
+fn a_build_from_an_export_without_a_network_gives_the_same_image() {
     let scratch = workshop::open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = workshop::products(&scratch);

@@ -4,9 +4,10 @@ use crate::cloud::{ACCESS_KEY, Call, Cloud, Fate, SECRET_KEY, SESSION_TOKEN};
 use crate::http::Server;
 use osbuild::error::{Error, Result};
 use osbuild::plan::{Architecture, Date};
-use osbuild::produce::aws::{Credentials, Live, Patience, Service};
+use osbuild::produce::aws::stoppable;
 use osbuild::report::{Color, Report, Verbosity};
-use osbuild::ship::aws::{BLOCK, Content, OWNER, Published, Share, Subject, Tags, Wish, publish};
+use osbuild::ship::aws::{Content, OWNER, Options, Published, Subject, publish, tags};
+use osbuild_aws::{BLOCK_SIZE, Client, Credentials, Retry, Service};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,9 +25,9 @@ fn disk() -> (TempDir, PathBuf) {
 fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
-    let mut bytes = vec![0; blocks * 4 / 3 * BLOCK + 12_345];
+    let mut bytes = vec![0; blocks * 4 / 3 * BLOCK_SIZE + 12_345];
     for index in (0..blocks).map(|number| number + number / 3) {
-        bytes[index * BLOCK + 77] = 1 + (index % 255) as u8;
+        bytes[index * BLOCK_SIZE + 77] = 1 + (index % 255) as u8;
     }
     std::fs::write(&path, bytes).unwrap();
     (folder, path)
@@ -35,7 +36,7 @@ fn disk_of(blocks: usize) -> (TempDir, PathBuf) {
 fn subject(path: &Path) -> Subject {
     let content = Content::read(path).unwrap();
     Subject {
-        tags: Tags::new("small", &content.digest.hex(), &[(OWNER, "team".into())]),
+        tags: tags("small", &content.digest.hex(), &[(OWNER, "team".into())]),
         content,
         recipe: "small".into(),
         version: "1.2.3".into(),
@@ -44,38 +45,41 @@ fn subject(path: &Path) -> Subject {
     }
 }
 
-fn patience(tries: u32) -> Patience {
-    let soon = Duration::from_millis(3);
-    let silence = Duration::from_secs(20);
-    Patience {
-        connect: silence,
-        silence,
+fn retry(tries: u32) -> Retry {
+    let pause = Duration::from_millis(3);
+    let timeout = Duration::from_secs(20);
+    stoppable(Retry {
+        connect_timeout: timeout,
+        idle_timeout: timeout,
         tries,
-        first_pause: soon,
-        longest_pause: soon,
-        look: soon,
-        settle: Duration::from_secs(3),
-        end: Duration::from_secs(20),
-    }
+        first_pause: pause,
+        max_pause: pause,
+        max_poll_pause: pause,
+        settle_timeout: Duration::from_secs(3),
+        operation_timeout: timeout,
+        ..Retry::default()
+    })
 }
 
-fn credentials(patience: &Patience, more: &[(&str, &str)]) -> Credentials {
+fn credentials(retry: &Retry, more: &[(&str, &str)]) -> Credentials {
     let own = [("AWS_ACCESS_KEY_ID", ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", SECRET_KEY)];
     let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    Credentials::of_variables(patience, own.iter().chain(more).map(text).collect::<HashMap<_, _>>())
+    let variables = own.iter().chain(more).map(text).collect::<HashMap<_, _>>();
+    Credentials::from_variables(retry, variables).unwrap()
 }
 
-fn live(cloud: &Cloud, credentials: Credentials, patience: Patience) -> Live {
+fn client(cloud: &Cloud, credentials: Credentials, retry: Retry) -> Client {
     let addresses =
         [Service::Ebs, Service::Ec2, Service::Kms].map(|service| (service, cloud.address.clone()));
-    Live::new(credentials, patience, addresses.into())
+    Client::new(credentials, retry, addresses.into()).unwrap()
 }
 
-fn wish() -> Wish {
-    Wish {
+fn options() -> Options {
+    Options {
         region: HOME.parse().unwrap(),
         copies: vec![OTHER.parse().unwrap()],
-        share: Share { accounts: vec!["111122223333".into()], public: false },
+        share: vec!["111122223333".into()],
+        public: false,
         deprecate: Some(Date { year: 2999, month: 1, day: 1 }),
         prune: Some(2),
         today: Date { year: 2026, month: 11, day: 22 },
@@ -83,16 +87,16 @@ fn wish() -> Wish {
 }
 
 fn publish_with(cloud: &Cloud, path: &Path, tries: u32) -> Result<Published> {
-    publish_within(cloud, path, patience(tries))
+    publish_within(cloud, path, retry(tries))
 }
 
-fn publish_within(cloud: &Cloud, path: &Path, patience: Patience) -> Result<Published> {
-    let credentials = credentials(&patience, &[]);
+fn publish_within(cloud: &Cloud, path: &Path, retry: Retry) -> Result<Published> {
+    let credentials = credentials(&retry, &[]);
     publish(
-        &live(cloud, credentials, patience),
+        &client(cloud, credentials, retry),
         &Report::new(Verbosity::Quiet, Color::Never),
         &subject(path),
-        &wish(),
+        &options(),
     )
 }
 
@@ -159,13 +163,13 @@ fn a_crash_at_any_call_leaves_no_orphan_and_no_second_image() {
 
 /// Publishes a disk and keeps so many of the recipe's images, or all.
 fn publish_keeping(cloud: &Cloud, path: &Path, keep: Option<usize>) -> Result<Published> {
-    let patience = patience(1);
-    let live = live(cloud, credentials(&patience, &[]), patience);
+    let retry = retry(1);
+    let client = client(cloud, credentials(&retry, &[]), retry);
     publish(
-        &live,
+        &client,
         &Report::new(Verbosity::Quiet, Color::Never),
         &subject(path),
-        &Wish { prune: keep, ..wish() },
+        &Options { prune: keep, ..options() },
     )
 }
 
@@ -183,14 +187,14 @@ fn images_without_orphans(cloud: &Cloud) -> Vec<(String, String)> {
     let mut names: Vec<_> = state
         .images
         .iter()
-        .map(|((region, _), image)| (region.clone(), image.said["Name"].clone()))
+        .map(|((region, _), image)| (region.clone(), image.parameters["Name"].clone()))
         .collect();
     names.sort();
     names
 }
 
 #[test]
-fn an_interrupted_prune_goes_on_the_next_time_and_leaves_no_orphan() {
+fn an_interrupted_prune_is_completed_next_time_without_orphans() {
     let disks: Vec<_> = (1..=4).map(disk_of).collect();
     let (newest, others) = disks.split_last().unwrap();
     let filled = || {
@@ -225,7 +229,7 @@ fn an_interrupted_prune_goes_on_the_next_time_and_leaves_no_orphan() {
 }
 
 #[test]
-fn an_upload_that_broke_goes_on_behind_what_has_arrived() {
+fn an_interrupted_upload_continues_after_the_blocks_sent() {
     let (_folder, path) = disk();
     let cloud = Cloud::start();
     let mut puts = 0;
@@ -243,7 +247,7 @@ fn an_upload_that_broke_goes_on_behind_what_has_arrived() {
 }
 
 #[test]
-fn what_may_pass_is_tried_again_and_what_may_not_is_told_at_once() {
+fn temporary_failures_are_retried_and_others_reported_at_once() {
     let (_folder, path) = disk();
     let passing = [
         Fate::Refused(503, "RequestLimitExceeded"),
@@ -303,7 +307,7 @@ fn a_connection_that_hangs_is_given_up_and_another_one_is_tried() {
         if hangs(call) && hung.insert(call.action.clone()) { Fate::Hung } else { Fate::Done }
     });
     let published =
-        publish_within(&cloud, &path, Patience { silence: Duration::from_secs(2), ..patience(5) })
+        publish_within(&cloud, &path, Retry { idle_timeout: Duration::from_secs(2), ..retry(5) })
             .unwrap();
     is_whole(&cloud, &path, &published);
 }
@@ -321,7 +325,7 @@ fn a_snapshot_with_other_bytes_is_removed_and_another_one_is_made() {
         .snapshots
         .values_mut()
         .next()
-        .map(|snapshot| snapshot.blocks.insert(0, vec![7; BLOCK]));
+        .map(|snapshot| snapshot.blocks.insert(0, vec![7; BLOCK_SIZE]));
     assert!(other.is_some());
     cloud.fates(|_, _| Fate::Done);
     let published = publish_with(&cloud, &path, 1).unwrap();
@@ -356,12 +360,13 @@ fn a_block_that_changes_on_its_way_is_refused() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[5] = 9;
     std::fs::write(&path, bytes).unwrap();
-    let patience = patience(2);
-    let live = live(&cloud, credentials(&patience, &[]), patience);
-    let error = publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject, &wish())
-        .err()
-        .unwrap()
-        .to_string();
+    let retry = retry(2);
+    let client = client(&cloud, credentials(&retry, &[]), retry);
+    let error =
+        publish(&client, &Report::new(Verbosity::Quiet, Color::Never), &subject, &options())
+            .err()
+            .unwrap()
+            .to_string();
     assert!(error.contains("no snapshot in eu-central-1 takes the image"), "{error}");
     let state = cloud.state.lock().unwrap();
     assert!(state.images.is_empty() && state.snapshots.is_empty());
@@ -373,36 +378,40 @@ fn a_block_that_changes_on_its_way_is_refused() {
 }
 
 #[test]
-fn expired_credentials_are_read_anew_or_told_and_never_shown() {
+fn expired_credentials_are_renewed_or_reported_and_never_shown() {
     let (folder, path) = disk();
     let cloud = Cloud::start();
     cloud.state.lock().unwrap().expired = true;
     let file = folder.path().join("credentials");
     let write = |token: &str| {
         let text = format!(
-            "[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\naws_session_token={token}\n"
+            "[default]\naws_access_key_id={ACCESS_KEY}\naws_secret_access_key={SECRET_KEY}\n\
+             aws_session_token={token}\n"
         );
         std::fs::write(&file, text).unwrap();
     };
     write(SESSION_TOKEN);
-    let patience = patience(3);
+    let retry = retry(3);
     let variables =
         HashMap::from([("AWS_SHARED_CREDENTIALS_FILE".to_owned(), file.display().to_string())]);
     let run = || -> std::result::Result<Published, Error> {
-        let live =
-            live(&cloud, Credentials::of_variables(&patience, variables.clone()), patience.clone());
-        publish(&live, &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &wish())
+        let client = client(
+            &cloud,
+            Credentials::from_variables(&retry, variables.clone()).unwrap(),
+            retry.clone(),
+        );
+        publish(&client, &Report::new(Verbosity::Quiet, Color::Never), &subject(&path), &options())
     };
     let error = run().err().unwrap();
-    let said = format!("{error}{error:?}");
+    let output = format!("{error}{error:?}");
     assert!(
-        said.contains("caused by: ExpiredToken: the token is over")
-            && said.contains("hint: get new credentials"),
-        "{said}"
+        output.contains("caused by: ExpiredToken: the token is over")
+            && output.contains("hint: get new credentials"),
+        "{output}"
     );
     assert!(
-        [ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !said.contains(secret)),
-        "{said}"
+        [ACCESS_KEY, SECRET_KEY, SESSION_TOKEN].iter().all(|secret| !output.contains(secret)),
+        "{output}"
     );
     // Somebody writes new ones while it runs.
     let (fresh, mut count) = (file.clone(), 0);
@@ -421,11 +430,12 @@ fn expired_credentials_are_read_anew_or_told_and_never_shown() {
 }
 
 #[test]
-fn containers_and_instances_are_asked_for_credentials() {
+fn containers_and_instances_provide_credentials() {
     let (_folder, path) = disk_of(3);
     let server = Server::start();
     let json = format!(
-        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}","Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
+        r#"{{"Code":"Success","AccessKeyId":"{ACCESS_KEY}","SecretAccessKey":"{SECRET_KEY}",
+            "Token":"t","Expiration":"2999-01-01T00:00:00Z"}}"#
     );
     let roles = "/latest/meta-data/iam/security-credentials/";
     server.put("/container".into(), 200, json.as_bytes());
@@ -436,13 +446,14 @@ fn containers_and_instances_are_asked_for_credentials() {
         ("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{}/container", server.address()));
     let instance = ("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.address().to_owned());
     for (name, value) in [container, instance] {
-        let (cloud, patience) = (Cloud::start(), patience(1));
-        let found = Credentials::of_variables(&patience, HashMap::from([(name.to_owned(), value)]));
+        let (cloud, retry) = (Cloud::start(), retry(1));
+        let found =
+            Credentials::from_variables(&retry, HashMap::from([(name.to_owned(), value)])).unwrap();
         let published = publish(
-            &live(&cloud, found, patience),
+            &client(&cloud, found, retry),
             &Report::new(Verbosity::Quiet, Color::Never),
             &subject(&path),
-            &wish(),
+            &options(),
         );
         is_whole(&cloud, &path, &published.unwrap_or_else(|error| panic!("{name}: {error}")));
         assert!(
@@ -455,7 +466,7 @@ fn containers_and_instances_are_asked_for_credentials() {
 }
 
 #[test]
-fn a_snapshot_that_aws_still_puts_together_is_waited_for_and_never_removed() {
+fn a_snapshot_that_aws_is_assembling_is_awaited_and_never_removed() {
     let (_folder, path) = disk_of(3);
     // Who has said that it is complete has crashed, before or after it heard the answer or noted
     // it.
@@ -484,7 +495,7 @@ fn a_snapshot_that_aws_still_puts_together_is_waited_for_and_never_removed() {
 }
 
 #[test]
-fn a_snapshot_that_was_noted_as_complete_is_waited_for_as_long_as_a_first_publish_waits() {
+fn a_sealed_snapshot_is_awaited_for_the_full_operation_timeout() {
     let (_folder, path) = disk_of(3);
     let cloud = Cloud::start();
     cloud.state.lock().unwrap().slow = 100;
@@ -496,7 +507,8 @@ fn a_snapshot_that_was_noted_as_complete_is_waited_for_as_long_as_a_first_publis
     assert!(publish_with(&cloud, &path, 1).is_err());
     cloud.fates(|_, _| Fate::Done);
     let published =
-        publish_within(&cloud, &path, Patience { settle: Duration::ZERO, ..patience(1) }).unwrap();
+        publish_within(&cloud, &path, Retry { settle_timeout: Duration::ZERO, ..retry(1) })
+            .unwrap();
     is_whole(&cloud, &path, &published);
     assert_eq!(
         (cloud.calls("CompleteSnapshot").len(), cloud.calls("DeleteSnapshot").len()),
@@ -505,7 +517,7 @@ fn a_snapshot_that_was_noted_as_complete_is_waited_for_as_long_as_a_first_publis
 }
 
 #[test]
-fn an_image_or_a_copy_that_fails_at_aws_is_removed_and_made_again() {
+fn an_image_or_copy_that_fails_at_aws_is_removed_and_made_again() {
     let (_folder, path) = disk_of(3);
     // The first image is that of the home region, the one after it that has not failed is its copy.
     for fails in [vec![true], vec![false, true], vec![true, true, false, true, true]] {
@@ -532,14 +544,17 @@ fn an_image_or_a_copy_that_fails_at_aws_is_removed_and_made_again() {
     cloud.state.lock().unwrap().fails = vec![true; 9];
     let error = publish_with(&cloud, &path, 1).err().unwrap().to_string();
     assert!(
-        error.starts_with("error: no image in eu-central-1 becomes available\n  caused by: these failed at AWS: ami-"),
+        error.starts_with(
+            "error: no image in eu-central-1 becomes available\n  caused by: these \
+                           failed at AWS: ami-"
+        ),
         "{error}"
     );
     assert_eq!(cloud.calls("RegisterImage").len(), 3);
 }
 
 #[test]
-fn a_copy_that_failed_before_this_machine_came_is_made_again() {
+fn a_copy_that_failed_on_another_machine_is_made_again() {
     let (_folder, path) = disk_of(3);
     for last in ["DeregisterImage", "DeleteSnapshot", "CopyImage"] {
         let cloud = Cloud::start();

@@ -15,7 +15,10 @@ use std::time::Duration;
 /// Makes DATA of which something is not zero, at places far from each other.
 const DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
-    for at in 0 1 2 3 50 51 100 158; do dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null; done
+    for at in 0 1 2 3 50 51 100 158; do
+        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 \
+            seek=$((at * 16)) conv=notrunc 2>/dev/null
+    done
 }"#;
 
 /// Makes DATA that takes a while to write.
@@ -23,7 +26,8 @@ const MUCH_DATA: &str = r#"data() {
     truncate -s "${SIZE_MIB}M" data.ext4
     at=0
     while [ $at -lt 150 ]; do
-        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 seek=$((at * 16)) conv=notrunc 2>/dev/null
+        dd if=/usr/bin/busybox of=data.ext4 bs=64k count=16 \
+            seek=$((at * 16)) conv=notrunc 2>/dev/null
         at=$((at + 1))
     done
 }"#;
@@ -102,14 +106,14 @@ fn holds_image(disk: &Loop, scratch: &Scratch) {
 }
 
 #[test]
-fn a_flashed_disk_of_either_sector_size_holds_the_image_and_a_table_of_its_own() {
+fn a_flashed_disk_holds_the_image_and_its_own_table_at_either_sector_size() {
     for sector_size in [512, 4096] {
         let scratch = project(sector_size, DATA);
         // Its size is no multiple of the alignment.
         let disk = Loop::new(1000 * MIB + 12 * 4096, sector_size);
         let ran = flash(&scratch, &disk.device);
         done(&ran);
-        assert_eq!(ran.data, format!("{}\n", disk.device));
+        assert_eq!(ran.stdout, format!("{}\n", disk.device));
         holds_image(&disk, &scratch);
         let own = identifiers(&disk.device);
         let of_image = Loop::of(image(&scratch), sector_size);
@@ -138,12 +142,13 @@ fn a_flashed_disk_of_either_sector_size_holds_the_image_and_a_table_of_its_own()
 }
 
 #[test]
-fn a_disk_that_cannot_make_zeros_by_itself_holds_them_nevertheless() {
+fn zeros_are_written_to_a_disk_that_cannot_zero_by_itself() {
     let scratch = project(512, DATA);
     let folder = tempfile::tempdir().unwrap();
     // A file on ramfs cannot have holes, so the device over it can be read and written and nothing
     // else. The mount lives as long as the device does, and nobody else sees it.
-    let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find --show \"$1/disk\"";
+    let script = "mount -t ramfs none \"$1\" && truncate -s 400M \"$1/disk\" && losetup --find \
+                  --show \"$1/disk\"";
     let device =
         run(tool("unshare").args(["--mount", "sh", "-c", script, "sh"]).arg(folder.path()))
             .trim()
@@ -164,18 +169,19 @@ fn a_disk_that_cannot_make_zeros_by_itself_holds_them_nevertheless() {
 }
 
 #[test]
-fn a_fixed_disk_is_refused_with_what_is_on_it_unless_it_is_named_twice() {
+fn a_fixed_disk_is_refused_with_its_contents_unless_named_twice() {
     let (scratch, disk) = with_disk(DATA);
     run(tool("mke2fs").args(["-q", "-F", "-t", "ext4", "-L", "photos", &disk.device]));
     let before = disk.read(0, 400 * MIB);
     let ran = scratch.osbuild(&["flash", RECIPE, "--device", &disk.device]);
-    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     let device = &disk.device;
     let expected = format!(
-        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it may be lost, name it twice: `--device {device} \
+        "error: `{device}` is a fixed disk\n  caused by: on it: ext4 `photos`\nhint: if all of it \
+         may be lost, name it twice: `--device {device} \
          --device {device}`\n"
     );
-    assert_eq!(ran.said, expected);
+    assert_eq!(ran.stderr, expected);
     assert!(!image(&scratch).exists(), "it is refused before hours are spent on the image");
     assert!(disk.read(0, 400 * MIB) == before);
 }
@@ -196,14 +202,14 @@ fn a_mounted_disk_and_the_systems_are_refused() {
         let before = ["unshare", "--mount", "sh", "-c", script, "sh", &disk.device, place];
         let ran =
             Ran::of(&mut scratch.command(&before, &["flash", RECIPE, "--device", &disk.device]));
-        assert_eq!(ran.code, Some(2), "{}", ran.said);
-        assert!(ran.said.contains(&format!("`{}` {says}", disk.device)), "{}", ran.said);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("`{}` {says}", disk.device)), "{}", ran.stderr);
     }
     assert!(disk.read(0, 400 * MIB) == before);
 }
 
 #[test]
-fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
+fn a_disk_in_exclusive_use_is_refused_even_if_named_twice() {
     let (scratch, disk) = with_disk(DATA);
     let before = disk.read(0, 400 * MIB);
     let held = rustix::fs::open(
@@ -214,37 +220,40 @@ fn a_disk_that_something_else_holds_is_refused_even_if_it_is_named_twice() {
     let ran = flash(&scratch, &disk.device);
     drop(held.unwrap());
     assert!(
-        ran.code == Some(2) && ran.said.contains(&format!("error: `{}` is in use\n", disk.device)),
+        ran.code == Some(2)
+            && ran.stderr.contains(&format!("error: `{}` is in use\n", disk.device)),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(disk.read(0, 400 * MIB) == before);
 }
 
 #[test]
-fn a_disk_that_is_too_small_or_has_other_sectors_is_refused_however_often_it_is_named() {
+fn naming_a_disk_twice_does_not_override_its_size_or_sector_size() {
     let scratch = project(512, DATA);
     let small = Loop::new(227 * MIB, 512);
     let ran = flash(&scratch, &small.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the image 239.1 MB\n",
+        "error: `{}` is too small for the image of `small`\n  caused by: it has 238.0 MB, and the \
+         image 239.1 MB\n",
         small.device
     );
-    assert_eq!(ran.said, expected);
+    assert_eq!(ran.stderr, expected);
     let large = Loop::new(400 * MIB, 4096);
     let ran = flash(&scratch, &large.device);
     assert_eq!(ran.code, Some(2));
     let expected = format!(
-        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: set `sector-size = 4096` in \
+        "error: `{}` has sectors of 4096 bytes, and the image of `small` is made for 512\nhint: \
+         set `sector-size = 4096` in \
          `boards/bench.toml`, or in a board that inherits it, with `esp-size-mib` of 257 or more\n",
         large.device
     );
-    assert_eq!(ran.said, expected);
+    assert_eq!(ran.stderr, expected);
 }
 
 #[test]
-fn what_is_no_disk_or_two_of_them_is_refused() {
+fn a_device_that_is_not_one_whole_disk_is_refused() {
     let scratch = project(512, DATA);
     let [one, other] = [512, 512].map(|sector_size| Loop::new(400 * MIB, sector_size));
     run(tool("sgdisk").args(["--clear", "--new=1:0:0", &one.device]));
@@ -253,14 +262,14 @@ fn what_is_no_disk_or_two_of_them_is_refused() {
     let says = |devices: &[&str]| {
         let named: Vec<&str> = devices.iter().flat_map(|device| ["--device", device]).collect();
         let ran = scratch.osbuild(&[&["flash", RECIPE], &named[..]].concat());
-        assert_eq!(ran.code, Some(2), "{}", ran.said);
-        ran.said
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        ran.stderr
     };
-    let said = says(&[&partition, &partition]);
+    let output = says(&[&partition, &partition]);
     run(tool("partx").args(["--delete", &one.device]));
     assert!(
-        said.contains("is a partition") && said.contains(&format!("`--device {}`", one.device)),
-        "{said}"
+        output.contains("is a partition") && output.contains(&format!("`--device {}`", one.device)),
+        "{output}"
     );
     assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is no disk\n"));
     assert!(says(&[&one.device, &other.device]).contains("are two disks"));
@@ -271,19 +280,19 @@ fn without_a_device_the_disks_that_fit_are_listed_and_no_other() {
     let (scratch, disk) = with_disk(DATA);
     let ran = scratch.osbuild(&["flash", RECIPE]);
     done(&ran);
-    assert!(!ran.data.contains(&disk.device), "a fixed disk is not offered: {}", ran.data);
+    assert!(!ran.stdout.contains(&disk.device), "a fixed disk is not offered: {}", ran.stdout);
     assert!(
-        ran.said.contains(&format!("not offered: `{}` is a fixed disk (", disk.device)),
+        ran.stderr.contains(&format!("not offered: `{}` is a fixed disk (", disk.device)),
         "{}",
-        ran.said
+        ran.stderr
     );
     let json = scratch.osbuild(&["flash", RECIPE, "--json"]);
-    let disks: serde_json::Value = serde_json::from_str(&json.data).unwrap();
+    let disks: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert!(disks.as_array().unwrap().iter().all(|disk| disk["is-removable"] == true), "{disks}");
 }
 
 #[test]
-fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_flashed_again() {
+fn after_a_power_cut_the_disk_has_no_table_and_can_be_flashed_again() {
     let (scratch, disk) = with_disk(MUCH_DATA);
     done(&scratch.osbuild(&["build", RECIPE]));
     run(tool("sgdisk").args(["--new=1:0:0", &disk.device]));
@@ -315,7 +324,7 @@ fn a_disk_that_was_being_written_when_the_power_failed_has_no_table_and_can_be_f
 }
 
 #[test]
-fn a_bar_shows_the_rate_and_the_time_that_is_left() {
+fn a_progress_bar_shows_the_rate_and_the_time_left() {
     let (scratch, disk) = with_disk(MUCH_DATA);
     let shown =
         on_a_terminal(&scratch, &format!("flash {RECIPE} --device {0} --device {0}", disk.device));
@@ -334,7 +343,7 @@ fn a_bar_shows_the_rate_and_the_time_that_is_left() {
 const SLOW_DATA: &str = r#"data() { sleep 8; truncate -s "${SIZE_MIB}M" data.ext4; }"#;
 
 #[test]
-fn another_disk_that_gets_the_name_while_the_image_is_built_is_not_written() {
+fn a_disk_replaced_during_the_build_is_not_written() {
     let (scratch, disk) = with_disk(SLOW_DATA);
     let other = disk.file.with_file_name("other");
     let file = File::create(&other).unwrap();
@@ -353,14 +362,14 @@ fn another_disk_that_gets_the_name_while_the_image_is_built_is_not_written() {
     run(tool("losetup").args(["--detach", &disk.device]));
     run(tool("losetup").arg(&disk.device).arg(&other));
     let ran = Ran::from(child.wait_with_output().unwrap());
-    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     assert!(
-        ran.said.contains(&format!(
+        ran.stderr.contains(&format!(
             "error: `{}` is not the disk that was named\n  caused by: that had 419.4 MB, number ",
             disk.device
         )),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(image(&scratch).exists(), "nobody had time to change disks");
     assert!(part(&other, 0, 400 * MIB) == before);
@@ -368,7 +377,7 @@ fn another_disk_that_gets_the_name_while_the_image_is_built_is_not_written() {
 }
 
 #[test]
-fn a_stick_that_puts_the_end_of_the_disk_over_the_image_is_found_out_and_left_without_a_table() {
+fn a_stick_smaller_than_it_claims_is_detected_and_left_without_a_table() {
     let (mut scratch, disk) = with_disk(DATA);
     done(&scratch.osbuild(&["build", RECIPE]));
     let library = scratch.path("small_stick.so");
@@ -381,30 +390,30 @@ fn a_stick_that_puts_the_end_of_the_disk_over_the_image_is_found_out_and_left_wi
     let (start, end) = ((67 + 50) * MIB, (67 + 50) * MIB + 8192);
     scratch.set("CAPACITY", (400 * MIB - end).to_string());
     let ran = flash(&scratch, &disk.device);
-    assert_eq!(ran.code, Some(4), "{}", ran.said);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     let at: u64 = ran
-        .said
+        .stderr
         .split("it differs at byte ")
         .nth(1)
         .and_then(|rest| rest.lines().next()?.parse().ok())
         .unwrap();
-    assert!((start..end).contains(&at), "{}", ran.said);
+    assert!((start..end).contains(&at), "{}", ran.stderr);
     assert!(
-        ran.said.contains("has no partition table now, and can be flashed again"),
+        ran.stderr.contains("has no partition table now, and can be flashed again"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert_eq!(
-        ran.said.matches("read back").count(),
+        ran.stderr.matches("read back").count(),
         1,
         "the first look found nothing: {}",
-        ran.said
+        ran.stderr
     );
     assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
 }
 
 #[test]
-fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
+fn a_disk_that_loses_writes_is_detected() {
     let (scratch, disk) = with_disk(DATA);
     let (is_over, place) = (AtomicBool::new(false), (67 + 50) * MIB + 4096);
     let ran = std::thread::scope(|scope| {
@@ -422,12 +431,12 @@ fn a_disk_that_does_not_keep_what_is_written_is_found_out() {
         is_over.store(true, Ordering::Relaxed);
         ran
     });
-    assert_eq!(ran.code, Some(4), "{}", ran.said);
-    assert!(ran.said.contains(&format!("it differs at byte {place}\n")), "{}", ran.said);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("it differs at byte {place}\n")), "{}", ran.stderr);
     assert!(
-        ran.said.contains("has no partition table now, and can be flashed again"),
+        ran.stderr.contains("has no partition table now, and can be flashed again"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(!run(tool("sfdisk").args(["--list", &disk.device])).contains("Disklabel type"));
 }

@@ -11,15 +11,15 @@ const KUBELET: (&str, &str) =
 
 /// Builds from a store that has everything but the source of this name.
 #[track_caller]
-fn refused_without(scratch: &Scratch, name: &str, said: &str) {
+fn refused_without(scratch: &Scratch, name: &str, expected: &str) {
     scratch.fill_store_without(name);
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(ran.code, Some(3), "{}", ran.said);
-    assert!(ran.said.contains(said), "{}", ran.said);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
 }
 
 #[test]
-fn a_package_that_debian_dropped_is_named_with_the_newest_and_with_what_to_run() {
+fn a_package_dropped_by_debian_is_an_error_with_the_newest_version() {
     let mut scratch = Scratch::new();
     let archive = Archive::serve(&mut scratch);
     archive.publish(&[
@@ -30,17 +30,19 @@ fn a_package_that_debian_dropped_is_named_with_the_newest_and_with_what_to_run()
     refused_without(
         &scratch,
         "ca-certificates",
-        "error: the archive no longer has `ca-certificates` 1\n  caused by: its newest version is 2\nhint: cargo osbuild update ca-certificates\n",
+        "error: the archive no longer has `ca-certificates` 1\n  caused by: its newest version is \
+         2\nhint: cargo osbuild update ca-certificates\n",
     );
     archive.publish(&[("bash", "1", "")]);
-    let said = "error: the archive no longer has `ca-certificates` 1\nhint: cargo osbuild update ca-certificates\n";
-    refused_without(&scratch, "ca-certificates", said);
+    let expected = "error: the archive no longer has `ca-certificates` 1\nhint: cargo osbuild \
+                    update ca-certificates\n";
+    refused_without(&scratch, "ca-certificates", expected);
     archive.publish(&[]);
-    refused_without(&scratch, "ca-certificates", said);
+    refused_without(&scratch, "ca-certificates", expected);
 }
 
 #[test]
-fn a_version_that_the_go_proxy_refuses_is_named_with_the_newest_and_with_what_to_run() {
+fn a_version_gone_from_the_go_proxy_is_an_error_with_the_newest_one() {
     for status in [403, 404, 410] {
         let mut scratch = Scratch::new();
         let proxy = GoProxy::start();
@@ -51,13 +53,14 @@ fn a_version_that_the_go_proxy_refuses_is_named_with_the_newest_and_with_what_to
         refused_without(
             &scratch,
             KUBERNETES,
-            "error: the Go module proxy no longer serves `k8s.io/kubernetes` v1.35.8\n  caused by: the newest of its minor is 1.35.10\nhint: cargo osbuild update kubelet\n",
+            "error: the Go module proxy no longer serves `k8s.io/kubernetes` v1.35.8\n  caused \
+             by: the newest of its minor is 1.35.10\nhint: cargo osbuild update kubelet\n",
         );
     }
 }
 
 #[test]
-fn a_dependency_that_the_go_proxy_lost_is_named_with_who_needs_it() {
+fn a_dependency_gone_from_the_go_proxy_is_named_with_its_dependent() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -65,7 +68,8 @@ fn a_dependency_that_the_go_proxy_lost_is_named_with_who_needs_it() {
     refused_without(
         &scratch,
         KUBERNETES,
-        "error: the Go module proxy no longer serves `example.org/d` v1.0.0\n  caused by: `kubelet` v1.35.8 needs it\nhint: cargo osbuild update kubelet\n",
+        "error: the Go module proxy no longer serves `example.org/d` v1.0.0\n  caused by: \
+         `kubelet` v1.35.8 needs it\nhint: cargo osbuild update kubelet\n",
     );
 }
 
@@ -75,14 +79,15 @@ fn a_toolchain_that_the_go_proxy_lost_is_named_with_what_to_run() {
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
     let version = scratch.plan().requirements.go_toolchain;
-    let said = format!(
-        "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo osbuild update toolchain\n"
+    let expected = format!(
+        "error: the Go module proxy no longer serves the Go toolchain {version}\nhint: cargo \
+         osbuild update toolchain\n"
     );
-    refused_without(&scratch, "toolchain go", &said);
+    refused_without(&scratch, "toolchain go", &expected);
 }
 
 #[test]
-fn bytes_that_are_not_the_locked_ones_are_a_wrong_digest() {
+fn bytes_other_than_the_locked_ones_are_a_digest_error() {
     let mut scratch = Scratch::new();
     let proxy = GoProxy::start();
     proxy.serve(&mut scratch);
@@ -94,11 +99,11 @@ fn bytes_that_are_not_the_locked_ones_are_a_wrong_digest() {
     );
     scratch.fill_store_without(KUBERNETES);
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(ran.code, Some(4), "{}", ran.said);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
     assert!(
-        ran.said.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"),
+        ran.stderr.contains("error: k8s.io/kubernetes v1.35.8 is not what the lock says\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
@@ -110,7 +115,7 @@ fn a_proxy_that_cannot_be_reached_is_not_one_that_lost_something() {
     let before = scratch.read(&Lock::path(RECIPE));
     scratch.fill_store_without(KUBERNETES);
     let ran = scratch.osbuild(&["build", RECIPE]);
-    assert_eq!(ran.code, Some(1), "{}", ran.said);
-    assert!(ran.said.contains("the network or the registry cannot be reached"), "{}", ran.said);
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("the network or the registry cannot be reached"), "{}", ran.stderr);
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }

@@ -18,16 +18,16 @@ fn with_little_memory(scratch: &Scratch, args: &[&str]) -> Ran {
 
 /// What `inspect`, `verify` and `diff` all say of a file, each in little memory.
 #[track_caller]
-fn refused(scratch: &Scratch, file: &Path, said: &str) {
+fn refused(scratch: &Scratch, file: &Path, expected: &str) {
     let file = file.to_str().unwrap();
     for args in [&["inspect", file][..], &["verify", file, "--unsigned"], &["diff", file, file]] {
         let ran = with_little_memory(scratch, args);
         assert!(
-            ran.code == Some(4) && ran.said.contains(said),
+            ran.code == Some(4) && ran.stderr.contains(expected),
             "{args:?}: {:?} {}{}",
             ran.code,
-            ran.said,
-            ran.data
+            ran.stderr,
+            ran.stdout
         );
     }
 }
@@ -41,7 +41,7 @@ fn grown(scratch: &Scratch, name: &str, size: u64) -> PathBuf {
 }
 
 #[test]
-fn a_uki_or_an_initramfs_of_a_tebibyte_is_refused_in_little_memory() {
+fn a_uki_or_initramfs_of_a_tebibyte_is_refused_in_little_memory() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let uki = grown(&scratch, "node.efi", TIB);
@@ -57,7 +57,7 @@ fn a_uki_or_an_initramfs_of_a_tebibyte_is_refused_in_little_memory() {
 }
 
 #[test]
-fn a_disk_with_an_esp_or_a_slot_of_a_tebibyte_is_refused_in_little_memory() {
+fn an_esp_or_slot_of_a_tebibyte_is_refused_in_little_memory() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let disk = grown(&scratch, "image.raw", 3 * TIB);
@@ -114,10 +114,10 @@ fn a_signature_of_a_tebibyte_is_none() {
         &["verify", out.join("initramfs.cpio").to_str().unwrap(), "--key", "mine"],
     );
     assert!(
-        ran.code == Some(4) && ran.data.contains("more bytes than a signature has"),
+        ran.code == Some(4) && ran.stdout.contains("more bytes than a signature has"),
         "{}{}",
-        ran.data,
-        ran.said
+        ran.stdout,
+        ran.stderr
     );
 }
 
@@ -129,7 +129,7 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
     };
     done(&scratch.osbuild(&["build", RECIPE]));
-    for (folder, bits, said) in [
+    for (folder, bits, expected) in [
         (store.clone(), 0o775, "error: others may write to the store `"),
         (store.clone(), 0o757, "error: others may write to the store `"),
         (scratch.path("cache"), 0o777, "error: others may replace the store `"),
@@ -137,9 +137,9 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
         mode(&folder, bits);
         let ran = scratch.osbuild(&["build", RECIPE]);
         assert!(
-            ran.code == Some(1) && ran.said.contains(said) && ran.said.contains("hint: "),
+            ran.code == Some(1) && ran.stderr.contains(expected) && ran.stderr.contains("hint: "),
             "{bits:o}: {}",
-            ran.said
+            ran.stderr
         );
         mode(&folder, 0o755);
         done(&scratch.osbuild(&["build", RECIPE]));
@@ -153,15 +153,15 @@ fn a_store_that_others_own_or_may_write_to_is_refused() {
     assert!(
         ran.code == Some(1)
             && ran
-                .said
+                .stderr
                 .contains("belongs to another user\n  caused by: its owner has the user ID 65534"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_new_store_is_its_users_alone_whatever_the_umask() {
+fn a_new_store_is_private_whatever_the_umask() {
     let mut scratch = open();
     scratch.set("XDG_CACHE_HOME", scratch.path("fresh").display().to_string());
     let store = scratch.path("fresh/osbuild");

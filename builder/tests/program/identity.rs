@@ -36,10 +36,12 @@ impl Sts {
     fn giving() -> Self {
         let given = format!(
             "<AccessKeyId>{ACCESS_KEY}</AccessKeyId><SecretAccessKey>{SECRET_KEY}</SecretAccessKey>\
-             <SessionToken>{SESSION_TOKEN}</SessionToken><Expiration>2999-01-01T00:00:00Z</Expiration>"
+             <SessionToken>{SESSION_TOKEN}</SessionToken>\
+             <Expiration>2999-01-01T00:00:00Z</Expiration>"
         );
         let result = format!(
-            "<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials></AssumeRoleWithWebIdentityResult>"
+            "<AssumeRoleWithWebIdentityResult><Credentials>{given}</Credentials>\
+             </AssumeRoleWithWebIdentityResult>"
         );
         Sts::start(
             200,
@@ -111,9 +113,9 @@ fn publish(cloud: &Cloud, sts: &Sts) -> (Scratch, Ran) {
 fn nobody_saw(scratch: &Scratch, ran: &Ran) {
     let secrets = [TOKEN, SECRET_KEY, SESSION_TOKEN];
     assert!(
-        secrets.iter().all(|secret| !ran.said.contains(secret) && !ran.data.contains(secret)),
+        secrets.iter().all(|secret| !ran.stderr.contains(secret) && !ran.stdout.contains(secret)),
         "{}",
-        ran.said
+        ran.stderr
     );
     let logs = scratch.project().join("out").join(RECIPE);
     for file in fs::read_dir(&logs).unwrap().chain(fs::read_dir(logs.join("logs")).unwrap()) {
@@ -128,7 +130,7 @@ fn nobody_saw(scratch: &Scratch, ran: &Ran) {
 }
 
 #[test]
-fn the_token_of_a_job_becomes_credentials_and_neither_is_ever_shown() {
+fn an_identity_token_becomes_credentials_and_neither_is_shown() {
     let (cloud, sts) = (Cloud::start(), Sts::giving());
     let (scratch, ran) = publish(&cloud, &sts);
     done(&ran);
@@ -136,9 +138,9 @@ fn the_token_of_a_job_becomes_credentials_and_neither_is_ever_shown() {
     nobody_saw(&scratch, &ran);
     let asked = sts.calls.lock().unwrap().clone();
     assert_eq!(asked.len(), 1, "the credentials hold for all calls");
-    let said = |name: &str| asked[0][name].as_str();
-    assert_eq!((said("Action"), said("Version")), ("AssumeRoleWithWebIdentity", "2011-06-15"));
-    assert_eq!((said("WebIdentityToken"), said("RoleArn")), (TOKEN, ROLE));
+    let output = |name: &str| asked[0][name].as_str();
+    assert_eq!((output("Action"), output("Version")), ("AssumeRoleWithWebIdentity", "2011-06-15"));
+    assert_eq!((output("WebIdentityToken"), output("RoleArn")), (TOKEN, ROLE));
     let calls = cloud.state.lock().unwrap().calls.clone();
     assert!(calls.iter().all(|call| {
         call.headers.get("x-amz-security-token").is_some_and(|token| token == SESSION_TOKEN)
@@ -146,18 +148,19 @@ fn the_token_of_a_job_becomes_credentials_and_neither_is_ever_shown() {
 }
 
 #[test]
-fn a_token_that_is_refused_ends_the_publish_and_is_not_quoted() {
+fn a_refused_identity_token_ends_the_publish_and_is_not_shown() {
     let cloud = Cloud::start();
     let error = format!(
-        "<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and {SECRET_KEY}</Message></Error>"
+        "<Error><Code>AccessDenied</Code><Message>not for {TOKEN} and \
+         {SECRET_KEY}</Message></Error>"
     );
     let (scratch, ran) =
         publish(&cloud, &Sts::start(403, format!("<ErrorResponse>{error}</ErrorResponse>")));
-    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
     assert!(
-        ran.said.contains("caused by: a web identity (AWS_WEB_IDENTITY_TOKEN_FILE): "),
+        ran.stderr.contains("caused by: a web identity (AWS_WEB_IDENTITY_TOKEN_FILE): "),
         "{}",
-        ran.said
+        ran.stderr
     );
     nobody_saw(&scratch, &ran);
     assert_eq!(cloud.names(), Vec::<String>::new());

@@ -60,7 +60,7 @@ fn goes_on_as_if_nothing_had_been(scratch: &Scratch) {
 }
 
 #[test]
-fn ctrl_c_ends_a_build_with_code_130_and_all_that_it_started() {
+fn ctrl_c_ends_a_build_and_its_processes_with_code_130() {
     for (name, seconds) in [("-INT", "2.015"), ("-TERM", "2.016")] {
         let scratch = slow(seconds);
         let build = start(&scratch);
@@ -69,8 +69,8 @@ fn ctrl_c_ends_a_build_with_code_130_and_all_that_it_started() {
         let began = Instant::now();
         let ran = Ran::from(build.wait_with_output().unwrap());
         assert!(began.elapsed() < Duration::from_millis(1500), "it waited for the step");
-        assert_eq!((ran.code, ran.data.as_str()), (Some(130), ""), "{}", ran.said);
-        assert!(ran.said.ends_with("error: stopped\n"), "{}", ran.said);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""), "{}", ran.stderr);
+        assert!(ran.stderr.ends_with("error: stopped\n"), "{}", ran.stderr);
         assert!(!runs(&format!("sleep {seconds}")));
         if name == "-INT" {
             goes_on_as_if_nothing_had_been(&scratch);

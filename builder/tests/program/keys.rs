@@ -7,15 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs a tool in a folder, which must succeed, and gives what it says.
+/// Runs a tool in a folder, which must succeed, and returns its output.
 pub fn tool(folder: &Path, package: &str, words: &[&str]) -> String {
     let mut command = Command::new(words[0]);
     let output = command.current_dir(folder).args(&words[1..]).output();
     let output =
         output.unwrap_or_else(|error| panic!("{}: {error}: install `{package}`", words[0]));
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{words:?}: {said}");
-    said
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{words:?}: {text}");
+    text
 }
 
 /// The folder of the keys of this name.
@@ -28,7 +28,7 @@ fn keys_have_their_modes_names_and_days() {
     let scratch = Scratch::new();
     let ran = scratch.osbuild(&["keys", "new", "mine", "--as-of", "2024-02-29", "--years", "5"]);
     done(&ran);
-    assert_eq!(ran.data.lines().count(), 5, "{}", ran.data);
+    assert_eq!(ran.stdout.lines().count(), 5, "{}", ran.stdout);
     let folder = keys(&scratch, "mine");
     let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
     for role in ["PK", "KEK", "db"] {
@@ -44,15 +44,15 @@ fn keys_have_their_modes_names_and_days() {
             "-in",
             &certificate,
         ];
-        let said = tool(&folder, "openssl", &dates);
+        let output = tool(&folder, "openssl", &dates);
         assert!(
-            said.contains("notBefore=Feb 29 00:00:00 2024")
-                && said.contains("notAfter=Feb 28 00:00:00 2029"),
-            "{said}"
+            output.contains("notBefore=Feb 29 00:00:00 2024")
+                && output.contains("notAfter=Feb 28 00:00:00 2029"),
+            "{output}"
         );
         assert!(
-            said.contains(&format!("CN = mine {role}")) && !said.contains("development"),
-            "{said}"
+            output.contains(&format!("CN = mine {role}")) && !output.contains("development"),
+            "{output}"
         );
         let public = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", &key]);
         assert_eq!(
@@ -67,11 +67,11 @@ fn keys_have_their_modes_names_and_days() {
     assert_eq!((mode("release.key"), mode("release.pub")), (0o600, 0o644));
     assert_eq!((mode("root.key"), mode("root.json")), (0o600, 0o644));
     assert!(
-        ran.data.lines().any(
+        ran.stdout.lines().any(
             |line| line.starts_with("mine         root ") && line.ends_with("until 2029-02-28")
         ),
         "{}",
-        ran.data
+        ran.stdout
     );
     let public = tool(&folder, "openssl", &["openssl", "pkey", "-pubout", "-in", "release.key"]);
     assert_eq!(public, fs::read_to_string(folder.join("release.pub")).unwrap());
@@ -81,24 +81,24 @@ fn keys_have_their_modes_names_and_days() {
     );
     let again = scratch.osbuild(&["keys", "new", "mine"]);
     assert_eq!(again.code, Some(2));
-    assert!(again.said.starts_with("error: there are keys `mine` already\n"), "{}", again.said);
+    assert!(again.stderr.starts_with("error: there are keys `mine` already\n"), "{}", again.stderr);
     let odd = scratch.osbuild(&["keys", "new", "../mine"]);
     assert_eq!(
-        (odd.code, odd.said.starts_with("error: `../mine` is no name for keys")),
+        (odd.code, odd.stderr.starts_with("error: `../mine` is no name for keys")),
         (Some(2), true),
         "{}",
-        odd.said
+        odd.stderr
     );
 }
 
 #[test]
-fn efitools_and_virt_firmware_read_what_enrolls_keys() {
+fn efitools_and_virt_firmware_read_the_enrollment_files() {
     let scratch = Scratch::new();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     let ran =
         scratch.osbuild(&["keys", "enroll", "mine", "--vars", "/usr/share/OVMF/OVMF_VARS_4M.fd"]);
     done(&ran);
-    assert_eq!(ran.data.lines().count(), 7, "{}", ran.data);
+    assert_eq!(ran.stdout.lines().count(), 7, "{}", ran.stdout);
     let folder = keys(&scratch, "mine").join("enroll");
     for role in ["PK", "KEK", "db"] {
         let (list, update) = (format!("{role}.esl"), format!("{role}.auth"));
@@ -111,7 +111,7 @@ fn efitools_and_virt_firmware_read_what_enrolls_keys() {
             fs::read(folder.join(update)).unwrap().ends_with(&fs::read(folder.join(list)).unwrap())
         );
     }
-    let said = tool(
+    let output = tool(
         &folder,
         "virt-firmware (pip)",
         &["virt-fw-vars", "-i", "OVMF_VARS_4M.fd", "-p", "-v"],
@@ -123,12 +123,12 @@ fn efitools_and_virt_firmware_read_what_enrolls_keys() {
         "name=SecureBootEnable",
         "bool: ON",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
 }
 
 #[test]
-fn a_file_that_is_not_what_a_flag_asks_for_is_refused_as_wrong_use() {
+fn a_file_of_the_wrong_kind_for_a_flag_is_a_usage_error() {
     let scratch = Scratch::new();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     fs::write(scratch.path("notes"), "notes").unwrap();
@@ -137,18 +137,18 @@ fn a_file_that_is_not_what_a_flag_asks_for_is_refused_as_wrong_use() {
     for [verb, flag] in flags {
         for file in [&notes, "nothing"] {
             let ran = scratch.osbuild(&["keys", verb, "mine", flag, file]);
-            assert_eq!(ran.code, Some(2), "keys {verb} {flag} {file}: {}", ran.said);
+            assert_eq!(ran.code, Some(2), "keys {verb} {flag} {file}: {}", ran.stderr);
         }
     }
 }
 
 #[test]
-fn a_folder_without_a_certificate_is_named_when_keys_are_shown() {
+fn keys_show_names_folders_without_a_certificate() {
     let scratch = Scratch::new();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     fs::create_dir(keys(&scratch, "half")).unwrap();
     let ran = scratch.osbuild(&["keys", "show"]);
     done(&ran);
-    assert!(ran.said.contains("`keys/half` has no `db.crt`"), "{}", ran.said);
-    assert!(ran.data.contains("mine") && !ran.data.contains("half"), "{}", ran.data);
+    assert!(ran.stderr.contains("`keys/half` has no `db.crt`"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("mine") && !ran.stdout.contains("half"), "{}", ran.stdout);
 }

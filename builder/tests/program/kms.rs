@@ -36,7 +36,7 @@ fn rotate(scratch: &Scratch, role: &str, token: &str) -> Ran {
 }
 
 #[test]
-fn a_release_that_kms_has_signed_is_read_by_another_tuf_client_and_by_openssl() {
+fn another_tuf_client_and_openssl_accept_a_release_signed_with_kms() {
     let (scratch, cloud) = project();
     done(&release(&scratch, &[]));
     let (folder, first) = (keys(&scratch, "mine"), scratch.path("first-root.json"));
@@ -60,7 +60,7 @@ fn a_release_that_kms_has_signed_is_read_by_another_tuf_client_and_by_openssl() 
 }
 
 #[test]
-fn a_key_of_releases_leads_from_kms_back_into_a_file() {
+fn a_release_key_can_move_from_kms_back_into_a_file() {
     let (scratch, _cloud) = project();
     done(&rotate(&scratch, "release", P256_ARN));
     done(&scratch.osbuild(&[
@@ -80,25 +80,30 @@ fn a_key_of_releases_leads_from_kms_back_into_a_file() {
 }
 
 #[test]
-fn a_key_that_signs_no_releases_is_refused_and_nothing_is_changed() {
+fn a_key_that_cannot_sign_releases_is_refused_without_changes() {
     let (scratch, _cloud) = project();
     let folder = keys(&scratch, "mine");
     let before = fs::read(folder.join("root.json")).unwrap();
     let cases = [
-        ("release", ARN, 1, "is no key on P-256 that signs"),
+        ("release", ARN, 1, "is not a key on P-256 for signing"),
         ("release", "pkcs11:token=x", 2, "a key for releases is in a file or in AWS KMS"),
         ("root", P256_ARN, 2, "the key of the root of trust is always a file"),
-        ("db", P256_ARN, 1, "is no RSA key of 2048 bits that signs"),
+        ("db", P256_ARN, 1, "is not an RSA key of 2048 bits for signing"),
         (
             "db",
             RSA_4096_ARN,
             1,
-            "alias/large` is no RSA key of 2048 bits that signs\n  caused by: it is `RSA_4096` for `SIGN_VERIFY`",
+            "alias/large` is not an RSA key of 2048 bits for signing\n  \
+             caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`",
         ),
     ];
     for (role, token, code, why) in cases {
         let ran = rotate(&scratch, role, token);
-        assert!(ran.code == Some(code) && ran.said.contains(why), "{role} {token}: {}", ran.said);
+        assert!(
+            ran.code == Some(code) && ran.stderr.contains(why),
+            "{role} {token}: {}",
+            ran.stderr
+        );
     }
     assert_eq!(fs::read(folder.join("root.json")).unwrap(), before);
     assert!(
@@ -109,24 +114,29 @@ fn a_key_that_signs_no_releases_is_refused_and_nothing_is_changed() {
     done(&rotate(&scratch, "release", P256_ARN));
     fs::write(folder.join("release.kms"), ARN).unwrap();
     let ran = release(&scratch, &[]);
-    assert!(ran.code == Some(1) && ran.said.contains("caused by: the key is `"), "{}", ran.said);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("caused by: the key is `"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
-fn a_key_in_kms_that_is_too_large_for_firmware_is_refused_before_anything_is_built() {
+fn a_kms_key_too_large_for_firmware_is_refused_before_the_build() {
     let (scratch, _cloud) = project();
     done(&rotate(&scratch, "db", ARN));
     fs::write(keys(&scratch, "mine").join("db.kms"), RSA_4096_ARN).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
-    let said = format!(
-        "error: `{RSA_4096_ARN}` is no RSA key of 2048 bits that signs\n  caused by: it is `RSA_4096` for `SIGN_VERIFY`\n"
+    let expected = format!(
+        "error: `{RSA_4096_ARN}` is not an RSA key of 2048 bits for signing\n  \
+             caused by: its key spec is `RSA_4096`, its usage `SIGN_VERIFY`\n"
     );
-    assert!(ran.code == Some(1) && ran.said.starts_with(&said), "{}", ran.said);
+    assert!(ran.code == Some(1) && ran.stderr.starts_with(&expected), "{}", ran.stderr);
     assert!(!scratch.project().join("out").exists());
 }
 
 #[test]
-fn with_offline_no_key_in_kms_is_asked_and_nothing_is_built() {
+fn offline_uses_no_kms_key_and_builds_nothing() {
     let (scratch, cloud) = project();
     done(&scratch.osbuild(&["keys", "new", "far", "--as-of", "2026-01-01", "--token", ARN]));
     done(&rotate(&scratch, "release", P256_ARN));
@@ -155,11 +165,11 @@ fn with_offline_no_key_in_kms_is_asked_and_nothing_is_built() {
         let ran = scratch.osbuild(&[words, &["--offline"]].concat());
         assert!(
             ran.code == Some(2)
-                && ran.said.contains("is in AWS KMS, and `--offline` forbids asking it\n"),
+                && ran.stderr.contains("is in AWS KMS, and `--offline` forbids asking it\n"),
             "{words:?}: {}",
-            ran.said
+            ran.stderr
         );
-        assert!(ran.said.contains("hint: leave `--offline` away"), "{}", ran.said);
+        assert!(ran.stderr.contains("hint: leave `--offline` away"), "{}", ran.stderr);
     }
     assert_eq!(cloud.names().len(), asked, "{:?}", cloud.names());
     assert!(!scratch.project().join("out").join(RECIPE).join("node.efi").exists());

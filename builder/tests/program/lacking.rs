@@ -21,24 +21,25 @@ fn only(scratch: &mut Scratch, programs: &[&str]) {
 }
 
 #[track_caller]
-fn says(ran: &Ran, said: &str) {
-    assert_eq!((ran.code, ran.said.as_str(), ran.data.as_str()), (Some(1), said, ""));
+fn says(ran: &Ran, expected: &str) {
+    assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.as_str()), (Some(1), expected, ""));
 }
 
 #[test]
 fn a_missing_tool_is_named_with_what_it_is_for_and_how_to_get_it() {
     let mut scratch = open();
     only(&mut scratch, &["apt-get"]);
-    let said = "error: `bwrap` is not installed: it runs each step of the build in a sandbox\nhint: apt-get install bubblewrap\n";
-    says(&scratch.osbuild(&["build", RECIPE, "--offline"]), said);
+    let expected = "error: `bwrap` is not installed: it runs each step of the build in a \
+                    sandbox\nhint: apt-get install bubblewrap\n";
+    says(&scratch.osbuild(&["build", RECIPE, "--offline"]), expected);
 }
 
 #[test]
-fn who_has_the_sources_needs_nothing_that_fetches() {
+fn exported_sources_need_no_tool_that_fetches() {
     let mut scratch = open();
     only(&mut scratch, &["bwrap"]);
     let ran = scratch.osbuild(&["build", RECIPE, "--offline"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.said);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
 }
 
 #[test]
@@ -51,8 +52,11 @@ fn missing_qemu_is_named_before_anything_is_built() {
         path.display().to_string()
     });
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", &firmware]);
-    let said = "error: `qemu-system-aarch64` is not installed: it is the machine that the node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not installed: it makes a disk that is thrown away over the image\nhint: apt-get install qemu-utils\n";
-    says(&ran, said);
+    let expected = "error: `qemu-system-aarch64` is not installed: it is the machine that the \
+                    node runs on\nhint: apt-get install qemu-system-arm\nerror: `qemu-img` is not \
+                    installed: it makes a disk that is thrown away over the image\nhint: apt-get \
+                    install qemu-utils\n";
+    says(&ran, expected);
 }
 
 #[test]
@@ -62,7 +66,7 @@ fn firmware_that_does_not_exist_is_named_before_anything_is_built() {
     only(&mut scratch, &["bwrap"]);
     let ran = scratch.osbuild(&["run", RECIPE, "--offline", "--firmware", "none.fd"]);
     assert_eq!(
-        (ran.code, ran.said.as_str()),
+        (ran.code, ran.stderr.as_str()),
         (Some(2), "error: the firmware `none.fd` does not exist\n")
     );
 }
@@ -82,24 +86,27 @@ fn missing_firmware_is_named_before_anything_is_built() {
         }
     }
     let ran = Ran::of(&mut scratch.command(&hidden, &["run", RECIPE, "--offline"]));
-    let said = "error: `UEFI firmware for arm64` is not installed: it starts the node from its disk\nhint: apt-get install qemu-efi-aarch64\n";
-    says(&ran, said);
+    let expected = "error: `UEFI firmware for arm64` is not installed: it starts the node from \
+                    its disk\nhint: apt-get install qemu-efi-aarch64\n";
+    says(&ran, expected);
 }
 
 #[test]
-fn a_go_that_is_too_old_is_said_before_anything_is_fetched() {
+fn a_go_that_is_too_old_is_an_error_before_any_fetch() {
     let mut scratch = open();
     let programs = scratch.path("programs");
     fs::create_dir(&programs).unwrap();
     fs::write(programs.join("go"), "#!/bin/sh\necho go version go1.19.8 linux/amd64\n").unwrap();
     fs::set_permissions(programs.join("go"), fs::Permissions::from_mode(0o755)).unwrap();
     scratch.set("PATH", format!("{}:{}", programs.display(), std::env::var("PATH").unwrap()));
-    let said = "error: `go` is older than 1.21, or does not run: it fetches Go modules and the Go toolchain that the lock names\n  caused by: go version go1.19.8 linux/amd64\nhint: install Go (https://go.dev/dl)\n";
-    says(&scratch.osbuild(&["build", RECIPE]), said);
+    let expected = "error: `go` is older than 1.21, or does not run: it fetches Go modules and \
+                    the Go toolchain that the lock names\n  caused by: go version go1.19.8 \
+                    linux/amd64\nhint: install Go (https://go.dev/dl)\n";
+    says(&scratch.osbuild(&["build", RECIPE]), expected);
 }
 
 #[test]
-fn a_system_that_allows_no_sandbox_is_named_with_the_command_that_changes_that() {
+fn a_system_that_forbids_the_sandbox_is_an_error_with_the_fix() {
     let scratch = open();
     // In a user namespace of its own, whose limit on further ones is zero: what a system without
     // user namespaces looks like.
@@ -107,7 +114,7 @@ fn a_system_that_allows_no_sandbox_is_named_with_the_command_that_changes_that()
     let before = ["unshare", "--user", "--map-root-user", "sh", "-c", limited, "sh"];
     for words in [&["build", RECIPE, "--offline"][..], &["doctor"]] {
         let ran = Ran::of(&mut scratch.command(&before, words));
-        let text = format!("{}{}", ran.data, ran.said);
+        let text = format!("{}{}", ran.stdout, ran.stderr);
         assert_eq!(ran.code, Some(1), "{text}");
         for part in [
             "`bwrap` cannot make a sandbox: the system allows no user namespace\n",

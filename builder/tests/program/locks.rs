@@ -4,12 +4,12 @@ use crate::scratch::{RECIPE, Scratch};
 use osbuild::plan::Lock;
 
 #[test]
-fn a_lock_that_fits_is_left_as_it_is_and_nobody_is_asked() {
+fn a_current_lock_is_left_unchanged_without_the_network() {
     let scratch = Scratch::new();
     let before = scratch.read(&Lock::path(RECIPE));
     // There is no PATH: a client that were started would be missing.
     let ran = scratch.osbuild(&["lock", RECIPE]);
-    assert_eq!((ran.code, ran.said.as_str()), (Some(0), ""));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
 
@@ -28,7 +28,7 @@ fn other_crates_change_the_digest_of_crates_and_nothing_else() {
 }
 
 #[test]
-fn what_has_changed_is_asked_for_and_offline_says_so() {
+fn a_changed_input_is_fetched_and_offline_is_an_error() {
     for (file, old, new, what) in [
         ("components/runc/component.toml", "\"seccomp\", ", "", "runc"),
         ("recipes/base.toml", "[\"bash\"]", "[]", "flex"),
@@ -41,19 +41,20 @@ fn what_has_changed_is_asked_for_and_offline_says_so() {
         scratch.edit(file, old, new);
         let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
-        let said = format!(
-            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for it\n"
+        let expected = format!(
+            "error: what is wanted of `{what}` is not locked, and `--offline` forbids to ask for \
+             it\n"
         );
-        assert!(ran.said.starts_with(&said), "{}", ran.said);
+        assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
         assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
     }
 }
 
 #[test]
-fn what_is_no_lock_is_pinned_anew() {
+fn an_invalid_lock_is_pinned_again() {
     let scratch = Scratch::new();
     scratch.edit(&Lock::path(RECIPE), "version = 1\n", "version = one\n");
     let ran = scratch.osbuild(&["lock", "--offline", RECIPE]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.contains(": everything is pinned anew\n"), "{}", ran.said);
+    assert!(ran.stderr.contains(": pinning everything again\n"), "{}", ran.stderr);
 }

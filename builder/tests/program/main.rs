@@ -1,23 +1,22 @@
-//! The whole program, as a user runs it: what a lock keeps and an update moves, where sources come
-//! from, what a build says, and how it fails.
+//! The whole program, as a user runs it.
 //!
-//! | what is wrong | test that meets it |
+//! | fault | tests |
 //! |---|---|
-//! | unknown key, wrong type, unknown component, inheritance cycle, an eighth binary, a missing one | `tests/plan/wrong.rs`, each with its whole message |
-//! | a script or a dynamic program among the binaries | `wrong::a_script_…`, `wrong::a_dynamic_program_…` |
-//! | a kernel option that does not exist | `wrong::a_kernel_option_that_does_not_exist_…` |
-//! | a digest that does not match | `gone::bytes_that_are_not_the_locked_ones_…`, `downloads::a_package_with_other_bytes_…`, `exports::a_damaged_source_…` |
-//! | a truncated download, no network | `downloads::…_cut_short_…`, `downloads::no_network_…` |
-//! | a disk that is full during a step, or when the image is written | `wrong::a_disk_that_is_full_…` |
-//! | read-only `out/` | `wrong::a_read_only_out_…` |
-//! | a missing tool, QEMU, firmware; an old Go, a system that allows no sandbox | `lacking` |
-//! | a mirror that the host does not trust, or none | `mirrors` |
-//! | a step that fails, or is killed for memory | `wrong::a_failed_step_…`, `wrong::a_step_that_is_killed_…` |
-//! | a corrupted store entry | `wrong::a_damaged_product_…`, `wrong::a_damaged_source_…` |
-//! | an image too big for its partition | `wrong::a_uki_that_is_too_big_…` |
-//! | a disk that is in use, too small, of other sectors, or does not keep what is written; the power fails while it is written | `flash` |
-//! | too little RAM | `ci/src/vm/refusals.rs` |
-//! | Ctrl-C, kill -9, two builds at once, other compilers on the host | `interrupted`, `downloads::a_stop_…`, `builds` |
+//! | a mistake in a recipe, a board or a component | `tests/plan/wrong.rs` |
+//! | a script or a dynamic program among the binaries | `wrong::a_script_…`, `wrong::a_dynamic_…` |
+//! | an unknown kernel option | `wrong::an_unknown_kernel_option_…` |
+//! | a wrong digest | `gone::bytes_other_…`, `downloads::a_changed_…`, `exports::a_damaged_…` |
+//! | a truncated download, no network | `downloads::a_truncated_…`, `downloads::each_client_…` |
+//! | a full disk during a step, or while the image is written | `wrong::a_disk_full_…` |
+//! | a read-only `out/` | `wrong::a_read_only_out_…` |
+//! | a missing tool or firmware, an old Go, a system without a sandbox | `lacking` |
+//! | a mirror that the host does not trust, or no mirror | `mirrors` |
+//! | a step that fails, or is killed for memory | `wrong::a_failed_…`, `wrong::a_step_killed_…` |
+//! | a damaged store entry | `wrong::a_damaged_result_…`, `wrong::a_damaged_source_…` |
+//! | an image too large for its partition | `wrong::a_uki_too_large_…` |
+//! | a disk in use, too small, with other sectors, that loses writes; a power cut | `flash` |
+//! | too little memory | `ci/src/vm/refusals.rs` |
+//! | Ctrl-C, kill -9, concurrent builds, other compilers | `interrupted`, `downloads`, `builds` |
 
 mod archive;
 mod builds;

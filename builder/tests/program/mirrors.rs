@@ -71,7 +71,7 @@ fn sign(archive: &Path, keys: &Path) {
 const STANZA: &str = "Types: deb\nURIs: file:@\nSuites: bookworm\nComponents: main\n";
 
 #[test]
-fn a_mirror_is_verified_with_the_key_that_the_host_has_for_it() {
+fn a_mirror_is_verified_with_the_hosts_key_for_it() {
     for (file, entry) in [
         ("a.list", "deb [signed-by=%/right.gpg] file:@ bookworm main\n".to_owned()),
         ("a.sources", format!("{STANZA}Signed-By: %/right.gpg\n")),
@@ -88,11 +88,11 @@ fn a_mirror_is_verified_with_the_key_that_the_host_has_for_it() {
         let ran = build(file, &entry);
         // apt has verified and fetched the package. Its bytes are the archive's, and not those that
         // the project's lock names.
-        let said = ["packages arm64 ", "ca-certificates 1 arm64 is not what the lock says"];
+        let expected = ["packages arm64 ", "ca-certificates 1 arm64 is not what the lock says"];
         assert!(
-            ran.code == Some(4) && said.iter().all(|part| ran.said.contains(part)),
+            ran.code == Some(4) && expected.iter().all(|part| ran.stderr.contains(part)),
             "{entry}: {}",
-            ran.said
+            ran.stderr
         );
     }
 }
@@ -103,18 +103,22 @@ fn a_mirror_that_another_key_signs_is_refused() {
         let ran = build("a.sources", &entry);
         assert!(
             ran.code == Some(1)
-                && ran.said.contains("is not signed")
-                && ran.said.contains("NO_PUBKEY"),
+                && ran.stderr.contains("is not signed")
+                && ran.stderr.contains("NO_PUBKEY"),
             "{entry}: {}",
-            ran.said
+            ran.stderr
         );
     }
 }
 
 #[test]
-fn a_host_without_a_mirror_of_debian_is_told_where_it_is_said_how_to_name_one() {
+fn a_host_without_a_debian_mirror_gets_a_hint_how_to_configure_one() {
     let ran = build("a.sources", &STANZA.replace("bookworm", "noble"));
-    assert_eq!((ran.code, ran.data.as_str()), (Some(1), ""));
-    assert!(ran.said.contains("error: the host's apt knows no mirror of Debian\n"), "{}", ran.said);
-    assert!(ran.said.contains("hint: builder/docs/hosts.md says how"), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
+    assert!(
+        ran.stderr.contains("error: the host's apt knows no mirror of Debian\n"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("hint: builder/docs/hosts.md says how"), "{}", ran.stderr);
 }

@@ -50,7 +50,7 @@ fn sign(scratch: &Scratch, vault: &std::path::Path, names: &[&str]) {
 }
 
 #[test]
-fn signatures_that_openssl_made_elsewhere_give_the_image_that_the_key_would_have_given() {
+fn offline_signatures_of_openssl_give_the_same_image_as_the_key() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     assert!(!out(&scratch, "initramfs.cpio.sig").exists());
@@ -65,10 +65,10 @@ fn signatures_that_openssl_made_elsewhere_give_the_image_that_the_key_would_have
     ]);
     done(&ran);
     assert!(
-        ran.said.contains("every required signature was there")
+        ran.stderr.contains("every required signature was there")
             && !out(&scratch, "to-sign").exists(),
         "{}",
-        ran.said
+        ran.stderr
     );
     let (offline, signature) =
         (products(&scratch), fs::read(out(&scratch, "initramfs.cpio.sig")).unwrap());
@@ -82,36 +82,44 @@ fn signatures_that_openssl_made_elsewhere_give_the_image_that_the_key_would_have
 }
 
 #[test]
-fn what_has_no_signature_is_named_all_at_once_with_what_to_do() {
+fn all_missing_signatures_are_listed_at_once_with_a_hint() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let attach = ["sign", RECIPE, "--key", "far", "--attach", &vault.display().to_string()];
     let nowhere = scratch.osbuild(&["sign", RECIPE, "--key", "far", "--attach", "nowhere"]);
     assert!(
-        nowhere.code == Some(2) && nowhere.said.starts_with("error: cannot read `nowhere`\n"),
+        nowhere.code == Some(2) && nowhere.stderr.starts_with("error: cannot read `nowhere`\n"),
         "{}",
-        nowhere.said
+        nowhere.stderr
     );
     let none = scratch.osbuild(&attach);
-    assert_eq!(none.code, Some(4), "{}", none.said);
+    assert_eq!(none.code, Some(4), "{}", none.stderr);
     for name in ALL {
-        assert!(none.said.contains(&format!("caused by: it is for `{name}`\n")), "{}", none.said);
+        assert!(
+            none.stderr.contains(&format!("caused by: it is for `{name}`\n")),
+            "{}",
+            none.stderr
+        );
         assert!(out(&scratch, "to-sign").join(format!("{name}.sha256")).exists());
     }
     assert!(
-        none.said
+        none.stderr
             .contains(&format!("hint: sign what `cargo osbuild build {RECIPE} --unsigned` leaves")),
         "{}",
-        none.said
+        none.stderr
     );
     sign(&scratch, &vault, &["initramfs.cpio"]);
     let one = scratch.osbuild(&attach);
-    assert!(one.said.contains("`slotboot.efi`") && one.said.contains("`node.efi`"), "{}", one.said);
-    assert!(!one.said.contains("`initramfs.cpio`"), "{}", one.said);
+    assert!(
+        one.stderr.contains("`slotboot.efi`") && one.stderr.contains("`node.efi`"),
+        "{}",
+        one.stderr
+    );
+    assert!(!one.stderr.contains("`initramfs.cpio`"), "{}", one.stderr);
 }
 
 #[test]
-fn a_signature_of_another_build_or_by_another_key_is_none() {
+fn a_signature_of_another_build_or_key_is_not_accepted() {
     let (scratch, vault) = far();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     fs::rename(vault.join("PK.key"), vault.join("db.key")).unwrap();
@@ -124,8 +132,8 @@ fn a_signature_of_another_build_or_by_another_key_is_none() {
         "--attach",
         &vault.display().to_string(),
     ]);
-    assert_eq!(ran.code, Some(4), "{}", ran.said);
-    assert!(ran.said.contains("by the key of `far db`\n"), "{}", ran.said);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("by the key of `far db`\n"), "{}", ran.stderr);
 }
 
 #[test]

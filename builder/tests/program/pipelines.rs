@@ -71,7 +71,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-fn other_projects_linters_report_nothing() {
+fn the_linters_accept_the_workflows() {
     let files: Vec<String> =
         Workflow::all().iter().map(|workflow| workflow.path.display().to_string()).collect();
     assert_eq!(files.len(), 4);
@@ -109,7 +109,7 @@ fn each_linter_finds_a_mistake() {
 }
 
 #[test]
-fn each_step_is_one_osbuild_command_that_osbuild_understands() {
+fn each_workflow_step_is_one_valid_osbuild_command() {
     let mut verbs = BTreeSet::new();
     for workflow in Workflow::all() {
         for (name, job) in workflow.jobs() {
@@ -201,7 +201,7 @@ fn no_release_reads_a_cache_and_pull_requests_restore_that_of_main() {
 }
 
 #[test]
-fn releases_run_one_at_a_time_in_the_listed_order_and_promote_starts_those_left() {
+fn releases_run_one_at_a_time_in_the_listed_order() {
     let [release, promote] = ["release", "promote"].map(Workflow::named);
     let strategy = |job: &str| &release.text["jobs"][job]["strategy"];
     let listed = "${{ fromJSON(needs.list.outputs.left) }}";
@@ -364,7 +364,7 @@ fn a_release_is_built_twice_compared_signed_published_and_verified() {
     ran.iter().for_each(done);
     cloud.is_content();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
-    assert!(ran[0].data.contains("byte for byte"), "{}", ran[0].data);
+    assert!(ran[0].stdout.contains("byte for byte"), "{}", ran[0].stdout);
     let version = scratch.plan().product.version;
     let released = second.project().join("out").join(RECIPE).join("released");
     for end in ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"] {
@@ -395,7 +395,11 @@ fn an_image_that_differs_is_neither_signed_nor_published() {
     fs::write(&image, bytes).unwrap();
     let before = cloud.names().len();
     let ran = second.run("release");
-    assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].said);
-    assert!(ran[0].said.contains(&format!("it is not what `{RECIPE}` gives")), "{}", ran[0].said);
+    assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].stderr);
+    assert!(
+        ran[0].stderr.contains(&format!("it is not what `{RECIPE}` gives")),
+        "{}",
+        ran[0].stderr
+    );
     assert_eq!(cloud.names().len(), before);
 }

@@ -11,10 +11,10 @@ use std::process::Command;
 const EXCEPTION: &str = "\n[kubernetes.exception]\nreason = \"a test\"\nuntil = 2027-01-31\n";
 
 #[test]
-fn a_plan_as_json_says_of_each_value_where_it_was_written() {
+fn a_plan_as_json_has_the_origin_of_each_value() {
     let scratch = Scratch::new();
-    let said = scratch.osbuild(&["plan", RECIPE, "--json"]).data;
-    let plan: Value = serde_json::from_str(&said).unwrap();
+    let output = scratch.osbuild(&["plan", RECIPE, "--json"]).stdout;
+    let plan: Value = serde_json::from_str(&output).unwrap();
     let origins = plan["origins"].as_object().unwrap();
     let mut seen = 0;
     for section in ["board", "kernel.options"] {
@@ -36,7 +36,7 @@ fn a_plan_as_json_says_of_each_value_where_it_was_written() {
             seen += 1;
         }
     }
-    assert!(seen > 5, "{said}");
+    assert!(seen > 5, "{output}");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_date_is_a_date_in_json() {
     let text = scratch.read(&recipe) + EXCEPTION;
     std::fs::write(scratch.project().join(recipe), text).unwrap();
     let plan: Value =
-        serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).data).unwrap();
+        serde_json::from_str(&scratch.osbuild(&["plan", RECIPE, "--json"]).stdout).unwrap();
     assert_eq!(plan["kubernetes"]["exception"]["until"], "2027-01-31");
 }
 
@@ -62,19 +62,19 @@ fn a_full_disk_behind_stdout_is_an_error() {
         .unwrap()
         .wait_with_output()
         .unwrap();
-    let said = String::from_utf8(ran.stderr).unwrap();
+    let output = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(
         (
             ran.status.code(),
-            said.contains("error: cannot write to stdout\n  caused by: No space left on device")
+            output.contains("error: cannot write to stdout\n  caused by: No space left on device")
         ),
         (Some(1), true),
-        "{said}"
+        "{output}"
     );
 }
 
 #[test]
-fn what_is_no_file_in_the_project_breaks_no_verb() {
+fn special_files_in_the_project_break_no_verb() {
     let scratch = open();
     let components = scratch.project().join("components");
     // An editor says so that a file is open; what is mounted here or there leads nowhere now; and a

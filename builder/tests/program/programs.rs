@@ -31,7 +31,8 @@ packages = [\"bash\"]
 
 /// The node of the project is for arm64, so this makes a program for amd64 of the node's, by the
 /// ELF header's `e_machine`.
-const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 seek=18 conv=notrunc 2>/dev/null; }\n";
+const FOR_THIS_MACHINE: &str = "program() { sound \"$1\"; printf '\\076' | dd of=\"$1\" bs=1 \
+                                seek=18 conv=notrunc 2>/dev/null; }\n";
 
 fn lab(fault: &str) -> Scratch {
     let scratch = open_with(fault);
@@ -44,8 +45,8 @@ fn lab(fault: &str) -> Scratch {
 
 #[track_caller]
 fn refused(ran: &Ran, code: i32, words: &str) {
-    assert_eq!(ran.code, Some(code), "{}", ran.said);
-    assert!(ran.said.contains(words), "{}", ran.said);
+    assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+    assert!(ran.stderr.contains(words), "{}", ran.stderr);
 }
 
 #[test]
@@ -54,16 +55,16 @@ fn programs_for_this_machine_are_built_into_out() {
     let folder = scratch.project().join("out/lab/bin");
     let ran = scratch.osbuild(&["build", "lab"]);
     done(&ran);
-    assert_eq!(ran.data, format!("{}\n", folder.display()));
+    assert_eq!(ran.stdout, format!("{}\n", folder.display()));
     for name in ["store", "store-reader"] {
         assert_eq!(fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777, 0o755);
     }
-    let steps = ran.said.lines().filter(|line| line.starts_with("store amd64 ")).count();
-    assert_eq!(steps, 1, "both come from one compilation: {}", ran.said);
+    let steps = ran.stderr.lines().filter(|line| line.starts_with("store amd64 ")).count();
+    assert_eq!(steps, 1, "both come from one compilation: {}", ran.stderr);
 }
 
 #[test]
-fn a_program_that_was_changed_or_removed_is_put_back_without_compiling() {
+fn a_changed_or_removed_program_is_restored_without_compiling() {
     let scratch = lab(FOR_THIS_MACHINE);
     done(&scratch.osbuild(&["build", "lab"]));
     let path = |name: &str| scratch.project().join("out/lab/bin").join(name);
@@ -72,8 +73,8 @@ fn a_program_that_was_changed_or_removed_is_put_back_without_compiling() {
     fs::remove_file(path("store-reader")).unwrap();
     let ran = scratch.osbuild(&["build", "lab", "--json"]);
     done(&ran);
-    assert!(!ran.said.contains("store amd64"), "{}", ran.said);
-    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    assert!(!ran.stderr.contains("store amd64"), "{}", ran.stderr);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(json["programs"], serde_json::json!([path("store"), path("store-reader")]));
     assert!(fs::read(path("store")).unwrap() == before && path("store-reader").is_file());
 }
@@ -92,9 +93,9 @@ fn programs_are_exported_planned_and_locked_like_a_node() {
     done(&scratch.osbuild(&["build", "lab", "--sources", &folder]));
     let plan = scratch.osbuild(&["plan", "lab"]);
     assert!(
-        plan.data.contains("store-reader = { component = \"store\", version = \"3.6.1\""),
+        plan.stdout.contains("store-reader = { component = \"store\", version = \"3.6.1\""),
         "{}",
-        plan.data
+        plan.stdout
     );
     let before = scratch.read("recipes/lab.lock");
     done(&scratch.osbuild(&["lock", "lab", "--offline"]));
@@ -126,7 +127,7 @@ fn a_program_comes_from_a_component_of_the_lab_or_of_a_node() {
 }
 
 #[test]
-fn what_is_for_nodes_is_refused_for_programs() {
+fn flags_for_nodes_are_refused_for_programs() {
     let scratch = lab("");
     for verb in ["run", "release", "skew", "flash"] {
         refused(

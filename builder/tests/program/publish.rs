@@ -8,7 +8,7 @@ use crate::scratch::{RECIPE, Ran, Scratch};
 use crate::workshop::open;
 use osbuild::checkout::Checkout;
 use osbuild::engine::digest::Digest;
-use osbuild::produce::aws::Action;
+use osbuild_aws::Action;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -50,7 +50,7 @@ fn publish_as(keys: &str, scratch: &Scratch, flags: &[&str]) -> Ran {
 
 fn result(ran: &Ran) -> Value {
     done(ran);
-    serde_json::from_str(&ran.data).unwrap_or_else(|error| panic!("{error}: {}", ran.data))
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stdout))
 }
 
 fn disk(scratch: &Scratch) -> Vec<u8> {
@@ -67,9 +67,18 @@ fn python(script: &str, words: &[&str]) -> String {
 /// Calls as a file for python.
 fn written(scratch: &Scratch, calls: &[Call]) -> String {
     let one = |call: &Call| {
-        json!({ "service": call.service, "region": call.region, "action": call.action, "method": call.method, "path": call.path,
-            "headers": call.headers, "sha256": Digest::of(&call.body).hex(),
-            "body": if call.action == "PutSnapshotBlock" { String::new() } else { String::from_utf8(call.body.clone()).unwrap() } })
+        let is_block = call.action == "PutSnapshotBlock";
+        let body = if is_block { Vec::new() } else { call.body.clone() };
+        json!({
+            "service": call.service,
+            "region": call.region,
+            "action": call.action,
+            "method": call.method,
+            "path": call.path,
+            "headers": call.headers,
+            "sha256": Digest::of(&call.body).hex(),
+            "body": String::from_utf8(body).unwrap(),
+        })
     };
     let path = scratch.path("calls.json");
     fs::write(&path, Value::from_iter(calls.iter().map(one)).to_string()).unwrap();
@@ -77,7 +86,7 @@ fn written(scratch: &Scratch, calls: &[Call]) -> String {
 }
 
 #[test]
-fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
+fn a_published_image_has_the_disk_and_the_settings_a_node_needs() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     let ran = publish(
@@ -92,11 +101,11 @@ fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
             "2999-01-02",
         ],
     );
-    let said = result(&ran);
+    let published = result(&ran);
     cloud.is_content();
     let (disk, state) = (disk(&scratch), cloud.state.lock().unwrap());
-    assert_eq!(said["image-sha256"], Digest::of(&disk).hex());
-    let id = said["images"][REGION].as_str().unwrap();
+    assert_eq!(published["image-sha256"], Digest::of(&disk).hex());
+    let id = published["images"][REGION].as_str().unwrap();
     let image = &state.images[&(REGION.to_owned(), id.to_owned())];
     let snapshot = &state.snapshots[&(REGION.to_owned(), image.snapshot.clone())];
     let mut rebuilt = vec![0; snapshot.gibibytes as usize * (1 << 30)];
@@ -104,7 +113,7 @@ fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
         rebuilt[*index as usize * block.len()..][..block.len()].copy_from_slice(block);
     }
     assert!(rebuilt[..disk.len()] == disk && rebuilt[disk.len()..].iter().all(|byte| *byte == 0));
-    registered_as_a_node(&image.said, &image.snapshot, &said);
+    registered_as_a_node(&image.parameters, &image.snapshot, &published);
     let lock = Digest::of(scratch.read(&format!("recipes/{RECIPE}.lock")).as_bytes()).hex();
     for tags in [&image.tags, &snapshot.tags] {
         assert_eq!((tags["osbuild:recipe"].as_str(), &tags["osbuild:lock"]), (RECIPE, &lock));
@@ -116,7 +125,7 @@ fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
     }
     assert_eq!(state.images.len(), 3);
     for ((region, id), image) in &state.images {
-        assert_eq!(said["images"][region], *id);
+        assert_eq!(published["images"][region], *id);
         assert_eq!(image.shared, ["111122223333", "all"]);
         assert_eq!(image.deprecated.as_deref(), Some("2999-01-02T00:00:00Z"));
         assert_eq!(image.tags["osbuild:image"], Digest::of(&disk).hex());
@@ -124,7 +133,7 @@ fn a_published_image_is_the_disk_with_all_that_a_node_needs_of_ec2() {
 }
 
 /// Every parameter of `RegisterImage` but tags and what the firmware trusts, which others read.
-fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, said: &Value) {
+fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, published: &Value) {
     let mut rest = image.clone();
     rest.retain(|name, _| !name.starts_with("TagSpecification.") && name != "UefiData");
     let wanted = [
@@ -136,10 +145,10 @@ fn registered_as_a_node(image: &BTreeMap<String, String>, snapshot: &str, said: 
         ("BlockDeviceMapping.1.Ebs.SnapshotId", snapshot),
         ("BlockDeviceMapping.1.Ebs.VolumeType", "gp3"),
         ("BootMode", "uefi"),
-        ("Description", &format!("{RECIPE} {}", said["version"].as_str().unwrap())),
+        ("Description", &format!("{RECIPE} {}", published["version"].as_str().unwrap())),
         ("EnaSupport", "true"),
         ("ImdsSupport", "v2.0"),
-        ("Name", said["name"].as_str().unwrap()),
+        ("Name", published["name"].as_str().unwrap()),
         ("RootDeviceName", "/dev/xvda"),
         ("TpmSupport", "v2.0"),
         ("VirtualizationType", "hvm"),
@@ -165,8 +174,8 @@ fn botocore_signs_each_call_the_same_and_knows_each_word_of_it() {
     done(&publish(&scratch, &flags));
     cloud.is_content();
     let calls = cloud.state.lock().unwrap().calls.clone();
-    let said = python(BOTOCORE, &[&written(&scratch, &calls), SECRET_KEY]);
-    assert_eq!(said.trim(), format!("{} calls", calls.len()));
+    let published = python(BOTOCORE, &[&written(&scratch, &calls), SECRET_KEY]);
+    assert_eq!(published.trim(), format!("{} calls", calls.len()));
     // And it would say so.
     let mut other = calls.clone();
     other[3].headers.insert("x-amz-date".into(), "20200101T000000Z".into());
@@ -276,8 +285,8 @@ fn plant_beside(cloud: &Cloud, published: &str) {
         "osbuild:image",
         "0000000000000000000000000000000000000000000000000000000000000000",
     ));
-    plant(&|image| drop(image.said.insert("Description".into(), "made by hand".into())));
-    plant(&|image| drop(image.said.insert("Name".into(), "made by hand".into())));
+    plant(&|image| drop(image.parameters.insert("Description".into(), "made by hand".into())));
+    plant(&|image| drop(image.parameters.insert("Name".into(), "made by hand".into())));
     {
         let mut state = cloud.state.lock().unwrap();
         state.orphan("snap-ours", "2020-01-01", RECIPE);
@@ -295,7 +304,7 @@ fn plant_beside(cloud: &Cloud, published: &str) {
 }
 
 #[test]
-fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
+fn prune_removes_only_its_owners_images_and_a_dry_run_lists_them() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     let first = result(&publish(&scratch, &[]));
@@ -318,13 +327,13 @@ fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
         "{:?}",
         &cloud.names()[calls..]
     );
-    assert!(dry.said.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.said);
-    let lines = dry.data.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(dry.stderr.contains("`--prune` would remove 4 images and snapshots"), "{}", dry.stderr);
+    let lines = dry.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let victims: BTreeSet<String> =
         lines.filter_map(|line| Some(line["would-remove"].as_str()?.to_owned())).collect();
     // The snapshot of the first image is that of the planted ones too, and so stays.
-    let said = result(&publish_as("two", &scratch, &["--prune", "1"]));
-    let removed: BTreeSet<String> = said["removed"]
+    let published = result(&publish_as("two", &scratch, &["--prune", "1"]));
+    let removed: BTreeSet<String> = published["removed"]
         .as_array()
         .unwrap()
         .iter()
@@ -338,7 +347,7 @@ fn prune_takes_what_its_owner_published_and_a_dry_run_lists_it_before() {
 }
 
 #[test]
-fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
+fn a_dry_run_prints_the_calls_of_a_publish_and_makes_none() {
     let cloud = Cloud::start();
     // Whoever waits looks more often than a dry run says.
     cloud.state.lock().unwrap().slow = 0;
@@ -348,7 +357,7 @@ fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
     done(&ran);
     assert_eq!(cloud.names(), Vec::<String>::new());
     let lines: Vec<Value> =
-        ran.data.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     done(&publish(&scratch, &flags));
     let mut shown: Vec<_> = lines
         .iter()
@@ -375,7 +384,7 @@ fn a_dry_run_prints_the_calls_that_a_publish_makes_and_asks_nobody() {
 }
 
 #[test]
-fn the_policy_in_the_docs_has_exactly_what_the_calls_need() {
+fn the_policy_in_the_docs_has_exactly_the_needed_permissions() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     done(&scratch.osbuild(&["keys", "new", "far", "--token", crate::cloud::ARN]));
@@ -417,29 +426,33 @@ fn a_key_in_kms_signs_images_that_sbverify_accepts() {
     cloud.fates(|_, _| Fate::Refused(400, "AccessDeniedException"));
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "far"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.said.contains("error: kms:GetPublicKey failed in eu-central-1\n"), "{}", ran.said);
-    assert!(ran.said.contains("hint: allow `kms:GetPublicKey`"), "{}", ran.said);
+    assert!(
+        ran.stderr.contains("error: kms:GetPublicKey failed in eu-central-1\n"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("hint: allow `kms:GetPublicKey`"), "{}", ran.stderr);
 }
 
 #[test]
-fn mistakes_of_the_user_are_told_before_anything_is_built() {
+fn wrong_flags_of_publish_are_refused_before_the_build() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     let aws = |flags: &[&str]| scratch.osbuild(&[&["publish", "aws", RECIPE], flags].concat());
     let cases: [(&[&str], &str); 9] = [
-        (&["--region", "mars"], "`mars` is no region of AWS"),
-        (&["--region", REGION, "--share", "12"], "an account of AWS has 12 digits"),
+        (&["--region", "mars"], "`mars` is not an AWS region"),
+        (&["--region", REGION, "--share", "12"], "an AWS account has 12 digits"),
         (
             &["--region", REGION, "--key", "dev"],
-            "error: the keys `dev` are for development only, and publish nothing\n",
+            "error: the keys `dev` are for development only and cannot publish an image\n",
         ),
         (
             &["--region", REGION, "--key", "mine", "--deprecate", "2020-01-01"],
-            "error: `--deprecate 2020-01-01` is no day to come\n",
+            "error: `--deprecate 2020-01-01` is in the past\n",
         ),
         (
             &["--region", REGION, "--key", "mine", "--offline"],
-            "error: nothing can be published with `--offline`\n",
+            "error: cannot publish with `--offline`\n",
         ),
         (&["--region", REGION, "--owner", "team", "--prune", "0"], "--prune"),
         (&["--region", REGION, "--prune", "1"], "--owner <NAME>"),
@@ -457,18 +470,18 @@ fn mistakes_of_the_user_are_told_before_anything_is_built() {
                 "--prune",
                 "1",
             ],
-            "error: AWS cannot be asked what `--prune` would remove with `--offline`\n",
+            "error: cannot look up what `--prune` would remove with `--offline`\n",
         ),
     ];
     for (flags, why) in cases {
         let ran = aws(flags);
-        assert!(ran.code == Some(2) && ran.said.contains(why), "{why}: {}", ran.said);
+        assert!(ran.code == Some(2) && ran.stderr.contains(why), "{why}: {}", ran.stderr);
     }
     assert!(!scratch.project().join("out").join(RECIPE).join("image.raw").exists());
 }
 
 #[test]
-fn without_credentials_nothing_is_sent_and_the_error_says_where_they_are_looked_for() {
+fn without_credentials_nothing_is_sent_and_the_error_lists_their_sources() {
     let cloud = Cloud::start();
     let mut scratch = project(&cloud.address);
     for (name, value) in [
@@ -481,16 +494,16 @@ fn without_credentials_nothing_is_sent_and_the_error_says_where_they_are_looked_
     let ran = publish(&scratch, &[]);
     assert_eq!(ran.code, Some(2));
     assert!(
-        ran.said.contains("error: there are no credentials for AWS\n")
-            && ran.said.contains("hint: set AWS_ACCESS_KEY_ID"),
+        ran.stderr.contains("error: there are no credentials for AWS\n")
+            && ran.stderr.contains("hint: set AWS_ACCESS_KEY_ID"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert_eq!(cloud.names(), Vec::<String>::new());
 }
 
 #[test]
-fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
+fn a_killed_publish_continues_and_no_secret_is_printed_or_stored() {
     let cloud = Cloud::start();
     let scratch = project(&cloud.address);
     cloud.fates(|call, _| if call.action == "CompleteSnapshot" { Fate::Hung } else { Fate::Done });
@@ -511,10 +524,10 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
     assert_eq!(cloud.state.lock().unwrap().snapshots.len(), 1);
     for secret in [ACCESS_KEY, SECRET_KEY] {
         assert!(
-            !ran.said.contains(secret) && !ran.data.contains(secret),
+            !ran.stderr.contains(secret) && !ran.stdout.contains(secret),
             "{}{}",
-            ran.said,
-            ran.data
+            ran.stderr,
+            ran.stdout
         );
         let found =
             tool(&scratch.path(""), "grep", &["sh", "-c", &format!("! grep -rlF '{secret}' .")]);
@@ -523,7 +536,7 @@ fn a_publish_that_is_killed_goes_on_and_no_secret_is_said_or_kept() {
 }
 
 #[test]
-fn the_commit_in_the_tags_is_the_one_that_git_has_checked_out() {
+fn the_commit_tag_is_the_checked_out_commit() {
     let scratch = Scratch::new();
     let git = |folder: &Path, words: &[&str]| {
         let who = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];

@@ -43,10 +43,10 @@ fn set_version(scratch: &Scratch, before: &str, version: &str) {
 #[track_caller]
 fn wait_for(path: &Path, text: &str) {
     let end = Instant::now() + Duration::from_secs(120);
-    while !fs::read_to_string(path).is_ok_and(|said| said.contains(text)) {
+    while !fs::read_to_string(path).is_ok_and(|output| output.contains(text)) {
         assert!(
             Instant::now() < end,
-            "nobody said {text:?}: {}",
+            "nobody output {text:?}: {}",
             fs::read_to_string(path).unwrap_or_default()
         );
         std::thread::sleep(Duration::from_millis(20));
@@ -54,7 +54,7 @@ fn wait_for(path: &Path, text: &str) {
 }
 
 #[test]
-fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_it() {
+fn concurrent_releases_into_one_folder_wait_for_each_other() {
     let scratch = workshop();
     let to = scratch.path("updates");
     fs::create_dir(&to).unwrap();
@@ -78,7 +78,8 @@ fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_i
     let started: Vec<_> = versions_at_once
         .iter()
         .map(|version| {
-            let (project, said) = (scratch.path(version), scratch.path(&format!("{version}.txt")));
+            let (project, output) =
+                (scratch.path(version), scratch.path(&format!("{version}.txt")));
             let words = [
                 "--project",
                 project.to_str().unwrap(),
@@ -93,18 +94,20 @@ fn releases_into_one_folder_at_once_wait_for_each_other_and_all_of_them_are_in_i
             let mut command = scratch.command(&[], &[&words[..], &[to.to_str().unwrap()]].concat());
             let child = command
                 .stdout(Stdio::null())
-                .stderr(fs::File::create(&said).unwrap())
+                .stderr(fs::File::create(&output).unwrap())
                 .spawn()
                 .unwrap();
-            (child, said)
+            (child, output)
         })
         .collect();
-    started.iter().for_each(|(_, said)| wait_for(said, "another release is being written into `"));
+    started
+        .iter()
+        .for_each(|(_, output)| wait_for(output, "another release is being written into `"));
     assert_eq!(fs::read_dir(&to).unwrap().count(), 1, "somebody has written into a locked folder");
     fs::remove_file(&lock).unwrap();
     drop(held);
-    for (mut child, said) in started {
-        assert!(child.wait().unwrap().success(), "{}", fs::read_to_string(said).unwrap());
+    for (mut child, output) in started {
+        assert!(child.wait().unwrap().success(), "{}", fs::read_to_string(output).unwrap());
     }
     assert_eq!(versions(&client(&scratch, &to)), versions_at_once);
     // Each of them has written a version of its own.
@@ -123,7 +126,7 @@ fn release_as(scratch: &Scratch, before: &str, version: &str, flags: &[&str]) ->
 }
 
 #[test]
-fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository() {
+fn a_checkout_with_older_or_other_keys_leaves_the_repository_unchanged() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     let (mine, older) = (keys(&scratch, "mine"), scratch.path("older"));
@@ -168,11 +171,12 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
         [release_as(&scratch, "inherit", "2", &[]), release(&scratch, &["--promote", "1.35.8"])]
     {
         let shown = folder(&scratch).display().to_string();
-        let said = format!(
-            "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root of trust here has version 1, and the one there 2\n\
+        let output = format!(
+            "error: the keys `mine` here are older than `{shown}`\n  caused by: the newest root \
+             of trust here has version 1, and the one there 2\n\
              hint: get the newest `keys/mine`: git pull\n"
         );
-        assert!(ran.code == Some(2) && ran.said.ends_with(&said), "{}", ran.said);
+        assert!(ran.code == Some(2) && ran.stderr.ends_with(&output), "{}", ran.stderr);
     }
     assert!(
         !scratch.project().join("out").join(RECIPE).join("logs").exists(),
@@ -181,9 +185,9 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
     done(&scratch.osbuild(&["keys", "new", "other", "--as-of", "2026-01-01"]));
     let ran = scratch.osbuild(&["release", RECIPE, "--key", "other", "--as-of", "2026-11-21"]);
     assert!(
-        ran.code == Some(4) && ran.said.contains("belongs to other keys than `other`"),
+        ran.code == Some(4) && ran.stderr.contains("belongs to other keys than `other`"),
         "{}",
-        ran.said
+        ran.stderr
     );
     assert!(crate::releases::files(&folder(&scratch)) == before);
     put_back(&newer);
@@ -192,7 +196,7 @@ fn a_checkout_with_older_keys_or_with_others_changes_nothing_in_the_repository()
 }
 
 #[test]
-fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes_may_be_fetching() {
+fn keep_spares_releases_in_a_channel_and_files_that_nodes_may_be_fetching() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     done(&release(&scratch, &["--promote", "1.35.8", "--channel", "stable"]));
@@ -212,9 +216,13 @@ fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes
     assert_eq!(versions(&client(&scratch, &at)), ["1.35.8", "10", "2", "3"]);
     let ran = release_as(&scratch, "version = \"10\"\ninherit", "11", &["--keep", "2", "--json"]);
     done(&ran);
-    let said: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
-    assert_eq!(said["dropped"], serde_json::json!(["3", "2"]));
-    assert!(ran.said.contains("the repository no longer has `3` and `2` of small"), "{}", ran.said);
+    let output: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(output["dropped"], serde_json::json!(["3", "2"]));
+    assert!(
+        ran.stderr.contains("the repository no longer has `3` and `2` of small"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(versions(&client(&scratch, &at)), ["1.35.8", "10", "11"]);
     assert_eq!(
         ["1.35.8", "2", "3", "10", "11"].map(has_files),
@@ -237,11 +245,11 @@ fn keep_removes_old_releases_but_never_one_that_a_channel_has_nor_one_that_nodes
     assert_eq!(other_client_on_its_day(&scratch, &root), 1);
     let ran = release(&scratch, &["--promote", "2"]);
     assert!(
-        ran.said.ends_with(
+        ran.stderr.ends_with(
             "error: version 2 of `small` has not been released here\nhint: there are `11`\n"
         ),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
@@ -317,7 +325,7 @@ fn opened(folder: &Path, act: impl FnOnce()) -> BTreeSet<String> {
 }
 
 #[test]
-fn verify_and_release_read_what_is_new_and_not_what_ever_was() {
+fn verify_and_release_do_not_read_older_releases() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     let targets = folder(&scratch).join("targets");
@@ -329,9 +337,12 @@ fn verify_and_release_read_what_is_new_and_not_what_ever_was() {
         let ran = verify(&scratch, &[]);
         assert_eq!(wrong(&ran), [""; 0]);
         assert!(
-            ran.data.contains("8 files are what the metadata says, and 1500 of older releases are there: `--all` reads them"),
+            ran.stdout.contains(
+                "8 files are what the metadata says, and 1500 of older releases \
+                                 are there: `--all` reads them"
+            ),
             "{}",
-            ran.data
+            ran.stdout
         );
     });
     assert_eq!(many, few);
@@ -342,7 +353,7 @@ fn verify_and_release_read_what_is_new_and_not_what_ever_was() {
 }
 
 #[test]
-fn of_an_older_release_a_missing_file_is_seen_and_a_changed_one_when_it_is_read() {
+fn verify_sees_missing_files_of_older_releases_and_reads_them_with_all() {
     let scratch = workshop();
     done(&release(&scratch, &[]));
     add_old_releases(&scratch, 1);
@@ -361,15 +372,15 @@ fn of_an_older_release_a_missing_file_is_seen_and_a_changed_one_when_it_is_read(
     assert!(
         wrong(&ran).concat().contains("`small_0.0_node.efi` is not what the repository says"),
         "{}",
-        ran.data
+        ran.stdout
     );
     // It comes into no channel.
     let ran = release(&scratch, &["--promote", "0.0"]);
     assert!(
         ran.code == Some(4)
-            && ran.said.contains("`small_0.0_node.efi` is not what the repository says"),
+            && ran.stderr.contains("`small_0.0_node.efi` is not what the repository says"),
         "{}",
-        ran.said
+        ran.stderr
     );
     fs::remove_file(&node).unwrap();
     assert!(wrong(&verify(&scratch, &[])).concat().contains("`small_0.0_node.efi` is not there"));

@@ -36,10 +36,10 @@ fn after_a_rotation_the_new_key_signs_and_both_certificates_are_trusted() {
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     let folder = keys(&scratch, "mine");
     assert_eq!(fs::read(folder.join("db-1.key")).unwrap(), before);
-    let said = enrolled(&scratch);
+    let output = enrolled(&scratch);
     assert!(
-        said.contains("subject CN=mine db 2") && said.contains("subject CN=mine db\n"),
-        "{said}"
+        output.contains("subject CN=mine db 2") && output.contains("subject CN=mine db\n"),
+        "{output}"
     );
     // Made on the same day, and still newer than what the machine has.
     assert!(time(&scratch, "db") > first);
@@ -64,36 +64,36 @@ fn a_second_rotation_keeps_both_earlier_keys() {
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
     let shown = scratch.osbuild(&["keys", "show", "mine", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     let roles: Vec<&str> =
         json["keys"].as_array().unwrap().iter().map(|key| key["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["PK", "KEK", "db", "db-2", "db-1", "release", "root"]);
     let early = scratch.osbuild(&["keys", "rotate", "mine", "--as-of", "2001-01-01"]);
-    assert_eq!(early.code, Some(2), "{}", early.said);
+    assert_eq!(early.code, Some(2), "{}", early.stderr);
     assert!(
-        early.said.starts_with(
+        early.stderr.starts_with(
             "error: the new certificate would begin on 2001-01-01, the old one began on "
         ),
         "{}",
-        early.said
+        early.stderr
     );
 }
 
 #[test]
-fn a_revoked_certificate_leaves_db_for_dbx_and_the_one_that_signs_cannot_be_revoked() {
+fn a_revoked_certificate_moves_to_dbx_but_not_the_signing_one() {
     let scratch = Scratch::new();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     let file = |name: &str| keys(&scratch, "mine").join(name).display().to_string();
     let own = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db.crt")]);
-    assert_eq!(own.code, Some(2), "{}", own.said);
-    assert!(own.said.ends_with("hint: cargo osbuild keys rotate mine\n"), "{}", own.said);
+    assert_eq!(own.code, Some(2), "{}", own.stderr);
+    assert!(own.stderr.ends_with("hint: cargo osbuild keys rotate mine\n"), "{}", own.stderr);
     for name in ["PK.crt", "KEK.crt"] {
         let never = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file(name)]);
-        assert_eq!(never.code, Some(2), "{}", never.said);
+        assert_eq!(never.code, Some(2), "{}", never.stderr);
         assert!(
-            never.said.contains("none by which the keys `mine` signed images"),
+            never.stderr.contains("none by which the keys `mine` signed images"),
             "{}",
-            never.said
+            never.stderr
         );
     }
     done(&scratch.osbuild(&["keys", "rotate", "mine"]));
@@ -102,21 +102,21 @@ fn a_revoked_certificate_leaves_db_for_dbx_and_the_one_that_signs_cannot_be_revo
     let revoked = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file("db-1.crt")]);
     done(&revoked);
     assert!(
-        revoked.data.lines().any(|line| line.contains(" db-1 ") && line.contains("  REVOKED")),
+        revoked.stdout.lines().any(|line| line.contains(" db-1 ") && line.contains("  REVOKED")),
         "{}",
-        revoked.data
+        revoked.stdout
     );
-    let said = enrolled(&scratch);
+    let output = enrolled(&scratch);
     assert!(
-        said.contains("name=dbx ") && said.matches("subject CN=mine db\n").count() == 1,
-        "{said}"
+        output.contains("name=dbx ") && output.matches("subject CN=mine db\n").count() == 1,
+        "{output}"
     );
-    assert!(said.contains("subject CN=mine db 2"), "{said}");
+    assert!(output.contains("subject CN=mine db 2"), "{output}");
     assert!(time(&scratch, "db") > before);
 }
 
 #[test]
-fn a_revoked_uki_stands_in_dbx_with_the_digest_that_efitools_take() {
+fn a_revoked_uki_is_in_dbx_with_the_digest_of_efitools() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     done(&scratch.osbuild(&["build", RECIPE, "--key", "mine"]));
@@ -130,5 +130,5 @@ fn a_revoked_uki_stands_in_dbx_with_the_digest_that_efitools_take() {
     // Between them stands who put it there.
     assert_eq!((&ours[..28], &ours[44..]), (&theirs[..28], &theirs[44..]));
     let none = scratch.osbuild(&["keys", "revoke", "mine"]);
-    assert_eq!(none.code, Some(2), "{}", none.said);
+    assert_eq!(none.code, Some(2), "{}", none.stderr);
 }

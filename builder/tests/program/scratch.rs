@@ -33,8 +33,8 @@ pub struct Scratch {
 #[derive(Debug)]
 pub struct Ran {
     pub code: Option<i32>,
-    pub data: String,
-    pub said: String,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Ran {
@@ -47,7 +47,7 @@ impl Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ran { code: output.status.code(), data: text(output.stdout), said: text(output.stderr) }
+        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 }
 

@@ -16,15 +16,15 @@ fn uki(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn the_first_signed_build_makes_keys_that_say_what_they_are_worth() {
+fn the_first_signed_build_makes_keys_marked_for_development() {
     let scratch = open();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
     done(&ran);
-    assert!(ran.said.lines().any(|line| line.starts_with("keys dev ")), "{}", ran.said);
+    assert!(ran.stderr.lines().any(|line| line.starts_with("keys dev ")), "{}", ran.stderr);
     assert!(
-        ran.said.lines().any(|line| line.starts_with("signature ") && line.contains("dev db")),
+        ran.stderr.lines().any(|line| line.starts_with("signature ") && line.contains("dev db")),
         "{}",
-        ran.said
+        ran.stderr
     );
     let folder = keys(&scratch, "dev");
     let subject =
@@ -36,7 +36,7 @@ fn the_first_signed_build_makes_keys_that_say_what_they_are_worth() {
     let image = uki(&scratch).display().to_string();
     tool(&folder, "sbsigntool", &["sbverify", "--cert", "db.crt", &image]);
     let again = scratch.osbuild(&["build", RECIPE, "--key", "dev"]);
-    assert!(again.said.contains("was up to date"), "{}", again.said);
+    assert!(again.stderr.contains("was up to date"), "{}", again.stderr);
 }
 
 #[test]
@@ -52,11 +52,11 @@ fn two_first_builds_at_once_make_one_set_of_keys() {
 }
 
 #[test]
-fn the_plan_that_a_build_leaves_says_who_signed() {
+fn the_plan_of_a_build_names_its_certificate() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE, "--key", "dev"]));
     let shown = scratch.osbuild(&["keys", "show", "dev", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&shown.data).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&shown.stdout).unwrap();
     let db =
         json["keys"].as_array().unwrap().iter().find(|key| key["role"] == "db").unwrap().clone();
     let plan: toml::Table = scratch.read(&format!("out/{RECIPE}/plan.toml")).parse().unwrap();
@@ -80,14 +80,14 @@ fn a_second_signed_build_is_identical() {
 }
 
 #[test]
-fn the_recipe_names_the_keys_and_the_command_line_others_or_none() {
+fn the_command_line_overrides_the_recipes_keys() {
     let scratch = open();
     let recipe = format!("{}\n[signing]\nkey = \"mine\"\n", scratch.read("recipes/small.toml"));
     fs::write(scratch.project().join("recipes/small.toml"), recipe).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.said.starts_with("error: there are no keys `mine`\n"), "{}", ran.said);
-    assert!(ran.said.ends_with("hint: cargo osbuild keys new mine\n"), "{}", ran.said);
+    assert!(ran.stderr.starts_with("error: there are no keys `mine`\n"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("hint: cargo osbuild keys new mine\n"), "{}", ran.stderr);
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     done(&scratch.osbuild(&["build", RECIPE]));
     let mut signed = fs::read(uki(&scratch)).unwrap();
@@ -98,21 +98,21 @@ fn the_recipe_names_the_keys_and_the_command_line_others_or_none() {
     assert!(signed == unsigned, "the signature is not all that was added");
     assert!(!scratch.read(&format!("out/{RECIPE}/plan.toml")).contains("[signing]"));
     let both = scratch.osbuild(&["build", RECIPE, "--unsigned", "--key", "dev"]);
-    assert_eq!(both.code, Some(2), "{}", both.said);
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
 }
 
 #[test]
-fn expired_keys_are_shown_as_such_and_sign_nothing() {
+fn expired_keys_are_marked_and_do_not_sign() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "old", "--as-of", "2015-01-01", "--years", "1"]));
     let shown = scratch.osbuild(&["keys", "show"]);
-    assert_eq!(shown.data.matches("EXPIRED on 2016-01-01").count(), 4, "{}", shown.data);
+    assert_eq!(shown.stdout.matches("EXPIRED on 2016-01-01").count(), 4, "{}", shown.stdout);
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "old"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.said.starts_with("error: the certificate of the keys `old` has expired\n"),
+        ran.stderr.starts_with("error: the certificate of the keys `old` has expired\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
@@ -143,12 +143,12 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn a_private_key_is_nowhere_but_in_its_file() {
+fn a_private_key_is_in_its_file_only() {
     let scratch = open();
-    let mut said = Vec::new();
+    let mut printed = Vec::new();
     let mut run = |args: &[&str]| {
         let ran: Ran = scratch.osbuild(args);
-        said.push((format!("{args:?}"), [ran.data, ran.said].concat().into_bytes()));
+        printed.push((format!("{args:?}"), [ran.stdout, ran.stderr].concat().into_bytes()));
     };
     run(&["build", RECIPE, "--key", "dev", "-v"]);
     run(&["release", RECIPE, "--allow-dev-key", "--key", "dev", "-v"]);
@@ -181,14 +181,14 @@ fn a_private_key_is_nowhere_but_in_its_file() {
         .into_iter()
         .filter(|file| !private.contains(file))
         .map(|file| (file.display().to_string(), fs::read(file).unwrap()));
-    for (place, bytes) in kept.chain(said) {
+    for (place, bytes) in kept.chain(printed) {
         let found = secrets.iter().find(|secret| memchr::memmem::find(&bytes, secret).is_some());
         assert!(found.is_none(), "{place} has a part of a private key");
     }
 }
 
 #[test]
-fn a_key_that_others_can_read_or_that_is_another_ones_signs_nothing() {
+fn a_key_readable_by_others_or_owned_by_another_user_is_refused() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     let folder = keys(&scratch, "mine");
@@ -196,16 +196,16 @@ fn a_key_that_others_can_read_or_that_is_another_ones_signs_nothing() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert!(
-        ran.code == Some(1) && ran.said.contains("can be read by other users\n"),
+        ran.code == Some(1) && ran.stderr.contains("can be read by other users\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
     fs::copy(folder.join("PK.key"), &key).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert!(
         ran.code == Some(1)
-            && ran.said.starts_with("error: the certificate is that of another key\n"),
+            && ran.stderr.starts_with("error: the certificate is that of another key\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }

@@ -23,13 +23,13 @@ fn project() -> Scratch {
 }
 
 #[test]
-fn the_report_says_what_moved_and_how_much_each_component_has_grown() {
+fn a_summary_lists_version_changes_and_growth_of_each_component() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi"]);
     done(&ran);
-    assert_eq!(ran.data, fs::read_to_string(expected("summary.md")).unwrap());
+    assert_eq!(ran.stdout, fs::read_to_string(expected("summary.md")).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("summary.md");
-    fs::write(&file, &ran.data).unwrap();
+    fs::write(&file, &ran.stdout).unwrap();
     let html = Command::new("cmark-gfm").args(["--extension", "table"]).arg(&file).output();
     let html =
         String::from_utf8(html.expect("Debian's package cmark-gfm is installed").stdout).unwrap();
@@ -40,52 +40,56 @@ fn the_report_says_what_moved_and_how_much_each_component_has_grown() {
 #[test]
 fn the_same_report_is_there_as_json() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "old.efi", "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&ran.data).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     let change = serde_json::json!([{ "name": "init", "a": "0.1.0", "b": "0.2.0" }]);
     assert_eq!((&json["moved"], &json["others"]["files"]), (&change, &5.into()));
 }
 
 #[test]
-fn without_a_release_it_reports_all_the_same_and_without_a_build_it_says_what_to_do() {
+fn a_summary_needs_no_release_but_needs_a_build() {
     let scratch = project();
     let ran = scratch.osbuild(&["summary", RECIPE]);
     done(&ran);
     assert!(
-        ran.data.contains("There was no release to compare it with.")
-            && !ran.data.contains("change"),
+        ran.stdout.contains("There was no release to compare it with.")
+            && !ran.stdout.contains("change"),
         "{}",
-        ran.data
+        ran.stdout
     );
-    assert!(ran.said.contains("name a release by `--against FOLDER`"), "{}", ran.said);
+    assert!(ran.stderr.contains("name a release by `--against FOLDER`"), "{}", ran.stderr);
     fs::remove_file(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap();
     let ran = scratch.osbuild(&["summary", RECIPE]);
-    assert_eq!((ran.code, ran.data.as_str()), (Some(2), ""));
-    assert!(ran.said.ends_with("hint: build it: `cargo osbuild build small`\n"), "{}", ran.said);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(
+        ran.stderr.ends_with("hint: build it: `cargo osbuild build small`\n"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
 fn a_file_that_is_missing_is_named_once() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "missing.efi"]);
     assert_eq!(
-        (ran.code, ran.data.as_str(), ran.said.matches("missing.efi").count()),
+        (ran.code, ran.stdout.as_str(), ran.stderr.matches("missing.efi").count()),
         (Some(2), "", 1),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_folder_without_a_release_of_the_recipe_is_nothing_to_compare_with() {
+fn a_folder_without_a_release_of_the_recipe_is_not_compared() {
     let scratch = project();
     fs::create_dir(scratch.project().join("updates")).unwrap();
     let ran = scratch.osbuild(&["summary", RECIPE, "--against", "updates"]);
     done(&ran);
-    assert!(ran.data.contains("There was no release to compare it with."), "{}", ran.data);
+    assert!(ran.stdout.contains("There was no release to compare it with."), "{}", ran.stdout);
 }
 
 #[test]
 fn a_folder_of_something_else_is_an_error() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "recipes"]);
-    assert_eq!(ran.code, Some(2), "{}", ran.said);
-    assert!(ran.said.contains("`recipes` is no folder of releases"), "{}", ran.said);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`recipes` is no folder of releases"), "{}", ran.stderr);
 }

@@ -11,7 +11,7 @@ pub fn on_a_terminal(scratch: &Scratch, args: &str) -> String {
     command.args(["-qec", &format!("{} {args}", inner.get_program().display()), "/dev/null"]);
     command.env_clear().envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.env("TERM", "xterm").current_dir(scratch.project());
-    Ran::of(&mut command).data
+    Ran::of(&mut command).stdout
 }
 
 fn colours(text: &str) -> bool {
@@ -19,15 +19,15 @@ fn colours(text: &str) -> bool {
 }
 
 #[test]
-fn a_pipe_gets_lines_and_nothing_that_is_meant_for_a_terminal() {
+fn a_pipe_gets_plain_lines_without_terminal_codes() {
     let broken = open_with("kernel() { sleep 0.3; echo the reason; exit 1; }\n");
     for (scratch, code) in [(open(), 0), (broken, 1)] {
         let ran = scratch.osbuild(&["build", RECIPE]);
-        assert_eq!(ran.code, Some(code), "{}", ran.said);
+        assert_eq!(ran.code, Some(code), "{}", ran.stderr);
         assert!(
-            ran.said.chars().all(|letter| letter == '\n' || !letter.is_control()),
+            ran.stderr.chars().all(|letter| letter == '\n' || !letter.is_control()),
             "{:?}",
-            ran.said
+            ran.stderr
         );
     }
 }
@@ -35,7 +35,7 @@ fn a_pipe_gets_lines_and_nothing_that_is_meant_for_a_terminal() {
 #[test]
 fn colours_are_the_users_choice() {
     let scratch = open_with("kernel() { exit 1; }\n");
-    assert!(colours(&scratch.osbuild(&["build", RECIPE, "--color", "always"]).said));
+    assert!(colours(&scratch.osbuild(&["build", RECIPE, "--color", "always"]).stderr));
     let text = on_a_terminal(&scratch, "build small");
     assert!(colours(&text) && text.contains("\x1b[2K"), "{text:?}");
     let plain = on_a_terminal(&scratch, "build small --color never");
@@ -45,14 +45,15 @@ fn colours_are_the_users_choice() {
 }
 
 #[test]
-fn a_wrong_command_line_is_shown_as_one_that_can_be_typed() {
+fn errors_of_the_command_line_show_it_as_it_can_be_typed() {
     let scratch = Scratch::new();
     let missing = scratch.osbuild(&["build"]);
-    assert_eq!((missing.code, missing.data.as_str()), (Some(2), ""));
-    assert!(missing.said.contains("\nUsage: cargo osbuild build "), "{}", missing.said);
+    assert_eq!((missing.code, missing.stdout.as_str()), (Some(2), ""));
+    assert!(missing.stderr.contains("\nUsage: cargo osbuild build "), "{}", missing.stderr);
     for args in [["--project", "/nonexistent", "check"].as_slice(), &["inspect", "/nonexistent"]] {
         let ran = scratch.osbuild(args);
-        let said = "error: cannot open `/nonexistent`\n  caused by: No such file or directory (os error 2)\n";
-        assert_eq!((ran.code, ran.said.as_str(), ran.data.as_str()), (Some(2), said, ""));
+        let expected = "error: cannot open `/nonexistent`\n  caused by: No such file or directory \
+                        (os error 2)\n";
+        assert_eq!((ran.code, ran.stderr.as_str(), ran.stdout.as_str()), (Some(2), expected, ""));
     }
 }

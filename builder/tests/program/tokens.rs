@@ -63,7 +63,7 @@ fn uki(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
+fn sbverify_accepts_images_signed_with_a_token_and_they_are_reproducible() {
     let (scratch, uri) = with_token();
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &uri]));
     let folder = keys(&scratch, "card");
@@ -81,7 +81,7 @@ fn a_key_in_a_token_signs_images_that_sbverify_accepts_and_always_the_same() {
 }
 
 #[test]
-fn a_key_that_wants_the_pin_at_each_use_signs_all_of_an_image() {
+fn a_token_key_that_needs_the_pin_at_each_use_signs_an_image() {
     let (scratch, _) = with_token();
     let (folder, conf) = (
         scratch.path("token"),
@@ -125,7 +125,7 @@ fn a_key_that_wants_the_pin_at_each_use_signs_all_of_an_image() {
 }
 
 #[test]
-fn a_rotation_leads_from_a_file_to_a_token_and_on_to_another_key_in_it() {
+fn a_key_can_rotate_from_a_file_to_a_token_and_within_it() {
     let (scratch, one) = with_token();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     done(&scratch.osbuild(&["keys", "rotate", "mine", "--token", &one]));
@@ -139,7 +139,7 @@ fn a_rotation_leads_from_a_file_to_a_token_and_on_to_another_key_in_it() {
 }
 
 #[test]
-fn a_token_that_cannot_be_used_says_why_and_never_the_pin() {
+fn an_unusable_token_is_an_error_without_the_pin() {
     let (scratch, one) = with_token();
     done(&scratch.osbuild(&["keys", "new", "card", "--token", &one]));
     let named = keys(&scratch, "card").join("db.pkcs11");
@@ -154,28 +154,32 @@ fn a_token_that_cannot_be_used_says_why_and_never_the_pin() {
         fs::write(&named, uri).unwrap();
         let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
         assert!(
-            ran.code != Some(0) && ran.said.contains(why) && !ran.said.contains(PIN),
+            ran.code != Some(0) && ran.stderr.contains(why) && !ran.stderr.contains(PIN),
             "{why}: {}",
-            ran.said
+            ran.stderr
         );
     }
     fs::write(&named, &one).unwrap();
     fs::write(scratch.path("token/pin"), "00000000").unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "card"]);
-    assert!(ran.code == Some(1) && ran.said.contains("cannot log into the token"), "{}", ran.said);
+    assert!(
+        ran.code == Some(1) && ran.stderr.contains("cannot log into the token"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
-fn without_any_key_the_error_names_the_way_by_files() {
+fn without_any_key_the_error_names_offline_signing() {
     let scratch = open();
     done(&scratch.osbuild(&["keys", "new", "mine"]));
     fs::remove_file(keys(&scratch, "mine").join("db.key")).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--key", "mine"]);
     assert_eq!(ran.code, Some(1));
     assert!(
-        ran.said.starts_with("error: the key of `mine db` is not here\n")
-            && ran.said.contains("osbuild sign"),
+        ran.stderr.starts_with("error: the key of `mine db` is not here\n")
+            && ran.stderr.contains("osbuild sign"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }

@@ -44,7 +44,7 @@ fn publish(scratch: &Scratch, archive: &Archive, versions: &[&str]) {
 #[track_caller]
 fn ran(scratch: &Scratch, code: i32, args: &[&str]) -> Ran {
     let ran = scratch.osbuild(args);
-    assert_eq!(ran.code, Some(code), "{}", ran.said);
+    assert_eq!(ran.code, Some(code), "{}", ran.stderr);
     ran
 }
 
@@ -57,16 +57,24 @@ fn releases(scratch: &Scratch) -> Releases {
 }
 
 #[test]
-fn the_kubelet_moves_to_the_newest_patch_that_is_served_and_nothing_else_moves() {
+fn update_moves_the_kubelet_to_the_newest_served_patch_and_nothing_else() {
     let (scratch, proxy) = with_proxy();
     for refused in ["v1.35.10", "v1.35.11"] {
         proxy.list(KUBERNETES, refused);
         proxy.refuse(KUBERNETES, refused, 403);
     }
     let (before, recipe) = (scratch.lock(), scratch.read(BASE));
-    let said = ran(&scratch, 0, &["update", "kubelet"]);
-    assert!(said.said.contains("note: kubelet: v1.35.8 → v1.35.9 (small)\n"), "{}", said.said);
-    assert!(said.said.contains("note: Kubernetes 1.35: 1.35.8 → 1.35.9\n"), "{}", said.said);
+    let output = ran(&scratch, 0, &["update", "kubelet"]);
+    assert!(
+        output.stderr.contains("note: kubelet: v1.35.8 → v1.35.9 (small)\n"),
+        "{}",
+        output.stderr
+    );
+    assert!(
+        output.stderr.contains("note: Kubernetes 1.35: 1.35.8 → 1.35.9\n"),
+        "{}",
+        output.stderr
+    );
     let after = scratch.lock();
     assert_eq!(kubelet(&scratch), "v1.35.9");
     assert_eq!(scratch.read(BASE), recipe.replace("1.35.8", "1.35.9"));
@@ -86,7 +94,7 @@ fn the_kubelet_moves_to_the_newest_patch_that_is_served_and_nothing_else_moves()
     assert!(after.epoch > before.epoch && after.epoch % 86_400 == 0);
     let paths = ["components/kubelet/releases.toml", "recipes/base.toml", "recipes/small.lock"];
     let paths = paths.map(|path| scratch.project().join(path).display().to_string());
-    assert_eq!(said.data, paths.join("\n") + "\n");
+    assert_eq!(output.stdout, paths.join("\n") + "\n");
 }
 
 #[test]
@@ -101,7 +109,7 @@ fn a_patch_that_is_served_but_not_listed_is_found() {
 }
 
 #[test]
-fn a_patch_of_which_only_the_name_is_served_is_passed_over() {
+fn a_patch_without_its_module_is_skipped() {
     let (scratch, proxy) = with_proxy();
     proxy.add(KUBERNETES, "v1.35.10", "", &[KUBELET]);
     proxy.refuse_file(KUBERNETES, "v1.35.10.zip", 403);
@@ -110,23 +118,23 @@ fn a_patch_of_which_only_the_name_is_served_is_passed_over() {
 }
 
 #[test]
-fn a_new_minor_moves_the_peg_and_known_ends_of_life_stay() {
+fn a_new_minor_moves_the_peg_and_keeps_known_ends_of_life() {
     let (scratch, proxy) = with_proxy();
     proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
     proxy.add(KUBERNETES, "v1.36.6", "", &[KUBELET]);
     let before = [BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path));
     let refused = ran(&scratch, 2, &["update", "kubelet"]);
     assert!(
-        refused.said.contains("kubelet 1.36.6 cannot join an API server 1.35"),
+        refused.stderr.contains("kubelet 1.36.6 cannot join an API server 1.35"),
         "{}",
-        refused.said
+        refused.stderr
     );
     assert_eq!([BASE, "recipes/small.lock", Releases::PATH].map(|path| scratch.read(path)), before);
 
     scratch.edit("recipes/small.toml", "[\"1.35\", \"1.36\"]", "[\"1.36\"]");
     let known = releases(&scratch);
-    let said = ran(&scratch, 0, &["update", "kubelet"]).said;
-    assert!(said.contains("note: Kubernetes 1.38: nothing → 1.38.0\n"), "{said}");
+    let output = ran(&scratch, 0, &["update", "kubelet"]).stderr;
+    assert!(output.contains("note: Kubernetes 1.38: nothing → 1.38.0\n"), "{output}");
     assert_eq!(kubelet(&scratch), "v1.36.6");
     let table = releases(&scratch);
     assert_eq!(table.minors.last_key_value().unwrap().1.end_of_life.to_string(), "2027-12-28");
@@ -139,14 +147,15 @@ fn a_new_minor_moves_the_peg_and_known_ends_of_life_stay() {
 fn an_exception_keeps_the_kubelet_on_its_minor() {
     let (scratch, proxy) = with_proxy();
     proxy.add(KUBERNETES, "v1.38.0", "", &[KUBELET]);
-    let exception = "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until = 2999-03-31 }\n";
+    let exception = "[kubernetes]\nexception = { reason = \"the cluster moves in spring\", until \
+                     = 2999-03-31 }\n";
     scratch.edit("recipes/small.toml", "[kubernetes]\n", exception);
     ran(&scratch, 0, &["update", "kubelet"]);
     assert_eq!(kubelet(&scratch), "v1.35.9");
 }
 
 #[test]
-fn a_table_that_is_not_there_is_written() {
+fn a_missing_releases_table_is_written() {
     let (scratch, proxy) = with_proxy();
     for minor in 30..=37 {
         proxy.add(KUBERNETES, &format!("v1.{minor}.0"), "", &[KUBELET]);
@@ -158,13 +167,13 @@ fn a_table_that_is_not_there_is_written() {
 }
 
 #[test]
-fn a_package_moves_alone_and_what_it_stands_beside_stays_while_the_archive_has_it() {
+fn updating_one_package_keeps_the_others_while_the_archive_has_them() {
     let mut scratch = Scratch::new();
     let archive = with_archive(&mut scratch, &["1", "2"]);
     let before = scratch.lock();
-    let said = ran(&scratch, 0, &["update", "ca-certificates"]).said;
-    assert!(said.contains("note: ca-certificates for arm64: 1 → nothing (small)\n"), "{said}");
-    assert!(said.contains("note: ca-certificates for all: nothing → 2 (small)\n"), "{said}");
+    let output = ran(&scratch, 0, &["update", "ca-certificates"]).stderr;
+    assert!(output.contains("note: ca-certificates for arm64: 1 → nothing (small)\n"), "{output}");
+    assert!(output.contains("note: ca-certificates for all: nothing → 2 (small)\n"), "{output}");
     let after = scratch.lock();
     assert_eq!(after.files.packages[0].version, "2");
     assert_eq!(Lock { files: before.files.clone(), epoch: before.epoch, ..after }, before);
@@ -188,7 +197,7 @@ fn a_package_moves_alone_and_what_it_stands_beside_stays_while_the_archive_has_i
 }
 
 #[test]
-fn the_kernel_moves_by_the_name_of_its_component() {
+fn the_kernel_is_updated_under_its_components_name() {
     let mut scratch = Scratch::new();
     with_archive(&mut scratch, &["1", "2"]);
     ran(&scratch, 0, &["update", "linux"]);
@@ -197,20 +206,16 @@ fn the_kernel_moves_by_the_name_of_its_component() {
 }
 
 #[test]
-fn an_update_of_everything_moves_all_and_a_second_one_nothing() {
+fn a_second_update_moves_nothing() {
     let (mut scratch, _proxy) = with_proxy();
     with_archive(&mut scratch, &["1", "2"]);
     ran(&scratch, 0, &["update"]);
     let lock = scratch.lock();
     assert!(lock.debian_packages().all(|package| package.version == "2"));
     assert_eq!(kubelet(&scratch), "v1.35.9");
-    assert!(
-        ran(&scratch, 0, &["update"])
-            .said
-            .contains("note: everything is as new as the recipes allow\n")
-    );
+    assert!(ran(&scratch, 0, &["update"]).stderr.contains("note: everything is up to date\n"));
     assert_eq!(scratch.lock(), lock);
-    assert_eq!(ran(&scratch, 0, &["plan", RECIPE]).said, "");
+    assert_eq!(ran(&scratch, 0, &["plan", RECIPE]).stderr, "");
 }
 
 #[test]
@@ -223,8 +228,8 @@ fn every_recipe_with_a_lock_is_locked_again() {
     )
     .unwrap();
     fs::write(scratch.project().join("recipes/unlocked.toml"), "inherit = \"small\"\n").unwrap();
-    let said = ran(&scratch, 0, &["update", "kubelet"]).said;
-    assert!(said.contains("note: kubelet: v1.35.8 → v1.35.9 (other, small)\n"), "{said}");
+    let output = ran(&scratch, 0, &["update", "kubelet"]).stderr;
+    assert!(output.contains("note: kubelet: v1.35.8 → v1.35.9 (other, small)\n"), "{output}");
     assert!(scratch.read("recipes/other.lock").contains("v1.35.9"));
     assert!(!scratch.project().join("recipes/unlocked.lock").exists());
 }
@@ -232,25 +237,26 @@ fn every_recipe_with_a_lock_is_locked_again() {
 #[test]
 fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
     let scratch = Scratch::new();
-    let said = ran(&scratch, 2, &["update", "kubelt"]).said;
+    let output = ran(&scratch, 2, &["update", "kubelt"]).stderr;
     assert_eq!(
-        said,
-        "error: no lock has anything called `kubelt`\n  caused by: what can move is `containerd`, `crates`, `kubelet`, `linux`, `runc`, \
+        output,
+        "error: no lock has an input named `kubelt`\n  caused by: updates exist for `containerd`, \
+         `crates`, `kubelet`, `linux`, `runc`, \
          `toolchain`, and each of 11 Debian packages\nhint: did you mean `kubelet`?\n"
     );
-    let said = ran(&scratch, 2, &["update", "ca-certificate"]).said;
-    assert!(said.ends_with("hint: did you mean `ca-certificates`?\n"), "{said}");
-    let said = ran(&scratch, 2, &["update", "dhcp"]).said;
-    assert!(said.starts_with("error: `dhcp` has no version to move"), "{said}");
+    let output = ran(&scratch, 2, &["update", "ca-certificate"]).stderr;
+    assert!(output.ends_with("hint: did you mean `ca-certificates`?\n"), "{output}");
+    let output = ran(&scratch, 2, &["update", "dhcp"]).stderr;
+    assert!(output.starts_with("error: `dhcp` has no version to move"), "{output}");
 }
 
 #[test]
 fn an_update_needs_a_network_and_a_lock() {
     let scratch = Scratch::new();
-    assert!(ran(&scratch, 2, &["update", "--offline"]).said.contains("`--offline` forbids it"));
+    assert!(ran(&scratch, 2, &["update", "--offline"]).stderr.contains("`--offline` forbids it"));
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     assert!(
-        ran(&scratch, 3, &["update"]).said.starts_with("error: no recipe has a lock to update\n")
+        ran(&scratch, 3, &["update"]).stderr.starts_with("error: no recipe has a lock to update\n")
     );
 }
 
@@ -261,14 +267,17 @@ fn a_kubelet_without_support_is_not_locked_again() {
     scratch.edit(Releases::PATH, "end-of-life = 2999", "end-of-life = 2020");
     let before = scratch.read(&Lock::path(RECIPE));
     for verb in [["update", "ca-certificates"], ["lock", RECIPE]] {
-        let said = ran(&scratch, 2, &verb).said;
-        assert!(said.contains("kubelet 1.35.8 has been out of support since 2020-02-28"), "{said}");
+        let output = ran(&scratch, 2, &verb).stderr;
+        assert!(
+            output.contains("kubelet 1.35.8 has been out of support since 2020-02-28"),
+            "{output}"
+        );
     }
     assert_eq!(scratch.read(&Lock::path(RECIPE)), before);
 }
 
 #[test]
-fn crates_move_by_cargo_and_only_when_named() {
+fn crates_are_updated_with_cargo_and_only_when_named() {
     let mut scratch = Scratch::new();
     let cargo = std::env::var("CARGO").expect("cargo runs the tests");
     // The cargo itself and not rustup's, which looks for its settings at home.
@@ -285,8 +294,8 @@ fn crates_move_by_cargo_and_only_when_named() {
     scratch.relock();
     vendor(&scratch.project(), "0.2.2");
     let before = scratch.lock();
-    let said = ran(&scratch, 0, &["update", "crates"]).said;
-    assert!(said.contains("note: crate libc: 0.2.1 → 0.2.2\n"), "{said}");
+    let output = ran(&scratch, 0, &["update", "crates"]).stderr;
+    assert!(output.contains("note: crate libc: 0.2.1 → 0.2.2\n"), "{output}");
     let after = scratch.lock();
     assert_ne!(after.crates, before.crates);
     assert_eq!(
@@ -312,7 +321,8 @@ fn workspace(project: &Path) {
     );
     write(
         ".cargo/config.toml",
-        "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \"vendored\"\n",
+        "[source.crates-io]\nreplace-with = \"folder\"\n[source.folder]\ndirectory = \
+         \"vendored\"\n",
     );
     for name in members {
         let needs = if name == "init" { "[dependencies]\nlibc = \"0.2\"\n" } else { "" };

@@ -37,7 +37,7 @@ fn checks(scratch: &Scratch, name: &str, flags: &[&str]) -> Vec<(String, bool, S
     let file = out(scratch, name).display().to_string();
     let ran = scratch.osbuild(&[&["verify", "--json", &file], flags].concat());
     let json: serde_json::Value =
-        serde_json::from_str(&ran.data).unwrap_or_else(|_| panic!("{}", ran.said));
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.stderr));
     let text = |check: &serde_json::Value, key: &str| check[key].as_str().unwrap().to_owned();
     let all = json["checks"].as_array().unwrap().iter();
     let all: Vec<_> = all
@@ -63,25 +63,25 @@ const RAN: &str = "; of a node that has run, `--has-run` sets aside what it writ
 const ALL: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
 #[test]
-fn everything_that_a_build_signs_is_verified_by_the_certificate_without_the_project() {
+fn verify_needs_only_the_certificate_not_the_project() {
     let scratch = signed();
     let cert = keys(&scratch, "mine").join("db.crt").display().to_string();
     for name in ALL {
         let file = out(&scratch, name).display().to_string();
         let mut command = scratch.command(&[], &["verify", &file, "--cert", &cert]);
         let output = command.current_dir("/").output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        let mut about = said.lines().filter(|line| !line.contains(" contents "));
+        let output = String::from_utf8(output.stdout).unwrap();
+        let mut about = output.lines().filter(|line| !line.contains(" contents "));
         assert!(
             about.all(|line| line.starts_with("ok "))
-                && said.contains("by mine db, certificate sha256:"),
-            "{said}"
+                && output.contains("by mine db, certificate sha256:"),
+            "{output}"
         );
     }
 }
 
 #[test]
-fn a_flipped_bit_a_missing_signature_and_another_certificate_are_exit_code_4() {
+fn a_flipped_bit_a_missing_signature_or_another_certificate_exits_4() {
     let scratch = signed();
     done(&scratch.osbuild(&["keys", "new", "other"]));
     for name in ALL {
@@ -138,7 +138,7 @@ fn a_flipped_bit_on_the_disk_is_found_in_slotboot_and_in_the_uki() {
 }
 
 #[test]
-fn an_expired_certificate_is_refused_although_firmware_would_not_look() {
+fn an_expired_certificate_is_refused_although_firmware_accepts_it() {
     let scratch = signed();
     let (holds, found) =
         check(&scratch, "node.efi", &["--key", "mine", "--as-of", "2999-01-01"], "dates");
@@ -172,15 +172,19 @@ fn the_error_names_the_file_and_what_is_wrong_with_it() {
     let scratch = signed();
     let uki = out(&scratch, "node.efi").display().to_string();
     let ran = scratch.osbuild(&["verify", &uki]);
-    assert_eq!(ran.code, Some(2), "{}", ran.said);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     let ran = scratch.osbuild(&["verify", &uki, "--key", "mine"]);
-    assert!(ran.said.starts_with(&format!("error: `{uki}`: it is not signed\n")), "{}", ran.said);
-    assert!(ran.data.starts_with("WRONG  signature "), "{}", ran.data);
+    assert!(
+        ran.stderr.starts_with(&format!("error: `{uki}`: it is not signed\n")),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stdout.starts_with("WRONG  signature "), "{}", ran.stdout);
 }
 
 #[test]
-fn what_nobody_has_signed_yet_is_verified_as_such_and_a_release_never_is() {
+fn unsigned_verifies_files_but_never_releases() {
     let scratch = signed();
     done(&scratch.osbuild(&["build", RECIPE, "--unsigned"]));
     for name in ALL {
@@ -191,27 +195,28 @@ fn what_nobody_has_signed_yet_is_verified_as_such_and_a_release_never_is() {
             "--against",
             RECIPE,
         ]);
-        let wrong: Vec<&str> = ran.data.lines().filter(|line| line.starts_with("WRONG")).collect();
+        let wrong: Vec<&str> =
+            ran.stdout.lines().filter(|line| line.starts_with("WRONG")).collect();
         assert!(wrong.iter().all(|line| line.contains("layer")), "{name}: {wrong:?}");
         assert!(
-            ran.said.contains("note: nobody has to have signed it: signatures are not looked at"),
+            ran.stderr.contains("note: `--unsigned`: signatures are not checked"),
             "{name}: {}",
-            ran.said
+            ran.stderr
         );
         assert!(
-            !ran.data.contains("signature ") && ran.data.contains("rebuild"),
+            !ran.stdout.contains("signature ") && ran.stdout.contains("rebuild"),
             "{name}: {}",
-            ran.data
+            ran.stdout
         );
     }
     let folder =
         scratch.osbuild(&["verify", &out(&scratch, "").display().to_string(), "--unsigned"]);
-    assert_eq!(folder.code, Some(2), "{}", folder.said);
-    assert!(folder.said.contains("a release is always signed"), "{}", folder.said);
+    assert_eq!(folder.code, Some(2), "{}", folder.stderr);
+    assert!(folder.stderr.contains("a release is always signed"), "{}", folder.stderr);
 }
 
 #[test]
-fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not() {
+fn against_accepts_the_recipe_of_an_image_and_refuses_a_changed_one() {
     let scratch = signed();
     let before: Vec<_> = ALL.map(|name| fs::read(out(&scratch, name)).unwrap()).into();
     let against = ["--key", "mine", "--against", RECIPE];
@@ -244,8 +249,8 @@ fn a_signed_image_is_what_its_recipe_gives_and_a_changed_recipe_or_disk_is_not()
 /// Runs a tool of somebody else's on an image.
 fn tool(name: &str, arguments: &[&str]) -> String {
     let ran = Ran::of(Command::new(name).args(arguments));
-    assert_eq!(ran.code, Some(0), "{name}: {}", ran.said);
-    ran.data
+    assert_eq!(ran.code, Some(0), "{name}: {}", ran.stderr);
+    ran.stdout
 }
 
 #[test]
@@ -265,7 +270,7 @@ fn a_second_file_on_the_esp_is_found() {
 }
 
 #[test]
-fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
+fn the_other_slots_uki_is_checked_once_it_is_bootable() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
     let signed = fs::read(&image).unwrap();
@@ -289,7 +294,7 @@ fn the_uki_of_the_other_slot_is_judged_too_as_soon_as_it_can_be_booted() {
 }
 
 #[test]
-fn a_comparison_says_which_steps_came_from_the_store_and_rebuild_runs_all_of_them() {
+fn against_names_steps_from_the_store_and_rebuild_runs_every_step() {
     let scratch = signed();
     let uki = out(&scratch, "node.efi").display().to_string();
     let steps = |flags: &[&str]| {
@@ -306,11 +311,11 @@ fn a_comparison_says_which_steps_came_from_the_store_and_rebuild_runs_all_of_the
     let found = steps(&["--rebuild"]);
     assert!(found.starts_with("all ") && found.ends_with(" ran for this comparison"), "{found}");
     let alone = scratch.osbuild(&["verify", &uki, "--key", "mine", "--rebuild"]);
-    assert!(alone.code == Some(2) && alone.said.contains("--against"), "{}", alone.said);
+    assert!(alone.code == Some(2) && alone.stderr.contains("--against"), "{}", alone.stderr);
 }
 
 #[test]
-fn what_a_builder_put_into_its_own_store_is_found_by_a_rebuild_alone() {
+fn only_a_full_rebuild_detects_a_tampered_local_store() {
     let scratch = signed();
     // The result of a step, in the place of which the store has been given another one, with the
     // sizes and hashes that belong to it.
@@ -335,14 +340,14 @@ fn what_a_builder_put_into_its_own_store_is_found_by_a_rebuild_alone() {
     let ran = scratch.osbuild(&[&["verify", &image, "--rebuild"], &against[..]].concat());
     assert!(
         ran.code == Some(4)
-            && ran.said.contains("error: `data` gave other bytes than the last time"),
+            && ran.stderr.contains("error: `data` gave other bytes than the last time"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_own() {
+fn against_sets_aside_the_identifiers_that_flash_gives_a_disk() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
     let against = ["--key", "mine", "--against", RECIPE];
@@ -360,7 +365,7 @@ fn a_disk_with_identifiers_of_its_own_is_compared_but_for_what_a_node_makes_its_
 }
 
 #[test]
-fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it() {
+fn without_has_run_any_other_changed_byte_of_a_disk_is_found() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
     let path = image.to_str().unwrap();
@@ -403,7 +408,7 @@ fn a_disk_with_identifiers_of_its_own_hides_nothing_unless_a_node_has_run_on_it(
 }
 
 #[test]
-fn partitions_of_an_mbr_that_firmware_would_take_are_found_on_every_disk() {
+fn mbr_partitions_that_firmware_would_boot_are_found_on_every_disk() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
     let against = ["--key", "mine", "--against", RECIPE];
@@ -426,7 +431,7 @@ fn partitions_of_an_mbr_that_firmware_would_take_are_found_on_every_disk() {
 }
 
 #[test]
-fn a_partition_more_than_a_node_has_is_found() {
+fn an_extra_partition_is_found() {
     let scratch = signed();
     assert!(check(&scratch, "image.raw", &["--key", "mine"], "partitions").0);
     let image = out(&scratch, "image.raw");
@@ -480,20 +485,20 @@ fn another_version_in_the_header_of_the_slot_that_runs_is_found() {
 }
 
 #[test]
-fn a_header_of_a_slot_with_more_than_a_header_has_is_found() {
+fn extra_bytes_in_a_slots_header_are_found() {
     let scratch = signed();
     let image = out(&scratch, "image.raw");
     edit_header(&image, |header| header[2000..][..6].copy_from_slice(b"hidden"));
     let ran = scratch.osbuild(&["verify", image.to_str().unwrap(), "--key", "mine"]);
     assert!(
-        ran.code == Some(4) && ran.said.contains("its header has more than a header has"),
+        ran.code == Some(4) && ran.stderr.contains("its header has more than a header has"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }
 
 #[test]
-fn flags_that_have_no_effect_are_refused_and_who_is_trusted_has_to_be_said() {
+fn flags_without_effect_are_refused_and_trust_must_be_given() {
     let scratch = signed();
     let uki = out(&scratch, "node.efi").display().to_string();
     let (folder, cert) = (
@@ -501,26 +506,27 @@ fn flags_that_have_no_effect_are_refused_and_who_is_trusted_has_to_be_said() {
         keys(&scratch, "mine").join("db.crt").display().to_string(),
     );
     let key = keys(&scratch, "mine").join("db.key").display().to_string();
-    for (words, said) in [
+    for (words, output) in [
         (
             &[uki.as_str()][..],
-            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by `--unsigned`",
+            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by \
+             `--unsigned`",
         ),
         (&[&uki, "--key", "mine", "--channel", "stable"], "`--channel` has no effect"),
         (&[&uki, "--key", "mine", "--memory", "seen"], "`--memory` has no effect"),
         (&[&folder, "--key", "mine", "--against", RECIPE], "`--against` has no effect"),
         (&[&uki, "--cert", &key], "holds no certificate"),
         (&[&uki, "--cert", "missing"], "cannot read `missing`"),
-        (&[&folder, "--cert", &cert, "--root", &cert], "it is no root of trust"),
+        (&[&folder, "--cert", &cert, "--root", &cert], "it is not a valid root of trust"),
         (&[&uki, "--key", "nobody"], "there are no keys `nobody`"),
     ] {
         let ran = scratch.osbuild(&[&["verify"], words].concat());
-        assert!(ran.code == Some(2) && ran.said.contains(said), "{words:?}: {}", ran.said);
+        assert!(ran.code == Some(2) && ran.stderr.contains(output), "{words:?}: {}", ran.stderr);
     }
 }
 
 #[test]
-fn what_is_cut_short_is_told_with_its_cause() {
+fn a_truncated_file_is_an_error_with_its_cause() {
     let scratch = signed();
     let whole = fs::read(out(&scratch, "node.efi")).unwrap();
     fs::write(out(&scratch, "node.efi"), &whole[..whole.len() - 100]).unwrap();

@@ -131,8 +131,8 @@ impl Files {
 
     /// A program of this machine with its libraries, at the same places (ldd(1)).
     fn host(self, program: &str) -> Self {
-        let path = Ran::of(Command::new("which").arg(program)).data;
-        let libraries = Ran::of(Command::new("ldd").arg(path.trim())).data;
+        let path = Ran::of(Command::new("which").arg(program)).stdout;
+        let libraries = Ran::of(Command::new("ldd").arg(path.trim())).stdout;
         let libraries = libraries
             .lines()
             .filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));

@@ -10,23 +10,25 @@ use std::fs;
 
 /// The build of this project ends with this code, and says this.
 #[track_caller]
-fn refused(scratch: &Scratch, code: i32, said: &str) {
-    says(&scratch.osbuild(&["build", RECIPE]), code, said);
+fn refused(scratch: &Scratch, code: i32, expected: &str) {
+    says(&scratch.osbuild(&["build", RECIPE]), code, expected);
 }
 
 #[track_caller]
-fn says(ran: &Ran, code: i32, said: &str) {
-    assert_eq!(ran.code, Some(code), "{}", ran.said);
-    assert!(ran.said.contains(said), "{}", ran.said);
-    assert_eq!(ran.data, "");
+fn says(ran: &Ran, code: i32, expected: &str) {
+    assert_eq!(ran.code, Some(code), "{}", ran.stderr);
+    assert!(ran.stderr.contains(expected), "{}", ran.stderr);
+    assert_eq!(ran.stdout, "");
 }
 
 #[test]
-fn a_wrong_recipe_a_missing_lock_and_a_stale_one_have_their_codes() {
+fn a_wrong_recipe_exits_2_and_a_missing_or_stale_lock_3() {
     let scratch = open();
     scratch.edit("recipes/base.toml", "version = \"1.4.3\"", "version = \"1.4.4\"");
-    let said = "error: `recipes/small.lock` is out of date: it does not match the recipe\n  caused by: runc: `v1.4.4` is required, `v1.4.3` is locked\nhint: run `cargo osbuild lock small`\n";
-    refused(&scratch, 3, said);
+    let expected = "error: `recipes/small.lock` is out of date: it does not match the recipe\n  \
+                    caused by: runc: `v1.4.4` is required, `v1.4.3` is locked\n\
+                    hint: run `cargo osbuild lock small`\n";
+    refused(&scratch, 3, expected);
     fs::remove_file(scratch.project().join(Lock::path(RECIPE))).unwrap();
     refused(&scratch, 3, "error: `recipes/small.lock` is missing\n");
     scratch.edit("recipes/small.toml", "[kernel.options]", "[kernal.options]");
@@ -41,7 +43,7 @@ fn a_script_among_the_binaries_is_refused() {
     refused(
         &scratch,
         1,
-        "error: `runc` may not go to the node\n  caused by: it is a script\nhint: ",
+        "error: `runc` cannot be installed on the node\n  caused by: it is a script\nhint: ",
     );
 }
 
@@ -50,16 +52,17 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    let said = "error: `mount` may not go to the node\n  caused by: it names an interpreter, so it is dynamically linked\nhint: ";
-    refused(&scratch, 1, said);
+    let expected = "error: `mount` cannot be installed on the node\n  caused by: it names an interpreter, \
+                    so it is dynamically linked\nhint: ";
+    refused(&scratch, 1, expected);
 }
 
 #[test]
-fn a_program_that_older_rules_let_pass_is_looked_at_again() {
+fn a_program_that_older_rules_accepted_is_checked_again() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
     // What an osbuild without the rule against dynamic programs noted of it: that the architecture
     // and the program fit.
     let store = Store::open(scratch.path("cache/osbuild")).unwrap();
@@ -72,52 +75,60 @@ fn a_program_that_older_rules_let_pass_is_looked_at_again() {
         store.remember_memo(&key.field("program", program), &program).unwrap();
     }
     drop(store);
-    refused(&scratch, 1, "error: `mount` may not go to the node");
+    refused(&scratch, 1, "error: `mount` cannot be installed on the node");
 }
 
 #[test]
-fn a_kernel_option_that_does_not_exist_is_named_with_the_line_that_asks_for_it() {
+fn an_unknown_kernel_option_is_named_with_its_line_in_the_recipe() {
     let scratch = open_with(
-        "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' >Kconfig; }\n",
+        "configure() { grep -v EROFS asked.config >kernel.config; echo 'config EROFS_FS' \
+         >Kconfig; }\n",
     );
     scratch.edit("recipes/small.toml", "EROFS_FS = true", "EROFS_FSS = true");
-    let said = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you mean `EROFS_FS`?\n";
-    refused(&scratch, 2, said);
+    let expected = "error: recipes/small.toml:5: kernel option `EROFS_FSS` came out as `n`, not \
+                    `y`\n  caused by: no Kconfig file of this kernel declares it\nhint: did you \
+                    mean `EROFS_FS`?\n";
+    refused(&scratch, 2, expected);
 }
 
 #[test]
-fn a_step_that_is_killed_for_memory_says_what_to_do() {
+fn a_step_killed_for_memory_is_an_error_with_a_hint() {
     let scratch = open_with("kernel() { echo linking; kill -9 $$; }\n");
     let ran = scratch.osbuild(&["build", RECIPE]);
     says(
         &ran,
         1,
-        "error: `kernel arm64` was killed, most likely because the memory ran out\n  | linking\n  the whole log: ",
+        "error: `kernel arm64` was killed, most likely because the memory ran out\n  | \
+         linking\n  the whole log: ",
     );
-    assert!(ran.said.contains("\nhint: give the machine more memory, or "), "{}", ran.said);
+    assert!(ran.stderr.contains("\nhint: give the machine more memory, or "), "{}", ran.stderr);
 }
 
 #[test]
-fn a_failed_step_shows_its_log_and_where_the_whole_of_it_is() {
+fn a_failed_step_shows_the_end_and_the_path_of_its_log() {
     let scratch = open_with("kernel() { echo the reason; exit 3; }\n");
     let log = scratch.project().join("out/small/logs/kernel-arm64.log");
-    let said = format!(
-        "error: `kernel arm64` failed\n  caused by: it ended with exit status 3\n  | the reason\n  the whole log: {}\n",
+    let expected = format!(
+        "error: `kernel arm64` failed\n  caused by: it ended with exit status 3\n  | the \
+         reason\n  the whole log: {}\n",
         log.display()
     );
-    refused(&scratch, 1, &said);
+    refused(&scratch, 1, &expected);
     assert_eq!(fs::read_to_string(log).unwrap(), "the reason\n");
 }
 
 #[test]
-fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
+fn a_uki_too_large_for_its_slot_is_an_error_before_any_write() {
     let scratch = open_with(
-        "kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; }\n",
+        "kernel() { cp /usr/lib/image.efi kernel; truncate -s 18M kernel; echo 6.12.1 >release; \
+         }\n",
     );
     let out = scratch.project().join("out/small");
-    let said = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for 16\n  \
-                caused by: the biggest parts of it: the kernel (18.9 MB)\nhint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
-    refused(&scratch, 1, said);
+    let expected = "error: the UKI does not fit its slot: it has 19 MiB, and there is room for \
+                    16\n  \
+                caused by: the biggest parts of it: the kernel (18.9 MB)\n\
+                hint: set `slot-size-mib = 32` in `boards/bench.toml`\n";
+    refused(&scratch, 1, expected);
     assert!(
         ["image.raw", "node.efi", "initramfs.cpio"].iter().all(|name| !out.join(name).exists())
     );
@@ -126,11 +137,12 @@ fn a_uki_that_is_too_big_for_its_slot_is_said_before_anything_is_written() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() {
+fn a_disk_too_small_for_the_image_is_refused_before_the_build() {
     let scratch = open();
     let ran = scratch.osbuild(&["run", RECIPE, "--disk-size", "227", "--offline"]);
-    let said = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at least `--disk-size 228`\n";
-    assert_eq!((ran.code, ran.said.as_str()), (Some(2), said));
+    let expected = "error: a disk of 227 MiB is too small for the image of `small`\nhint: use at \
+                    least `--disk-size 228`\n";
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), expected));
     done(&scratch.osbuild(&["build", RECIPE]));
     assert_eq!(
         fs::metadata(scratch.project().join("out/small/image.raw")).unwrap().len(),
@@ -139,7 +151,7 @@ fn a_disk_that_is_too_small_for_the_image_is_refused_before_anything_is_built() 
 }
 
 #[test]
-fn a_damaged_product_in_the_store_is_made_again() {
+fn a_damaged_result_in_the_store_is_made_again() {
     let scratch = open();
     done(&scratch.osbuild(&["build", RECIPE]));
     let before = products(&scratch);
@@ -153,9 +165,9 @@ fn a_damaged_product_in_the_store_is_made_again() {
         let ran = scratch.osbuild(&["build", RECIPE]);
         done(&ran);
         assert!(
-            ran.said.lines().any(|line| line.starts_with("kernel arm64 ")),
+            ran.stderr.lines().any(|line| line.starts_with("kernel arm64 ")),
             "the step did not run again: {}",
-            ran.said
+            ran.stderr
         );
         assert_eq!(products(&scratch), before);
         assert!(fs::read(&stored).unwrap() == whole);
@@ -163,7 +175,7 @@ fn a_damaged_product_in_the_store_is_made_again() {
 }
 
 #[test]
-fn a_damaged_source_in_the_store_is_taken_again() {
+fn a_damaged_source_in_the_store_is_fetched_again() {
     let scratch = open();
     let folder = scratch.path("exported").display().to_string();
     done(&scratch.osbuild(&["sources", "export", RECIPE, &folder]));
@@ -175,11 +187,11 @@ fn a_damaged_source_in_the_store_is_taken_again() {
     fs::write(&stored, bytes).unwrap();
     let ran = scratch.osbuild(&["build", RECIPE, "--sources", &folder]);
     done(&ran);
-    assert!(ran.said.contains("warning: the stored copy of "), "{}", ran.said);
+    assert!(ran.stderr.contains("warning: the stored copy of "), "{}", ran.stderr);
 }
 
 #[test]
-fn a_read_only_out_is_said_before_anything_is_done() {
+fn a_read_only_out_is_an_error_before_any_work() {
     let scratch = open();
     let out = scratch.project().join("out");
     fs::create_dir(&out).unwrap();
@@ -193,11 +205,11 @@ fn a_read_only_out_is_said_before_anything_is_done() {
         let ran = Ran::of(&mut scratch.command(&read_only, &["build", RECIPE]));
         says(&ran, 1, &format!("error: cannot write to `{}`\n", out.join(RECIPE).display()));
         assert!(
-            ran.said.contains("Read-only file system") && ran.said.contains("\nhint: "),
+            ran.stderr.contains("Read-only file system") && ran.stderr.contains("\nhint: "),
             "{}",
-            ran.said
+            ran.stderr
         );
-        assert!(!ran.said.contains("kernel"), "{}", ran.said);
+        assert!(!ran.stderr.contains("kernel"), "{}", ran.stderr);
     }
 }
 
@@ -218,9 +230,10 @@ fn on_a_small_disk(
 }
 
 #[test]
-fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
+fn a_disk_full_during_a_step_is_named_and_nothing_is_lost() {
     let scratch = open_with(
-        "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 >release; }\n",
+        "kernel() { dd if=/dev/zero of=big bs=1M count=64; cp /usr/lib/image.efi kernel; echo 1 \
+         >release; }\n",
     );
     let (cache, filled) = (scratch.path("cache"), scratch.path("filled"));
     fs::rename(&cache, &filled).unwrap();
@@ -233,10 +246,10 @@ fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
         &format!("error: no space left on the disk of `{}/", cache.join("osbuild").display()),
     );
     assert!(
-        ran.said.contains("caused by: `kernel arm64` failed")
-            && ran.said.contains("cargo osbuild clean"),
+        ran.stderr.contains("caused by: `kernel arm64` failed")
+            && ran.stderr.contains("cargo osbuild clean"),
         "{}",
-        ran.said
+        ran.stderr
     );
     fs::remove_dir(&cache).unwrap();
     fs::rename(&filled, &cache).unwrap();
@@ -244,7 +257,7 @@ fn a_disk_that_is_full_in_the_middle_of_a_step_is_named_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_disk_that_is_full_when_the_image_is_written_is_named_and_no_half_image_stays() {
+fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
     let noise = "dd if=/dev/urandom bs=1M count=4";
     let scratch = open_with(&format!(
         "kernel() {{ {{ cat /usr/lib/image.efi; {noise}; }} >kernel; echo 1 >release; }}\n"
@@ -262,8 +275,8 @@ fn a_disk_that_is_full_when_the_image_is_written_is_named_and_no_half_image_stay
         ),
     );
     assert!(
-        ran.said.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\nto-sign\n"),
+        ran.stderr.ends_with("\ninitramfs.cpio\nlogs\nnode.efi\nplan.toml\nto-sign\n"),
         "{}",
-        ran.said
+        ran.stderr
     );
 }

@@ -5,9 +5,9 @@ use super::Row;
 use crate::site::Site;
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
-use osbuild::produce::aws::{Credentials, Live, Patience, Service};
 use osbuild::report::{Color, Report, Verbosity};
-use osbuild::ship::aws::{BLOCK, Content, send};
+use osbuild::ship::aws::{Content, send};
+use osbuild_aws::{BLOCK_SIZE, Client, Credentials, RegionalClient, Retry, Service};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -49,7 +49,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     let memory = most_memory()?;
     fs::remove_file(&path).or_build(|| "cannot remove what was uploaded".into())?;
     Ok(vec![
-        Row::time(format!("{} MiB sent by a minimal client", (BLOCKS * BLOCK) >> 20), least),
+        Row::time(format!("{} MiB sent by a minimal client", (BLOCKS * BLOCK_SIZE) >> 20), least),
         Row::time("the same by `osbuild publish aws`", ours).below(least.div_f64(SHARE)),
         Row::size("the most memory of both", memory).less_than(MEMORY),
     ])
@@ -57,11 +57,11 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
 
 /// A disk without a zero in it.
 fn write(path: &Path) -> Result<()> {
-    let mut block = vec![1; BLOCK];
+    let mut block = vec![1; BLOCK_SIZE];
     let file = fs::File::create(path).or_build(|| format!("cannot write `{}`", path.display()))?;
     for index in 0..BLOCKS {
         block[..8].copy_from_slice(&index.to_le_bytes());
-        file.write_all_at(&block, (index * BLOCK) as u64)
+        file.write_all_at(&block, (index * BLOCK_SIZE) as u64)
             .or_build(|| format!("cannot write `{}`", path.display()))?;
     }
     Ok(())
@@ -101,17 +101,18 @@ fn answer(mut stream: TcpStream) -> Option<()> {
 }
 
 fn upload(address: &SocketAddr, content: &Content) -> Result<Duration> {
-    let patience = Patience::default();
+    let retry = Retry::default();
     let secrets = [("AWS_ACCESS_KEY_ID", "bench"), ("AWS_SECRET_ACCESS_KEY", "bench")];
     let secrets: HashMap<_, _> =
         secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let credentials = Credentials::of_variables(&patience, secrets);
-    let live = Live::new(credentials, patience, vec![(Service::Ebs, format!("http://{address}"))]);
-    let region = "eu-central-1".parse()?;
+    let endpoints = vec![(Service::Ebs, format!("http://{address}"))];
+    let client = Credentials::from_variables(&retry, secrets)
+        .and_then(|credentials| Client::new(credentials, retry, endpoints))
+        .or_build(|| "cannot make a client".into())?;
+    let here = RegionalClient::new(&client, &"eu-central-1".parse()?);
     let step = Report::new(Verbosity::Quiet, Color::Never).step("upload");
     let began = Instant::now();
-    let sent = send(&live, &region, "snap-1", content, 0, &step, &|_| Ok(()));
-    sent.map_err(|(action, failure)| failure.error(action, &region))?;
+    send(&here, "snap-1", content, 0, &step, &|_| Ok(()))?;
     Ok(began.elapsed())
 }
 
@@ -122,16 +123,16 @@ fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Durat
     let next = AtomicUsize::new(0);
     let work = || -> std::io::Result<()> {
         let (mut stream, file, mut block) =
-            (TcpStream::connect(address)?, fs::File::open(path)?, vec![0; BLOCK]);
+            (TcpStream::connect(address)?, fs::File::open(path)?, vec![0; BLOCK_SIZE]);
         stream.set_nodelay(true)?;
         while let Some((index, sha256)) = content.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            file.read_exact_at(&mut block, u64::from(*index) * BLOCK as u64)?;
-            let checksum = Digest::new(*sha256, BLOCK as u64);
+            file.read_exact_at(&mut block, u64::from(*index) * BLOCK_SIZE as u64)?;
+            let checksum = Digest::new(*sha256, BLOCK_SIZE as u64);
             let path = format!("/snapshots/snap-1/blocks/{index}");
             write!(
                 stream,
                 "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\n\
-                 Content-Length: {BLOCK}\r\n\r\n"
+                 Content-Length: {BLOCK_SIZE}\r\n\r\n"
             )?;
             stream.write_all(&block)?;
             let mut answer = [0; 45];

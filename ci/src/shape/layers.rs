@@ -95,6 +95,12 @@ const RULES: &[Rule] = &[
         why: "is no bytes, and formats are",
     },
     Rule {
+        place: "builder/aws/",
+        owners: &[],
+        words: &["osbuild::", "std::process"],
+        why: "is above the calls to AWS",
+    },
+    Rule {
         place: "builder/signatures/",
         owners: &["builder/signatures/tests/"],
         words: &["std::fs", "std::net", "std::process", "std::env"],

@@ -124,10 +124,13 @@ fn invalid(request: &MountRequest) -> String {
     if request.options.remount {
         "mount point not mounted or bad option".into()
     } else if request.kind.as_deref().is_some_and(is_network) {
-        "bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program".into()
+        "bad option; for several filesystems (e.g. nfs, cifs) you might need a \
+         /sbin/mount.<type> helper program"
+            .into()
     } else {
         format!(
-            "wrong fs type, bad option, bad superblock on {}, missing codepage or helper program, or other error",
+            "wrong fs type, bad option, bad superblock on {}, missing codepage or helper program, \
+             or other error",
             request.source.display()
         )
     }

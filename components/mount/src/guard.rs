@@ -26,7 +26,8 @@ pub fn refusal() -> Option<String> {
         return None;
     }
     Some(format!(
-        "this is no node of ours (PID 1 is not {}); {KEY}={VALUE} in the environment runs it anyway",
+        "this is not a node of ours (PID 1 is not {}); {KEY}={VALUE} in the environment runs it \
+         anyway",
         paths::INIT
     ))
 }

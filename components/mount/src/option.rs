@@ -5,7 +5,7 @@
 use rustix::mount::{MountFlags, MountPropagationFlags};
 
 /// The most bytes of file system options that mount(2) reads: one page, less the final NUL.
-const LONGEST_DATA: usize = 4095;
+const MAX_DATA: usize = 4095;
 
 /// What a word stands for.
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ impl Options {
             options.add(word)?;
         }
         match options.data.len() {
-            length if length > LONGEST_DATA => Err(Refusal::TooLong(length)),
+            length if length > MAX_DATA => Err(Refusal::TooLong(length)),
             _ => Ok(options),
         }
     }

@@ -1,5 +1,4 @@
-//! How long things take, by the processor's own counter: the firmware has no clock that is fine
-//! enough.
+//! Durations from the processor's counter, because the firmware's clock is too coarse.
 
 use core::time::Duration;
 
@@ -7,19 +6,19 @@ use core::time::Duration;
 #[derive(Clone, Copy)]
 pub struct Clock {
     started: u64,
-    /// How often the counter counts in a second.
+    /// Counts per second.
     frequency: u64,
 }
 
 impl Clock {
-    /// A clock that runs from now.
+    /// Starts a clock.
     pub fn start() -> Clock {
         let started = counter();
         Clock { started, frequency: frequency().max(1) }
     }
 
-    /// The time since it showed `before`. Some processors' counters step back now and then: nothing
-    /// then.
+    /// The time since the clock showed `before`; zero if the counter stepped back, as those of some
+    /// processors do.
     pub fn since(&self, before: Duration) -> Duration {
         self.elapsed().saturating_sub(before)
     }
@@ -38,9 +37,9 @@ fn counter() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Compared with the firmware's idea of a millisecond, as not every processor says how fast it
-/// counts. A virtual machine may be held up in between, so the shortest of some counts; one of
-/// nothing is of a counter that stepped back.
+/// Measures the counter against the firmware's millisecond, because not every processor reports its
+/// frequency. A virtual machine may be paused in between, so this takes the shortest of several
+/// measurements; a zero is a counter that stepped back.
 #[cfg(target_arch = "x86_64")]
 fn frequency() -> u64 {
     let count = || {
@@ -61,7 +60,7 @@ fn counter() -> u64 {
     count
 }
 
-/// The processor says it.
+/// Reads the frequency from the processor.
 #[cfg(target_arch = "aarch64")]
 fn frequency() -> u64 {
     let frequency: u64;

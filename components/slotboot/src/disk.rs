@@ -1,4 +1,4 @@
-//! The disk that this program was loaded from, as the firmware shows it.
+//! The disk that this program was loaded from, through the firmware.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,22 +16,23 @@ use uefi::proto::loaded_image::LoadedImage;
 use uefi::proto::media::block::BlockIO;
 use uefi::{Guid, Handle};
 
-/// The most bytes that are read at once: not every firmware takes any number.
+/// The most bytes in one read: some firmware rejects large ones.
 const CHUNK: usize = 8 << 20;
 
 /// A whole disk.
 pub struct Disk {
     block: ScopedProtocol<BlockIO>,
     geometry: Geometry,
-    /// The disk's device path without its end. Those of its partitions begin with it.
+    /// The disk's device path without its end node. The paths of its partitions begin with it.
     path: Box<[u8]>,
 }
 
 impl Disk {
-    /// The disk with the partition that this program was loaded from.
+    /// Returns the disk with the partition that this program was loaded from.
     ///
     /// # Errors
-    /// A sentence: it was not loaded from a partition of a disk, or the disk has a strange shape.
+    /// A sentence: the program was not loaded from a partition of a disk, or the disk's geometry is
+    /// invalid.
     pub fn booted() -> Result<Disk, String> {
         let image = open::<LoadedImage>(boot::image_handle())?;
         let partition =
@@ -52,13 +53,13 @@ impl Disk {
         Ok(Disk { block, geometry, path: path.into() })
     }
 
-    /// Sector size and size.
+    /// The sector size and size.
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The device path of a slot's partition, which has no file system: what is loaded from there
-    /// finds no other files.
+    /// Returns the device path of a slot's partition. It has no file system, so a program loaded
+    /// from there finds no other files.
     pub fn path_of(&self, slot: &Slot) -> Result<ScopedProtocol<DevicePath>, String> {
         let paths =
             block_devices()?.into_iter().filter_map(|handle| open::<DevicePath>(handle).ok());
@@ -67,7 +68,7 @@ impl Disk {
             .ok_or_else(|| format!("the firmware does not show partition {}", slot.number))
     }
 
-    /// Writes, and comes back when the disk says that it is on the medium.
+    /// Writes, and returns when the disk reports the data on the medium.
     pub fn write(&mut self, write: &Write) -> uefi::Result {
         let media = self.block.media();
         let (id, first) = (media.media_id(), write.offset / self.geometry.sector_size());
@@ -98,7 +99,7 @@ impl Source for Disk {
     }
 }
 
-/// Memory at an address that a device takes.
+/// Memory with the alignment that a device requires.
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -118,22 +119,22 @@ impl Aligned {
     }
 }
 
-/// Everything that can be read by the block.
+/// Lists all block devices.
 fn block_devices() -> Result<Vec<Handle>, String> {
     boot::find_handles::<BlockIO>().map_err(|error| format!("the firmware shows no disks: {error}"))
 }
 
-/// Opens a protocol beside the drivers that use it: to open it alone would take the partitions away
-/// from the firmware.
+/// Opens a protocol shared with its drivers: exclusive access would disconnect the partitions'
+/// drivers.
 fn open<P: ProtocolPointer + ?Sized>(handle: Handle) -> Result<ScopedProtocol<P>, String> {
     let params = OpenProtocolParams { handle, agent: boot::image_handle(), controller: None };
-    // SAFETY: no device comes or goes while this program runs, which nothing interrupts but the
-    // firmware's timer, and of one protocol nothing is changed through two places at once.
+    // SAFETY: no device comes or goes while this program runs, which only the firmware's timer
+    // interrupts, and nothing changes one protocol through two references at once.
     let opened = unsafe { boot::open_protocol(params, OpenProtocolAttributes::GetProtocol) };
     opened.map_err(|error| format!("the firmware lacks a protocol: {error}"))
 }
 
-/// The path of the disk that a partition is on, without its end.
+/// The device path of a partition's disk, without its end node.
 fn disk_of(partition: &DevicePath) -> Option<&[u8]> {
     let last = partition.node_iter().last()?;
     <&HardDrive>::try_from(last).ok()?;

@@ -1,5 +1,5 @@
-//! The least security epoch that this machine starts, in a variable that persists and that the
-//! firmware keeps from the system that runs.
+//! The minimum security epoch that this machine starts, in a non-volatile variable that the
+//! firmware hides from the running system.
 
 use alloc::string::{String, ToString};
 
@@ -8,12 +8,12 @@ use osbuild_formats::epoch;
 use uefi::runtime::{self, VariableAttributes, VariableVendor};
 use uefi::{CString16, Guid};
 
-/// What makes the variable slotboot's own. One with other attributes was made by somebody else: the
-/// system can make such that it sees.
+/// The attributes of slotboot's own variable. A variable with others is not slotboot's: the running
+/// system can create variables that it can see.
 const OURS: VariableAttributes =
     VariableAttributes::NON_VOLATILE.union(VariableAttributes::BOOTSERVICE_ACCESS);
 
-/// The floor; 0 where there is none that can be read.
+/// Reads the minimum epoch; 0 if there is none, or none that can be read.
 pub fn read() -> u32 {
     let Ok((name, vendor)) = variable() else { return 0 };
     let mut room = [0; 16];
@@ -23,12 +23,12 @@ pub fn read() -> u32 {
     }
 }
 
-/// Writes the floor. What somebody else put in its place goes before.
+/// Writes the minimum epoch, after removing a variable that is not slotboot's.
 pub fn write(floor: u32) -> Result<(), String> {
     let (name, vendor) = variable()?;
     let mut room = [0; 16];
     if !matches!(runtime::get_variable(&name, &vendor, &mut room), Ok((_, OURS))) {
-        // Most often there is nothing to be removed.
+        // Usually there is nothing to remove.
         let _ = runtime::delete_variable(&name, &vendor);
     }
     runtime::set_variable(&name, &vendor, OURS, epoch::text(floor).as_bytes())

@@ -1,9 +1,9 @@
-//! What the firmware starts. It finds the disk that it was loaded from, and boots a slot of it by
-//! the rules of `osbuild_slots`.
+//! The program that the firmware starts. It finds the disk that it was loaded from, and boots a
+//! slot of it according to the rules of `osbuild_slots`.
 //!
-//! It reads nothing but the partition table and slots, has no menu, no input and no settings, and
-//! where nothing can be started it says so and stands still: a machine that stopped is found, one
-//! that restarts for ever is not.
+//! It reads only the partition table and the slots, and has no menu, input or settings. If nothing
+//! can be started it prints why and halts: a machine that halts is noticed, one that restarts
+//! forever is not.
 
 #![no_std]
 
@@ -26,11 +26,10 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::firmware::Firmware;
 
-/// Seconds after which the firmware restarts a machine that hangs before the kernel has taken it
-/// over: as many as the firmware itself gives a program (UEFI 2.10, 7.5.1). They begin anew when
-/// the UKI starts.
+/// Seconds until the firmware resets a machine that hangs before the kernel takes over: the default
+/// of the firmware itself (UEFI 2.10, 7.5.1). They start over when the UKI starts.
 const WATCHDOG: usize = 300;
-/// The watchdog's code in the firmware's log: the first that is a program's own.
+/// The watchdog's code in the firmware's log: the first one for programs.
 const WATCHDOG_CODE: u64 = 0x1_0000;
 
 /// Boots the machine.
@@ -43,7 +42,7 @@ pub fn run() -> ! {
     }
 }
 
-/// Sets the firmware's watchdog, which ends when the kernel takes the machine over. 0 is none.
+/// Sets the firmware's watchdog, which stops when the kernel takes over. 0 disables it.
 fn watch(seconds: usize) {
     // A machine without a watchdog boots as well.
     let _ = boot::set_watchdog_timer(seconds, WATCHDOG_CODE, None);
@@ -54,11 +53,11 @@ fn say(line: impl Display) {
     println!("{SLOTBOOT}{line}");
 }
 
-/// Says why nothing can be started, and stands still until somebody switches the machine off.
+/// Prints why nothing can be started, and halts until the machine is switched off.
 pub fn stop(why: impl Display) -> ! {
     println!("{SLOTBOOT_STOPPED}{why}");
     watch(0);
-    // SAFETY: a timer event without a function to be called asks for nothing that could go wrong.
+    // SAFETY: a timer event without a callback has no other requirements.
     let timer = unsafe { boot::create_event(EventType::TIMER, Tpl::APPLICATION, None, None) };
     loop {
         match &timer {
@@ -66,7 +65,7 @@ pub fn stop(why: impl Display) -> ! {
                 if boot::set_timer(timer, TimerTrigger::Relative(Duration::from_secs(3600)))
                     .is_ok() =>
             {
-                // Sleeps: a machine that stopped need not be warm.
+                // Sleep, so that a halted machine stays cool.
                 let _ = boot::wait_for_event(core::slice::from_ref(timer));
             }
             _ => boot::stall(Duration::from_secs(1)),

@@ -1,5 +1,5 @@
-//! `slotboot`: the program at the removable path of the EFI system partition. See the library for
-//! what it does.
+//! `slotboot`: the program at the removable-media path of the EFI system partition. The library
+//! documents it.
 
 #![cfg_attr(target_os = "uefi", no_main, no_std)]
 
@@ -15,6 +15,7 @@ fn panic(info: &core::panic::PanicInfo) -> ! {
     slotboot::stop(info)
 }
 
-/// Only firmware can start it. The workspace's tools compile it for the build machine as well.
+/// Only firmware can start the program. The workspace's tools compile it for the build machine as
+/// well.
 #[cfg(not(target_os = "uefi"))]
 fn main() {}

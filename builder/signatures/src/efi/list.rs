@@ -12,8 +12,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const X509: Uuid = uuid!("a5c059a1-94e4-4aa7-87b5-ab155c2bf072");
 const SHA256: Uuid = uuid!("c1c41626-504c-4092-aca9-41f936934328");
 
-/// The header of a list. An additional header of `header_size` bytes follows, and then signatures of
-/// `signature_size` bytes.
+/// The header of a list. An additional header of `header_size` bytes follows, and then signatures
+/// of `signature_size` bytes.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ListHeader {

@@ -1,5 +1,6 @@
-//! The file in which EDK2 stores a virtual machine's variables: a firmware volume (UEFI PI 1.8, 3-3)
-//! with one store of authenticated variables (EDK2, `MdeModulePkg/Include/Guid/VariableFormat.h`).
+//! The file in which EDK2 stores a virtual machine's variables: a firmware volume (UEFI PI 1.8,
+//! 3-3) with one store of authenticated variables (EDK2,
+//! `MdeModulePkg/Include/Guid/VariableFormat.h`).
 
 use super::{ATTRIBUTES, Error, UpdateTime, Variable};
 use std::ops::Range;

@@ -56,8 +56,8 @@ impl UpdateTime {
 }
 
 impl Update {
-    /// Returns the bytes to be signed with the owner's key (`PK`), or for `db` and `dbx` with that of
-    /// `KEK`: RSASSA-PKCS1-v1_5 with SHA-256.
+    /// Returns the bytes to be signed with the owner's key (`PK`), or for `db` and `dbx` with that
+    /// of `KEK`: RSASSA-PKCS1-v1_5 with SHA-256.
     pub fn to_be_signed(&self) -> Vec<u8> {
         let name = self.variable.name().encode_utf16().flat_map(u16::to_le_bytes);
         let mut message: Vec<u8> = name.collect();

@@ -119,8 +119,8 @@ impl InputTree {
         Ok(())
     }
 
-    /// Passes the bytes of each directory's message to `emit`, deepest first, and returns the digest
-    /// of the last one, the root.
+    /// Passes the bytes of each directory's message to `emit`, deepest first, and returns the
+    /// digest of the last one, the root.
     pub(super) fn encode(&self, emit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<Digest> {
         let mut directory = reapi::Directory::default();
         for (name, node) in &self.entries {

@@ -139,7 +139,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn a_written_tree_scans_back(
-        files in prop::collection::btree_map("[a-c]{1,2}(/[a-c]{1,2}){0,2}", any::<(Vec<u8>, bool)>(), 0..9)
+        files in prop::collection::btree_map(
+            "[a-c]{1,2}(/[a-c]{1,2}){0,2}",
+            any::<(Vec<u8>, bool)>(),
+            0..9,
+        )
     ) {
         let (mut tree, mut contents) = (InputTree::new(), BTreeMap::new());
         for (path, (content, executable)) in files {

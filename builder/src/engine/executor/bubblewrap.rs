@@ -53,8 +53,8 @@ mod tests {
         }
     }
 
-    /// If this test fails, raise [`rules::VERSION`]: other rules may give other bytes, and the store
-    /// would mix results of both.
+    /// If this test fails, raise [`rules::VERSION`]: other rules may give other bytes, and the
+    /// store would mix results of both.
     #[test]
     fn the_rules_of_the_version_are_pinned() {
         let command = command(&action(), Path::new("/scratch"));

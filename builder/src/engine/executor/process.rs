@@ -130,7 +130,8 @@ impl Group {
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 
-    /// Kills the processes that still run, and returns how the program ended and the CPU time of all.
+    /// Kills the processes that still run, and returns how the program ended and the CPU time of
+    /// all.
     fn reap(self) -> io::Result<Ended> {
         self.kill();
         let mut ended = Ended { status: None, cpu: Duration::ZERO };

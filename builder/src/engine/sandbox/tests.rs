@@ -197,7 +197,8 @@ fn a_package_that_dpkg_made_unpacks_as_dpkg_unpacks_it() {
     for path in ["DEBIAN", "usr/lib/deep/er", "usr/bin"] {
         fs::create_dir_all(source.join(path)).unwrap();
     }
-    let control = "Package: probe\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@localhost>\nDescription: probe\n";
+    let control = "Package: probe\nVersion: 1\nArchitecture: all\nMaintainer: nobody \
+         <nobody@localhost>\nDescription: probe\n";
     fs::write(source.join("DEBIAN/control"), control).unwrap();
     fs::write(source.join("usr/lib/deep/er/file"), "x".repeat(100_000)).unwrap();
     fs::hard_link(source.join("usr/lib/deep/er/file"), source.join("usr/lib/hard")).unwrap();

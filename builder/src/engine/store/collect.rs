@@ -116,8 +116,8 @@ impl Store {
         Ok(collected)
     }
 
-    /// Reduces the store to `limit` bytes as [`Collect::DownTo`] does, at most once a day; `None` if
-    /// it did so within the last day.
+    /// Reduces the store to `limit` bytes as [`Collect::DownTo`] does, at most once a day; `None`
+    /// if it did so within the last day.
     ///
     /// # Errors
     /// The store cannot be read or written.
@@ -151,8 +151,9 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// Removes damaged entries, if no build runs locks, and for [`Collect::Everything`] the caches of
-    /// clients. [`Collect::DownTo`] keeps locks, because it runs inside a build that may hold some.
+    /// Removes damaged entries, if no build runs locks, and for [`Collect::Everything`] the caches
+    /// of clients. [`Collect::DownTo`] keeps locks, because it runs inside a build that may hold
+    /// some.
     fn discard_spent(
         &self,
         what: Collect,
@@ -162,8 +163,8 @@ impl Store {
         let mut spent = children(&self.root().join("damaged"))?;
         if is_alone && !matches!(what, Collect::DownTo(_)) {
             spent.extend(children(&self.root().join("locks"))?);
-            // This process holds these two. A build that waits for one of them must not get a second
-            // file of the same name.
+            // This process holds these two. A build that waits for one of them must not get a
+            // second file of the same name.
             spent.retain(|path| {
                 !path.ends_with("locks/in-use") && !path.ends_with("locks/sessions")
             });
@@ -241,8 +242,8 @@ fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The last recorded use of an entry. That of a tree is the time of its stamp; a tree without a stamp
-/// is useless and counts as never used.
+/// The last recorded use of an entry. That of a tree is the time of its stamp; a tree without a
+/// stamp is useless and counts as never used.
 fn used(path: &Path) -> SystemTime {
     let stamp = path.join("stamp");
     let about =

@@ -1,5 +1,5 @@
-//! The owner of the store. Entries are trusted by their names and end up in nodes, so nobody else may
-//! be able to write them.
+//! The owner of the store. Entries are trusted by their names and end up in nodes, so nobody else
+//! may be able to write them.
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};

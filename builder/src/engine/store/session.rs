@@ -87,7 +87,8 @@ pub(super) fn gate(root: &Path) -> Result<Lock> {
     Lock::acquire(&root.join("locks/sessions"), FlockOperation::NonBlockingLockExclusive, || Ok(()))
 }
 
-/// The directory of each session, with its lock if the build is dead and else the start of the build.
+/// The directory of each session, with its lock if the build is dead and else the start of the
+/// build.
 fn sessions(tmp: &Path) -> Result<Vec<(PathBuf, std::result::Result<Lock, SystemTime>)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(tmp).at("read", tmp)? {
@@ -125,8 +126,8 @@ impl Drop for Session {
     }
 }
 
-/// A directory for unfinished files on the store's file system. It is removed when it is dropped, or
-/// with the session.
+/// A directory for unfinished files on the store's file system. It is removed when it is dropped,
+/// or with the session.
 pub struct Scratch {
     path: PathBuf,
     store: Store,

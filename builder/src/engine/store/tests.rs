@@ -383,7 +383,12 @@ fn the_root_is_below_the_cache_home_or_the_home() {
 
 proptest! {
     #[test]
-    fn results_read_back_and_no_bytes_make_the_reader_panic(content: Vec<u8>, path in "[a-z/]{1,9}", nanos: u32, garbage: Vec<u8>) {
+    fn results_read_back_and_no_bytes_make_the_reader_panic(
+        content: Vec<u8>,
+        path in "[a-z/]{1,9}",
+        nanos: u32,
+        garbage: Vec<u8>,
+    ) {
         let digest = Digest::of(&content);
         let mut result = result(digest);
         result.outputs.insert(path, OutputFile { digest, executable: false });

@@ -194,8 +194,8 @@ impl Checker<'_> {
     }
 }
 
-/// The kinds of table of which this one has the first key. Where a kind has the first key of another
-/// one among its further keys, only that kind is chosen.
+/// The kinds of table of which this one has the first key. Where a kind has the first key of
+/// another one among its further keys, only that kind is chosen.
 pub fn chosen(table: &Table, kinds: &'static [&'static [Key]]) -> Vec<&'static [Key]> {
     let first =
         |kind: &&'static [Key]| kind.first().is_some_and(|key| table.contains_key(key.name));

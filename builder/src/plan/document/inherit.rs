@@ -50,8 +50,8 @@ impl<T> Kind<T> {
 }
 
 impl<T: Table> Kind<T> {
-    /// Reads a file of this kind with all that it inherits from. The problems of all these files are
-    /// added to `problems`, and so are the needed keys that none of them has.
+    /// Reads a file of this kind with all that it inherits from. The problems of all these files
+    /// are added to `problems`, and so are the needed keys that none of them has.
     ///
     /// `None` means that the file does not exist, which the caller reports.
     pub fn read(
@@ -67,8 +67,8 @@ impl<T: Table> Kind<T> {
         item.read()
     }
 
-    /// Reads a file like [`Kind::read`], but does not report the needed keys that are absent: it may
-    /// exist only to be inherited from.
+    /// Reads a file like [`Kind::read`], but does not report the needed keys that are absent: it
+    /// may exist only to be inherited from.
     pub fn read_part(
         &self,
         project: &Project,

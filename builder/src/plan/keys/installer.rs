@@ -1,5 +1,5 @@
-//! `installer.toml`, the settings of an installer. The pod `installer` reads it again on the machine
-//! (`components/pods/installer/src/settings.rs`).
+//! `installer.toml`, the settings of an installer. The pod `installer` reads it again on the
+//! machine (`components/pods/installer/src/settings.rs`).
 
 use super::values::{Gib, InstallerBus, Line, Map, Seconds};
 

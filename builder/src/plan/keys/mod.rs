@@ -1,11 +1,11 @@
 //! Every key of every file that people write, each declared once.
 //!
 //! A declaration with [`table!`] is a struct whose fields are keys: `gate_hold_s` is `gate-hold-s`.
-//! Its field's type says what the value looks like, the word before the type whether the key is
-//! needed, and its doc comment is the description. Four things come out of it: the table that the
+//! The field's type gives the shape of the value, the word before the type whether the key is
+//! needed, and the doc comment the description. Four things come out of it: the table that the
 //! strict reader checks files against ([`super::document::check`]), the JSON Schema ([`schema`]),
-//! the rows that a test compares with the READMEs, and the typed struct that
-//! [`super::resolve`] reads. A misspelt key is a field that does not exist, and does not compile.
+//! the rows that a test compares with the READMEs, and the typed struct that [`super::resolve`]
+//! reads. A misspelt key is a field that does not exist, and does not compile.
 
 #[macro_use]
 mod declare;

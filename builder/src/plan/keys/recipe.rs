@@ -330,7 +330,7 @@ table! {
     KubernetesTable {
         /// Minors of the API servers that the node must be able to join.
         api_servers: Optional List<Minor>,
-        /// Why the kubelet is not two minors behind the newest.
+        /// Why the kubelet is not pegged two minors behind the newest.
         exception: Optional ExceptionTable,
     }
 }

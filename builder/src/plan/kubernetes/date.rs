@@ -36,8 +36,8 @@ impl Date {
         Date::from_unix(self.unix() + u64::from(days) * 86_400)
     }
 
-    /// The start of the day in seconds since 1970 (days-from-civil, by the same author); 0 for a date
-    /// before 1970.
+    /// The start of the day in seconds since 1970 (days-from-civil, by the same author); 0 for a
+    /// date before 1970.
     fn unix(self) -> u64 {
         let (month, day) = (u64::from(self.month), u64::from(self.day));
         let year = u64::from(self.year) - u64::from(month <= 2);

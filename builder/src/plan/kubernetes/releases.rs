@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// The first lines of the table.
 const HEADER: &str = "\
-# Minors of Kubernetes, for the version-skew policy. `osbuild update` writes this file: patches and \
-days of release are
+# Minors of Kubernetes, for the version-skew policy. `osbuild update` writes this file: patches \
+and days of release are
 # what the Go module proxy has of k8s.io/kubernetes, the end of life is the policy of
 # https://kubernetes.io/releases/patch-releases/ (14 months).
 ";

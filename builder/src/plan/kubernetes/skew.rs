@@ -12,8 +12,8 @@ const POLICY: &str = "https://kubernetes.io/releases/version-skew-policy/#kubele
 const SUPPORT: &str = "https://kubernetes.io/releases/patch-releases/";
 /// containerd's own table.
 const CONTAINERD: &str = "https://containerd.io/releases/#kubernetes-support";
-/// The peg: how many minors the kubelet is behind the newest, so that it can join every supported API
-/// server.
+/// The peg: how many minors the kubelet is behind the newest, so that it can join every supported
+/// API server.
 pub(super) const PEG: u32 = 2;
 
 /// Which findings that only time causes are errors.
@@ -25,7 +25,8 @@ pub enum Strictness {
     Lock,
 }
 
-/// For each minor of the kubelet, the first containerd version of each release line that supports it.
+/// For each minor of the kubelet, the first containerd version of each release line that supports
+/// it.
 pub(in crate::plan) type Supported = BTreeMap<Minor, Vec<Version>>;
 
 /// The subject of a finding, which is shown where the recipe names it.
@@ -204,8 +205,8 @@ fn end_of_life(kubelet: Version, releases: &Releases, today: Date) -> Option<Fin
     Some(finding(Subject::Kubelet, Severity::Dated, problem))
 }
 
-/// A version fits if it is at or after the first one of its own release line, or if its line is newer
-/// than all listed ones.
+/// A version fits if it is at or after the first one of its own release line, or if its line is
+/// newer than all listed ones.
 fn runtime(kubernetes: &Kubernetes, supported: &Supported) -> Option<Finding> {
     let (kubelet, containerd) = (kubernetes.kubelet, kubernetes.containerd);
     let problem = Problem::new(format!(

@@ -23,8 +23,8 @@ struct Package {
 
 /// Packages of this workspace with all their dependencies.
 ///
-/// `Cargo.lock` does not mark dependencies that only tests or other operating systems need. They are
-/// included, and cargo resolves them before it compiles anything.
+/// `Cargo.lock` does not mark dependencies that only tests or other operating systems need. They
+/// are included, and cargo resolves them before it compiles anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Closure {
     /// The packages and the members of the workspace that they depend on.

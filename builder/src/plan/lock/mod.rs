@@ -454,8 +454,8 @@ mod tests {
         assert!(
             Lock::parse("recipes/a.lock", &newer).unwrap_err().to_string().contains("version 2")
         );
-        let slip = lock(None).print().replace("kernel-source", "kernel-sauce");
-        let error = Lock::parse("recipes/a.lock", &slip).unwrap_err();
+        let misspelt = lock(None).print().replace("kernel-source", "kernel-sauce");
+        let error = Lock::parse("recipes/a.lock", &misspelt).unwrap_err();
         assert_eq!(error.kind, Kind::Lock);
         assert_eq!(error.problems[0].place.as_ref().unwrap().line, 7);
     }

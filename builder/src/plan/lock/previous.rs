@@ -1,4 +1,5 @@
-//! The entries of an earlier lock that still meet the requirements, so that only the rest is queried.
+//! The entries of an earlier lock that still meet the requirements. Only the others are resolved
+//! anew.
 
 use super::{
     DebianPackage, DebianRequirement, GoLock, GoRequirement, GoToolchain, Lock, Packages,

@@ -138,8 +138,8 @@ impl GoRequirement {
         }
     }
 
-    /// SHA-256 of everything that affects which modules a build reads, in hexadecimal. The toolchain's
-    /// version does, because some files are only for some versions.
+    /// SHA-256 of everything that affects which modules a build reads, in hexadecimal. The
+    /// toolchain's version does, because some files are only for some versions.
     pub fn digest(&self, toolchain: &str) -> String {
         let text = serde_json::to_vec(&(self, toolchain))
             .expect("strings and lists of strings always serialize");

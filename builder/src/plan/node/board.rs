@@ -1,7 +1,7 @@
 //! The machine that a node runs on.
 
-/// The maximum size of a board's EFI system partition. It holds slotboot, and `osbuild inspect` reads
-/// all of it into memory.
+/// The maximum size of a board's EFI system partition. It holds slotboot, and `osbuild inspect`
+/// reads all of it into memory.
 pub const MAX_ESP_SIZE_MIB: u64 = 1024;
 
 /// The maximum size of a board's slots. Firmware reads a whole UKI into memory.
@@ -27,8 +27,8 @@ pub struct Board {
     /// Seconds after power-on at which a slot that is not yet marked good is given up for the other
     /// one.
     pub gate_deadline_s: u64,
-    /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 for a machine
-    /// without one.
+    /// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 for a
+    /// machine without one.
     pub watchdog_s: u64,
     /// The machine that `osbuild run` starts; `None` where QEMU cannot emulate the board.
     pub qemu: Option<Qemu>,

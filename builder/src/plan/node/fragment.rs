@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn every_kind_of_value_is_read() {
         let (options, problems) = read(
-            "# why\nCONFIG_A=y\nCONFIG_B=n\n# CONFIG_C is not set\nCONFIG_D=64\nCONFIG_E=0x10\nCONFIG_F=\"a b\"\n",
+            "# why\nCONFIG_A=y\nCONFIG_B=n\n# CONFIG_C is not set\n\
+             CONFIG_D=64\nCONFIG_E=0x10\nCONFIG_F=\"a b\"\n",
         );
         let values: Vec<String> = options.values().map(|option| option.value.to_string()).collect();
         assert_eq!((values.join(" "), problems), ("y n n 64 0x10 \"a b\"".to_owned(), vec![]));

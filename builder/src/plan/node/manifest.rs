@@ -107,8 +107,9 @@ fn annotations(pod: &PodYaml) -> Vec<String> {
     wrong.collect()
 }
 
-/// A policy that makes the kubelet pull an image is refused: the image is inside the node. Without a
-/// policy the tag decides (<https://kubernetes.io/docs/concepts/containers/images/#imagepullpolicy-defaulting>).
+/// Refuses a policy that makes the kubelet pull an image: the image is inside the node. Without a
+/// policy the tag decides ("Default image pull policy" in
+/// <https://kubernetes.io/docs/concepts/containers/images/>).
 fn pull_policy(container: &Container) -> Option<String> {
     let Container { name, image, image_pull_policy } = container;
     let tag = image.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
@@ -119,7 +120,8 @@ fn pull_policy(container: &Container) -> Option<String> {
             "container `{name}` needs `imagePullPolicy: Never`: the kubelet always pulls `{image}`"
         )),
         Some(policy) => Some(format!(
-            "container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, and has `{policy}`"
+            "container `{name}` must have `imagePullPolicy: Never` or `IfNotPresent`, \
+             and has `{policy}`"
         )),
     }
 }

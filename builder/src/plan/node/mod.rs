@@ -58,8 +58,8 @@ pub struct NodeSpec<L: LockState = Unlocked> {
     pub pause: PodImage<L>,
     /// What the skew policy checks.
     pub kubernetes: Kubernetes,
-    /// The keys that the recipe names. Which ones sign is an argument of a build: the command line can
-    /// name others, or none.
+    /// The keys that the recipe names. Which ones sign is an argument of a build: the command line
+    /// can name others, or none.
     pub default_signing: Option<Signing>,
     /// Where the node gets its updates; `None` for one that gets none.
     pub updates: Option<Updates>,
@@ -78,8 +78,8 @@ pub struct Signing {
 
 impl Signing {
     /// The keys that the command line names.
-    pub fn with(key: &String) -> Self {
-        Signing { key: key.clone(), origin: None }
+    pub fn with(key: &str) -> Self {
+        Signing { key: key.to_owned(), origin: None }
     }
 }
 

@@ -5,8 +5,8 @@
 pub struct RootFile {
     /// The absolute path on the node.
     pub path: String,
-    /// Permission bits, without set-user-ID and set-group-ID, and sticky only for folders; 0o777 for
-    /// links.
+    /// Permission bits, without set-user-ID and set-group-ID, and sticky only for folders; 0o777
+    /// for links.
     pub mode: u32,
     /// Its content.
     pub content: Content,

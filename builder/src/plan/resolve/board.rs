@@ -65,7 +65,8 @@ impl Resolver<'_> {
             return;
         };
         let problem = Problem::new(format!(
-            "a node that must be ready for {gate_hold_s} s misses the deadline of {gate_deadline_s} s"
+            "a node that must be ready for {gate_hold_s} s misses the deadline of \
+             {gate_deadline_s} s"
         ));
         let hint = "no update could be marked good: increase `gate-deadline-s`";
         self.problems.push(problem.at(hold.spot.place()).hint(hint));

@@ -127,8 +127,8 @@ impl Place {
     }
 }
 
-/// The path of a file that the file `from` names relative to itself: `b.yaml` in `recipes/a.toml` is
-/// `recipes/b.yaml`.
+/// The path of a file that the file `from` names relative to itself: `b.yaml` in `recipes/a.toml`
+/// is `recipes/b.yaml`.
 pub fn relative(from: &str, file: &str) -> String {
     let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();

@@ -6,7 +6,7 @@ use crate::plan::document::{Located, Spot, nearest};
 use crate::plan::keys::{FileEntry, Mode, RecipeFile};
 use crate::plan::{Content, RootFile, WritablePath};
 use osbuild_abi::paths;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use std::collections::BTreeMap;
 
 /// Paths that only the builder fills.
@@ -138,9 +138,9 @@ fn mount_points() -> impl Iterator<Item = RootFile> {
         WRITABLE.iter().any(|other| other.path != path && is_at_or_below(path, other.path))
     };
     let writable = WRITABLE.iter().filter(move |one| !covered(one.path)).map(move |one| {
-        let content = match one.from {
-            From::DataFile(_) => Content::Text(String::new()),
-            From::Data(_) | From::Memory(_) => Content::Directory,
+        let content = match one.backing {
+            Backing::DataFile(_) => Content::Text(String::new()),
+            Backing::Data(_) | Backing::Memory(_) => Content::Directory,
         };
         file(one.path, one.mode, content)
     });

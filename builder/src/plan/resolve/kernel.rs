@@ -62,8 +62,8 @@ impl Resolver<'_> {
         fragment::parse(&Arc::new(Text { name: path, text: text.to_owned() }), &mut self.problems)
     }
 
-    /// The words of the board, then those of the recipe. A repeated word is refused: it would hide a
-    /// mistake.
+    /// The words of the board, then those of the recipe. A repeated word is refused: it would hide
+    /// a mistake.
     fn command_line(&mut self, lists: [Option<&Located<List<Word>>>; 2]) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for word in lists.into_iter().flatten().flat_map(|list| &list.value) {

@@ -105,8 +105,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The images of a user's pod: `image` with its digest if the manifest names one, or `images` by
-    /// name.
+    /// The images of a user's pod: `image` with its digest if the manifest names one, or `images`
+    /// by name.
     fn archives(
         &mut self,
         pod: &PodOfManifest,
@@ -142,8 +142,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// An image from an archive, which is a file of the project of any size, or from a layout, which
-    /// is a folder.
+    /// An image from an archive, which is a file of the project of any size, or from a layout,
+    /// which is a folder.
     fn archive(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What a host binary must be before it may go to the node.
+//! Checks of the programs that run on the node outside of pods.
 
 use crate::engine::digest::Digest;
 use crate::error::{Context, Error, Result};
@@ -8,8 +8,8 @@ use object::elf;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use osbuild_formats::pe;
 
-/// Folders that only the sandbox or a build machine has. They are named so closely because programs
-/// speak of a `/build/` and a `/home/` that are none of ours: `/lib/modules/…/build/` is one.
+/// Folders that only the sandbox or a build machine has. They are this specific because programs
+/// legitimately contain paths with `/build/` and `/home/`, such as `/lib/modules/…/build/`.
 const FOREIGN_PATHS: [&str; 11] = [
     "/.cargo/registry/",
     "/build/around/",
@@ -27,17 +27,17 @@ const FOREIGN_PATHS: [&str; 11] = [
 /// The subsystem of a UEFI application in the header of a PE file.
 const UEFI_APPLICATION: u16 = 10;
 
-/// What stands for these rules: whoever remembers that a program passed has to remember by which.
-/// All of them are in this file.
+/// The digest of these rules, all of which are in this file. It is part of the key of a passed
+/// check.
 pub fn rules() -> Digest {
     Digest::of(include_bytes!("binary.rs"))
 }
 
-/// Checks that `bytes` is a static program for `architecture` that holds no path of where it was
-/// built and no varying identifier.
+/// Checks that `bytes` is a static program for `architecture`, without paths of the build and
+/// without a build ID.
 ///
 /// # Errors
-/// All that is wrong with it, as causes of one error.
+/// All faults, as causes of one error.
 pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
     let faults = if bytes.starts_with(b"#!") {
         vec!["it is a script".to_owned()]
@@ -47,18 +47,17 @@ pub fn check(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()>
     if faults.is_empty() {
         return Ok(());
     }
-    let error = Error::build(format!("`{name}` may not go to the node"));
+    let error = Error::build(format!("`{name}` cannot be installed on the node"));
     Err(faults
         .into_iter()
         .fold(error, |error, fault| error.cause(fault))
         .hint("host binaries are static ELF programs of the board's architecture"))
 }
 
-/// Checks that `bytes` is a UEFI application for `architecture` that holds no path of where it was
-/// built.
+/// Checks that `bytes` is a UEFI application for `architecture`, without paths of the build.
 ///
 /// # Errors
-/// All that is wrong with it, as causes of one error.
+/// All faults, as causes of one error.
 pub fn check_uefi(name: &str, bytes: &[u8], architecture: Architecture) -> Result<()> {
     let image = pe::Image::parse(bytes)
         .or_build(|| format!("`{name}` cannot be started by the firmware"))?;
@@ -76,7 +75,7 @@ pub fn check_uefi(name: &str, bytes: &[u8], architecture: Architecture) -> Resul
     if faults.is_empty() {
         return Ok(());
     }
-    let error = Error::build(format!("`{name}` may not go to the node"));
+    let error = Error::build(format!("`{name}` cannot be installed on the node"));
     Err(faults.into_iter().fold(error, Error::cause))
 }
 

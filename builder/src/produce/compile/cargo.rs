@@ -238,8 +238,8 @@ impl<'a> Package<'a> {
             ("OURS".into(), self.folders.keys().cloned().collect::<Vec<_>>().join(" ")),
             (linker, "rust-lld".into()),
         ]);
-        // Crates with C code look for a compiler named after musl, which Debian does not have. Their
-        // code uses only what musl and the C library of the sandbox's headers have in common.
+        // Crates with C code look for a compiler named after musl, which Debian does not have.
+        // Their code uses only what musl and the C library of the sandbox's headers have in common.
         if self.closure.has("cc") {
             environment
                 .insert(format!("CC_{}", target.replace('-', "_")), c_compiler(target).into());

@@ -213,7 +213,8 @@ mod tests {
     use super::*;
     use crate::plan::{KernelOption, Origin};
 
-    const DECLARED: &str = "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
+    const DECLARED: &str = "config\tEROFS_FS\n\ttristate \"EROFS\"\n\tdepends on BLOCK && \
+         MISC_FILESYSTEMS\n\nconfig BLOCK\n\tbool\n";
 
     fn kconfig() -> Result<String> {
         Ok(DECLARED.into())
@@ -232,7 +233,8 @@ mod tests {
         let problem = &error.problems[0];
         assert_eq!(
             problem.message,
-            "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, not `y`"
+            "components/linux/fragments/root.config:3: kernel option `EROFS_FS` came out as `n`, \
+             not `y`"
         );
         assert_eq!(problem.hint.as_deref(), Some("ask for `MISC_FILESYSTEMS` too, which is off"));
     }

@@ -14,18 +14,18 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many of the last lines an error shows.
+/// The number of lines in an error.
 const SHOWN: usize = 12;
 
-/// How many lines are kept to look for the reason of a failure: some clients print a backtrace
-/// behind it.
+/// The number of lines in which the reason of a failure is searched: some clients print a backtrace
+/// after it.
 const KEPT: usize = 200;
 
-/// How soon a wish to stop is seen.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The interval at which a request to stop is checked.
+const STOP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// How long a client that is told to end may take to leave its files in order.
-const LAST_MOMENT: Duration = Duration::from_secs(2);
+/// The time that a client gets to clean up after SIGTERM.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One call of a client.
 pub struct Client<'a> {
@@ -36,9 +36,9 @@ pub struct Client<'a> {
 
 /// How a client ended.
 pub struct Ended {
-    /// What it wrote to stdout.
+    /// Its standard output.
     pub text: String,
-    /// The error that its failure is, if it failed.
+    /// The error of its failure, if it failed.
     pub failure: Option<Error>,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Client<'a> {
         self
     }
 
-    /// Shows its lines behind `step`'s bar.
+    /// Shows its lines beside the bar of `step`.
     pub fn shown(mut self, step: &'a Step) -> Self {
         self.step = Some(step);
         self
@@ -191,7 +191,8 @@ const REASONS: [Reason; 3] = [
         ],
         kind: Kind::Build,
         cause: "the network or the registry cannot be reached",
-        hint: "try again with a network, or build from exported sources: `cargo osbuild build RECIPE --sources DIR`",
+        hint: "try again with a network, or build from exported sources: `cargo osbuild build \
+             RECIPE --sources DIR`",
     },
     Reason {
         signs: &[
@@ -215,7 +216,8 @@ const REASONS: [Reason; 3] = [
         ],
         kind: Kind::Digest,
         cause: "what was downloaded is not what the registry's own digest says",
-        hint: "a mirror or a proxy may serve other bytes: see which one your settings name, and run the same command again",
+        hint: "a mirror or a proxy may serve other bytes: see which one your settings name, and \
+             run the same command again",
     },
 ];
 
@@ -232,7 +234,7 @@ fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
     let process = pidfd_open(group, PidfdFlags::empty())?;
     let mut told: Option<Instant> = None;
     loop {
-        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&LOOK)) {
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&STOP_INTERVAL)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => break,
             Err(error) => return Err(error.into()),
@@ -242,7 +244,7 @@ fn wait(mut child: Child) -> std::io::Result<ExitStatus> {
             // A group that is gone already needs no signal.
             let _ = kill_process_group(group, Signal::TERM);
         }
-        if told.is_some_and(|told| told.elapsed() > LAST_MOMENT) {
+        if told.is_some_and(|told| told.elapsed() > TERMINATION_TIMEOUT) {
             break;
         }
     }

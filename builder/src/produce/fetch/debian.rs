@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_record_without_a_digest_is_not_taken() {
-        let text = "Package: a\nVersion: 1\nArchitecture: all\nSize: 5\nSHA256: 00\n\nPackage: b\nVersion: 1\nArchitecture: all\nSize: 5\n";
+        let text = "Package: a\nVersion: 1\nArchitecture: all\nSize: 5\nSHA256: 00\n\nPackage: b\n\
+             Version: 1\nArchitecture: all\nSize: 5\n";
         let names = records(text).into_iter().map(|package| package.package).collect::<Vec<_>>();
         assert_eq!(names, ["a"]);
     }

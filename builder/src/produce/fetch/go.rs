@@ -326,12 +326,14 @@ mod tests {
             architecture: "amd64".into(),
         };
         let text = wrapper(
-            "module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n",
+            "module k8s.io/kubernetes\n\ngo 1.25.0\n\nreplace (\n\tk8s.io/api => \
+             ./staging/src/k8s.io/api\n)\n",
             &wish,
         );
         assert_eq!(
             text,
-            "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace k8s.io/api => k8s.io/api v0.35.8\n"
+            "module osbuild/kubelet\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v1.35.8\n\nreplace \
+             k8s.io/api => k8s.io/api v0.35.8\n"
         );
     }
 }

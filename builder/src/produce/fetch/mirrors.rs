@@ -242,14 +242,17 @@ mod tests {
     #[test]
     fn lines_and_stanzas_say_the_same() {
         let line = format!(
-            "# one\ndeb [arch=amd64,arm64 signed-by={KEYS} by-hash=no] http://m/debian bookworm main contrib # two\ndeb-src http://m/debian bookworm main\n"
+            "# one\ndeb [arch=amd64,arm64 signed-by={KEYS} by-hash=no] http://m/debian bookworm \
+             main contrib # two\ndeb-src http://m/debian bookworm main\n"
         );
         let stanza = format!(
-            "# one\nTypes: deb deb-src\nURIs: http://m/debian\n# two\nSuites: bookworm\nComponents: main\n contrib\nArchitectures: amd64\nsigned-by: {KEYS}\nby-hash: no\n"
+            "# one\nTypes: deb deb-src\nURIs: http://m/debian\n# two\nSuites: bookworm\n\
+             Components: main\n contrib\nArchitectures: amd64\nsigned-by: {KEYS}\nby-hash: no\n"
         );
         let of = |suite: &str| {
             format!(
-                "Types: deb\nURIs: http://m/debian\nSuites: {suite}\nComponents: main\nsigned-by: {KEYS}\nby-hash: no\n\n"
+                "Types: deb\nURIs: http://m/debian\nSuites: {suite}\nComponents: main\nsigned-by: \
+                 {KEYS}\nby-hash: no\n\n"
             )
         };
         let expected = of("bookworm") + &of("bookworm-backports");
@@ -259,7 +262,8 @@ mod tests {
 
     #[test]
     fn a_key_inside_a_stanza_is_taken_over_as_it_is() {
-        let key = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME\n -----END PGP PUBLIC KEY BLOCK-----\n";
+        let key = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mDME\n -----END PGP \
+             PUBLIC KEY BLOCK-----\n";
         let stanza =
             format!("Types: deb\nURIs: http://m/x\nSuites: bookworm\nComponents: main\n{key}");
         assert!(list(&in_stanzas(&stanza)).ends_with(&format!(
@@ -283,7 +287,8 @@ mod tests {
 
     #[test]
     fn a_host_of_another_release_has_the_same_mirrors() {
-        let text = "deb http://m/debian trixie main\ndeb http://m/debian trixie-updates main\ndeb http://m/debian-security trixie-security main\ndeb http://x/ubuntu noble main\n";
+        let text = "deb http://m/debian trixie main\ndeb http://m/debian trixie-updates main\ndeb \
+             http://m/debian-security trixie-security main\ndeb http://x/ubuntu noble main\n";
         let of = |uri: &str, suites: &str| {
             format!("Types: deb\nURIs: {uri}\nSuites: {suites}\nComponents: main\n\n")
         };
@@ -298,7 +303,8 @@ mod tests {
 
     #[test]
     fn a_suite_that_is_named_twice_is_written_once() {
-        let text = "deb http://m/debian bookworm main\ndeb http://m/debian/ bookworm main\ndeb [trusted=yes] http://m/debian bookworm-backports main\n";
+        let text = "deb http://m/debian bookworm main\ndeb http://m/debian/ bookworm main\ndeb \
+             [trusted=yes] http://m/debian bookworm-backports main\n";
         let list = list(&in_lines(text));
         assert_eq!(list.matches("Suites: bookworm\n").count(), 1);
         assert_eq!(

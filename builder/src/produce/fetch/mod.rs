@@ -1,5 +1,5 @@
-//! Locked inputs: out of a folder of exported sources, or through each ecosystem's own client, into
-//! the store.
+//! Fetches locked sources into the store, from a folder of exported sources or with each
+//! ecosystem's own client.
 
 mod client;
 mod crates;
@@ -28,14 +28,14 @@ use crate::report::{Outcome, Report};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Where sources may come from, besides the store.
+/// The origin of sources that the store lacks.
 #[derive(Clone, Debug)]
 pub enum SourceOrigin {
     /// Each ecosystem's client, with the user's mirrors.
     Registries,
     /// A folder that `cargo osbuild sources export` wrote, and nothing else.
     Exported(PathBuf),
-    /// The store alone.
+    /// None: a missing source is an error.
     Store,
 }
 
@@ -44,16 +44,16 @@ pub enum SourceOrigin {
 pub struct Fetcher<'a> {
     /// Where sources go.
     pub store: &'a Store,
-    /// Who is told.
+    /// Where progress is reported.
     pub report: &'a Report,
     /// The root of the project, for `cargo fetch`.
     pub project: &'a Path,
-    /// Where sources may come from.
+    /// Where sources come from that the store lacks.
     pub origin: SourceOrigin,
 }
 
 impl Fetcher<'_> {
-    /// Sees to it that the store has every source of `plan`.
+    /// Fetches every source of `plan` that the store lacks.
     ///
     /// # Errors
     /// A source is gone, cannot be reached, or is not what the lock says.
@@ -133,7 +133,7 @@ impl Fetcher<'_> {
     fn debian(&self, architecture: Architecture, packages: &[&DebianPackage]) -> Result<()> {
         let step = self.report.step(format!("packages {architecture}"));
         let archive = debian::Archive::open(self.store, architecture, &step)?;
-        // Whoever was waited for may have fetched the same.
+        // Another build that held the archive may have fetched the same.
         let packages: Vec<_> = packages
             .iter()
             .copied()
@@ -196,8 +196,8 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Clients check what they know; that it is what the *lock* says is checked here, for all of
-    /// them in the same way.
+    /// Checks the digests of the *lock*, in the same way for every client: clients only check what
+    /// they know.
     fn all_there(&self, missing: &[Source]) -> Result<()> {
         match missing.iter().find(|source| self.store.find(&source.digest).is_none()) {
             None => Ok(()),
@@ -215,7 +215,7 @@ impl Fetcher<'_> {
     }
 }
 
-/// Packages for every architecture come from the build machine's archive.
+/// The architecture of a package; `all` counts as that of the build machine.
 fn plan_architecture(package: &DebianPackage) -> Architecture {
     Architecture::named(&package.architecture).unwrap_or(Architecture::Amd64)
 }
@@ -224,14 +224,14 @@ fn unreachable_sources(missing: &[Source]) -> Error {
     let names = missing.iter().map(|source| source.name.as_str()).collect::<BTreeSet<_>>();
     let some = names.iter().take(3).copied().collect::<Vec<_>>().join(", ");
     Error::lock(format!(
-        "{} sources are not in the store, and `--offline` forbids to fetch them",
+        "{} sources are not in the store, and `--offline` forbids fetching them",
         missing.len()
     ))
     .cause(format!("among them {some}"))
     .hint("run it once without `--offline`, or give `--sources DIR`")
 }
 
-/// Refuses bytes that are not what somebody said.
+/// Checks a digest against the lock.
 fn expect(found: Digest, wanted: &str, name: &str) -> Result<()> {
     if found.hex() == wanted {
         return Ok(());

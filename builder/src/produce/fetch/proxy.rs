@@ -213,9 +213,11 @@ mod tests {
         let says =
             |cause: &str| absent(&Error::build("`go list` failed: exit status: 1").cause(cause));
         let some = |module: &str, version: &str| Some((module.to_owned(), version.to_owned()));
-        let kubernetes = "go: k8s.io/kubernetes@v1.37.3: reading https://m/k8s.io/kubernetes/@v/v1.37.3.info: 403 Forbidden";
+        let kubernetes = "go: k8s.io/kubernetes@v1.37.3: reading \
+             https://m/k8s.io/kubernetes/@v/v1.37.3.info: 403 Forbidden";
         assert_eq!(says(kubernetes), some("k8s.io/kubernetes", "v1.37.3"));
-        let import = "../k8s.io/kubernetes@v1.35.8/main.go:3:8: example.org/d@v1.0.0: reading http://m/example.org/d/@v/v1.0.0.zip: 410 Gone";
+        let import = "../k8s.io/kubernetes@v1.35.8/main.go:3:8: example.org/d@v1.0.0: reading \
+             http://m/example.org/d/@v/v1.0.0.zip: 410 Gone";
         assert_eq!(says(import), some("example.org/d", "v1.0.0"));
         let revision = "go: example.org/d@v1.0.0: invalid version: unknown revision v1.0.0";
         assert_eq!(says(revision), some("example.org/d", "v1.0.0"));

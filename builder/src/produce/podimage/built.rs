@@ -1,5 +1,5 @@
-//! An image with one static program and what it installs: a single layer, the program as its entry
-//! point, nothing that varies.
+//! An image with one static program and its payload: a single layer with the program as entry
+//! point, reproducible.
 
 use super::layout::{Descriptor, Image};
 use crate::engine::digest::Digest;
@@ -9,14 +9,14 @@ use crate::plan::Architecture;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Folders that a runtime mounts onto, so that a read-only root has them.
+/// Mount points of the container runtime, which a read-only root must contain.
 const FOLDERS: [&str; 6] = ["dev", "etc", "proc", "run", "sys", "tmp"];
 
 /// Executable files by their absolute path in an image.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// Makes an image whose entry point is `/NAME`, the program with the given bytes. `payload` is what
-/// it installs.
+/// Makes an image whose entry point `/NAME` is `program`. `payload` has the programs that it
+/// installs on the node.
 pub fn from_program(
     store: &Store,
     name: &str,
@@ -61,7 +61,7 @@ fn layer(name: &str, program: &[u8], payload: &Files) -> std::io::Result<Vec<u8>
     let payload = || payload.iter().map(|(path, bytes)| (path.trim_start_matches('/'), bytes));
     let above =
         payload().flat_map(|(path, _)| path.match_indices('/').map(|(end, _)| &path[..end]));
-    // In the order of their names, so that each folder stands before what is in it.
+    // Sorted, so that each folder precedes its content.
     for folder in above.chain(FOLDERS).collect::<BTreeSet<_>>() {
         let mut header = header(0o755, 0);
         header.set_entry_type(tar::EntryType::Directory);

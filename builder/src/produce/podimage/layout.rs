@@ -8,15 +8,14 @@ use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The annotations that name an image: containerd's, and the specification's, which all others look
-/// for.
+/// The annotations that name an image: containerd's and the specification's.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
-/// A reference to a blob (OCI "Content Descriptors"), as far as this project reads and writes it.
+/// A reference to a blob (OCI "Content Descriptors"), reduced to the fields that we use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What the blob is.
+    /// The media type of the blob.
     pub media_type: String,
     /// `sha256:…`
     pub digest: String,
@@ -39,10 +38,10 @@ pub struct Platform {
     pub os: String,
 }
 
-/// One image: its manifest and every blob that the manifest names, the manifest's own among them.
+/// One image: its manifest, and all of its blobs including the manifest.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// What points at the manifest.
+    /// The descriptor of the manifest.
     pub manifest: Descriptor,
     /// Blobs in the store.
     pub blobs: Vec<Digest>,
@@ -55,8 +54,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Adds an image under the name that manifests call it by. A second one of the same name takes
-    /// its place.
+    /// Adds an image under its name in pod manifests. A later image replaces one of the same name.
     pub fn add(&mut self, name: &str, image: Image) {
         self.images.insert(name.to_owned(), image);
     }

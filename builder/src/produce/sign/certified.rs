@@ -1,4 +1,4 @@
-//! A signer that is a key at hand, in a file or in a token, with its certificate.
+//! A signer with a key in a file or in a token, and its certificate.
 
 use super::{RsaKey, Signer};
 use crate::engine::digest::Digest;
@@ -16,7 +16,7 @@ impl Certified {
     /// Joins a key with its certificate.
     ///
     /// # Errors
-    /// The certificate is that of another key.
+    /// The certificate is for another key.
     pub fn new(key: Box<dyn RsaKey>, certificate: Certificate) -> Result<Self> {
         match key.public() == certificate.public_key() {
             true => Ok(Certified { key, certificate }),

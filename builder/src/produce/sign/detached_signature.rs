@@ -1,4 +1,4 @@
-//! A signature that stands beside what it is of.
+//! A signature in a file of its own.
 
 use super::Signable;
 use crate::engine::digest::Digest;
@@ -6,8 +6,7 @@ use crate::error::{Context, Result};
 use osbuild_signatures::certificate::Certificate;
 use osbuild_signatures::detached;
 
-/// Bytes that stay as they are, with a signature for a file beside theirs: iPXE's `imgverify` wants
-/// it so. Their digest stands for them.
+/// The signature of unchanged content, for a file beside it, as iPXE's `imgverify` requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachedSignature {
     content: Digest,
@@ -15,17 +14,17 @@ pub struct DetachedSignature {
 }
 
 impl DetachedSignature {
-    /// These bytes, not signed yet.
+    /// For these bytes, not signed yet.
     pub fn of(content: &[u8]) -> Self {
         DetachedSignature::of_digest(Digest::of(content))
     }
 
-    /// The bytes with this digest, not signed yet.
+    /// For the bytes with this digest, not signed yet.
     pub fn of_digest(content: Digest) -> Self {
         DetachedSignature { content, signature: Vec::new() }
     }
 
-    /// What goes into the file with the signature; nothing before it is signed.
+    /// The content of the file with the signature; empty before it is signed.
     pub fn signature(&self) -> &[u8] {
         &self.signature
     }

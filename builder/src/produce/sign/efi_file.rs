@@ -1,4 +1,4 @@
-//! What UEFI firmware starts, in a file: a UKI may be larger than memory.
+//! A program for UEFI firmware in a file: a UKI may be larger than memory.
 
 use super::Signable;
 use crate::engine::digest::{CHUNK, Digest};
@@ -13,15 +13,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What is read of the file for its headers, which linkers put into the first 4 KiB.
+/// The bytes that are read for the headers. Linkers put these into the first 4 KiB.
 const BEGINNING: u64 = 64 << 10;
 
-/// A file with a PE image that firmware starts. Its signature is inside it.
+/// A file with a PE image for UEFI firmware. The image contains its signature.
 #[derive(Debug)]
 pub struct EfiFile {
     file: File,
     path: PathBuf,
-    /// What a signature covers. It is the same before and after the image was signed.
+    /// The digest that a signature covers. Signing does not change it.
     digest: OnceLock<authenticode::Digest>,
 }
 
@@ -31,17 +31,17 @@ impl EfiFile {
         EfiFile { file, path: path.to_owned(), digest: OnceLock::new() }
     }
 
-    /// Bytes of the image.
+    /// The length of the image in bytes.
     pub fn length(&self) -> Result<u64> {
         Ok(self.file.metadata().at("read", &self.path)?.len())
     }
 
-    /// The digest of all bytes, with the signature.
+    /// The digest of all bytes, including the signature.
     pub fn digest(&self) -> Result<Digest> {
         Digest::of_reader(self.start()?).at("read", &self.path)
     }
 
-    /// The bytes from the first one on.
+    /// The file, to be read from its first byte.
     pub fn start(&self) -> Result<&File> {
         (&self.file).seek(SeekFrom::Start(0)).at("read", &self.path)?;
         Ok(&self.file)

@@ -1,4 +1,4 @@
-//! What UEFI firmware starts.
+//! A program for UEFI firmware in memory.
 
 use super::Signable;
 use crate::engine::digest::Digest;
@@ -6,7 +6,7 @@ use crate::error::{Context, Result};
 use osbuild_signatures::authenticode;
 use osbuild_signatures::certificate::Certificate;
 
-/// The bytes of a PE image that firmware starts: a UKI, a boot loader. Its signature is inside it.
+/// The bytes of a PE image for UEFI firmware. The image contains its signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EfiProgram(pub Vec<u8>);
 

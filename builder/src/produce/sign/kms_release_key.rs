@@ -1,15 +1,16 @@
-//! A key of releases in AWS KMS. It signs there and never leaves.
+//! Release keys in AWS KMS, which sign there and never leave it.
 
 use super::kms::Kms;
-use super::{KmsArn, ReleasePublicKey, ReleaseSigner};
+use super::{ReleasePublicKey, ReleaseSigner};
 use crate::engine::digest::Digest;
 use crate::error::Result;
+use osbuild_aws::KeyArn;
 
-/// ECDSA with SHA-256, as KMS calls it. Its Ed25519 signs messages of 4096 bytes at most, which a
-/// provenance is not.
+/// KMS's name for ECDSA with SHA-256. KMS offers Ed25519 too, but only for messages of at most 4096
+/// bytes, and a provenance is longer.
 const ALGORITHM: &str = "ECDSA_SHA_256";
 
-/// A key on P-256, for whose use this process has credentials.
+/// A key on P-256 that this process has credentials for.
 #[derive(Debug)]
 pub struct KmsReleaseKey {
     kms: Kms,
@@ -17,14 +18,14 @@ pub struct KmsReleaseKey {
 }
 
 impl KmsReleaseKey {
-    /// Asks KMS for the public half of the key.
+    /// Looks up the key and reads its public half.
     ///
     /// # Errors
-    /// KMS does not answer, does not allow it, or the key is none on P-256 that signs.
-    pub fn open(arn: &KmsArn) -> Result<Self> {
-        let wanted = "key on P-256 that signs";
+    /// KMS cannot be reached or denies access, or the key is not a signing key on P-256.
+    pub fn open(arn: &KeyArn) -> Result<Self> {
+        let wanted = "a key on P-256 for signing";
         let (kms, spki) = Kms::open(arn, "ECC_NIST_P256", wanted)?;
-        let public = ReleasePublicKey::from_spki(&spki).ok_or_else(|| kms.is_none(wanted))?;
+        let public = ReleasePublicKey::from_spki(&spki).ok_or_else(|| kms.is_not(wanted))?;
         Ok(KmsReleaseKey { kms, public })
     }
 }

@@ -1,7 +1,6 @@
-//! Signing: whoever has a private key is a [`Signer`], and what it signed is [`Signed`].
+//! Signing: a [`Signer`] has a private key, and [`Signed`] proves that it was used.
 //!
-//! A private key stays where it is. It is no part of an action, of the store, of what a build
-//! leaves, of a log or of an error, and it is printed by nothing.
+//! A private key stays where it is. No action, stored file, output, log or error contains it.
 
 mod certified;
 mod detached_signature;
@@ -23,7 +22,7 @@ pub use certified::Certified;
 pub use detached_signature::DetachedSignature;
 pub use efi_file::EfiFile;
 pub use efi_program::EfiProgram;
-pub use kms::{KmsArn, KmsKey};
+pub use kms::KmsKey;
 pub use kms_release_key::KmsReleaseKey;
 pub use offline_release_signer::OfflineReleaseSigner;
 pub use offline_signer::OfflineSigner;
@@ -38,47 +37,47 @@ use crate::error::Result;
 use osbuild_signatures::certificate::Certificate;
 use std::fmt;
 
-/// Whoever can sign for a certificate: a file, a token, a service, somebody at another machine.
+/// A signer with a certificate: a file, a token, a service, or a person at another machine.
 pub trait Signer: Send + Sync {
     /// The certificate of the key.
     fn certificate(&self) -> &Certificate;
 
-    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256. The same digest
-    /// always has the same one.
+    /// The signature of the content with this digest: RSASSA-PKCS1-v1_5 with SHA-256. It is the
+    /// same every time.
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 
-/// An RSA key at hand. It signs, and tells nothing but its public half.
+/// An RSA key that can sign at once. It reveals nothing but its public half.
 pub trait RsaKey: fmt::Debug + Send + Sync {
     /// Its public half: an `RSAPublicKey` in DER (RFC 8017).
     fn public(&self) -> &[u8];
 
-    /// The signature of what has this digest: RSASSA-PKCS1-v1_5 with SHA-256.
+    /// The signature of the content with this digest: RSASSA-PKCS1-v1_5 with SHA-256.
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>>;
 }
 
-/// Whoever can sign releases: a file, AWS KMS, or somebody at another machine.
+/// A signer of releases: a file, AWS KMS, or a person at another machine.
 pub trait ReleaseSigner: fmt::Debug + Send + Sync {
     /// The public half of the key.
     fn public(&self) -> ReleasePublicKey;
 
-    /// The signature of a message, which people call `name`. Ed25519 gives the same message the
-    /// same signature each time, ECDSA does not.
+    /// The signature of a message; `name` is for people. An Ed25519 signature of a message is the
+    /// same every time, an ECDSA signature is not.
     fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>>;
 }
 
-/// What can have a signature.
+/// Content that can be signed.
 pub trait Signable {
-    /// What a signature has to be made of.
+    /// The digest to sign.
     fn to_be_signed(&self) -> Result<Digest>;
 
-    /// The same with this signature.
+    /// The content with this signature.
     fn with(self, certificate: &Certificate, signature: &[u8]) -> Result<Self>
     where
         Self: Sized;
 }
 
-/// Something that was signed. Only [`Signed::by`] makes one.
+/// Signed content. Only [`Signed::by`] makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed<T> {
     what: T,
@@ -91,7 +90,7 @@ impl<T: Signable> Signed<T> {
         Ok(Signed { what: what.with(signer.certificate(), &signature)? })
     }
 
-    /// What was signed, with its signature.
+    /// The content with its signature.
     pub fn into_inner(self) -> T {
         self.what
     }

@@ -1,4 +1,4 @@
-//! A key of releases that is not here: signatures that were made at another machine, in files.
+//! Signatures of releases that were made at another machine, in files.
 
 use super::offline_signer::signatures;
 use super::{ReleasePublicKey, ReleaseSigner};
@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The signatures in a folder, whatever their files are called, and a folder for what still has to
-/// be signed.
+/// The signatures in a folder, whatever their file names, and a folder for messages that still have
+/// to be signed.
 #[derive(Debug)]
 pub struct OfflineReleaseSigner {
     key: ReleasePublicKey,
@@ -17,8 +17,8 @@ pub struct OfflineReleaseSigner {
 }
 
 impl OfflineReleaseSigner {
-    /// Reads the files in `folder` that are short enough for a signature. What is in `to_sign` from
-    /// an earlier round goes.
+    /// Reads the files in `folder` that are short enough for a signature, and removes the messages
+    /// of an earlier round from `to_sign`.
     pub fn open(folder: &Path, key: ReleasePublicKey, to_sign: &Path) -> Result<Self> {
         remove(to_sign)?;
         Ok(OfflineReleaseSigner {
@@ -35,7 +35,7 @@ impl ReleaseSigner for OfflineReleaseSigner {
     }
 
     /// # Errors
-    /// Nobody has signed this message yet: it is left to be signed (`Kind::Digest`).
+    /// The message is not signed yet (`Kind::Digest`). It is now a file in `to_sign`.
     fn sign(&self, name: &str, message: &[u8]) -> Result<Vec<u8>> {
         if let Some(signature) =
             self.signatures.iter().find(|signature| self.key.verifies(message, signature))
@@ -46,8 +46,10 @@ impl ReleaseSigner for OfflineReleaseSigner {
         fs::create_dir_all(&self.to_sign).at("make", &self.to_sign)?;
         fs::write(&path, message).at("write", &path)?;
         let shown = path.display();
-        Err(Error::digest(format!("another round is needed: `{shown}` is not signed yet")).hint(format!(
-            "openssl pkeyutl -sign -rawin -inkey release.key -in {shown} -out {name}.sig, and the same command again"
+        let what = format!("another round is needed: `{shown}` is not signed yet");
+        Err(Error::digest(what).hint(format!(
+            "openssl pkeyutl -sign -rawin -inkey release.key -in {shown} -out {name}.sig, and the \
+             same command again"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! A signer who is not here: signatures that were made at another machine, in files.
+//! Signatures that were made at another machine, in files.
 
 use super::Signer;
 use crate::engine::digest::Digest;
@@ -9,11 +9,11 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// No RSA signature is longer: keys have at most 8192 bits.
-const LONGEST: u64 = 1024;
+/// The length in bytes of the longest RSA signature, of a key of 8192 bits.
+const MAX_SIGNATURE: u64 = 1024;
 
-/// The signatures in a folder, whatever their files are called: which one belongs to what, the
-/// certificate tells.
+/// The signatures in a folder. File names do not matter: the certificate shows which signature
+/// belongs to which content.
 #[derive(Clone, Debug)]
 pub struct OfflineSigner {
     certificate: Certificate,
@@ -41,12 +41,12 @@ pub(super) fn signatures(folder: &Path) -> Result<Vec<Vec<u8>>> {
         if path.is_file() {
             let mut bytes = Vec::new();
             File::open(&path)
-                .and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+                .and_then(|file| file.take(MAX_SIGNATURE + 1).read_to_end(&mut bytes))
                 .at("read", &path)?;
             signatures.push(bytes);
         }
     }
-    signatures.retain(|bytes| bytes.len() as u64 <= LONGEST);
+    signatures.retain(|bytes| bytes.len() as u64 <= MAX_SIGNATURE);
     Ok(signatures)
 }
 

@@ -1,4 +1,4 @@
-//! An RSA key in this process. Its bytes are wiped when it goes.
+//! An RSA key in this process. Its bytes are wiped when it is dropped.
 
 use super::RsaKey;
 use crate::engine::digest::Digest;
@@ -22,7 +22,7 @@ pub struct PrivateKey {
 }
 
 impl PrivateKey {
-    /// A fresh key of 2048 bits. Firmware is promised to take no larger one (UEFI 2.10, 32.4.1).
+    /// A new key of 2048 bits, the only size that all firmware must accept (UEFI 2.10, 32.4.1).
     pub fn generate() -> Result<Self> {
         let pair = RsaKeyPair::generate(KeySize::Rsa2048)
             .or_build(|| "cannot make an RSA key".to_owned())?;
@@ -40,8 +40,7 @@ impl PrivateKey {
             Label::Pkcs8 => RsaKeyPair::from_pkcs8(&der),
             Label::Pkcs1 => RsaKeyPair::from_der(&der),
         };
-        // What the library says of a rejected key is its reason in one word, and nothing of the
-        // key.
+        // The library's error is its reason in one word, and quotes nothing of the key.
         Ok(PrivateKey {
             pair: pair.or_build(|| {
                 format!("`{}` holds no RSA key that can sign for UEFI", path.display())
@@ -72,7 +71,7 @@ impl RsaKey for PrivateKey {
     }
 }
 
-/// How a private key is written.
+/// The encoding of a private key, by the label of its PEM file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     /// `PRIVATE KEY`
@@ -81,7 +80,7 @@ pub(super) enum Label {
     Pkcs1,
 }
 
-/// Reads a private key in PEM that nobody else can read.
+/// Reads a private key from a PEM file, and refuses a file that other users can read.
 pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
     let shown = path.display();
     let mut file = File::open(path).at("read", path)?;
@@ -90,8 +89,7 @@ pub(super) fn read_secret(path: &Path) -> Result<(Label, Zeroizing<Vec<u8>>)> {
         return Err(Error::build(format!("the private key `{shown}` can be read by other users"))
             .hint(format!("chmod 600 {shown}, and make a new key if somebody may have read it")));
     }
-    // With room for all of it from the start, so that growing leaves no copy behind that nobody
-    // wipes.
+    // Allocated at full size: growing would leave copies that are never wiped.
     let mut text = Zeroizing::new(Vec::with_capacity(about.len() as usize + 64));
     file.read_to_end(&mut text).at("read", path)?;
     let no_key = || Error::build(format!("`{shown}` holds no private key in PEM"));

@@ -1,5 +1,5 @@
-//! An Ed25519 key in this process: it signs releases, or says whose keys do. Its bytes are wiped
-//! when it goes.
+//! An Ed25519 key in this process, for releases and for roots of trust. Its bytes are wiped when it
+//! is dropped.
 
 use super::private_key::{read_secret, write_secret};
 use super::{ReleasePublicKey, ReleaseSigner};
@@ -14,7 +14,7 @@ pub struct ReleaseKey {
 }
 
 impl ReleaseKey {
-    /// A fresh key.
+    /// A new key.
     pub fn generate() -> Result<Self> {
         Ok(ReleaseKey {
             pair: Ed25519KeyPair::generate()

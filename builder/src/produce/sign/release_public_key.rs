@@ -6,20 +6,20 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey};
 use der::pem::{self, LineEnding};
 use std::path::Path;
 
-/// The public half: enough to verify what the private one has signed.
+/// The public half, which verifies signatures of the private one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleasePublicKey {
-    /// Of Ed25519 (RFC 8032), which a key in a file is.
+    /// Ed25519 (RFC 8032), for a key in a file.
     Ed25519([u8; 32]),
-    /// Of ECDSA on P-256 with SHA-256, as an uncompressed point (SEC 1, 2.3.3), which a key in AWS
-    /// KMS is: that signs no long messages by Ed25519.
+    /// ECDSA on P-256 with SHA-256, as an uncompressed point (SEC 1, 2.3.3), for a key in AWS KMS,
+    /// which does not sign long messages with Ed25519.
     P256([u8; 65]),
 }
 
-/// What stands before the bytes of a key in a `SubjectPublicKeyInfo` (RFC 8410, 4).
+/// The bytes before an Ed25519 key in a `SubjectPublicKeyInfo` (RFC 8410, 4).
 const ED25519_SPKI: &[u8] =
     &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-/// The same for P-256 (RFC 5480, 2).
+/// The bytes before a P-256 key in a `SubjectPublicKeyInfo` (RFC 5480, 2).
 const P256_SPKI: &[u8] = &[
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
@@ -29,7 +29,7 @@ impl ReleasePublicKey {
     /// Reads a PEM file.
     ///
     /// # Errors
-    /// It cannot be read, or holds no such key.
+    /// It cannot be read, or contains no such key.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).at("read", path)?;
         let der = pem::decode_vec(&text)
@@ -42,7 +42,7 @@ impl ReleasePublicKey {
         })
     }
 
-    /// The key in a `SubjectPublicKeyInfo` in DER; none if it is another kind of key.
+    /// The key in a `SubjectPublicKeyInfo` in DER; `None` for another kind of key.
     pub fn from_spki(der: &[u8]) -> Option<Self> {
         let ed25519 =
             || der.strip_prefix(ED25519_SPKI)?.try_into().ok().map(ReleasePublicKey::Ed25519);

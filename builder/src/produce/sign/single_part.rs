@@ -1,6 +1,6 @@
-//! The one call of PKCS#11 that the crate `cryptoki` does not offer: `C_Sign` after a `C_SignInit`
-//! that was made before. A key that wants the PIN at each use wants it between both (PKCS#11 3.0,
-//! 5.6.8), and a bare RSA signature cannot be made in parts instead.
+//! The one call of PKCS#11 that the crate `cryptoki` lacks: `C_Sign` after an earlier `C_SignInit`.
+//! A key that requires the PIN at each use requires it between both (PKCS#11 3.0, 5.6.8), and a
+//! bare RSA signature cannot be made in parts instead.
 
 use cryptoki::context::Function;
 use cryptoki::error::{Error, Result, Rv};
@@ -32,8 +32,8 @@ impl SinglePart {
         let module = unsafe { Pkcs11::new(module) }.map_err(Error::LibraryLoading)?;
         let mut functions = ptr::null_mut();
         // SAFETY: the pointer is valid for the call.
-        let answer = unsafe { module.C_GetFunctionList(&mut functions) };
-        Rv::from(answer).into_result(Function::GetFunctionList)?;
+        let value = unsafe { module.C_GetFunctionList(&mut functions) };
+        Rv::from(value).into_result(Function::GetFunctionList)?;
         if functions.is_null() {
             return Err(Error::NullFunctionPointer);
         }
@@ -47,13 +47,13 @@ impl SinglePart {
     pub fn sign(&self, session: &Session, data: &[u8]) -> Result<Vec<u8>> {
         // SAFETY: the list is there as long as the module is, and its entries are never changed.
         let sign = unsafe { (*self.functions).C_Sign }.ok_or(Error::NullFunctionPointer)?;
-        // A signature of RSA is as long as the key: this holds that of 8192 bits. Asking for the
-        // length first would be another call, and some tokens count those.
+        // An RSA signature is as long as its key, here up to 8192 bits. Asking for the length first
+        // would be another call, and some tokens count calls.
         let mut signature = vec![0; 1024];
         let mut length = signature.len() as CK_ULONG;
         // SAFETY: both pointers are valid for the lengths that go with them, and the token does not
         // write to `data`.
-        let answer = unsafe {
+        let value = unsafe {
             sign(
                 session.handle(),
                 data.as_ptr().cast_mut(),
@@ -62,7 +62,7 @@ impl SinglePart {
                 &mut length,
             )
         };
-        Rv::from(answer).into_result(Function::Sign)?;
+        Rv::from(value).into_result(Function::Sign)?;
         signature.truncate(length as usize);
         Ok(signature)
     }

@@ -1,12 +1,12 @@
-//! What somebody elsewhere has to sign.
+//! The digests that a person at another machine has to sign.
 
 use super::Signable;
 use crate::engine::fs_error::{IoContext, make_directory, remove};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
-/// Writes into a fresh `folder`, for each product of this name, what a signature has to be made of:
-/// 32 bytes, SHA-256.
+/// Writes the digest of each product into a new `folder`: the 32 bytes of its SHA-256 in
+/// `NAME.sha256`. Returns the files.
 pub fn write(folder: &Path, products: &[(&str, &dyn Signable)]) -> Result<Vec<PathBuf>> {
     remove(folder)?;
     make_directory(folder)?;

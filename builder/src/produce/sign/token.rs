@@ -1,5 +1,5 @@
-//! A key in a token that speaks PKCS#11: a smart card, an HSM, SoftHSM. It signs there and never
-//! leaves.
+//! A key in a PKCS#11 token: a smart card, an HSM, SoftHSM. The token signs, and the key never
+//! leaves it.
 
 use super::single_part::SinglePart;
 use super::{RsaKey, TokenUri};
@@ -19,23 +19,24 @@ use std::fmt;
 use std::sync::Mutex;
 use zeroize::Zeroizing;
 
-/// `DigestInfo` of SHA-256 before the digest (RFC 8017, 9.2): tokens sign it as it is.
+/// The bytes of `DigestInfo` before a SHA-256 (RFC 8017, 9.2). Tokens sign what they get, so it has
+/// to be added here.
 const DIGEST_INFO: [u8; 19] = [
     0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05,
     0x00, 0x04, 0x20,
 ];
 
-/// An RSA key in a token, which was logged into.
+/// An RSA key in a token, after the login.
 pub struct TokenKey {
     session: Mutex<Session>,
     key: ObjectHandle,
     public: Vec<u8>,
-    /// What signs with a key that wants the PIN at each use.
+    /// Set for a key that requires the PIN at each use.
     each_use: Option<EachUse>,
 }
 
-/// The way to sign with a key that wants the PIN at each use (`CKA_ALWAYS_AUTHENTICATE`), as that
-/// of a YubiKey's slot for signatures does.
+/// Signs with a key that requires the PIN at each use (`CKA_ALWAYS_AUTHENTICATE`), such as the one
+/// in the signature slot of a YubiKey.
 struct EachUse {
     pin: Option<AuthPin>,
     single: SinglePart,
@@ -91,8 +92,8 @@ impl RsaKey for TokenKey {
 }
 
 impl EachUse {
-    /// Begins to sign, gives the PIN for that, and signs. Without a PIN the token asks for it by
-    /// its own keys.
+    /// Starts the operation, gives the PIN for it, and signs. Without a PIN the token asks for it
+    /// on its own keypad.
     fn sign(
         &self,
         session: &Session,
@@ -111,15 +112,14 @@ impl fmt::Debug for TokenKey {
     }
 }
 
-/// Whether the key wants the PIN at each use. A token that does not know the question has no such
-/// keys.
+/// Whether the key requires the PIN at each use. A token without this attribute has no such keys.
 fn wants_pin_at_each_use(session: &Session, key: ObjectHandle) -> bool {
     let found =
         session.get_attributes(key, &[AttributeType::AlwaysAuthenticate]).unwrap_or_default();
     found.contains(&Attribute::AlwaysAuthenticate(true))
 }
 
-/// Takes what another key of the same module has done already as done.
+/// Ignores the error that another key of the same module has done this already.
 fn allow(done: cryptoki::error::Result<()>, already: RvError) -> cryptoki::error::Result<()> {
     match done {
         Err(cryptoki::error::Error::Pkcs11(found, _)) if found == already => Ok(()),

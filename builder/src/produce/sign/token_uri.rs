@@ -1,4 +1,4 @@
-//! Where a key is that never leaves its token: a PKCS#11 URI (RFC 7512).
+//! The place of a key in a token: a PKCS#11 URI (RFC 7512).
 
 use crate::error::{Error, Result};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const SCHEME: &str = "pkcs11:";
 
-/// A PKCS#11 URI, with what a signer needs of it.
+/// A PKCS#11 URI, reduced to the attributes that a signer needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenUri {
     /// The token's label.
@@ -19,7 +19,7 @@ pub struct TokenUri {
     pub id: Option<Vec<u8>>,
     /// The library that talks to the token.
     pub module: PathBuf,
-    /// The file with the PIN, if the token wants one.
+    /// The file with the PIN, if the token requires one.
     pub pin_source: Option<PathBuf>,
 }
 
@@ -28,7 +28,8 @@ impl FromStr for TokenUri {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = |why: String| {
-            let example = "pkcs11:token=TOKEN;object=KEY?module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=file:/run/pin";
+            let example = "pkcs11:token=TOKEN;object=KEY?\
+                           module-path=/usr/lib/softhsm/libsofthsm2.so&pin-source=file:/run/pin";
             Error::usage("the PKCS#11 URI cannot be used")
                 .cause(why)
                 .hint(format!("for example {example}"))
@@ -69,7 +70,7 @@ impl TokenUri {
             "token" => self.token = Some(text),
             "serial" => self.serial = Some(text),
             "object" => self.object = Some(text),
-            // The key's class, which goes without saying.
+            // The key's class is always `private`.
             "type" if text == "private" => {}
             "module-path" => self.module = text.into(),
             "pin-source" => {
@@ -87,7 +88,7 @@ impl TokenUri {
     }
 }
 
-/// Bytes that were written with `%` and two hexadecimal digits where they mean something else.
+/// Decodes `%` and two hexadecimal digits into a byte each.
 fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -114,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_uri_names_token_key_module_and_the_file_of_the_pin() {
-        let text = "pkcs11:token=My%20token;object=db;id=%01%FF?module-path=/usr/lib/m.so&pin-source=file:/run/pin\n";
+        let text = "pkcs11:token=My%20token;object=db;id=%01%FF?\
+                    module-path=/usr/lib/m.so&pin-source=file:/run/pin\n";
         let uri: TokenUri = text.parse().unwrap();
         assert_eq!(
             (uri.token.as_deref(), uri.object.as_deref(), uri.id),

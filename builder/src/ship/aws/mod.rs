@@ -1,80 +1,78 @@
-//! An image as an AMI: its blocks become a snapshot by EBS direct, that an image, and that is
-//! copied, shared, dated and counted.
+//! Publishes an image as an AMI: uploads its blocks as a snapshot, registers the snapshot as an
+//! image, then copies, shares, deprecates and prunes images. [`osbuild_aws`] makes the calls.
 //!
-//! Nothing is noted on this machine. What a publish has done is found again at AWS: the image by
-//! its name, which has the digest of the disk in it, and a snapshot that is not complete yet by its
-//! tags, which say how far it is.
+//! This machine keeps no state. A publish that was interrupted finds its work at AWS: the image by
+//! its name, which has the digest of the disk in it, and an incomplete snapshot by its tags, which
+//! record its progress.
 
 mod ami;
 mod content;
 mod copies;
 mod prune;
-mod regional;
-mod rights;
 mod snapshot;
 mod tags;
 mod upload;
 
-pub use content::{BLOCK, Content};
-pub use rights::Share;
-pub use tags::{OWNER, Tags};
-pub use upload::send;
+pub use content::Content;
+pub use tags::{OWNER, tags};
+pub use upload::{Failed, send};
 
 use crate::error::{Error, Result};
 use crate::plan::{Architecture, Date};
-use crate::produce::aws::{Cloud, Region};
 use crate::report::{Outcome, Report};
-use regional::Regional;
+use osbuild_aws::{Region, RegionalClient, Tag, Transport};
 use serde_json::{Map, Value, json};
 
-/// How often something is made anew that fails at AWS, before the publish does.
+/// How often a snapshot or an image that fails at AWS is made, before the publish fails.
 const ATTEMPTS: usize = 3;
 
-/// How many digits of the disk's SHA-256 are in the name of its image.
+/// How many digits of the disk's SHA-256 the name of an image has.
 const NAMED_DIGITS: usize = 12;
 
-/// What is published.
+/// The disk to publish.
 pub struct Subject {
     /// The disk.
     pub content: Content,
-    /// The recipe's name, and the version of the node.
+    /// The recipe's name.
     pub recipe: String,
     /// The version of the node.
     pub version: String,
-    /// What it runs on.
+    /// The architecture of the node.
     pub architecture: Architecture,
-    /// What AWS is to know of it.
-    pub tags: Tags,
-    /// `UefiData`: whom the firmware trusts. None for a disk that nobody signed.
+    /// The tags of the image and its snapshot.
+    pub tags: Vec<Tag>,
+    /// `UefiData`: the keys that the firmware trusts. `None` for an unsigned disk.
     pub uefi_data: Option<String>,
 }
 
-/// What is to come of it.
-pub struct Wish {
-    /// Where it is uploaded.
+/// Where and how to publish it.
+pub struct Options {
+    /// The region to upload to.
     pub region: Region,
-    /// Where else it is to be.
+    /// The regions to copy the image to.
     pub copies: Vec<Region>,
-    /// Who may start it.
-    pub share: Share,
-    /// The day from which on AWS calls it deprecated.
+    /// The accounts that may launch it, each of 12 digits.
+    pub share: Vec<String>,
+    /// Whether everybody may launch it.
+    pub public: bool,
+    /// The day from which AWS marks it as deprecated.
     pub deprecate: Option<Date>,
-    /// How many images of the recipe are to stay, of those that have the same [`OWNER`] as the
-    /// subject's tags. That must be there then.
+    /// How many images of the recipe to keep, of those with the same [`OWNER`] as the subject,
+    /// which must have one then.
     pub prune: Option<usize>,
     /// Today.
     pub today: Date,
 }
 
-/// What came of it.
+/// A finished publish.
 pub struct Published {
     /// The image's name in every region.
     pub name: String,
     /// Each region's image.
     pub images: Vec<(Region, String)>,
-    /// Whether the image was there before.
+    /// Whether the image was published before.
     pub was_there: bool,
-    /// What was removed: images and snapshots, each with its region.
+    /// The images and snapshots that were removed, each with its region.
     pub removed: Vec<(Region, String)>,
 }
 
@@ -84,7 +82,7 @@ impl Subject {
         format!("{} {}", self.recipe, self.version)
     }
 
-    /// The name of the image: the same disk has the same one, and no other disk has it.
+    /// The name of the image, which is the same for the same disk and differs for any other.
     pub fn name(&self) -> String {
         let plain =
             |c: char| if c.is_ascii_alphanumeric() || "-._/()".contains(c) { c } else { '-' };
@@ -92,50 +90,48 @@ impl Subject {
         format!("{}{version}-{}", self.prefix(), &self.content.digest.hex()[..NAMED_DIGITS])
     }
 
-    /// What the names of all images of the recipe begin with.
+    /// The start of the names of all images of the recipe.
     fn prefix(&self) -> String {
         format!("{}-", self.recipe.chars().take(32).collect::<String>())
     }
 }
 
-/// Publishes. What was done before, by this or by another machine, is not done again.
+/// Publishes a disk, and continues where an earlier publish of it stopped, on any machine.
 ///
 /// # Errors
-/// AWS refuses a call, or cannot be reached. What is done until then stays, and the next publish of
-/// the same image goes on from there.
+/// AWS refuses a call, or cannot be reached. The next publish of the same disk continues there.
 pub fn publish(
-    cloud: &dyn Cloud,
+    transport: &dyn Transport,
     report: &Report,
     subject: &Subject,
-    wish: &Wish,
+    options: &Options,
 ) -> Result<Published> {
     if subject.content.blocks.is_empty() {
-        return Err(Error::build(format!(
-            "`{}` holds nothing but zeros",
-            subject.content.path.display()
-        )));
+        return Err(Error::build(format!("`{}` has only zeros", subject.content.path.display())));
     }
-    let home = Regional { cloud, region: wish.region.clone() };
+    let home = RegionalClient::new(transport, &options.region);
     let (id, was_there) = register(&home, report, subject)?;
-    let mut images = vec![(wish.region.clone(), id.clone())];
-    images.extend(copies::make(&home, report, subject, &id, &wish.copies)?);
+    let mut images = vec![(options.region.clone(), id.clone())];
+    images.extend(copies::make(&home, report, subject, &id, &options.copies)?);
     let mut removed = Vec::new();
     for (region, id) in &images {
-        let here = Regional { cloud, region: region.clone() };
-        rights::share(&here, id, &wish.share)?;
-        rights::deprecate(&here, id, wish.deprecate)?;
-        if let Some(keep) = wish.prune {
-            let gone = prune::victims(&here, subject, Some(id), keep, wish.today)?.remove(&here)?;
+        let here = home.in_region(region);
+        here.share_image(id, &options.share, options.public)?;
+        if let Some(day) = options.deprecate {
+            here.deprecate_image(id, &format!("{day}T00:00:00Z"))?;
+        }
+        if let Some(keep) = options.prune {
+            let gone = prune::plan(&here, subject, Some(id), keep, options.today)?.remove(&here)?;
             removed.extend(gone.into_iter().map(|gone| (region.clone(), gone)));
         }
     }
     Ok(Published { name: subject.name(), images, was_there, removed })
 }
 
-/// The image of the disk in the home region, and whether it was there before. One that fails at AWS
-/// is removed and made again.
-fn register(home: &Regional, report: &Report, subject: &Subject) -> Result<(String, bool)> {
-    let mut useless = Vec::new();
+/// Finds or makes the image in the home region, and returns whether it was there before. An image
+/// that fails at AWS is removed and made again.
+fn register(home: &RegionalClient, report: &Report, subject: &Subject) -> Result<(String, bool)> {
+    let mut rejected = Vec::new();
     for _ in 0..ATTEMPTS {
         let (id, was_there) = match ami::find_or_clear(home, report, &subject.name())? {
             Ok(image) => (image.id, true),
@@ -146,33 +142,36 @@ fn register(home: &Regional, report: &Report, subject: &Subject) -> Result<(Stri
         if ami::wait(home, report, &id)? {
             return Ok((id, was_there));
         }
-        useless.push(id);
+        rejected.push(id);
     }
-    Err(no_image(home, &useless))
+    Err(no_image(home, &rejected))
 }
 
-/// What a publish would remove now, a line of JSON each, if `wish` says how many images are to
-/// stay. Only looks.
+/// The images and snapshots that a publish would remove now, a line of JSON each. Makes only calls
+/// that change nothing.
 ///
 /// # Errors
-/// AWS refuses to look, or cannot be reached.
-pub fn would_remove(cloud: &dyn Cloud, subject: &Subject, wish: &Wish) -> Result<Vec<Value>> {
-    let Some(keep) = wish.prune else { return Ok(Vec::new()) };
-    let mut regions = vec![&wish.region];
-    regions.extend(wish.copies.iter().filter(|region| **region != wish.region));
+/// AWS refuses a call, or cannot be reached.
+pub fn would_remove(
+    transport: &dyn Transport,
+    subject: &Subject,
+    options: &Options,
+) -> Result<Vec<Value>> {
+    let Some(keep) = options.prune else { return Ok(Vec::new()) };
+    let mut regions = vec![&options.region];
+    regions.extend(options.copies.iter().filter(|region| **region != options.region));
     let mut lines = Vec::new();
     for region in regions {
-        let here = Regional { cloud, region: region.clone() };
-        let there = ami::find(&here, &subject.name())?.map(|image| image.id);
-        lines.extend(
-            prune::victims(&here, subject, there.as_deref(), keep, wish.today)?.to_json(&here),
-        );
+        let here = RegionalClient::new(transport, region);
+        let current = ami::find(&here, &subject.name())?.map(|image| image.id);
+        let prune = prune::plan(&here, subject, current.as_deref(), keep, options.today)?;
+        lines.extend(prune.to_json(&here));
     }
     Ok(lines)
 }
 
 impl Published {
-    /// For scripts.
+    /// The result of the verb for stdout.
     pub fn to_json(&self, subject: &Subject) -> Value {
         let images: Map<_, _> = self
             .images
@@ -184,28 +183,36 @@ impl Published {
             .iter()
             .map(|(region, id)| json!({ "region": region.name(), "id": id }))
             .collect();
-        json!({ "recipe": subject.recipe, "version": subject.version, "name": self.name, "was-there": self.was_there,
-            "image-sha256": subject.content.digest.hex(), "images": images, "removed": removed })
+        json!({
+            "recipe": subject.recipe,
+            "version": subject.version,
+            "name": self.name,
+            "was-there": self.was_there,
+            "image-sha256": subject.content.digest.hex(),
+            "images": images,
+            "removed": removed,
+        })
     }
 }
 
-/// A step's line.
+/// Ends a step with its line.
 fn done(step: crate::report::Step, product: &str, size: Option<u64>) {
     step.done(product, size, Outcome::Ran);
 }
 
-/// Every attempt to make an image failed.
-fn no_image(here: &Regional, useless: &[String]) -> Error {
+/// The error after every attempt to make an image failed.
+fn no_image(here: &RegionalClient, rejected: &[String]) -> Error {
     let region = &here.region;
     Error::build(format!("no image in {region} becomes available"))
-        .cause(format!("these failed at AWS: {}", useless.join(", ")))
+        .cause(format!("these failed at AWS: {}", rejected.join(", ")))
         .hint(format!(
-            "aws ec2 describe-images --region {region} --owners self --query 'Images[].[ImageId,State,StateReason.Message]'"
+            "aws ec2 describe-images --region {region} --owners self \
+             --query 'Images[].[ImageId,State,StateReason.Message]'"
         ))
 }
 
-/// Something did not get ready while people wait.
-fn late(here: &Regional, id: &str) -> Error {
+/// The error after the wait for a snapshot or an image timed out.
+fn late(here: &RegionalClient, id: &str) -> Error {
     Error::build(format!("`{id}` in {} is not ready yet", here.region))
-        .hint("run the same command again later: it goes on where it was")
+        .hint("run the same command again later: it continues where it stopped")
 }

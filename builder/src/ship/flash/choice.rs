@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// What an image asks of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct Requirements {
     /// The recipe.
     pub recipe: String,
     /// Its board.
@@ -20,10 +20,10 @@ pub struct Wish {
     pub sector_size: u32,
 }
 
-impl Wish {
+impl Requirements {
     /// Why the image cannot be on this disk, whatever the user says.
     fn obstacles(&self, disk: &Disk) -> Vec<Problem> {
-        let Wish { recipe, board, size, sector_size } = self;
+        let Requirements { recipe, board, size, sector_size } = self;
         let (path, its) = (disk.device.display(), disk.sector_size);
         let mut problems = Vec::new();
         if disk.is_read_only {
@@ -41,11 +41,13 @@ impl Wish {
         }
         if its != *sector_size {
             let message = format!(
-                "`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for {sector_size}"
+                "`{path}` has sectors of {its} bytes, and the image of `{recipe}` is made for \
+                 {sector_size}"
             );
             let esp = fat::min_size(its.into()) >> 20;
             problems.push(Problem::new(message).hint(format!(
-                "set `sector-size = {its}` in `boards/{board}.toml`, or in a board that inherits it, with `esp-size-mib` of {esp} or more"
+                "set `sector-size = {its}` in `boards/{board}.toml`, or in a board that inherits \
+                 it, with `esp-size-mib` of {esp} or more"
             )));
         }
         problems
@@ -108,7 +110,7 @@ impl Wish {
                 "`{shown}` is a partition, and a node needs a whole disk"
             ))
             .hint(format!("name the disk that it is on: `--device {}`", whole.display()))),
-            Found::Nothing => Err(Error::usage(format!("`{shown}` is no disk"))
+            Found::Nothing => Err(Error::usage(format!("`{shown}` is not a disk"))
                 .hint(format!("see which there are: `cargo osbuild flash {recipe}`"))),
         }
     }
@@ -165,17 +167,22 @@ mod tests {
         }
     }
 
-    fn wish() -> Wish {
-        Wish { recipe: "edge".into(), board: "uefi".into(), size: 600 << 20, sector_size: 512 }
+    fn requirements() -> Requirements {
+        Requirements {
+            recipe: "edge".into(),
+            board: "uefi".into(),
+            size: 600 << 20,
+            sector_size: 512,
+        }
     }
 
     fn reasons(disk: Disk) -> String {
-        wish().reasons(&disk).join("; ")
+        requirements().reasons(&disk).join("; ")
     }
 
     #[test]
     fn an_idle_removable_disk_is_offered_and_no_other() {
-        assert!(wish().fits(&stick()));
+        assert!(requirements().fits(&stick()));
         assert_eq!(reasons(Disk { is_removable: false, ..stick() }), "`/dev/sdx` is a fixed disk");
         assert_eq!(
             reasons(Disk { is_read_only: true, ..stick() }),
@@ -188,7 +195,8 @@ mod tests {
         let uses = vec![Use::System("/boot".into()), Use::Mounted("/mnt".into()), Use::Swap];
         assert_eq!(
             reasons(Disk { uses, ..stick() }),
-            "`/dev/sdx` has this machine's own system: `/boot`; `/dev/sdx` is mounted: `/mnt`; this machine swaps to `/dev/sdx`"
+            "`/dev/sdx` has this machine's own system: `/boot`; `/dev/sdx` is mounted: `/mnt`; \
+             this machine swaps to `/dev/sdx`"
         );
     }
 
@@ -213,7 +221,7 @@ mod tests {
 
     #[test]
     fn other_sectors_are_refused_with_what_to_set() {
-        let problems = wish().obstacles(&Disk { sector_size: 4096, ..stick() });
+        let problems = requirements().obstacles(&Disk { sector_size: 4096, ..stick() });
         assert_eq!(
             problems[0].message,
             "`/dev/sdx` has sectors of 4096 bytes, and the image of `edge` is made for 512"
@@ -221,7 +229,8 @@ mod tests {
         assert_eq!(
             problems[0].hint.as_deref(),
             Some(
-                "set `sector-size = 4096` in `boards/uefi.toml`, or in a board that inherits it, with `esp-size-mib` of 257 or more"
+                "set `sector-size = 4096` in `boards/uefi.toml`, or in a board that inherits it, \
+                 with `esp-size-mib` of 257 or more"
             )
         );
     }

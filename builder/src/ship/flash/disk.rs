@@ -134,7 +134,10 @@ pub(super) fn replaced(device: &Path, named: &Identity, found: &str) -> Error {
     Error::usage(format!("`{}` is not the disk that was named", device.display()))
         .cause(format!("that had {named}"))
         .cause(format!("this one has {found}"))
-        .hint("nothing was written: see which disk it is now, and run the same command again. The image is built by now")
+        .hint(
+            "nothing was written: see which disk it is now, and run the same command again. The \
+               image is built by now",
+        )
 }
 
 #[cfg(test)]

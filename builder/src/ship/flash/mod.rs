@@ -1,18 +1,18 @@
-//! `osbuild flash`: puts an image onto a disk of this machine, and proves that it is there.
+//! `osbuild flash`: writes an image to a disk of this machine, and verifies it.
 //!
-//! 1. The old partition table goes, in both copies. From here until the end nothing boots from the
-//!    disk: if the power is pulled, it is a disk without a table, and flashing again works.
-//! 2. What is zero in the image is made zero, and what is not is written. It is not enough to write
-//!    the latter: the free parts of a FAT, of ext4's inode tables and of its journal mean something
-//!    when they hold what an older disk had there, and its journal would even be played back, as
-//!    the journals of two disks from one image know each other's identifier.
-//! 3. All that was written is read back, past the page cache, and compared; of what the device has
-//!    made zero by itself, where each place begins and ends.
+//! 1. Both copies of the old partition table are removed. From here until step 5 nothing boots from
+//!    the disk: after a power cut it has no table, and flashing again works.
+//! 2. Zeros of the image become zeros on the disk, and all else is written. The zeros matter: stale
+//!    bytes in the free parts of a FAT, of ext4's inode tables or of its journal have a meaning.
+//!    The journal of an earlier node would even be replayed, as two disks from one image have the
+//!    same journal identifier.
+//! 3. Everything that was written is read back, past the page cache, and compared. Of a range that
+//!    the device itself zeroed, only the two ends are.
 //! 4. The partition table is written, fitted to the disk and with fresh identifiers: backup first,
-//!    each write on the medium before the next.
-//! 5. All is read back and compared once more. The backup is the only write at the end of the disk,
-//!    and a stick that is smaller than it says puts it over something else. If that is so, the
-//!    table goes again.
+//!    each write flushed before the next.
+//! 5. Everything is read back and compared again. The backup table is the only write at the end of
+//!    the disk, and a disk that is smaller than it claims stores it over something else. The table
+//!    is removed again then.
 
 mod choice;
 mod disk;
@@ -20,7 +20,7 @@ mod refusal;
 mod text;
 mod uses;
 
-pub use choice::Wish;
+pub use choice::Requirements;
 use disk::replaced;
 pub use disk::{Disk, Identity, all};
 pub use text::list;
@@ -53,7 +53,7 @@ pub struct Flashed {
     pub write_s: f64,
 }
 
-/// Puts the image at `path` onto a disk that was chosen by [`Wish::choose`].
+/// Puts the image at `path` onto a disk that was chosen by [`Requirements::choose`].
 ///
 /// # Errors
 /// The disk is in use, or cannot be written; what is read back is not what was written; the user
@@ -79,21 +79,19 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
             disk.device.display()
         ))
     };
-    take_table(&ends, &mut device)?;
+    write::remove_table(&ends, &mut device)?;
     let started = Instant::now();
     let to_compare = put(report, &image, &pieces, &mut device, disk).map_err(unfinished)?;
     let write_s = started.elapsed().as_secs_f64();
     compare(report, "read back", &image, &to_compare, &mut device, disk).map_err(unfinished)?;
-    let finished = write_table(&ends, &mut device)
-        .and_then(|()| compare(report, "read back again", &image, &to_compare, &mut device, disk));
-    if let Err(error) = finished {
-        return Err(match take_table(&ends, &mut device) {
-            Ok(()) => unfinished(error),
-            Err(failed) => {
-                error.cause(format!("and its new partition table could not be removed: {failed}"))
-            }
-        });
-    }
+    let check =
+        |device: &mut Device| compare(report, "read back again", &image, &to_compare, device, disk);
+    write::write_table(&ends, &mut device, check).map_err(|(error, removed)| match removed {
+        Ok(()) => unfinished(error),
+        Err(failed) => {
+            error.cause(format!("and its new partition table could not be removed: {failed}"))
+        }
+    })?;
     if device.shows_old_partitions() {
         report.note(format!(
             "the kernel still shows the old partitions of `{}`, which are in use",
@@ -109,23 +107,6 @@ pub fn flash(report: &Report, path: &Path, disk: &Disk) -> Result<Flashed> {
         compared,
         write_s,
     })
-}
-
-/// Removes both copies of the table.
-fn take_table(ends: &Ends, device: &mut Device) -> Result<()> {
-    for range in &ends.ranges {
-        device.zero(range)?;
-    }
-    Ok(device.flush()?)
-}
-
-/// Writes both copies of the table, and reads them back.
-fn write_table(ends: &Ends, device: &mut Device) -> Result<()> {
-    device.write_in_order(&ends.writes)?;
-    for range in &ends.ranges {
-        device.holds(&ends.bytes(range), range)?;
-    }
-    Ok(())
 }
 
 /// Writes the image without its partition table, and gives what has to be compared.

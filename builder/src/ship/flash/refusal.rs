@@ -25,13 +25,18 @@ pub fn refused(disk: &Disk, failure: Failure) -> Error {
     let Failure::Open(path, error) = &failure else { return failure.into() };
     let path = path.display();
     match Errno::from_io_error(error) {
-        Some(Errno::BUSY) => Error::usage(format!("`{path}` is in use")).cause(error).hint(format!(
-            "see who uses it, RAID, LVM or another program: `lsblk {path}`, `ls /sys/class/block/{}/holders`",
-            disk.name
-        )),
-        Some(Errno::ACCESS | Errno::PERM) => Error::usage(format!("you may not write to `{path}`"))
-            .cause(error)
-            .hint(format!("make it yours until it is unplugged: `sudo chown $USER {path}`")),
+        Some(Errno::BUSY) => {
+            Error::usage(format!("`{path}` is in use")).cause(error).hint(format!(
+                "find its user, such as RAID, LVM or another program: `lsblk {path}`, `ls \
+             /sys/class/block/{}/holders`",
+                disk.name
+            ))
+        }
+        Some(Errno::ACCESS | Errno::PERM) => {
+            Error::usage(format!("you have no permission to write to `{path}`"))
+                .cause(error)
+                .hint(format!("own it until it is unplugged: `sudo chown $USER {path}`"))
+        }
         _ => failure.into(),
     }
 }

@@ -1,6 +1,6 @@
 //! The disks of this machine, as a list for people.
 
-use super::choice::Wish;
+use super::choice::Requirements;
 use super::disk::Disk;
 use crate::report::bytes;
 
@@ -19,7 +19,7 @@ pub fn list(disks: &[Disk]) -> String {
     disks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-impl Wish {
+impl Requirements {
     /// Why the others are not in the list.
     pub fn others(&self, disks: &[Disk]) -> Vec<String> {
         let others = disks.iter().filter(|disk| !self.fits(disk));

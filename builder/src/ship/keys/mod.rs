@@ -17,7 +17,8 @@ pub use trust::Trust;
 
 use crate::engine::fs_error::IoContext;
 use crate::error::{Error, Result};
-use crate::produce::sign::{Certified, KmsArn, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
+use crate::produce::sign::{Certified, KmsKey, PrivateKey, RsaKey, TokenKey, TokenUri};
+use osbuild_aws::KeyArn;
 use osbuild_signatures::certificate::Certificate;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +91,7 @@ impl Keys {
             || name.ends_with('-')
             || !name.bytes().all(plain)
         {
-            return Err(Error::usage(format!("`{name}` is no name for keys"))
+            return Err(Error::usage(format!("`{name}` is not a valid name for keys"))
                 .hint("use small letters, digits and hyphens"));
         }
         Ok(Keys { name: name.to_owned(), folder: root.join("keys").join(name), offline: false })
@@ -149,20 +150,29 @@ impl Keys {
             move |error: Error| error.cause(format!("the key is `{shown}`"))
         };
         match (key.exists(), named) {
-            (true, _) => Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key)),
+            (true, _) => {
+                Certified::new(Box::new(PrivateKey::read(&key)?), certificate).map_err(of(&key))
+            }
             (false, Some(named)) => {
                 let name = std::fs::read_to_string(&named).at("read", &named)?;
-                self.distant(&name).and_then(|(_, key)| Certified::new(key, certificate)).map_err(of(&named))
+                self.distant(&name)
+                    .and_then(|(_, key)| Certified::new(key, certificate))
+                    .map_err(of(&named))
             }
-            (false, None) => Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
-                .cause(format!("`{}` is missing", key.display()))
-                .hint("`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` needs from where the key is")),
+            (false, None) => {
+                Err(Error::build(format!("the key of `{}` is not here", certificate.name()))
+                    .cause(format!("`{}` is missing", key.display()))
+                    .hint(
+                        "`cargo osbuild build RECIPE --unsigned` leaves what `cargo osbuild sign` \
+                       needs from where the key is",
+                    ))
+            }
         }
     }
 
     /// A key that is in a token or in AWS KMS, and what the file is called that says which.
     fn distant(&self, name: &str) -> Result<(&'static str, Box<dyn RsaKey>)> {
-        Ok(match KmsArn::is_meant_by(name) {
+        Ok(match KeyArn::is_arn(name) {
             true => (KMS, Box::new(KmsKey::open(&self.kms(name)?)?)),
             false => (TOKEN, Box::new(TokenKey::open(&name.parse::<TokenUri>()?)?)),
         })
@@ -172,12 +182,19 @@ impl Keys {
     ///
     /// # Errors
     /// It is no name of a key, or the network may not be used.
-    fn kms(&self, name: &str) -> Result<KmsArn> {
-        let arn = name.parse()?;
+    fn kms(&self, name: &str) -> Result<KeyArn> {
+        let arn = name.parse::<KeyArn>()?;
         match self.offline {
             false => Ok(arn),
-            true => Err(Error::usage(format!("a key of `{}` is in AWS KMS, and `--offline` forbids asking it", self.name))
-                .hint("leave `--offline` away, or build with `--unsigned` and sign later with `cargo osbuild sign`")),
+            true => Err(Error::usage(format!(
+                "a key of `{}` is in AWS KMS, and `--offline` \
+                                              forbids asking it",
+                self.name
+            ))
+            .hint(
+                "leave out `--offline`, or build with `--unsigned` and sign later with \
+                       `cargo osbuild sign`",
+            )),
         }
     }
 

@@ -7,8 +7,9 @@ use crate::engine::digest::Digest;
 use crate::engine::fs_error::{IoContext, remove};
 use crate::error::{Error, Result};
 use crate::plan::Date;
-use crate::produce::sign::{KmsArn, KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
+use crate::produce::sign::{KmsReleaseKey, ReleaseKey, ReleasePublicKey, ReleaseSigner};
 use crate::ship::tuf::{Root, sign_root};
+use osbuild_aws::KeyArn;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ impl Keys {
     pub fn release_key(&self) -> Result<Arc<dyn ReleaseSigner>> {
         let named = self.folder.join(RELEASE_KMS);
         if self.folder.join(RELEASE[0]).exists() || !named.exists() {
-            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the signatures";
+            let hint = "`--attach DIR` says what has to be signed where the key is, and takes the \
+                        signatures";
             return self.secret(RELEASE[0]).map_err(|error| error.hint(hint));
         }
         let of = |error: Error| error.cause(format!("the key is `{}`", named.display()));
@@ -98,7 +100,7 @@ fn write_key(keys: &Keys, path: &Path, arn: Option<&str>) -> Result<ReleasePubli
         key.write(path)?;
         return Ok(key.public());
     };
-    if !KmsArn::is_meant_by(arn) {
+    if !KeyArn::is_arn(arn) {
         return Err(Error::usage("a key for releases is in a file or in AWS KMS")
             .cause(format!("`{arn}` is neither")));
     }

@@ -25,7 +25,7 @@ pub fn revoke(keys: &Keys, what: Listed) -> Result<()> {
         && !keys.retired()?.iter().any(|(_, retired)| retired == &**certificate)
     {
         return Err(Error::usage(format!(
-            "the certificate `{}` is none by which the keys `{}` signed images",
+            "the certificate `{}` is not one with which the keys `{}` signed images",
             certificate.name(),
             keys.name
         ))

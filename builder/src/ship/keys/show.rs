@@ -72,7 +72,7 @@ fn release(keys: &Keys) -> Result<String> {
     let path = keys.folder().join(RELEASE[1]);
     let pem = std::fs::read(&path).at("read", &path)?;
     let (_, der) = der::pem::decode_vec(&pem).map_err(|error| {
-        Error::build(format!("`{}` holds no public key", path.display())).cause(error)
+        Error::build(format!("`{}` has no public key", path.display())).cause(error)
     })?;
     Ok(Digest::of(&der).hex())
 }

@@ -44,13 +44,13 @@ pub(super) fn seal(
 pub fn open(bytes: &[u8], kind: &str, keys: &[ReleasePublicKey]) -> Result<Vec<u8>> {
     let wrong = |what: String| Error::digest(what);
     let envelope: Envelope = serde_json::from_slice(bytes)
-        .map_err(|error| wrong("it is no DSSE envelope".to_owned()).cause(error))?;
+        .map_err(|error| wrong("it is not a DSSE envelope".to_owned()).cause(error))?;
     if envelope.payload_type != kind {
         return Err(wrong(format!("it holds {:?} and not `{kind}`", envelope.payload_type)));
     }
     let payload = STANDARD
         .decode(&envelope.payload)
-        .map_err(|error| wrong("its payload is no base64".to_owned()).cause(error))?;
+        .map_err(|error| wrong("its payload is not Base64".to_owned()).cause(error))?;
     let message = to_be_signed(kind, &payload);
     let signatures =
         envelope.signatures.iter().filter_map(|signature| STANDARD.decode(&signature.sig).ok());

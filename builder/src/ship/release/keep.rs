@@ -48,7 +48,7 @@ pub(super) fn versions_to_drop(
 ) -> Result<Vec<String>> {
     let read = |name: &str| {
         let bytes = client.read(name)?;
-        Document::parse(&bytes).or_build(|| format!("`{name}` is no document of a release"))
+        Document::parse(&bytes).or_build(|| format!("`{name}` is not a release document"))
     };
     let (mut releases, mut current) = (vec![now.clone()], BTreeSet::from([now.version.clone()]));
     for other in Channel::ALL.into_iter().filter(|other| *other != channel) {

@@ -22,7 +22,9 @@ const PROJECT: &str = "project";
 /// keys of who built it.
 pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder: &str) -> Vec<u8> {
     let (plan, lock) = (parts.plan, parts.lock());
-    let subject = |(name, bytes): (&&str, &Vec<u8>)| json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } });
+    let subject = |(name, bytes): (&&str, &Vec<u8>)| -> Value {
+        json!({ "name": name, "digest": { "sha256": Digest::of(bytes).hex() } })
+    };
     let recipe = format!("recipes/{}.toml", plan.recipe);
     let inputs = [project(parts.commit.as_ref()), dependencies(&parts.sources())].concat();
     let statement = json!({
@@ -32,12 +34,22 @@ pub(super) fn statement(parts: &Parts, files: &BTreeMap<&str, Vec<u8>>, builder:
         "predicate": {
             "buildDefinition": {
                 "buildType": "urn:osbuild:build:1",
-                "externalParameters": { "recipe": recipe, "version": plan.version, "architecture": plan.architecture.name() },
-                "internalParameters": { "epoch": plan.lock.get().epoch, "lock": { "sha256": Digest::of(lock.as_bytes()).hex() } },
+                "externalParameters": {
+                    "recipe": recipe,
+                    "version": plan.version,
+                    "architecture": plan.architecture.name(),
+                },
+                "internalParameters": {
+                    "epoch": plan.lock.get().epoch,
+                    "lock": { "sha256": Digest::of(lock.as_bytes()).hex() },
+                },
                 "resolvedDependencies": inputs,
             },
             "runDetails": {
-                "builder": { "id": format!("urn:osbuild:keys:{builder}"), "version": { "osbuild": env!("CARGO_PKG_VERSION") } },
+                "builder": {
+                    "id": format!("urn:osbuild:keys:{builder}"),
+                    "version": { "osbuild": env!("CARGO_PKG_VERSION") },
+                },
             },
         },
     });
@@ -56,7 +68,10 @@ fn project(commit: Option<&Commit>) -> Vec<Value> {
 }
 
 fn dependencies(sources: &[Source]) -> Vec<Value> {
-    let one = |source: &Source| json!({ "name": source.name, "uri": Purl::of(source).url, "digest": { "sha256": source.digest } });
+    let one = |source: &Source| {
+        let digest = json!({ "sha256": source.digest });
+        json!({ "name": source.name, "uri": Purl::of(source).url, "digest": digest })
+    };
     sources.iter().map(one).collect()
 }
 
@@ -73,9 +88,9 @@ pub fn check(
 ) -> Result<()> {
     let wrong = |what: &str| Error::digest(format!("the provenance {what}"));
     let statement: Value =
-        serde_json::from_slice(payload).map_err(|error| wrong("is no JSON").cause(error))?;
+        serde_json::from_slice(payload).map_err(|error| wrong("is not JSON").cause(error))?;
     if statement["_type"] != STATEMENT_TYPE || statement["predicateType"] != PREDICATE {
-        return Err(wrong("is no statement of SLSA 1.0"));
+        return Err(wrong("is not an SLSA 1.0 statement"));
     }
     let named = |value: &Value| {
         Some((value["name"].as_str()?.to_owned(), value["digest"]["sha256"].clone()))

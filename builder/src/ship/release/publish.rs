@@ -65,8 +65,14 @@ pub fn publish(place: &Place, parts: &Parts) -> Result<Published> {
     if let Some(client) = &client {
         let before = client.targets().get(&own).map(|target| target.digest);
         if before.is_some_and(|before| before != Digest::of(&text)) {
-            return Err(Error::usage(format!("version {version} of `{recipe}` has been released already, and was another one"))
-                .hint(format!("give this one a `version` of its own in `recipes/{recipe}.toml`, or publish that one again by `--promote {version}`")));
+            return Err(Error::usage(format!(
+                "version {version} of `{recipe}` has been released \
+                                             already, and had other contents"
+            ))
+            .hint(format!(
+                "give this one a `version` of its own in `recipes/{recipe}.toml`, \
+                               or publish that one again with `--promote {version}`"
+            )));
         }
     }
     let mut targets: BTreeMap<String, &[u8]> = files
@@ -98,7 +104,7 @@ pub fn promote(place: &Place, recipe: &str, version: &str) -> Result<Published> 
             })
         })?;
     let text = client.read(&own)?;
-    let document = Document::parse(&text).or_build(|| format!("`{own}` is no release"))?;
+    let document = Document::parse(&text).or_build(|| format!("`{own}` is not a release"))?;
     is_whole(&client, &document)?;
     place.publish(
         Some(&client),

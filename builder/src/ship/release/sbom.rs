@@ -62,7 +62,7 @@ pub(super) fn document(parts: &Parts) -> Vec<u8> {
 pub fn check(bytes: &[u8], programs: [&str; 2], sources: &[Source]) -> Result<usize> {
     let wrong = |what: &str| Error::digest(format!("the SBOM {what}"));
     let document: Value =
-        serde_json::from_slice(bytes).map_err(|error| wrong("is no JSON").cause(error))?;
+        serde_json::from_slice(bytes).map_err(|error| wrong("is not JSON").cause(error))?;
     if document["spdxVersion"] != "SPDX-2.3" {
         return Err(wrong("is not SPDX 2.3"));
     }
@@ -111,7 +111,11 @@ fn package(id: &str, name: &str, version: &str, sha256: &str, url: Option<&str>)
         "checksums": [{ "algorithm": "SHA256", "checksumValue": sha256 }],
     });
     if let Some(url) = url {
-        let reference = json!({ "referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": url });
+        let reference = json!({
+            "referenceCategory": "PACKAGE-MANAGER",
+            "referenceType": "purl",
+            "referenceLocator": url,
+        });
         package["externalRefs"] = json!([reference]);
     }
     package

@@ -129,7 +129,8 @@ pub(super) fn tuf_key(key: ReleasePublicKey) -> Value {
             json!({ "keytype": "ed25519", "scheme": "ed25519", "keyval": { "public": hex } })
         }
         ReleasePublicKey::P256(_) => {
-            json!({ "keytype": "ecdsa", "scheme": "ecdsa-sha2-nistp256", "keyval": { "public": key.pem() } })
+            let public = json!({ "public": key.pem() });
+            json!({ "keytype": "ecdsa", "scheme": "ecdsa-sha2-nistp256", "keyval": public })
         }
     }
 }

@@ -43,8 +43,9 @@ impl Root {
     }
 
     fn vouched_for(bytes: &[u8], by: &[&Self]) -> Result<Self> {
-        let refuse =
-            |error: &dyn std::error::Error| Error::digest("it is no root of trust").cause(error);
+        let refuse = |error: &dyn std::error::Error| {
+            Error::digest("it is not a valid root of trust").cause(error)
+        };
         let root: Signed<schema::Root> =
             serde_json::from_slice(bytes).map_err(|error| refuse(&error))?;
         for signed in by.iter().map(|root| &root.signed).chain([&root.signed]) {
@@ -102,7 +103,12 @@ pub fn sign_root(
     let rest = json!({
         "consistent_snapshot": true,
         "keys": { own_id.as_str(): own, other_id.as_str(): other },
-        "roles": { "root": one(&own_id), "targets": one(&other_id), "snapshot": one(&other_id), "timestamp": one(&other_id) },
+        "roles": {
+            "root": one(&own_id),
+            "targets": one(&other_id),
+            "snapshot": one(&other_id),
+            "timestamp": one(&other_id),
+        },
     });
     let version = before.map_or(1, |(root, _)| root.version() + 1);
     let root = role("root", version, until, rest);

@@ -65,7 +65,9 @@ impl Boot {
 
     /// The same for programs, in seconds.
     pub fn json(&self) -> Value {
-        let phase = |(name, time): &(String, Duration)| json!({ "name": name, "seconds": time.as_secs_f64() });
+        let phase = |(name, time): &(String, Duration)| -> Value {
+            json!({ "name": name, "seconds": time.as_secs_f64() })
+        };
         json!({
             "firmware": self.firmware.as_secs_f64(),
             "slotboot": self.slotboot.map(|choice| json!({
@@ -122,12 +124,14 @@ mod tests {
     #[test]
     fn the_summary_says_how_long_each_phase_took() {
         let boot = boot(
-            "init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: phase logs 6.030\n\
+            "init: phase mounts 4.500\ninit: phase limits 4.520\ninit: phase data 6.020\ninit: \
+             phase logs 6.030\n\
                          init: address 10.0.2.15/24 on eth0\ninit: READY 6.1\n",
         );
         assert_eq!(
             boot.summary(),
-            "ready after 15.0 s: firmware 5.5 s, mounts 4.5 s, data 1.5 s, the rest 0.03 s; 10.0.2.15/24 on eth0"
+            "ready after 15.0 s: firmware 5.5 s, mounts 4.5 s, data 1.5 s, the rest 0.03 s; \
+             10.0.2.15/24 on eth0"
         );
     }
 

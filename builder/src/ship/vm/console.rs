@@ -7,7 +7,7 @@ use osbuild_abi::console::{
 use std::time::Duration;
 
 /// A line longer than this many bytes is cut: it is not text.
-const LONGEST_LINE: usize = 16 << 10;
+const MAX_LINE: usize = 16 << 10;
 
 /// How the kernel starts its last words.
 const PANIC: &str = "Kernel panic - not syncing";
@@ -101,7 +101,7 @@ impl Console {
             (Escape::Outside, b'\n') => return Some(self.end()),
             (Escape::Outside, b'\t' | b' '..=b'~' | 0x80..) => {
                 self.line.push(byte);
-                if self.line.len() >= LONGEST_LINE {
+                if self.line.len() >= MAX_LINE {
                     return Some(self.end());
                 }
             }
@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_a_failure() {
-        let line = "[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)";
+        let line = "[    1.2] Kernel panic - not syncing: VFS: Unable to mount root fs on \
+                    unknown-block(0,0)";
         assert_eq!(
             read(line),
             Some(Event::Failed(
@@ -286,11 +287,15 @@ mod tests {
         fn no_bytes_make_it_panic_and_no_line_holds_a_control_character(bytes: Vec<u8>) {
             let mut console = Console::default();
             let lines = console.feed(&bytes).into_iter().chain(console.rest()).collect::<Vec<_>>();
-            prop_assert!(lines.iter().all(|line| line.text.chars().all(|c| c == '\t' || !c.is_ascii_control())));
+            let is_plain = |c: char| c == '\t' || !c.is_ascii_control();
+            prop_assert!(lines.iter().all(|line| line.text.chars().all(is_plain)));
         }
 
         #[test]
-        fn the_lines_do_not_depend_on_where_the_stream_is_cut(bytes: Vec<u8>, cut: prop::sample::Index) {
+        fn lines_do_not_depend_on_where_the_stream_is_split(
+            bytes: Vec<u8>,
+            cut: prop::sample::Index,
+        ) {
             let cut = cut.index(bytes.len() + 1);
             let mut whole = Console::default();
             let mut parts = Console::default();

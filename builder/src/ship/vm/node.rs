@@ -94,9 +94,9 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Waits until the node has told an address, at most for `patience`.
-    pub fn address(&mut self, patience: Duration) -> Result<()> {
-        let end = Instant::now() + patience;
+    /// Waits until the node has reported an address, for at most `timeout`.
+    pub fn address(&mut self, timeout: Duration) -> Result<()> {
+        let end = Instant::now() + timeout;
         while self.boot.addresses.is_empty() && Instant::now() < end {
             match self.listen(TICK)? {
                 Listened::Silence => {}
@@ -134,8 +134,8 @@ impl<'a> Node<'a> {
         ))
     }
 
-    /// Writes everything that the console has printed so far to the log. The lines are still there to
-    /// be waited for.
+    /// Writes everything that the console has printed so far to the log. A later wait still finds the
+    /// lines.
     ///
     /// # Errors
     /// The machine has ended.
@@ -176,20 +176,20 @@ impl<'a> Node<'a> {
         self.machine.power_off()
     }
 
-    /// The next line, for which it waits at most `patience`.
-    fn listen(&mut self, patience: Duration) -> Result<Listened> {
+    /// The next line, within `timeout`.
+    fn listen(&mut self, timeout: Duration) -> Result<Listened> {
         if let Some(line) = self.ahead.pop_front() {
             return Ok(Listened::Line(line));
         }
-        if let Received::End(result) = self.receive(patience)? {
+        if let Received::End(result) = self.receive(timeout)? {
             return Ok(Listened::Ended(result));
         }
         Ok(self.ahead.pop_front().map_or(Listened::Silence, Listened::Line))
     }
 
-    /// Keeps what the console prints next, for which it waits at most `patience`.
-    fn receive(&mut self, patience: Duration) -> Result<Received> {
-        let heard = self.machine.wait(patience)?;
+    /// Keeps what the console prints next, within `timeout`.
+    fn receive(&mut self, timeout: Duration) -> Result<Received> {
+        let heard = self.machine.wait(timeout)?;
         // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
         stop::check()?;
         match heard {

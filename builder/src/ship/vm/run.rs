@@ -115,9 +115,9 @@ fn hardware(report: &Report, options: &RunOptions, scratch: &Path) -> Result<Har
     {
         let (disk, image) = (path.display(), options.image.display());
         report.warning(format!(
-            "`{disk}` was made of an earlier build: what `{image}` has now is not on it"
+            "`{disk}` was made from an earlier build and lacks the changes in `{image}`"
         ));
-        report.note(format!("to begin anew: rm {disk}"));
+        report.note(format!("to start over: rm {disk}"));
     }
     let (disk, variables) = match &options.keep {
         Some(path) => (

@@ -18,11 +18,11 @@ pub fn answer(state: &mut State, call: &Call) -> Answer {
 }
 
 fn start(state: &mut State, call: &Call) -> Answer {
-    let said: Value = serde_json::from_slice(&call.body).unwrap();
-    let token = said["ClientToken"].as_str().unwrap().to_owned();
+    let request: Value = serde_json::from_slice(&call.body).unwrap();
+    let token = request["ClientToken"].as_str().unwrap().to_owned();
     assert!(
         (1..=255).contains(&token.len())
-            && (10..=4320).contains(&said["Timeout"].as_u64().unwrap())
+            && (10..=4320).contains(&request["Timeout"].as_u64().unwrap())
     );
     let same = state
         .snapshots
@@ -33,15 +33,15 @@ fn start(state: &mut State, call: &Call) -> Answer {
         None => {
             let id = state.name("snap");
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            let tags = said["Tags"]
+            let tags = request["Tags"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|tag| (text(&tag["Key"]), text(&tag["Value"])))
                 .collect();
-            let gibibytes = said["VolumeSize"].as_u64().unwrap();
+            let gibibytes = request["VolumeSize"].as_u64().unwrap();
             let (state_, started) = ("pending".to_owned(), state.time());
-            let description = text(&said["Description"]);
+            let description = text(&request["Description"]);
             let snapshot = Snapshot {
                 description,
                 state: state_,
@@ -99,7 +99,7 @@ fn put(state: &mut State, call: &Call) -> Answer {
 
 fn complete(state: &mut State, call: &Call) -> Answer {
     let id = call.path.strip_prefix("/snapshots/completion/").unwrap().to_owned();
-    let said =
+    let sent =
         ["changedblockscount", "checksum", "checksum-algorithm", "checksum-aggregation-method"]
             .map(|name| header(call, &format!("x-amz-{name}")).to_owned());
     let slow = state.slow;
@@ -110,7 +110,7 @@ fn complete(state: &mut State, call: &Call) -> Answer {
     let linear: Vec<u8> =
         snapshot.blocks.values().flat_map(|block| *Digest::of(block).hash()).collect();
     let checksum = STANDARD.encode(Digest::of(&linear).hash());
-    if said
+    if sent
         != [snapshot.blocks.len().to_string(), checksum, "SHA256".to_owned(), "LINEAR".to_owned()]
     {
         return refusal(
@@ -120,7 +120,7 @@ fn complete(state: &mut State, call: &Call) -> Answer {
             "the whole is not what its checksum says",
         );
     }
-    // It is put together by and by.
+    // It stays `pending` while AWS assembles it.
     (snapshot.sealed, snapshot.looks) = (true, slow);
     (202, r#"{"Status":"pending"}"#.to_owned())
 }

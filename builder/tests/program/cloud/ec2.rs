@@ -4,23 +4,23 @@ use super::wire::{Call, refusal};
 use super::{Answer, Image, Snapshot, State};
 use std::collections::BTreeMap;
 
-type Said = BTreeMap<String, String>;
+type Parameters = BTreeMap<String, String>;
 
 pub fn answer(state: &mut State, call: &Call) -> Answer {
-    let said = call.parameters();
-    if said["Version"] != "2016-11-15" {
+    let parameters = call.parameters();
+    if parameters["Version"] != "2016-11-15" {
         return refusal(call, 400, "InvalidParameterValue", "no such version");
     }
     match call.action.as_str() {
-        "DescribeSnapshots" => snapshots(state, call, &said),
-        "DescribeImages" => images(state, call, &said),
-        "CreateTags" => tag(state, call, &said),
-        "DeleteSnapshot" => delete_snapshot(state, call, &said),
-        "RegisterImage" => register(state, call, said),
-        "CopyImage" => copy(state, call, said),
-        "ModifyImageAttribute" => share(state, call, &said),
-        "EnableImageDeprecation" => deprecate(state, call, &said),
-        "DeregisterImage" => deregister(state, call, &said),
+        "DescribeSnapshots" => snapshots(state, call, &parameters),
+        "DescribeImages" => images(state, call, &parameters),
+        "CreateTags" => tag(state, call, &parameters),
+        "DeleteSnapshot" => delete_snapshot(state, call, &parameters),
+        "RegisterImage" => register(state, call, parameters),
+        "CopyImage" => copy(state, call, parameters),
+        "ModifyImageAttribute" => share(state, call, &parameters),
+        "EnableImageDeprecation" => deprecate(state, call, &parameters),
+        "DeregisterImage" => deregister(state, call, &parameters),
         other => panic!("nobody asks for `{other}`"),
     }
 }
@@ -34,29 +34,30 @@ fn key(call: &Call, id: &str) -> (String, String) {
 }
 
 /// Values of parameters `NAME.1`, `NAME.2`, ….
-fn list<'s>(said: &'s Said, name: &'s str) -> impl Iterator<Item = &'s str> {
-    (1..).map_while(move |number| said.get(&format!("{name}.{number}")).map(String::as_str))
+fn list<'s>(parameters: &'s Parameters, name: &'s str) -> impl Iterator<Item = &'s str> {
+    (1..).map_while(move |number| parameters.get(&format!("{name}.{number}")).map(String::as_str))
 }
 
 /// The tags that a call gives to what it makes of this kind.
-fn tags(said: &Said, kind: &str) -> BTreeMap<String, String> {
+fn tags(parameters: &Parameters, kind: &str) -> BTreeMap<String, String> {
     let of_kind = (1..9).find(|number| {
-        said.get(&format!("TagSpecification.{number}.ResourceType"))
+        parameters
+            .get(&format!("TagSpecification.{number}.ResourceType"))
             .is_some_and(|found| found == kind)
     });
     let Some(number) = of_kind else { return BTreeMap::new() };
     let part = |tag: u32, part: &str| {
-        said.get(&format!("TagSpecification.{number}.Tag.{tag}.{part}")).cloned()
+        parameters.get(&format!("TagSpecification.{number}.Tag.{tag}.{part}")).cloned()
     };
     (1..).map_while(|tag| Some((part(tag, "Key")?, part(tag, "Value")?))).collect()
 }
 
 /// Whether something with this name and these tags is what the filters want.
-fn fits(said: &Said, name: &str, tags: &BTreeMap<String, String>) -> bool {
+fn fits(parameters: &Parameters, name: &str, tags: &BTreeMap<String, String>) -> bool {
     let filter = |number: u32| {
         Some((
-            said.get(&format!("Filter.{number}.Name"))?,
-            said.get(&format!("Filter.{number}.Value.1"))?,
+            parameters.get(&format!("Filter.{number}.Name"))?,
+            parameters.get(&format!("Filter.{number}.Value.1"))?,
         ))
     };
     (1..).map_while(filter).all(|(filter, value)| match filter.strip_prefix("tag:") {
@@ -72,15 +73,15 @@ fn tag_set(tags: &BTreeMap<String, String>) -> String {
     format!("<tagSet>{}</tagSet>", tags.iter().map(one).collect::<String>())
 }
 
-fn snapshots(state: &mut State, call: &Call, said: &Said) -> Answer {
-    let asked: Vec<&str> = list(said, "SnapshotId").collect();
+fn snapshots(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    let asked: Vec<&str> = list(parameters, "SnapshotId").collect();
     if let Some(gone) = asked.iter().find(|id| !state.snapshots.contains_key(&key(call, id))) {
         return refusal(call, 400, "InvalidSnapshot.NotFound", gone);
     }
     let here = state.snapshots.iter_mut().filter(|((region, id), snapshot)| {
         *region == call.region
             && (asked.is_empty() || asked.contains(&id.as_str()))
-            && fits(said, "", &snapshot.tags)
+            && fits(parameters, "", &snapshot.tags)
     });
     let one = |((_, id), snapshot): (&(String, String), &mut Snapshot)| {
         if snapshot.sealed && snapshot.state == "pending" {
@@ -92,22 +93,23 @@ fn snapshots(state: &mut State, call: &Call, said: &Said) -> Answer {
         let (state, started, tags) = (&snapshot.state, &snapshot.started, tag_set(&snapshot.tags));
         let description = &snapshot.description;
         format!(
-            "<item><snapshotId>{id}</snapshotId><status>{state}</status><startTime>{started}</startTime>\
+            "<item><snapshotId>{id}</snapshotId><status>{state}</status>\
+             <startTime>{started}</startTime>\
              <description>{description}</description>{tags}</item>"
         )
     };
     (200, format!("<R><snapshotSet>{}</snapshotSet></R>", here.map(one).collect::<String>()))
 }
 
-fn images(state: &mut State, call: &Call, said: &Said) -> Answer {
-    let asked: Vec<&str> = list(said, "ImageId").collect();
+fn images(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    let asked: Vec<&str> = list(parameters, "ImageId").collect();
     if let Some(gone) = asked.iter().find(|id| !state.images.contains_key(&key(call, id))) {
         return refusal(call, 400, "InvalidAMIID.Unavailable", gone);
     }
     let here = state.images.iter_mut().filter(|((region, id), image)| {
         *region == call.region
             && (asked.is_empty() || asked.contains(&id.as_str()))
-            && fits(said, &image.said["Name"], &image.tags)
+            && fits(parameters, &image.parameters["Name"], &image.tags)
     });
     let one = |((_, id), image): (&(String, String), &mut Image)| {
         let state = match image.looks.checked_sub(1) {
@@ -119,27 +121,29 @@ fn images(state: &mut State, call: &Call, said: &Said) -> Answer {
             None => "available",
         };
         let (name, created, snapshot, tags) =
-            (&image.said["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
-        let description = &image.said["Description"];
+            (&image.parameters["Name"], &image.created, &image.snapshot, tag_set(&image.tags));
+        let description = &image.parameters["Description"];
         format!(
-            "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name><description>{description}</description>\
-             <creationDate>{created}</creationDate><stateReason><message>as the test wants it</message></stateReason>\
-             <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item></blockDeviceMapping>{tags}</item>"
+            "<item><imageId>{id}</imageId><imageState>{state}</imageState><name>{name}</name>\
+             <description>{description}</description><creationDate>{created}</creationDate>\
+             <stateReason><message>as the test wants it</message></stateReason>\
+             <blockDeviceMapping><item><ebs><snapshotId>{snapshot}</snapshotId></ebs></item>\
+             </blockDeviceMapping>{tags}</item>"
         )
     };
     (200, format!("<R><imagesSet>{}</imagesSet></R>", here.map(one).collect::<String>()))
 }
 
-fn tag(state: &mut State, call: &Call, said: &Said) -> Answer {
-    let Some(snapshot) = state.snapshots.get_mut(&key(call, &said["ResourceId.1"])) else {
+fn tag(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    let Some(snapshot) = state.snapshots.get_mut(&key(call, &parameters["ResourceId.1"])) else {
         return refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot");
     };
-    snapshot.tags.insert(said["Tag.1.Key"].clone(), said["Tag.1.Value"].clone());
+    snapshot.tags.insert(parameters["Tag.1.Key"].clone(), parameters["Tag.1.Value"].clone());
     good()
 }
 
-fn delete_snapshot(state: &mut State, call: &Call, said: &Said) -> Answer {
-    let id = &said["SnapshotId"];
+fn delete_snapshot(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    let id = &parameters["SnapshotId"];
     if state
         .images
         .iter()
@@ -157,47 +161,48 @@ fn is_taken(state: &State, call: &Call, name: &str) -> bool {
     state
         .images
         .iter()
-        .any(|((region, _), image)| *region == call.region && image.said["Name"] == name)
+        .any(|((region, _), image)| *region == call.region && image.parameters["Name"] == name)
 }
 
-fn register(state: &mut State, call: &Call, said: Said) -> Answer {
-    let snapshot = said["BlockDeviceMapping.1.Ebs.SnapshotId"].clone();
-    if is_taken(state, call, &said["Name"]) {
+fn register(state: &mut State, call: &Call, parameters: Parameters) -> Answer {
+    let snapshot = parameters["BlockDeviceMapping.1.Ebs.SnapshotId"].clone();
+    if is_taken(state, call, &parameters["Name"]) {
         return refusal(call, 400, "InvalidAMIName.Duplicate", "the name is taken");
     }
     if state.snapshots.get(&key(call, &snapshot)).is_none_or(|found| found.state != "completed") {
         return refusal(call, 400, "InvalidSnapshot.NotFound", "no such snapshot, or not complete");
     }
     let id = state.name("ami");
-    insert(state, call, &id, said, snapshot);
+    insert(state, call, &id, parameters, snapshot);
     (200, format!("<R><imageId>{id}</imageId></R>"))
 }
 
 /// A new image, `pending` at first.
-fn insert(state: &mut State, call: &Call, id: &str, said: Said, snapshot: String) {
+fn insert(state: &mut State, call: &Call, id: &str, parameters: Parameters, snapshot: String) {
     let (created, looks, fails) = (state.time(), state.slow, state.next_fails());
     let image = Image {
         created,
         looks,
         fails,
-        tags: tags(&said, "image"),
-        said,
+        tags: tags(&parameters, "image"),
+        parameters,
         snapshot,
         ..Image::default()
     };
     state.images.insert(key(call, id), image);
 }
 
-fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
-    let (region, source) = (said["SourceRegion"].clone(), said["SourceImageId"].clone());
+fn copy(state: &mut State, call: &Call, parameters: Parameters) -> Answer {
+    let (region, source) =
+        (parameters["SourceRegion"].clone(), parameters["SourceImageId"].clone());
     let Some(original) = state.images.get(&(region.clone(), source.clone())).cloned() else {
         return refusal(call, 400, "InvalidAMIID.NotFound", "no such image");
     };
-    let token = key(call, &said["ClientToken"]);
+    let token = key(call, &parameters["ClientToken"]);
     if let Some(id) = state.tokens.get(&token) {
         return (200, format!("<R><imageId>{id}</imageId></R>"));
     }
-    if is_taken(state, call, &said["Name"]) {
+    if is_taken(state, call, &parameters["Name"]) {
         return refusal(call, 400, "InvalidAMIName.Duplicate", "the name is taken");
     }
     let (id, snapshot) = (state.name("ami"), state.name("snap"));
@@ -208,35 +213,36 @@ fn copy(state: &mut State, call: &Call, said: Said) -> Answer {
     );
     let copied = Snapshot {
         description,
-        tags: tags(&said, "snapshot"),
+        tags: tags(&parameters, "snapshot"),
         token: String::new(),
         started: state.time(),
         ..copied
     };
     state.snapshots.insert(key(call, &snapshot), copied);
     state.tokens.insert(token, id.clone());
-    insert(state, call, &id, said, snapshot);
+    insert(state, call, &id, parameters, snapshot);
     (200, format!("<R><imageId>{id}</imageId></R>"))
 }
 
-fn share(state: &mut State, call: &Call, said: &Said) -> Answer {
-    let image = state.images.get_mut(&key(call, &said["ImageId"])).unwrap();
-    let part =
-        |number: u32, who: &str| said.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned();
+fn share(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    let image = state.images.get_mut(&key(call, &parameters["ImageId"])).unwrap();
+    let part = |number: u32, who: &str| {
+        parameters.get(&format!("LaunchPermission.Add.{number}.{who}")).cloned()
+    };
     image.shared = (1..)
         .map_while(|number| part(number, "UserId").or_else(|| part(number, "Group")))
         .collect();
     good()
 }
 
-fn deprecate(state: &mut State, call: &Call, said: &Said) -> Answer {
-    state.images.get_mut(&key(call, &said["ImageId"])).unwrap().deprecated =
-        Some(said["DeprecateAt"].clone());
+fn deprecate(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    state.images.get_mut(&key(call, &parameters["ImageId"])).unwrap().deprecated =
+        Some(parameters["DeprecateAt"].clone());
     good()
 }
 
-fn deregister(state: &mut State, call: &Call, said: &Said) -> Answer {
-    match state.images.remove(&key(call, &said["ImageId"])) {
+fn deregister(state: &mut State, call: &Call, parameters: &Parameters) -> Answer {
+    match state.images.remove(&key(call, &parameters["ImageId"])) {
         Some(_) => good(),
         None => refusal(call, 400, "InvalidAMIID.Unavailable", "no such image"),
     }

@@ -36,8 +36,8 @@ impl Keys {
 }
 
 pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
-    let said: Value = serde_json::from_slice(&call.body).unwrap();
-    let is_rsa = match said["KeyId"].as_str() {
+    let request: Value = serde_json::from_slice(&call.body).unwrap();
+    let is_rsa = match request["KeyId"].as_str() {
         Some(ARN | RSA_4096_ARN) => true,
         Some(P256_ARN) => false,
         other => panic!("nobody has the key {other:?}"),
@@ -45,7 +45,7 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
     if call.action == "GetPublicKey" {
         let (kind, public) = match is_rsa {
             true => (
-                if said["KeyId"] == ARN { "RSA_2048" } else { "RSA_4096" },
+                if request["KeyId"] == ARN { "RSA_2048" } else { "RSA_4096" },
                 keys.rsa.public_key().as_der().unwrap().as_ref().to_vec(),
             ),
             false => (
@@ -62,13 +62,13 @@ pub fn answer(_state: &mut State, call: &Call, keys: &Keys) -> Answer {
             json!({ "KeySpec": kind, "KeyUsage": "SIGN_VERIFY", "PublicKey": public }).to_string(),
         );
     }
-    assert_ne!(said["KeyId"], RSA_4096_ARN, "a key signs that is too large");
+    assert_ne!(request["KeyId"], RSA_4096_ARN, "a key signs that is too large");
     let algorithm = if is_rsa { "RSASSA_PKCS1_V1_5_SHA_256" } else { "ECDSA_SHA_256" };
     assert_eq!(
-        (&said["MessageType"], &said["SigningAlgorithm"]),
+        (&request["MessageType"], &request["SigningAlgorithm"]),
         (&json!("DIGEST"), &json!(algorithm))
     );
-    let hash = STANDARD.decode(said["Message"].as_str().unwrap()).unwrap();
+    let hash = STANDARD.decode(request["Message"].as_str().unwrap()).unwrap();
     let hash = digest::Digest::import_less_safe(&hash, &digest::SHA256).unwrap();
     (200, json!({ "Signature": STANDARD.encode(signature(keys, is_rsa, &hash)) }).to_string())
 }

@@ -64,7 +64,7 @@ pub struct Image {
     /// Whether it is `failed` then, and not `available`.
     pub fails: bool,
     /// All that `RegisterImage` or `CopyImage` said.
-    pub said: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, String>,
     pub snapshot: String,
     pub tags: BTreeMap<String, String>,
     pub shared: Vec<String>,

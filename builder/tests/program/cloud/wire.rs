@@ -84,7 +84,8 @@ pub fn write(stream: &mut TcpStream, call: &Call, (status, body): &Answer) {
 pub fn refusal(call: &Call, status: u16, code: &str, message: &str) -> Answer {
     let body = match call.service.as_str() {
         "ec2" => format!(
-            "<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors></Response>"
+            "<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message>\
+             </Error></Errors></Response>"
         ),
         "kms" => format!("{{\"__type\":\"{code}\",\"message\":\"{message}\"}}"),
         _ => format!("{{\"Message\":\"{message}\",\"Internal\":\"ERROR:{code}:\"}}"),

@@ -64,7 +64,8 @@ fn permitted(slots: &Slots) {
 fn seeds() -> Vec<Vec<u8>> {
     let version_0 = "slot SLOT-A\nslot-why good; passed over SLOT-B: it has no tries left\n\
         slot-running SLOT-A, version 1.35.8, sha256 4e02fc8e70db: good\n\
-        slot-other SLOT-B, damaged (the checksum of its header is wrong): on trial, tries left: 3\n";
+        slot-other SLOT-B, damaged (the checksum of its header is wrong): \
+        on trial, tries left: 3\n";
     let fields = "slot SLOT-A\nslot-why good\n\
         running-slot name=SLOT-A state=good holds=release version=1.35.8 sha256=4e02fc8e70db\n\
         other-slot name=SLOT-B state=on-trial tries=3 holds=empty\n\

@@ -15,7 +15,7 @@ use osbuild::plan::{BinaryName, Lock};
 use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use sockets::Answers;
 use std::collections::BTreeSet;
 
@@ -301,7 +301,7 @@ fn restricted_data(seen: &Seen) -> std::result::Result<(), String> {
         !has("nodev") || !has("nosuid") || !(may_execute || has("noexec"))
     });
     expect(wrong.map(|fact| fact.join(" ")).collect(), Vec::<String>::new())?;
-    let on_data = WRITABLE.iter().filter(|row| !matches!(row.from, From::Memory(_)));
+    let on_data = WRITABLE.iter().filter(|row| !matches!(row.backing, Backing::Memory(_)));
     let missing = on_data.filter(|row| mounts.iter().all(|fact| fact[1] != row.path));
     expect(missing.map(|row| row.path).collect(), Vec::<&str>::new())
 }

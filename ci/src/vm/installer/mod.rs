@@ -182,7 +182,7 @@ fn does_not_change_a_node(machine: &StickMachine) -> Result<()> {
     let done = node.wait_for(INSTALLER_DONE)?;
     let stopped = node.wait_for(INSTALLER_STOPPED)?;
     node.power_off()?;
-    if !done.contains("held a node already") || !stopped.contains("the stick: take") {
+    if !done.contains("held a node already") || !stopped.contains("take the stick out") {
         return Err(Error::build("the installer does not recognize the node")
             .cause(format!("{done}\n{stopped}")));
     }

@@ -48,7 +48,7 @@ pub fn reset(writer: &Writer) -> Outcome {
 }
 
 /// The failures since the node was ready last; 0 if the file has no number.
-fn failures(data: &Folder) -> u8 {
+pub(super) fn failures(data: &Folder) -> u8 {
     data.read_text(COUNT, MAX_LENGTH)
         .ok()
         .flatten()
@@ -56,7 +56,7 @@ fn failures(data: &Folder) -> u8 {
         .unwrap_or(0)
 }
 
-fn count_on(data: &Folder) -> Outcome<u8> {
+pub(super) fn count_on(data: &Folder) -> Outcome<u8> {
     let failures = failures(data).saturating_add(1);
     data.replace(COUNT, format!("{failures}\n").as_bytes(), 0o644)
         .explain(format_args!("write {COUNT} on DATA"))?;
@@ -83,7 +83,7 @@ fn reset_on(data: &Folder) -> Outcome {
 mod tests {
     use super::*;
     use osbuild_abi::paths::CONTAINERD_BLOBS;
-    use osbuild_abi::writable::{From, WRITABLE};
+    use osbuild_abi::writable::{Backing, WRITABLE};
     use std::fs;
     use std::path::Path;
 
@@ -122,7 +122,7 @@ mod tests {
         let path = |name| {
             WRITABLE
                 .iter()
-                .find(|row| matches!(row.from, From::Data(from) if from == name))
+                .find(|row| matches!(row.backing, Backing::Data(from) if from == name))
                 .unwrap()
                 .path
         };
@@ -131,7 +131,7 @@ mod tests {
         assert!(
             WRITABLE
                 .iter()
-                .all(|row| !matches!(row.from, From::Data(COUNT) | From::DataFile(COUNT)))
+                .all(|row| !matches!(row.backing, Backing::Data(COUNT) | Backing::DataFile(COUNT)))
         );
     }
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use osbuild_abi::paths::DATA;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
 
@@ -18,9 +18,9 @@ pub fn open() -> Outcome<Folder> {
 
 /// The folder of DATA behind one of the writable paths.
 pub fn behind(data: &Folder, path: &str) -> Outcome<Folder> {
-    let name = WRITABLE.iter().find(|row| row.path == path).and_then(|row| match row.from {
-        From::Data(name) => Some(name),
-        From::DataFile(_) | From::Memory(_) => None,
+    let name = WRITABLE.iter().find(|row| row.path == path).and_then(|row| match row.backing {
+        Backing::Data(name) => Some(name),
+        Backing::DataFile(_) | Backing::Memory(_) => None,
     });
     let name = name.ok_or_else(|| Failure::new(format!("no folder of DATA is behind {path}")))?;
     data.existing_folder(name).explain(format_args!("open {}", data.path().join(name).display()))

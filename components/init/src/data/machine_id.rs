@@ -1,6 +1,7 @@
 //! The machine id, made at the first boot (machine-id(5)).
 
 use osbuild_failure::{Explain, Outcome};
+use osbuild_folder::Folder;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::data;
@@ -29,7 +30,12 @@ pub fn short() -> Option<String> {
 
 /// The machine id on DATA, if it is whole.
 fn kept() -> Option<String> {
-    let text = data::folder::open().ok()?.read_text(FILE, MAX_LENGTH).ok()??;
+    kept_in(&data::folder::open().ok()?)
+}
+
+/// The same below another folder than DATA.
+pub(super) fn kept_in(folder: &Folder) -> Option<String> {
+    let text = folder.read_text(FILE, MAX_LENGTH).ok()??;
     is_whole(&text).then_some(text)
 }
 

@@ -13,6 +13,8 @@ pub mod mount;
 pub mod name_file;
 pub mod obstacles;
 pub mod old_images;
+#[cfg(test)]
+mod release_3366aed;
 pub mod tidy;
 pub mod writable;
 pub mod writer;

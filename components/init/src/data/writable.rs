@@ -5,7 +5,7 @@ use std::path::Path;
 
 use osbuild_abi::declared::{self, Backing, DATA_FOLDER, Declared};
 use osbuild_abi::paths::WRITABLE_PATHS;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{self, WRITABLE};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_folder::Folder;
 use rustix::fs::FileType;
@@ -19,13 +19,13 @@ use crate::host::mounts::mount_one;
 pub fn mount() -> Outcome<Vec<Failure>> {
     let data = data::folder::open()?;
     for row in WRITABLE {
-        match row.from {
-            From::Data(name) => {
+        match row.backing {
+            writable::Backing::Data(name) => {
                 let folder =
                     data.folder(name, row.mode).explain(format_args!("make {name} on DATA"))?;
                 bind(&folder.magic_path(), row.path, flags(row.exec))?;
             }
-            From::DataFile(name) => {
+            writable::Backing::DataFile(name) => {
                 let file = data.file(name).explain(format_args!("open {name} on DATA"))?;
                 let file =
                     file.ok_or_else(|| Failure::new(format!("there is no {name} on DATA")))?;
@@ -35,7 +35,7 @@ pub fn mount() -> Outcome<Vec<Failure>> {
                     flags(row.exec),
                 )?;
             }
-            From::Memory(_) => {}
+            writable::Backing::Memory(_) => {}
         }
     }
     mount_declared(&data)?;

@@ -76,8 +76,7 @@ impl Clock {
     /// from now on. Returns a line for the console if it was.
     pub fn apply_last(&mut self) -> Outcome<Option<String>> {
         let data = data::folder::open()?;
-        let file = data.file(FILE).ok().flatten();
-        let seen = file.and_then(|file| file.metadata().ok()?.modified().ok());
+        let seen = seen_on(&data);
         self.data = Some(data);
         let Some(seen) = seen else { return Ok(None) };
         self.seen = seen.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -131,6 +130,11 @@ fn sources(report: &ClockReport) -> String {
         String::new()
     };
     format!("{agreeing} of {answered} {servers}{doubt}")
+}
+
+/// When the node last ran: the time at which a file on DATA was last modified.
+pub fn seen_on(data: &Folder) -> Option<SystemTime> {
+    data.file(FILE).ok().flatten()?.metadata().ok()?.modified().ok()
 }
 
 /// The time to set a clock to that shows `now`, if it has to be set.

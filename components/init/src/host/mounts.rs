@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::path::PathBuf;
 
 use osbuild_abi::paths::FIRMWARE_VARIABLES;
-use osbuild_abi::writable::{From, WRITABLE};
+use osbuild_abi::writable::{Backing, WRITABLE};
 use osbuild_failure::{Explain, Outcome};
 use rustix::mount::{MountFlags, mount};
 
@@ -77,7 +77,7 @@ pub fn apply_kernel() -> Outcome {
 /// Mounts the writable paths in memory, and lets child cgroups use the controllers.
 pub fn apply_memory() -> Outcome {
     for row in WRITABLE {
-        if let From::Memory(percent) = row.from {
+        if let Backing::Memory(percent) = row.backing {
             let flags = if row.exec { MountFlags::NOSUID | MountFlags::NODEV } else { QUIET };
             mount_one("tmpfs", row.path, flags, &format!("mode={:o},size={percent}%", row.mode))?;
         }

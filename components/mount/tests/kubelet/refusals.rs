@@ -22,7 +22,11 @@ fn outside_a_node_and_without_the_word_nothing_is_mounted() {
                     .output()
                     .unwrap();
                 assert_eq!(output.status.code(), Some(1));
-                assert!(stderr(&output).contains("this is no node of ours"), "{}", stderr(&output));
+                assert!(
+                    stderr(&output).contains("this is not a node of ours"),
+                    "{}",
+                    stderr(&output)
+                );
             }
         }
         let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
@@ -54,11 +58,13 @@ fn more_than_is_served_is_refused_with_what_is() {
     let lines = [
         (
             "mount --bind /a /b",
-            "mount: `--bind` is not served; served is: mount [--no-canonicalize] [-t TYPE] [-o OPTION,…] SOURCE TARGET\n",
+            "mount: `--bind` is not served; served is: mount [--no-canonicalize] [-t TYPE] \
+             [-o OPTION,…] SOURCE TARGET\n",
         ),
         (
             "mount -o loop /a /b",
-            "mount: option `loop` is not served; served is: mount [--no-canonicalize] [-t TYPE] [-o OPTION,…] SOURCE TARGET\n",
+            "mount: option `loop` is not served; served is: mount [--no-canonicalize] [-t TYPE] \
+             [-o OPTION,…] SOURCE TARGET\n",
         ),
         ("umount -l /a", "umount: `-l` is not served; served is: umount [-f] TARGET\n"),
     ];

@@ -24,9 +24,8 @@ const SCENES: &[&[&str]] = &[
         "umount W/target/below",
     ],
     &["mount -o bind,rshared W/dir W/target", "mount -o bind,slave W/target W/other"],
-    &[
-        "mount -t tmpfs -o private,size=4k,mode=0700,dirsync,sync,noatime,nodiratime,noexec tmpfs W/target",
-    ],
+    &["mount -t tmpfs -o private,size=4k,mode=0700,dirsync,sync,noatime,nodiratime,noexec \
+         tmpfs W/target"],
     &["mount -t tmpfs -o ro,rw,noexec,exec,strictatime,lazytime,nosymfollow tmpfs W/target"],
     &[
         "mount -t tmpfs tmpfs W/target",

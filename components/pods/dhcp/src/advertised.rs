@@ -1,31 +1,31 @@
-//! What the routers of one link have advertised, and when to ask them (RFC 4861, 6.3.7; RFC 7559;
-//! RFC 8106, 6). It knows neither clock nor socket: the time is an argument. Addresses and routes
-//! are the kernel's; this is the rest.
+//! The options that the routers of one link have advertised, and when to solicit them (RFC 4861,
+//! 6.3.7; RFC 7559; RFC 8106, 6). It uses neither clock nor socket: the time is an argument. The
+//! kernel handles addresses and routes; this handles the rest.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::router::Advert;
 
-/// How long after the carrier came the first question is sent: within this, the link's own address
-/// is usually confirmed.
+/// The delay between carrier and the first solicitation, in which the link-local address is usually
+/// confirmed.
 const FIRST_QUESTION: Duration = Duration::from_secs(1);
-/// The first wait for an answer (RFC 7559, `IRT`); every further one is twice as long, up to
+/// The first wait for an answer (RFC 7559, `IRT`). Each further wait is twice as long, up to
 /// `MAX_WAIT` (`MRT`).
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// The most name servers, and the most domains, that are remembered of a link: whoever is on it may
+/// The most name servers, and the most domains, that are kept per link. A host on the link may
 /// advertise any number.
 const MAX_ENTRIES: usize = 8;
 
-/// What a link's routers have advertised.
+/// The options that a link's routers have advertised.
 #[derive(Debug, Default)]
 pub struct Advertised {
     servers: Vec<Entry<Ipv6Addr>>,
     domains: Vec<Entry<String>>,
-    /// When the next question is due.
+    /// When the next solicitation is due.
     ask_at: Option<Duration>,
-    /// How long to wait after it.
+    /// The wait after it.
     wait: Duration,
 }
 
@@ -37,23 +37,23 @@ struct Entry<T> {
 }
 
 impl Advertised {
-    /// The link can carry frames now: its routers are asked, in a second at the earliest. They may
-    /// be others than before, but what those said holds until it expires.
+    /// The link has a carrier: its routers are solicited after a second. They may differ from the
+    /// routers before, but earlier options stay valid until they expire.
     pub fn carrier_up(&mut self, now: Duration) {
         (self.ask_at, self.wait) = (Some(now + FIRST_QUESTION), FIRST_WAIT);
     }
 
-    /// The link cannot carry frames any more.
+    /// The link has lost its carrier.
     pub fn carrier_lost(&mut self) {
         self.ask_at = None;
     }
 
-    /// A router has answered, be it to the kernel: nothing has to be asked any more.
+    /// A router has answered, possibly to the kernel: no further solicitation is needed.
     pub fn answered(&mut self) {
         self.ask_at = None;
     }
 
-    /// Takes what a router has advertised.
+    /// Adds the options of an advertisement.
     pub fn hear(&mut self, adverts: Vec<Advert>, now: Duration) {
         for advert in adverts {
             match advert {
@@ -67,7 +67,7 @@ impl Advertised {
         }
     }
 
-    /// Forgets what has expired, and returns whether the routers have to be asked now.
+    /// Removes expired options, and returns whether a solicitation is due.
     pub fn tick(&mut self, now: Duration) -> bool {
         let holds = |until: Option<Duration>| until.is_none_or(|until| until > now);
         self.servers.retain(|entry| holds(entry.until));
@@ -89,7 +89,7 @@ impl Advertised {
         expiries.flatten().chain(self.ask_at).min()
     }
 
-    /// The name servers, those that were advertised first before others.
+    /// The name servers in the order in which they were advertised.
     pub fn name_servers(&self) -> impl Iterator<Item = &Ipv6Addr> + Clone {
         self.servers.iter().map(|entry| &entry.value)
     }
@@ -100,7 +100,7 @@ impl Advertised {
     }
 }
 
-/// Adds values, or gives those that are there a new lifetime; one of zero takes them away.
+/// Adds values, or updates the lifetimes of known ones. A lifetime of zero removes them.
 fn remember<T: PartialEq>(
     entries: &mut Vec<Entry<T>>,
     values: Vec<T>,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_become_rarer_until_a_router_answers() {
+    fn solicitations_become_rarer_until_a_router_answers() {
         let mut advertised = Advertised::default();
         advertised.carrier_up(seconds(100));
         let mut asked = Vec::new();
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_on_a_link_without_carrier() {
+    fn a_link_without_carrier_is_not_solicited() {
         let mut advertised = Advertised::default();
         advertised.carrier_up(seconds(0));
         advertised.carrier_lost();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_is_forgotten_and_what_is_repeated_lives_on() {
+    fn expired_options_go_and_repeated_ones_stay() {
         let mut advertised = Advertised::default();
         advertised.hear(servers(&[1, 2], Some(60)), seconds(0));
         advertised.hear(servers(&[2], Some(60)), seconds(50));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn no_router_makes_it_remember_without_end() {
+    fn a_router_cannot_exhaust_memory() {
         let mut advertised = Advertised::default();
         for number in 0..1000 {
             advertised.hear(servers(&[number], None), seconds(0));

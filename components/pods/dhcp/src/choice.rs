@@ -1,21 +1,21 @@
-//! Which links are served: by default every Ethernet device. What others have made or own is left
-//! to them.
+//! Which links are served: by default every Ethernet device. Links that other programs made or own
+//! are left to them.
 
 use crate::netlink::Link;
 
-/// The rule. A pattern is a name in which `*` stands for any characters.
+/// The rule. In a pattern, `*` matches any characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Serve only links that fit one of these; none stands for `*`.
+    /// Serve only links that match one of these; an empty list matches all.
     pub links: Vec<String>,
-    /// Never serve links that fit one of these.
+    /// Never serve links that match one of these.
     pub except: Vec<String>,
 }
 
 impl Choice {
-    /// Whether a link is served. What software has made (bridge, veth, VXLAN, …) and what is a port
-    /// of such a link belongs to whoever made it, a CNI plugin for instance: it is served only if
-    /// its whole name is given, without `*`.
+    /// Whether a link is served. A software link (bridge, veth, VXLAN, …) or a port of one belongs
+    /// to the program that made it, for example a CNI plugin: it is served only if its full name is
+    /// given, without `*`.
     pub fn serves(&self, link: &Link) -> bool {
         if self.except.iter().any(|pattern| fits(pattern, &link.name)) {
             return false;
@@ -26,7 +26,7 @@ impl Choice {
     }
 }
 
-/// Whether a name fits a pattern.
+/// Whether a name matches a pattern.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {

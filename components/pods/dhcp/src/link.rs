@@ -1,4 +1,4 @@
-//! One link and its client: carries out what the state machine decides.
+//! One link and its client: carries out the actions of the state machine.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,39 +17,38 @@ use crate::settings::Facts;
 use crate::socket::{self, LinkSocket};
 use crate::terms::{Route, Terms};
 
-/// The time since the machine was started, in which leases are counted.
+/// The time since boot, in which leases are measured.
 pub fn now() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
-    // The clock never shows a time before its start, so neither number is negative.
+    // The clock starts at zero, so neither number is negative.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn random() -> u32 {
     let mut bytes = [0; 4];
-    // Without the flag, it would wait for the kernel to gather enough chance for keys, seconds at
-    // boot. These numbers keep no secret, and one that were not random at all would be no danger,
-    // only impolite.
+    // Without the flag, the call would wait for the kernel's entropy, which takes seconds at boot.
+    // These numbers protect no secret; predictable ones would only make clients less polite.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE);
     u32::from_ne_bytes(bytes)
 }
 
-/// The client of one link, with its sockets and what it has configured.
+/// The client of one link, with its sockets and its configuration.
 pub struct LinkClient {
     link: Link,
     client: Client,
-    /// Open while an answer is awaited.
+    /// Open while an answer is expected.
     socket: Option<LinkSocket>,
-    /// The address that this client has given the link.
+    /// The address that this client has set on the link.
     configured: Option<Address>,
-    /// What routers have advertised.
+    /// The options that routers have advertised.
     advertised: Advertised,
-    /// The IPv6 addresses that the kernel has given the link, as they were last seen.
+    /// The IPv6 addresses of the link at the last look.
     addresses6: Vec<(Ipv6Addr, u8)>,
 }
 
 impl LinkClient {
-    /// A client for a link. An address with a lifetime that the link has is taken over: an earlier
-    /// client has left it.
+    /// Makes a client for a link. It takes over an address with a lifetime, which an earlier client
+    /// has left.
     pub fn new(link: &Link, netlink: &mut Netlink) -> io::Result<Self> {
         let left = netlink.addresses(link.index)?.into_iter().find(|address| !address.permanent);
         let link = Link { carrier: false, dhcpv6: false, ..link.clone() };
@@ -58,12 +57,12 @@ impl LinkClient {
         Ok(Self { link, client, socket: None, configured: None, advertised, addresses6 })
     }
 
-    /// The link as it was last seen.
+    /// The link at the last look.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// What `init` is to know of the link.
+    /// The facts about the link for `init`.
     pub fn facts(&self) -> Facts<'_> {
         Facts {
             link: &self.link.name,
@@ -79,12 +78,12 @@ impl LinkClient {
         self.client.deadline().into_iter().chain(self.advertised.deadline()).min()
     }
 
-    /// What to wait for input on, while there is any to come.
+    /// The socket to poll, while an answer is expected.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// Notes what has become of the link.
+    /// Handles a change of the link.
     pub fn look_at(&mut self, link: &Link, netlink: &mut Netlink) {
         let before = std::mem::replace(&mut self.link, link.clone());
         if link.dhcpv6 && !before.dhcpv6 {
@@ -121,34 +120,34 @@ impl LinkClient {
         self.addresses6 = addresses;
     }
 
-    /// Takes what a router has advertised on this link.
+    /// Handles a router's advertisement on this link.
     pub fn hear(&mut self, adverts: Vec<Advert>) {
         self.advertised.answered();
         self.advertised.hear(adverts, now());
     }
 
-    /// Does what the time asks for.
+    /// Does everything that is due.
     pub fn tick(&mut self, netlink: &mut Netlink) {
         self.handle(Event::Tick, netlink);
         if self.advertised.tick(now()) {
             match socket::solicit(&self.link.name, self.link.index) {
                 Ok(()) => self.log("asks for routers"),
-                // EADDRNOTAVAIL: the link's own address is still being checked. It is asked again
-                // soon.
+                // EADDRNOTAVAIL: duplicate address detection is still running. The link is
+                // solicited again soon.
                 Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {}
                 Err(error) => self.log(&format!("cannot ask for routers: {error}")),
             }
         }
     }
 
-    /// Reads all that has come in.
+    /// Reads all messages in the socket.
     pub fn receive(&mut self, netlink: &mut Netlink) {
         while let Some(socket) = &self.socket {
             match socket.receive() {
                 Ok(Some(message)) => self.handle(Event::Message(&message), netlink),
                 Ok(None) => return,
                 Err(error) => {
-                    // The link is going down or away, which the monitor will tell; a new question
+                    // The link is going down or away, which the monitor reports; a new question
                     // opens a new socket.
                     self.log(&format!("cannot be listened on: {error}"));
                     self.socket = None;
@@ -202,8 +201,8 @@ impl LinkClient {
         })
     }
 
-    /// Gives the link the address, and after it what needs it. What fails is said, and keeps
-    /// nothing else from being tried.
+    /// Sets the address on the link, then everything that depends on it. A failure is logged, and
+    /// the rest is still tried.
     fn configure(
         &mut self,
         terms: &Terms,
@@ -221,8 +220,8 @@ impl LinkClient {
             "has {}/{} from {} for {span}",
             terms.address, terms.prefix_length, terms.server
         ));
-        // The old address goes first: were it the first of its subnet, the kernel would take the
-        // new one away with it.
+        // The old address goes first: if it were the first of its subnet, the kernel would remove
+        // the new one with it.
         self.remove_addresses(Some(&address), netlink)?;
         let put = netlink.put_address(self.link.index, &address, left);
         put.map_err(|error| failed("cannot be given the address", error))?;
@@ -235,8 +234,8 @@ impl LinkClient {
         self.configure_routes(terms, netlink)
     }
 
-    /// Takes away what is leased, but not `kept`. An address that was there before any client is
-    /// somebody else's, and stays.
+    /// Removes leased addresses except `kept`. An address that was there before any client belongs
+    /// to another program, and stays.
     fn remove_addresses(
         &mut self,
         kept: Option<&Address>,

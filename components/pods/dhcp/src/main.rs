@@ -1,10 +1,10 @@
-//! The `dhcp` pod: gets every Ethernet device of the node an IPv4 address and keeps it, has the
-//! kernel hear router advertisements there, and tells `init` what comes with both.
+//! The `dhcp` pod: gets and keeps an IPv4 address for every Ethernet device of the node, makes the
+//! kernel accept router advertisements there, and reports the results of both to `init`.
 //!
-//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: with `--link`, only links of such
-//! names, and with `--except`, none of such names; in both `*` stands for any characters.
-//! `--socket` is where `init` listens. It says what happens on stderr, one line an event, and ends
-//! only by a signal. It needs `NET_ADMIN` and `NET_RAW`.
+//! `dhcp [--link PATTERN]… [--except PATTERN]… [--socket PATH]`: `--link` serves only links with
+//! such names, `--except` excludes such names; `*` matches any characters. `--socket` is the socket
+//! of `init`. The program logs events on stderr, one per line, and runs until a signal. It needs
+//! `NET_ADMIN` and `NET_RAW`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
-/// How long to wait before `init` is tried again: it may not listen yet.
+/// The wait before `init` is tried again: it may not listen yet.
 const INIT_AGAIN: Duration = Duration::from_secs(1);
 const USAGE: &str = "usage: dhcp [--link PATTERN]... [--except PATTERN]... [--socket PATH]";
 
@@ -69,7 +69,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     Some(arguments)
 }
 
-/// All links of the node and what they have in common.
+/// All links of the node and their shared state.
 struct Node {
     arguments: Arguments,
     netlink: Netlink,
@@ -118,8 +118,7 @@ impl Node {
         }
     }
 
-    /// Lists the links anew: switches on and serves those that are new, and forgets those that are
-    /// gone or have become another.
+    /// Lists the links: switches on and serves new ones, and drops those that are gone or replaced.
     fn look_at_links(&mut self) -> io::Result<()> {
         let served: Vec<Link> = self
             .netlink
@@ -137,8 +136,8 @@ impl Node {
         let off: Vec<&Link> = new.iter().map(|(link, _)| *link).filter(|link| !link.up).collect();
         self.clients.extend(new.into_iter().map(|(link, client)| (link.index, client)));
         if !off.is_empty() {
-            // The kernel asks for routers when a link is switched on, if it is to hear them: `init`
-            // has to say so before.
+            // The kernel solicits routers when a link is switched on, if it accepts advertisements
+            // there: `init` has to set that before.
             self.tell_init();
         }
         for link in off {
@@ -162,8 +161,8 @@ impl Node {
         self.init_again = (!done).then(|| now() + INIT_AGAIN);
     }
 
-    /// Waits until something is to be done. Returns whether links have changed, and the links whose
-    /// clients have something to read.
+    /// Waits for the next event. Returns whether links have changed, and the links whose clients
+    /// have messages to read.
     fn wait(&self) -> io::Result<(bool, Vec<u32>)> {
         let deadlines = self.clients.values().filter_map(LinkClient::deadline);
         let deadline = deadlines.chain(self.init_again).min();
@@ -187,7 +186,7 @@ impl Node {
 }
 
 fn timespec(span: Duration) -> Timespec {
-    // A span that no clock will see the end of is as good as the longest.
+    // A span beyond the clock's range is as good as the longest.
     Timespec {
         tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: span.subsec_nanos().into(),

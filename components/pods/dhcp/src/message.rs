@@ -1,8 +1,8 @@
 //! DHCP messages as bytes: RFC 2131 (format), RFC 2132 (options), RFC 3396 (options in several
 //! pieces).
 //!
-//! Written here and not taken from `dhcproto`, which brings a DNS library and the Unicode tables
-//! with it: 45 crates for this file.
+//! The code is our own instead of `dhcproto`, which brings a DNS library and the Unicode tables: 45
+//! crates for this file.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -10,10 +10,10 @@ use std::net::Ipv4Addr;
 /// A hardware address of an Ethernet link.
 pub type Mac = [u8; 6];
 
-/// The fixed part of a message, up to and with the magic cookie.
+/// Bytes of the fixed part of a message, with the magic cookie.
 const HEADER: usize = 240;
-/// The shortest message that every relay and server takes: BOOTP's 300 bytes (RFC 1542, 2.1).
-const SHORTEST: usize = 300;
+/// The shortest message that all relays and servers accept: BOOTP's 300 bytes (RFC 1542, 2.1).
+const MIN_LENGTH: usize = 300;
 const COOKIE: [u8; 4] = [99, 130, 83, 99];
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
@@ -47,20 +47,19 @@ pub mod code {
     pub const END: u8 = 255;
 }
 
-/// The DHCP message type (option 53). The kinds that only relays and other clients use are not
-/// here.
+/// The DHCP message type (option 53), without those that only relays and other clients use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Who can give me an address?
+    /// DHCPDISCOVER
     Discover = 1,
-    /// I can, this one.
+    /// DHCPOFFER
     Offer = 2,
-    /// I take it; or, I go on using it.
+    /// DHCPREQUEST
     Request = 3,
-    /// It is yours.
+    /// DHCPACK
     Ack = 5,
-    /// It is not.
+    /// DHCPNAK
     Nak = 6,
 }
 
@@ -72,7 +71,7 @@ impl Kind {
     }
 }
 
-/// Who has sent a message.
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// BOOTREQUEST.
@@ -81,18 +80,18 @@ pub enum Side {
     Server,
 }
 
-/// One message. The names of the header fields are those of RFC 2131, figure 1.
+/// One message. The header fields have the names of RFC 2131, figure 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which side has sent it (`op`).
+    /// The sender's side (`op`).
     pub side: Side,
-    /// The number that an answer has in common with what it answers.
+    /// The transaction number, which an answer copies from its question.
     pub xid: u32,
     /// Seconds since the client began to ask.
     pub secs: u16,
-    /// The client's address, once it is configured on the link.
+    /// The client's address, if it is configured on the link.
     pub ciaddr: Ipv4Addr,
-    /// Your address: what the server gives.
+    /// The address that the server gives.
     pub yiaddr: Ipv4Addr,
     /// The client's hardware address.
     pub chaddr: Mac,
@@ -100,18 +99,18 @@ pub struct Message {
     pub options: Vec<(u8, Vec<u8>)>,
 }
 
-/// Why bytes are not a message.
+/// Why bytes were refused as a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They end before the options begin.
+    /// They end before the options.
     TooShort,
-    /// The magic cookie is missing: this is BOOTP, or something else altogether.
+    /// The magic cookie is missing: this is BOOTP or another protocol.
     NoCookie,
-    /// Neither request nor reply.
+    /// `op` is neither request nor reply.
     BadOperation,
     /// The hardware is not Ethernet.
     NotEthernet,
-    /// An option ends behind the end of its field.
+    /// An option ends past the end of its field.
     OptionCut,
 }
 
@@ -130,14 +129,14 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Message {
-    /// A client's message with no options but its kind.
+    /// Makes a client's message with its type as the only option.
     pub fn request(kind: Kind, xid: u32, chaddr: Mac) -> Self {
         let none = Ipv4Addr::UNSPECIFIED;
         let options = vec![(code::KIND, vec![kind as u8])];
         Self { side: Side::Client, xid, secs: 0, ciaddr: none, yiaddr: none, chaddr, options }
     }
 
-    /// Adds an option. An empty one is left out, as it says nothing.
+    /// Adds an option. An empty one is left out.
     pub fn with(mut self, code: u8, value: &[u8]) -> Self {
         if !value.is_empty() {
             self.options.push((code, value.to_vec()));
@@ -145,12 +144,12 @@ impl Message {
         self
     }
 
-    /// The bytes of an option, whatever number of pieces it came in.
+    /// The bytes of an option, joined if it came in several pieces.
     pub fn option(&self, code: u8) -> Option<&[u8]> {
         self.options.iter().find(|(other, _)| *other == code).map(|(_, value)| value.as_slice())
     }
 
-    /// The DHCP message type, if it is one that a client or server of ours knows.
+    /// The DHCP message type, if this program knows it.
     pub fn kind(&self) -> Option<Kind> {
         match self.option(code::KIND)? {
             [kind] => Kind::of(*kind),
@@ -158,7 +157,7 @@ impl Message {
         }
     }
 
-    /// The bytes to put into a UDP datagram. Options longer than 255 bytes go out in pieces.
+    /// Returns the payload of a UDP datagram. Options longer than 255 bytes are split.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         bytes[0] = if self.side == Side::Client { REQUEST } else { REPLY };
@@ -177,11 +176,11 @@ impl Message {
             }
         }
         bytes.push(code::END);
-        bytes.resize(bytes.len().max(SHORTEST), code::PAD);
+        bytes.resize(bytes.len().max(MIN_LENGTH), code::PAD);
         bytes
     }
 
-    /// Reads the payload of a UDP datagram, which anybody can have sent.
+    /// Reads the payload of a UDP datagram, which is untrusted.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         if bytes.len() < HEADER {
             return Err(Malformed::TooShort);
@@ -209,21 +208,21 @@ impl Message {
     }
 }
 
-/// `N` bytes of the header, from `at` on.
+/// Returns `N` bytes of the header from offset `at`.
 fn array<const N: usize>(header: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];
     field.copy_from_slice(&header[at..at + N]);
     field
 }
 
-/// Reads all option fields of a message that is at least a header long: the variable one, and the
-/// two that it may spill into.
+/// Reads all option fields of a message with a complete header: the variable one, and the two
+/// fields that it may overflow into.
 fn decode_options(bytes: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, Malformed> {
     let mut options = Vec::new();
     read_field(&bytes[HEADER..], &mut options)?;
     let overload =
         options.iter().position(|(code, _)| *code == code::OVERLOAD).map(|at| options.remove(at).1);
-    // The order is that of RFC 3396, section 5, by which pieces are put together.
+    // The order of RFC 3396, section 5, in which pieces are joined.
     match overload.as_deref() {
         Some([1]) => read_field(&bytes[BOOT_FILE], &mut options)?,
         Some([2]) => read_field(&bytes[SERVER_NAME], &mut options)?,
@@ -237,7 +236,7 @@ fn decode_options(bytes: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, Malformed> {
     Ok(options)
 }
 
-/// Appends the options of one field. Pieces of one option become one.
+/// Appends the options of one field, and joins the pieces of an option.
 fn read_field(mut field: &[u8], options: &mut Vec<(u8, Vec<u8>)>) -> Result<(), Malformed> {
     loop {
         field = match field {
@@ -274,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_request_is_at_least_as_long_as_bootp() {
-        assert_eq!(Message::request(Kind::Discover, 1, MAC).encode().len(), SHORTEST);
+        assert_eq!(Message::request(Kind::Discover, 1, MAC).encode().len(), MIN_LENGTH);
     }
 
     #[test]
@@ -352,13 +351,23 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read_back(
-            xid: u32, secs: u16, ciaddr: [u8; 4], yiaddr: [u8; 4], chaddr: Mac, server: bool,
-            options in prop::collection::btree_map(1..255u8, prop::collection::vec(any::<u8>(), 1..700), 0..8),
+        fn a_written_message_reads_back(
+            xid: u32,
+            secs: u16,
+            ciaddr: [u8; 4],
+            yiaddr: [u8; 4],
+            chaddr: Mac,
+            server: bool,
+            options in prop::collection::btree_map(
+                1..255u8,
+                prop::collection::vec(any::<u8>(), 1..700),
+                0..8,
+            ),
         ) {
             let side = if server { Side::Server } else { Side::Client };
             let options = options.into_iter().filter(|(code, _)| *code != code::OVERLOAD).collect();
-            let message = Message { side, xid, secs, ciaddr: ciaddr.into(), yiaddr: yiaddr.into(), chaddr, options };
+            let (ciaddr, yiaddr) = (ciaddr.into(), yiaddr.into());
+            let message = Message { side, xid, secs, ciaddr, yiaddr, chaddr, options };
             prop_assert_eq!(Message::decode(&message.encode()), Ok(message));
         }
     }

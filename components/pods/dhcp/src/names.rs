@@ -1,29 +1,29 @@
-//! Host and domain names as DHCP servers send them. They end up in the host name and in
-//! resolv.conf, so nothing but a name passes.
+//! Host and domain names from DHCP servers. They become the host name and lines of resolv.conf, so
+//! only valid names are accepted.
 
-/// The longest name of a domain (RFC 1035, 2.3.4).
-const LONGEST_DOMAIN: usize = 253;
-/// The longest host name that `init` takes: it is also a value of a Kubernetes label. Linux itself
-/// keeps one byte more.
-const LONGEST_HOST_NAME: usize = 63;
-const LONGEST_LABEL: usize = 63;
+/// The maximum length of a domain name (RFC 1035, 2.3.4).
+const MAX_DOMAIN: usize = 253;
+/// The maximum length of a host name that `init` accepts, because it is also a Kubernetes label
+/// value. Linux itself allows one byte more.
+const MAX_HOST_NAME: usize = 63;
+const MAX_LABEL: usize = 63;
 
-/// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes wants
-/// the name of a node.
+/// Reads a host name (option 12): lower-case letters, digits, hyphens and dots, as Kubernetes
+/// requires for the name of a node.
 pub fn host_name(bytes: &[u8]) -> Option<String> {
-    domain(bytes).filter(|name| name.len() <= LONGEST_HOST_NAME && !name.contains('_'))
+    domain(bytes).filter(|name| name.len() <= MAX_HOST_NAME && !name.contains('_'))
 }
 
-/// Reads a domain name in its usual text form (option 15), in lower case and without a dot at its
-/// end.
+/// Reads a domain name in text form (option 15); returns it in lower case and without a final dot.
 pub fn domain(bytes: &[u8]) -> Option<String> {
     let text = str::from_utf8(bytes).ok()?.trim_end_matches('\0').to_ascii_lowercase();
     let name = text.strip_suffix('.').unwrap_or(&text);
-    (name.len() <= LONGEST_DOMAIN && name.split('.').all(is_label)).then(|| name.to_owned())
+    (name.len() <= MAX_DOMAIN && name.split('.').all(is_label)).then(|| name.to_owned())
 }
 
-/// Reads a search list (option 119, RFC 3397): names in DNS's wire form, which may point back into
-/// the option. One bad name spoils the list, as the bytes behind it cannot be told apart.
+/// Reads a search list (option 119, RFC 3397): names in DNS wire format, which may point back into
+/// the option. One invalid name invalidates the list, because the start of the next name is
+/// unknown.
 pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     let mut domains = Vec::new();
     let mut at = 0;
@@ -35,15 +35,15 @@ pub fn search_list(bytes: &[u8]) -> Option<Vec<String>> {
     Some(domains)
 }
 
-/// Reads a list of names in DNS's wire form with zeroes behind the last (RFC 8106, 5.2). One bad
-/// name spoils the list.
+/// Reads a list of names in DNS wire format, padded with zeros (RFC 8106, 5.2). One invalid name
+/// invalidates the list.
 pub fn padded_list(bytes: &[u8]) -> Option<Vec<String>> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    // The last name ends with one of those zeroes.
+    // The end of the last name is one of those zeros.
     search_list(bytes.get(..end + usize::from(end > 0))?)
 }
 
-/// Reads the wire-form name at `at`, and says where the bytes behind it begin.
+/// Reads the name at offset `at`, and returns the offset of the bytes after it.
 fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
     let mut labels = Vec::new();
     let mut length = 0;
@@ -52,7 +52,7 @@ fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
         let first = usize::from(*bytes.get(at)?);
         match first {
             0 => return Some((labels.join("."), next.unwrap_or(at + 1))),
-            1..=LONGEST_LABEL => {
+            1..=MAX_LABEL => {
                 let label = bytes.get(at + 1..at + 1 + first)?;
                 labels.push(str::from_utf8(label).ok()?);
                 length += first + 1;
@@ -61,13 +61,13 @@ fn wire_name(bytes: &[u8], mut at: usize) -> Option<(String, usize)> {
             0xc0.. => {
                 let target = (first & 0x3f) << 8 | usize::from(*bytes.get(at + 1)?);
                 next = next.or(Some(at + 2));
-                // A pointer only ever points back, so that following it comes to an end.
+                // Pointers may only point back, so following them ends.
                 at = Some(target).filter(|target| *target < at)?;
             }
             _ => return None,
         }
-        // Labels between two pointers can be read again and again, but no name is that long.
-        if length > LONGEST_DOMAIN {
+        // Labels between two pointers could repeat, but the length of a name is limited.
+        if length > MAX_DOMAIN {
             return None;
         }
     }
@@ -77,7 +77,7 @@ fn is_label(label: &str) -> bool {
     let allowed = |byte: u8| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
     };
-    (1..=LONGEST_LABEL).contains(&label.len())
+    (1..=MAX_LABEL).contains(&label.len())
         && label.bytes().all(allowed)
         && !label.starts_with('-')
         && !label.ends_with('-')

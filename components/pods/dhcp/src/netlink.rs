@@ -1,5 +1,5 @@
-//! The kernel's view of links, addresses and routes (rtnetlink): what the client has to see of it
-//! and what it sets.
+//! Links, addresses and routes of the kernel through rtnetlink, as far as the client reads and sets
+//! them.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,47 +13,45 @@ use crate::router::{self, Advert};
 use crate::rtnetlink::{Answer, Request, answers, attributes, u16_at, u32_at};
 use crate::terms::Route;
 
-/// The lengths of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,
+/// Bytes of the fixed parts of messages about links, addresses and routes (`ifinfomsg`,
 /// `ifaddrmsg`, `rtmsg`).
 const LINK: usize = 16;
 const ADDRESS: usize = 8;
 const ROUTE: usize = 12;
-/// The flags of a request to list things, to do one, and to put one in place whether it is there or
-/// not.
+/// The flags of requests that list, that act, and that create or replace.
 const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
 const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
 const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
-/// The routes that a DHCP client has set (`RTPROT_DHCP`), so that it finds them again.
+/// The protocol of routes from DHCP clients (`RTPROT_DHCP`), with which this client finds its own.
 const BY_DHCP: u8 = 16;
-/// The gateway is on the link, whatever the address says (`RTNH_F_ONLINK`).
+/// The gateway is on the link even if its address is outside the subnet (`RTNH_F_ONLINK`).
 const ON_LINK: u32 = 4;
-/// The multicast groups that hear of changed links (`RTMGRP_LINK`), of changed IPv6 addresses
-/// (`RTMGRP_IPV6_IFADDR`) and flags (`RTMGRP_IPV6_IFINFO`), and of what routers advertise to
-/// programs (`RTNLGRP_ND_USEROPT`, the twentieth).
+/// The multicast groups for changed links (`RTMGRP_LINK`), changed IPv6 addresses
+/// (`RTMGRP_IPV6_IFADDR`) and flags (`RTMGRP_IPV6_IFINFO`), and advertised options for programs
+/// (`RTNLGRP_ND_USEROPT`, number 20).
 const HEARD: u32 = 1 | 0x100 | 0x800 | 1 << 19;
-/// The attribute with the flags of a link's IPv6 (`IFLA_INET6_FLAGS`), and those that routers set
-/// who leave addresses or something else to DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
+/// The attribute with the IPv6 flags of a link (`IFLA_INET6_FLAGS`), and the flags of routers that
+/// leave addresses or other settings to DHCPv6 (`IF_RA_MANAGED`, `IF_RA_OTHERCONF`).
 const IPV6_FLAGS: u16 = 1;
 const DHCPV6: u32 = 0x40 | 0x80;
-/// The flags of an IPv6 address that is not one of the node, or not yet (`IFA_F_TEMPORARY`,
+/// The flags of an IPv6 address that the node does not use, or not yet (`IFA_F_TEMPORARY`,
 /// `IFA_F_DADFAILED`, `IFA_F_DEPRECATED`, `IFA_F_TENTATIVE`).
 const NOT_FOR_USE: u32 = 0x01 | 0x08 | 0x20 | 0x40;
-/// The attribute with all flags of an address, of which the fixed part has only eight
-/// (`IFA_FLAGS`).
+/// The attribute with all flags of an address (`IFA_FLAGS`); the fixed part has only eight.
 const FLAGS: u16 = 8;
-/// The metric of a route is this and its link's index: of two links with a default route, it is
-/// always the same one that is used.
+/// The metric of a route is this plus the index of its link, so that the choice between two default
+/// routes is stable.
 const METRIC: u32 = 1024;
-/// The lifetime that never ends.
+/// The infinite lifetime.
 const FOR_EVER: u32 = u32::MAX;
 
 /// An Ethernet link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The kernel's number for it.
+    /// Its index in the kernel.
     pub index: u32,
     /// Its name.
     pub name: String,
@@ -61,12 +59,11 @@ pub struct Link {
     pub mac: Mac,
     /// Whether it is switched on.
     pub up: bool,
-    /// Whether it can carry frames.
+    /// Whether it has a carrier.
     pub carrier: bool,
-    /// Whether a router has said on it that there is more to know by DHCPv6.
+    /// Whether a router on it refers to DHCPv6 for more settings.
     pub dhcpv6: bool,
-    /// Whether it is a device, and neither made by software (bridge, veth, VLAN …) nor a port of
-    /// such a link.
+    /// Whether it is a device: neither a software link (bridge, veth, VLAN, …) nor a port of one.
     pub device: bool,
 }
 
@@ -75,21 +72,21 @@ pub struct Link {
 pub struct Address {
     /// The address.
     pub address: Ipv4Addr,
-    /// How many bits of it name the subnet.
+    /// The length of its subnet's prefix in bits.
     pub prefix_length: u8,
-    /// Whether it stays until somebody takes it away. An address of ours never does, unless its
-    /// lease is for ever.
+    /// Whether it stays until it is removed. An address of this client does so only with an
+    /// infinite lease.
     pub permanent: bool,
 }
 
-/// A connection to the kernel. Every call waits for its answer, which the kernel gives at once.
+/// A connection to the kernel. Every call waits for its answer, which the kernel sends at once.
 pub struct Netlink {
     socket: Socket,
     sequence: u32,
 }
 
 impl Netlink {
-    /// Opens one.
+    /// Opens a connection.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -97,7 +94,7 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// All Ethernet links.
+    /// Lists all Ethernet links.
     pub fn links(&mut self) -> io::Result<Vec<Link>> {
         self.list(Request::new(libc::RTM_GETLINK, LIST, &[0; LINK]), read_link)
     }
@@ -112,7 +109,7 @@ impl Netlink {
         ))
     }
 
-    /// Sets the MTU of a link, in bytes.
+    /// Sets the MTU of a link in bytes.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
         let request = Request::new(
             libc::RTM_NEWLINK,
@@ -122,7 +119,7 @@ impl Netlink {
         self.tell(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
-    /// The IPv4 addresses of a link.
+    /// Lists the IPv4 addresses of a link.
     pub fn addresses(&mut self, index: u32) -> io::Result<Vec<Address>> {
         let mut fixed = [0; ADDRESS];
         fixed[0] = INET;
@@ -130,8 +127,9 @@ impl Netlink {
         self.list(request, |answer| read_address(answer, index))
     }
 
-    /// The IPv6 addresses of a link, with their prefix lengths, that others can reach the node by:
-    /// none that is link-local, still being checked for a duplicate, or about to go.
+    /// Lists the IPv6 addresses of a link, with their prefix lengths, at which other hosts can
+    /// reach the node: none that is link-local, still in duplicate address detection, or
+    /// deprecated.
     pub fn addresses6(&mut self, index: u32) -> io::Result<Vec<(Ipv6Addr, u8)>> {
         let mut fixed = [0; ADDRESS];
         fixed[0] = INET6;
@@ -139,25 +137,25 @@ impl Netlink {
         self.list(request, |answer| read_address6(answer, index))
     }
 
-    /// Gives a link an address, which the kernel takes away when the lifetime is over; or a new
-    /// lifetime to one that it has.
+    /// Sets an address on a link, which the kernel removes at the end of its lifetime; or renews
+    /// the lifetime of an existing one.
     pub fn put_address(
         &mut self,
         index: u32,
         address: &Address,
         lifetime: Option<Duration>,
     ) -> io::Result<()> {
-        // The kernel counts whole seconds; rounded up, as zero would be refused.
+        // The kernel counts whole seconds. They are rounded up, because zero is refused.
         let seconds = lifetime.map_or(FOR_EVER, |left| {
             left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32
         });
-        // Preferred and valid; the two time stamps of `ifa_cacheinfo` are the kernel's to fill in.
+        // Preferred and valid lifetime; the kernel fills in the two timestamps of `ifa_cacheinfo`.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
         let request = address_request(libc::RTM_NEWADDR, PUT, index, address)
             .with(libc::IFA_CACHEINFO, &lifetimes);
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
         let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
-        // A subnet of two addresses or one has none for everybody (RFC 3021).
+        // A subnet of one or two addresses has no broadcast address (RFC 3021).
         self.tell(if address.prefix_length < 31 {
             request.with(libc::IFA_BROADCAST, &broadcast)
         } else {
@@ -165,12 +163,12 @@ impl Netlink {
         })
     }
 
-    /// Takes an address off a link, and with it all routes that come from it.
+    /// Removes an address from a link, with all routes from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
         self.tell(address_request(libc::RTM_DELADDR, TELL, index, address))
     }
 
-    /// The IPv4 routes over a link that came from DHCP.
+    /// Lists the IPv4 routes over a link that came from DHCP.
     pub fn routes(&mut self, index: u32) -> io::Result<Vec<Route>> {
         let mut fixed = [0; ROUTE];
         fixed[0] = INET;
@@ -178,8 +176,8 @@ impl Netlink {
         self.list(request, |answer| read_route(answer, index))
     }
 
-    /// Adds a route over a link for packets from `source`, an address of the link. `on_link` says
-    /// that the gateway is on the link even if the address does not say so.
+    /// Adds a route over a link for packets from `source`, an address of the link. With `on_link`,
+    /// the gateway is on the link even if its address is outside the subnet.
     pub fn put_route(
         &mut self,
         index: u32,
@@ -192,7 +190,7 @@ impl Netlink {
         self.tell(request.with(libc::RTA_PREFSRC, &source.octets()))
     }
 
-    /// Takes away a route that [`Netlink::routes`] has listed.
+    /// Removes a route that [`Netlink::routes`] returned.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
         self.tell(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
     }
@@ -201,8 +199,7 @@ impl Netlink {
         self.list(request, |_| None::<()>).map(drop)
     }
 
-    /// Sends a request and collects what can be read of the answers, up to the one that says that
-    /// there are no more.
+    /// Sends a request and collects the readable answers, up to the end marker.
     fn list<T>(
         &mut self,
         request: Request,
@@ -229,13 +226,13 @@ impl Netlink {
     }
 }
 
-/// Hears when a link comes, goes or changes, when an IPv6 address does, and what routers advertise.
+/// Receives changes of links and IPv6 addresses, and advertised options.
 pub struct LinkMonitor {
     socket: Socket,
 }
 
 impl LinkMonitor {
-    /// Opens one: it hears of every change from now on.
+    /// Opens a monitor, which receives every change from now on.
     pub fn open() -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind(&SocketAddr::new(0, HEARD))?;
@@ -243,23 +240,23 @@ impl LinkMonitor {
         Ok(Self { socket })
     }
 
-    /// Reads all that it has heard, and returns what routers advertised, each with the index of its
-    /// link. What else it was does not matter, and some of it may be lost anyway: links and
-    /// addresses have to be listed again.
+    /// Reads all messages, and returns the advertised options, each with the index of its link.
+    /// Other messages only mean that links and addresses have to be listed again, because some may
+    /// be lost.
     pub fn read(&self) -> Vec<(u32, Vec<Advert>)> {
         let mut buffer = Vec::with_capacity(1 << 16);
         let mut adverts = Vec::new();
         loop {
             buffer.clear();
             match self.socket.recv_from(&mut buffer, 0) {
-                // Other programs can send to this socket, too; the kernel's number is 0.
+                // Other programs can send to this socket; the kernel's port number is 0.
                 Ok((_, sender)) if sender.port_number() == 0 => {
                     let options =
                         answers(&buffer).filter(|answer| answer.kind == router::NEW_OPTIONS);
                     adverts.extend(options.filter_map(|answer| router::read(answer.payload)));
                 }
                 Ok(_) => {}
-                // ENOBUFS: the kernel has dropped some, and says so once.
+                // ENOBUFS: the kernel has dropped messages, and reports it once.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
                 Err(_) => return adverts,
             }
@@ -301,7 +298,7 @@ fn read_link(answer: &Answer) -> Option<Link> {
     Some(Link { index, name: name?, mac: mac?, up, carrier, dhcpv6, device })
 }
 
-/// The flags of IPv6 (`IFLA_INET6_FLAGS`) among what each family says of a link.
+/// The IPv6 flags (`IFLA_INET6_FLAGS`) among the attributes of each family.
 fn ipv6_flags(families: &[u8]) -> Option<u32> {
     let (_, ours) = attributes(families).find(|(family, _)| *family == u16::from(INET6))?;
     let (_, flags) = attributes(ours).find(|(kind, _)| *kind == IPV6_FLAGS)?;
@@ -312,8 +309,7 @@ fn address_request(kind: u16, flags: i32, index: u32, address: &Address) -> Requ
     let fixed =
         [[INET, address.prefix_length, 0, libc::RT_SCOPE_UNIVERSE], index.to_ne_bytes()].concat();
     let octets = address.address.octets();
-    // The local address and that of the other end, which are the same where there are many other
-    // ends.
+    // The local address and that of the peer, which are equal except on a point-to-point link.
     Request::new(kind, flags, &fixed)
         .with(libc::IFA_LOCAL, &octets)
         .with(libc::IFA_ADDRESS, &octets)
@@ -362,7 +358,7 @@ fn read_address6(answer: &Answer, index: u32) -> Option<(Ipv6Addr, u8)> {
     for (kind, value) in attributes(&answer.payload[ADDRESS..]) {
         match kind {
             FLAGS => flags = u32_at(value, 0)?,
-            // Of a link with another end, the one is the node's and the other is not.
+            // On a point-to-point link, one is the node's and the other the peer's.
             libc::IFA_LOCAL => address = <[u8; 16]>::try_from(value).ok(),
             libc::IFA_ADDRESS => address = address.or(<[u8; 16]>::try_from(value).ok()),
             _ => {}

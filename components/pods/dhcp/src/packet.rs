@@ -1,5 +1,5 @@
-//! IPv4 and UDP headers (RFC 791, RFC 768) around a message, for a link that has no address and so
-//! no use of the kernel's own UDP.
+//! IPv4 and UDP headers (RFC 791, RFC 768) around a message, for a link without an address, where
+//! the kernel's UDP cannot be used.
 
 use std::net::Ipv4Addr;
 
@@ -12,10 +12,10 @@ const IP_HEADER: usize = 20;
 const UDP_HEADER: usize = 8;
 const UDP: u8 = 17;
 const TIME_TO_LIVE: u8 = 64;
-/// More-fragments flag and fragment offset: only a packet in one piece has neither.
+/// More-fragments flag and fragment offset, both zero in an unfragmented packet.
 const FRAGMENT: u16 = 0x3fff;
 
-/// A UDP datagram, header and all, from our port to the server's.
+/// Returns a UDP datagram with its header, from our port to the server's.
 pub fn datagram(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let length = UDP_HEADER + payload.len();
     let mut bytes = Vec::with_capacity(length);
@@ -27,7 +27,7 @@ pub fn datagram(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
 
     let mut pseudo_header = [from.octets(), to.octets(), [0, UDP, 0, 0]].concat();
     pseudo_header[10..].copy_from_slice(&(length as u16).to_be_bytes());
-    // Zero would mean that there is no checksum; its other form means the same sum.
+    // Zero means no checksum; its other form is an equal sum.
     let checksum = match !(sum(&pseudo_header, sum(&bytes, 0))) {
         0 => u16::MAX,
         checksum => checksum,
@@ -36,7 +36,7 @@ pub fn datagram(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An IPv4 packet with such a datagram.
+/// Returns an IPv4 packet with such a datagram.
 pub fn packet(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; IP_HEADER];
     let datagram = datagram(from, to, payload);
@@ -52,11 +52,11 @@ pub fn packet(from: Ipv4Addr, to: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The payload of an IPv4 packet that is a whole UDP datagram from a server's port to ours, else
-/// `None`. Bytes behind the packet, which Ethernet adds to short ones, are passed over.
+/// Returns the payload of an IPv4 packet that is a complete UDP datagram from a server's port to
+/// ours, else `None`. Bytes after the packet, which Ethernet adds to short ones, are ignored.
 ///
-/// The UDP checksum is not looked at: a packet that never left this machine (a virtual link) does
-/// not have it yet.
+/// The UDP checksum is not verified: a packet that never left this machine (on a virtual link) does
+/// not have one yet.
 pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
     let header_length = usize::from(bytes.first()? & 0x0f) * 4;
     let (header, _) =
@@ -75,7 +75,7 @@ pub fn payload(bytes: &[u8]) -> Option<&[u8]> {
     datagram.get(UDP_HEADER..usize::from(number(4)))
 }
 
-/// The ones' complement sum of 16-bit words (RFC 1071), on top of another one.
+/// Computes the ones' complement sum of 16-bit words (RFC 1071), added to an earlier one.
 fn sum(bytes: &[u8], before: u16) -> u16 {
     let words =
         bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));

@@ -1,6 +1,5 @@
-//! What a router advertisement says to programs, and not to the kernel: name servers and search
-//! domains (RFC 8106), as the kernel passes them on (`RTM_NEWNDUSEROPT`, rtnetlink(7)). Bytes in,
-//! options out.
+//! The options of a router advertisement for programs: name servers and search domains (RFC 8106),
+//! which the kernel passes on (`RTM_NEWNDUSEROPT`, rtnetlink(7)). Bytes in, options out.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -8,33 +7,32 @@ use std::time::Duration;
 use crate::names;
 use crate::rtnetlink::{u16_at, u32_at};
 
-/// The kind of rtnetlink message that carries such options; not in every `libc`.
+/// The type of rtnetlink message with such options, which not every `libc` defines.
 pub const NEW_OPTIONS: u16 = 68;
-/// The length of the fixed part of such a message (`nduseroptmsg`).
+/// Bytes of the fixed part of such a message (`nduseroptmsg`).
 const FIXED: usize = 16;
-/// The type of a router advertisement (RFC 4861, 4.2), and no code.
+/// The type of a router advertisement (RFC 4861, 4.2), and the code zero.
 const ADVERTISEMENT: [u8; 2] = [134, 0];
 /// Recursive DNS Server (RFC 8106, 5.1) and DNS Search List (5.2).
 const NAME_SERVERS: u8 = 25;
 const SEARCH: u8 = 31;
-/// What options count their lengths in, in bytes.
+/// The unit of an option's length in bytes.
 const UNIT: usize = 8;
-/// The lifetime that never ends, in seconds.
+/// The infinite lifetime in seconds.
 const FOREVER: u32 = u32::MAX;
 
-/// One option of an advertisement. A lifetime of zero withdraws what was advertised before; none is
-/// for ever.
+/// One option of an advertisement. A lifetime of zero withdraws earlier values; `None` is infinite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advert {
-    /// Name servers, and for how long they are to be used.
+    /// Name servers and their lifetime.
     NameServers(Vec<Ipv6Addr>, Option<Duration>),
-    /// Search domains, and for how long they are to be used.
+    /// Search domains and their lifetime.
     Search(Vec<String>, Option<Duration>),
 }
 
-/// Reads the payload of a message of the kind [`NEW_OPTIONS`]: the index of the link, and the
-/// options that are understood. Options behind one that is not whole are lost. Nothing comes of a
-/// message that is not about a router advertisement.
+/// Reads the payload of a message of type [`NEW_OPTIONS`]: the index of the link, and the known
+/// options. Options after an incomplete one are lost. Returns `None` for a message that is not
+/// about a router advertisement.
 pub fn read(payload: &[u8]) -> Option<(u32, Vec<Advert>)> {
     let fixed = payload.get(..FIXED)?;
     let (family, length, index) = (fixed[0], usize::from(u16_at(fixed, 2)?), u32_at(fixed, 4)?);
@@ -49,8 +47,7 @@ pub fn read(payload: &[u8]) -> Option<(u32, Vec<Advert>)> {
     ))
 }
 
-/// The options, each with its type and what is behind its length, up to the first that is not
-/// whole.
+/// The options, each with its type and the bytes after its length, up to the first incomplete one.
 fn options(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (kind, length) = (*bytes.first()?, usize::from(*bytes.get(1)?) * UNIT);
@@ -78,7 +75,7 @@ fn advert(kind: u8, body: &[u8]) -> Option<Advert> {
 }
 
 /// Whether an address can be that of a name server in resolv.conf. A link-local one would need the
-/// name of its link, which means nothing in a pod with a network of its own.
+/// name of its link, which is meaningless in a pod with its own network.
 fn is_usable(address: &Ipv6Addr) -> bool {
     !(address.is_unspecified()
         || address.is_loopback()

@@ -1,23 +1,24 @@
 //! The bytes of rtnetlink messages (netlink(7), rtnetlink(7)): a header, a fixed part, and
 //! attributes.
 //!
-//! Written here and not taken from `netlink-packet-route`: that reads every attribute of every kind
-//! of link and gives a whole link up for one that it does not know the length of, where this client
-//! needs five of them, whatever a newer kernel adds. It would also be half of the program.
+//! The code is our own instead of `netlink-packet-route`, which parses every attribute of every
+//! kind of link, and rejects a whole link because of one attribute with an unexpected length. This
+//! client needs five attributes, whatever a newer kernel adds. The crate would also be half of the
+//! program.
 
 /// The length of a message's header.
 const HEADER: usize = 16;
 /// The bits of an attribute's type that are not flags (`NLA_TYPE_MASK`).
 const TYPE: u16 = 0x3fff;
 
-/// A request that is being put together.
+/// A request under construction.
 #[derive(Debug)]
 pub struct Request {
     bytes: Vec<u8>,
 }
 
 impl Request {
-    /// A request of this kind (`RTM_…`) and with these flags (`NLM_F_…`), with its fixed part.
+    /// Makes a request of this type (`RTM_…`), with these flags (`NLM_F_…`) and this fixed part.
     pub fn new(kind: u16, flags: i32, fixed: &[u8]) -> Self {
         let mut bytes = vec![0; 4];
         bytes.extend(kind.to_ne_bytes());
@@ -36,7 +37,7 @@ impl Request {
         self
     }
 
-    /// The whole message, numbered.
+    /// Returns the complete message with this sequence number.
     pub fn finish(mut self, sequence: u32) -> Vec<u8> {
         let length = self.bytes.len() as u32;
         self.bytes[..4].copy_from_slice(&length.to_ne_bytes());
@@ -48,15 +49,15 @@ impl Request {
 /// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// What it is (`RTM_…` or `NLMSG_…`).
+    /// The type (`RTM_…` or `NLMSG_…`).
     pub kind: u16,
-    /// The number of the request that it answers.
+    /// The sequence number of its request.
     pub sequence: u32,
-    /// What stands behind the header.
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
-/// The messages in what one read has returned, up to the first that is not whole.
+/// The messages in one read, up to the first incomplete one.
 pub fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -70,8 +71,8 @@ pub fn answers(mut bytes: &[u8]) -> impl Iterator<Item = Answer<'_>> {
     })
 }
 
-/// The attributes behind the fixed part of a message, or inside another attribute, up to the first
-/// that is not whole.
+/// The attributes after the fixed part of a message, or inside another attribute, up to the first
+/// incomplete one.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
@@ -82,12 +83,12 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// The number at a place, if the bytes go so far.
+/// Reads the number at an offset; `None` past the end.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The number at a place, if the bytes go so far.
+/// Reads the number at an offset; `None` past the end.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }

@@ -1,5 +1,5 @@
-//! What leases and routers say about the whole node, and how `init` gets it: it alone can set a host
-//! name or write resolv.conf.
+//! What leases and routers say about the whole node, and how `init` gets it: it alone can set a
+//! host name or write resolv.conf.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -104,8 +104,8 @@ pub struct Sent {
 
 impl Sent {
     /// Sends those of the requests that `init` has not replied to yet. Returns whether it now has
-    /// all of them, so that none has to be sent again; `report` gets each one that it carried out or
-    /// refused. A refused request is not repeated: it would be refused again.
+    /// all of them, so that none has to be sent again; `report` gets each one that it carried out
+    /// or refused. A refused request is not repeated: it would be refused again.
     pub fn bring_up_to(
         &mut self,
         requests: &[Request],

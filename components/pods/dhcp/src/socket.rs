@@ -13,7 +13,7 @@ use crate::packet::{self, CLIENT_PORT};
 use crate::sys;
 
 /// Larger than any frame that a server sends to a client which says that it takes 1472 bytes.
-const LARGEST: usize = 2048;
+const MAX_FRAME: usize = 2048;
 
 /// A socket that hears what is sent to our port on one link, and speaks to everybody on it.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl LinkSocket {
     /// The next message that has come in, `None` if there is none. What is not DHCP is passed over.
     pub fn receive(&self) -> io::Result<Option<Message>> {
         loop {
-            let mut buffer = [0; LARGEST];
+            let mut buffer = [0; MAX_FRAME];
             let length = match (&self.socket).read(&mut buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
@@ -105,6 +105,6 @@ fn filter() -> [SockFilter; 9] {
         SockFilter::new(LOAD_HALF_AFTER_HEADER, 0, 0, 2),
         SockFilter::new(JUMP_IF_EQUAL, 1, 0, CLIENT_PORT.into()),
         SockFilter::new(RETURN, 0, 0, 0),
-        SockFilter::new(RETURN, 0, 0, LARGEST as u32),
+        SockFilter::new(RETURN, 0, 0, MAX_FRAME as u32),
     ]
 }

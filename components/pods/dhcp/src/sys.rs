@@ -1,12 +1,12 @@
-//! The calls that no library wraps: all of the program's unsafe code.
+//! The calls without a safe wrapper. All `unsafe` of this crate is here.
 
 use std::ffi::c_int;
 use std::{io, mem};
 
 use socket2::{SockAddr, SockAddrStorage};
 
-/// The address of everybody on a link, for IPv4 over an `AF_PACKET` socket; bound to, it is the
-/// link itself.
+/// The broadcast address of a link for IPv4 over an `AF_PACKET` socket. Binding to it binds to the
+/// link.
 pub fn everybody_on(index: u32) -> io::Result<SockAddr> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -18,8 +18,8 @@ pub fn everybody_on(index: u32) -> io::Result<SockAddr> {
         sll_addr: [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
     };
     let mut storage = SockAddrStorage::zeroed();
-    // SAFETY: the storage is meant to be seen as the socket address that its family says, and
-    // `sockaddr_ll` fits into it.
+    // SAFETY: the storage may be viewed as the socket address of its family, and `sockaddr_ll` fits
+    // into it.
     unsafe { *storage.view_as::<libc::sockaddr_ll>() = address };
     // SAFETY: the storage holds an address of this length.
     Ok(unsafe { SockAddr::new(storage, mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t) })

@@ -1,5 +1,5 @@
-//! What a server offers or gives, read from its message and checked: nothing behind this file sees
-//! an option's bytes.
+//! The terms of an offer or a lease, read from a message and checked: no other file reads an
+//! option's bytes.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::message::{Message, code};
 use crate::names;
 
-/// The shortest lease that is taken: below it the client would do nothing but renew.
-pub const SHORTEST_LEASE: Duration = Duration::from_secs(4);
-/// The smallest MTU that is believed: every IPv4 host has to take datagrams of this size (RFC 791).
-const SMALLEST_MTU: u16 = 576;
-/// The lease time that means for ever (RFC 2131, 3.3).
+/// The shortest accepted lease. With a shorter one the client would only renew.
+pub const MIN_LEASE: Duration = Duration::from_secs(4);
+/// The smallest accepted MTU: every IPv4 host must accept datagrams of this size (RFC 791).
+const MIN_MTU: u16 = 576;
+/// The infinite lease time (RFC 2131, 3.3).
 const INFINITE: u32 = u32::MAX;
 
 /// The terms of a lease.
@@ -20,20 +20,20 @@ const INFINITE: u32 = u32::MAX;
 pub struct Terms {
     /// The node's address on this link.
     pub address: Ipv4Addr,
-    /// How many bits of it name the subnet, 0 to 32.
+    /// The length of the subnet's prefix in bits, 0 to 32.
     pub prefix_length: u8,
-    /// The server's identifier, which is its address.
+    /// The server identifier, which is its address.
     pub server: Ipv4Addr,
-    /// How long they hold; `None` is for ever.
+    /// The lifetimes; `None` is infinite.
     pub lifetimes: Option<Lifetimes>,
-    /// Routes besides that to the subnet, the ones without a gateway first, as the others may need
-    /// them.
+    /// Routes besides that to the subnet. Those without a gateway come first, because others may
+    /// depend on them.
     pub routes: Vec<Route>,
     /// The MTU of the link in bytes.
     pub mtu: Option<u16>,
     /// DNS servers, the preferred one first.
     pub name_servers: Vec<Ipv4Addr>,
-    /// Domains in which short names are looked up.
+    /// Domains for short names.
     pub search: Vec<String>,
     /// Time servers, the preferred one first.
     pub ntp_servers: Vec<Ipv4Addr>,
@@ -41,40 +41,40 @@ pub struct Terms {
     pub host_name: Option<String>,
 }
 
-/// Spans from the moment the lease was asked for, in this order.
+/// Spans since the lease was requested, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// When the server that gave it is asked to prolong it (T1).
+    /// When the client asks the lease's server to extend it (T1).
     pub renew: Duration,
-    /// When any server is asked to (T2).
+    /// When the client asks any server to (T2).
     pub rebind: Duration,
-    /// When the address is no longer the node's.
+    /// When the address expires.
     pub expire: Duration,
 }
 
 /// A route over the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where it leads to, with no bit set behind the prefix.
+    /// The destination, with no bit set after the prefix.
     pub destination: Ipv4Addr,
-    /// How many bits of it count, 0 (the default route) to 32.
+    /// The length of the destination's prefix in bits, 0 (the default route) to 32.
     pub prefix_length: u8,
-    /// The router, or `None` where the destination is on the link itself.
+    /// The router; `None` if the destination is on the link.
     pub gateway: Option<Ipv4Addr>,
 }
 
-/// Why a message holds no terms that could be taken.
+/// Why a message's terms were refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unacceptable {
-    /// No host can have the address.
+    /// The address is not a host's.
     Address(Ipv4Addr),
-    /// The subnet mask is none.
+    /// The subnet mask is invalid.
     Mask(Ipv4Addr),
-    /// The server does not say who it is.
+    /// The server identifier is missing.
     NoServer,
-    /// The server does not say for how long.
+    /// The lease time is missing.
     NoLeaseTime,
-    /// The lease is shorter than [`SHORTEST_LEASE`].
+    /// The lease is shorter than [`MIN_LEASE`].
     TooShort(Duration),
 }
 
@@ -93,8 +93,7 @@ impl fmt::Display for Unacceptable {
 impl std::error::Error for Unacceptable {}
 
 impl Terms {
-    /// Reads the terms of an OFFER or ACK. Options that only add to the lease are left out when
-    /// they make no sense.
+    /// Reads the terms of an OFFER or ACK. Invalid optional settings are left out.
     pub fn read(message: &Message) -> Result<Self, Unacceptable> {
         let address = message.yiaddr;
         if !usable(address) || address.is_broadcast() {
@@ -106,7 +105,7 @@ impl Terms {
             server: server(message).ok_or(Unacceptable::NoServer)?,
             lifetimes: lifetimes(message)?,
             routes: routes(message),
-            mtu: message.option(code::MTU).and_then(number).filter(|mtu| *mtu >= SMALLEST_MTU),
+            mtu: message.option(code::MTU).and_then(number).filter(|mtu| *mtu >= MIN_MTU),
             name_servers: addresses(message, code::NAME_SERVERS),
             search: search(message),
             ntp_servers: addresses(message, code::NTP_SERVERS),
@@ -115,7 +114,7 @@ impl Terms {
     }
 }
 
-/// The server's identifier (option 54), with which a client tells servers apart.
+/// The server identifier (option 54), with which a client distinguishes servers.
 pub fn server(message: &Message) -> Option<Ipv4Addr> {
     let octets: [u8; 4] = message.option(code::SERVER)?.try_into().ok()?;
     Some(octets.into()).filter(|address| usable(*address))
@@ -133,15 +132,15 @@ fn seconds(message: &Message, code: u8) -> Option<u32> {
     Some(u32::from_be_bytes(message.option(code)?.try_into().ok()?))
 }
 
-/// Every whole address of a list option that a host can have. RFC 2132 wants no remainder; one is
-/// passed over.
+/// All complete addresses of a list option that a host can have. A remainder, which RFC 2132
+/// forbids, is ignored.
 fn addresses(message: &Message, code: u8) -> Vec<Ipv4Addr> {
     let (list, _) = message.option(code).unwrap_or_default().as_chunks::<4>();
     list.iter().map(|octets| Ipv4Addr::from(*octets)).filter(|address| usable(*address)).collect()
 }
 
-/// The subnet mask's length; without a mask, that of the address's class (RFC 950), as everybody
-/// else takes it.
+/// The length of the subnet mask; without a mask, that of the address's class (RFC 950), like other
+/// clients.
 fn prefix_length(message: &Message) -> Result<u8, Unacceptable> {
     let Some(octets) =
         message.option(code::SUBNET_MASK).and_then(|value| <[u8; 4]>::try_from(value).ok())
@@ -160,15 +159,15 @@ fn prefix_length(message: &Message) -> Result<u8, Unacceptable> {
     Ok(length as u8)
 }
 
-/// The lease's spans. T1 and T2 that are not in order are replaced by the defaults of RFC 2131,
-/// 4.4.5.
+/// The lease's lifetimes. T1 and T2 that are out of order are replaced with the defaults of RFC
+/// 2131, 4.4.5.
 fn lifetimes(message: &Message) -> Result<Option<Lifetimes>, Unacceptable> {
     let lease = match seconds(message, code::LEASE_TIME) {
         None => return Err(Unacceptable::NoLeaseTime),
         Some(INFINITE) => return Ok(None),
         Some(lease) => Duration::from_secs(lease.into()),
     };
-    if lease < SHORTEST_LEASE {
+    if lease < MIN_LEASE {
         return Err(Unacceptable::TooShort(lease));
     }
     let given = |code| seconds(message, code).map(|seconds| Duration::from_secs(seconds.into()));
@@ -179,7 +178,7 @@ fn lifetimes(message: &Message) -> Result<Option<Lifetimes>, Unacceptable> {
     Ok(Some(Lifetimes { renew, rebind, expire: lease }))
 }
 
-/// The routes: the classless ones alone if there are any (RFC 3442), else the first router.
+/// The routes: only the classless ones if there are any (RFC 3442), else the first router.
 fn routes(message: &Message) -> Vec<Route> {
     let classless = message.option(code::CLASSLESS_ROUTES).and_then(classless_routes);
     let mut routes = classless.unwrap_or_else(|| {
@@ -194,8 +193,8 @@ fn routes(message: &Message) -> Vec<Route> {
     routes
 }
 
-/// Reads option 121: a prefix length, as many octets as it fills, and the router. A list that
-/// breaks off is no list.
+/// Reads option 121: a prefix length, the octets that it covers, and the router. An incomplete list
+/// is refused.
 fn classless_routes(mut bytes: &[u8]) -> Option<Vec<Route>> {
     let mut routes = Vec::new();
     while let [prefix_length @ 0..=32, rest @ ..] = bytes {
@@ -214,7 +213,7 @@ fn classless_routes(mut bytes: &[u8]) -> Option<Vec<Route>> {
     (bytes.is_empty() && !routes.is_empty()).then_some(routes)
 }
 
-/// The search list (RFC 3397), or the one domain that stands for it.
+/// The search list (RFC 3397), or else the single domain.
 fn search(message: &Message) -> Vec<String> {
     let list = message.option(code::SEARCH).and_then(names::search_list).unwrap_or_default();
     if list.is_empty() {
@@ -365,7 +364,10 @@ mod tests {
         #[test]
         fn any_options_are_read_or_refused(
             yiaddr: [u8; 4],
-            options in prop::collection::vec((any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 0..20),
+            options in prop::collection::vec(
+                (any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)),
+                0..20,
+            ),
         ) {
             let _ = Terms::read(&Message { yiaddr: yiaddr.into(), options, ..ack() });
         }

@@ -80,7 +80,8 @@ fn classless_routes_are_set_instead_of_the_router() {
         &[
             "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m",
             "--dhcp-option=option:router,10.9.0.77",
-            "--dhcp-option=option:classless-static-route,10.8.0.0/16,10.9.0.2,172.31.0.1/32,0.0.0.0,0.0.0.0/0,172.31.0.1",
+            "--dhcp-option=option:classless-static-route,10.8.0.0/16,10.9.0.2,\
+             172.31.0.1/32,0.0.0.0,0.0.0.0/0,172.31.0.1",
         ],
     );
     world.start_client();

@@ -8,14 +8,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use osbuild_abi::disk::DATA;
-use osbuild_abi::writable::{From, WRITABLE, Writable};
+use osbuild_abi::writable::{Backing, WRITABLE, Writable};
 use osbuild_disks::{Disk, device_file, ioctl};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Table;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 /// How long the device file of a partition may take to appear.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A file that is to be put onto DATA.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,8 +39,9 @@ pub fn plan<'a>(path: &str, bytes: &'a [u8]) -> Outcome<Planned<'a>> {
     let below =
         |row: &&Writable| path.strip_prefix(row.path).is_some_and(|rest| rest.starts_with('/'));
     let row = WRITABLE.iter().filter(below).max_by_key(|row| row.path.len());
-    let found = row
-        .and_then(|row| if let From::Data(folder) = row.from { Some((row, folder)) } else { None });
+    let found = row.and_then(|row| {
+        if let Backing::Data(folder) = row.backing { Some((row, folder)) } else { None }
+    });
     let (row, folder) = found.ok_or_else(|| {
         Failure::new(format!("`{path}` is not below a path of the node that lasts"))
     })?;
@@ -92,7 +93,7 @@ pub fn put(disk: &Disk, table: &Table, files: &[Planned], mount_point: &Path) ->
 }
 
 fn write_all(device: &Path, files: &[Planned], mount_point: &Path) -> std::io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !device.exists() && Instant::now() < end {
         sleep(Duration::from_millis(20));
     }
@@ -158,7 +159,8 @@ mod tests {
             path in "(/etc/kubernetes|/var/log)?(/|\\.|a|\\.\\.|\\x00){0,8}",
         ) {
             if let Ok(file) = plan(&path, b"") {
-                prop_assert!(file.path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+                let is_plain = |part| matches!(part, std::path::Component::Normal(_));
+                prop_assert!(file.path.components().all(is_plain));
             }
         }
     }

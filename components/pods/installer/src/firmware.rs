@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use osbuild_abi::install::TOLD_VARIABLE;
+use osbuild_abi::install::INSTALLED_VARIABLE;
 use osbuild_abi::slot::{VARIABLE, VENDOR};
 use osbuild_failure::{Explain, Failure, Outcome};
 use osbuild_formats::gpt::Partition;
@@ -119,7 +119,7 @@ impl Firmware {
 
 /// The file of the variable that remembers it.
 fn told() -> String {
-    format!("{TOLD_VARIABLE}-{VENDOR}")
+    format!("{INSTALLED_VARIABLE}-{VENDOR}")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! partition table until all else is on it and was read back: whenever the power fails, the next
 //! try begins anew.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -168,38 +169,49 @@ fn put(
     let table = carried.image.table_for(geometry).explain(what())?;
     let ends = Ends::new(&table, geometry).explain(what())?;
     let pieces = carried.image.pieces().explain(what())?;
-    write(carried, disk, &pieces, &ends, console).explain(what())?;
+    let mut written = write(carried, disk, &pieces, &ends, console).explain(what())?;
     if !wishes.files.is_empty() {
         data::put(disk, &table, &wishes.files, &places.data)?;
         console.say(format!("its {DATA} has {} of the stick's files", wishes.files.len()));
+        let data = table.named(DATA).map_or(0..0, |data| {
+            data.first * geometry.sector_size()..(data.last + 1) * geometry.sector_size()
+        });
+        written.retain(|piece| is_outside(piece, &data));
     }
     if let Some(keys) = &wishes.keys {
         keys.enroll(firmware)?;
         console.say("the firmware has the keys of the stick");
     }
     let mut device = Device::open(&disk.device, true).explain(what())?;
-    device.write_in_order(&ends.writes).explain(what())?;
-    ends.ranges
-        .iter()
-        .try_for_each(|range| device.holds(&ends.bytes(range), range))
-        .explain(what())?;
-    Ok(table)
+    let compared = write::write_table(&ends, &mut device, |device| {
+        compare("read back again", carried, &written, device, console)
+    });
+    match compared {
+        Ok(()) => Ok(table),
+        Err((error, Ok(()))) => Err(error).explain(what()),
+        Err((error, Err(failed))) => Err(Failure::new(format!(
+            "cannot {}: {error}; and its new partition table could not be removed: {failed}",
+            what()
+        ))),
+    }
 }
 
-/// Takes the old table away, writes the image without its own, and reads that back. Nobody else may
-/// have the disk open.
+/// Whether a piece has no byte in `range`.
+fn is_outside(piece: &Piece, range: &Range<u64>) -> bool {
+    piece.range.end <= range.start || piece.range.start >= range.end
+}
+
+/// Removes the old partition table, writes the image without its own, and reads that back. Returns
+/// the pieces to compare again later. The disk must not be open elsewhere.
 fn write(
     carried: &Carried,
     disk: &Disk,
     pieces: &[Piece],
     ends: &Ends,
     console: &mut Console,
-) -> osbuild_disks::Result<()> {
+) -> osbuild_disks::Result<Vec<Piece>> {
     let mut device = Device::open(&disk.device, true)?;
-    for range in &ends.ranges {
-        device.zero(range)?;
-    }
-    device.flush()?;
+    write::remove_table(ends, &mut device)?;
     // Their places are those of the new ones.
     if device.shows_old_partitions() {
         return Err(osbuild_disks::Error::InUse(disk.device.clone()));
@@ -207,8 +219,20 @@ fn write(
     let mut told = Told::of("written", length(pieces.iter().filter(|piece| !piece.is_zero)));
     let to_compare =
         write::write(&carried.image, pieces, &mut device, |more| told.tell(more, console))?;
-    let mut told = Told::of("read back", length(&to_compare));
-    write::compare(&carried.image, &to_compare, &mut device, |more| told.tell(more, console))
+    compare("read back", carried, &to_compare, &mut device, console)?;
+    Ok(to_compare)
+}
+
+/// Reads pieces of the disk back, and compares them with the image.
+fn compare(
+    doing: &'static str,
+    carried: &Carried,
+    pieces: &[Piece],
+    device: &mut Device,
+    console: &mut Console,
+) -> osbuild_disks::Result<()> {
+    let mut told = Told::of(doing, length(pieces));
+    write::compare(&carried.image, pieces, device, |more| told.tell(more, console))
 }
 
 /// How far it is, for whoever watches: a line for each quarter.
@@ -239,9 +263,10 @@ fn found(settings: &Settings, firmware: &Firmware, table: &Table) -> Option<&'st
     if !settings.unattended {
         return Some(": take the stick out, or say `replace-node = true`");
     }
-    // It would start the stick for ever.
+    // The machine would boot the stick again and again.
     table.named(ESP).is_some_and(|esp| firmware.was_told(esp)).then_some(
-        ", and the firmware was told to start it, but has started the stick: take that out, or put the disk before it in the firmware's menu",
+        ", and the firmware was set to boot it, but has booted the stick: take the stick out, or \
+         put the disk before it in the firmware's menu",
     )
 }
 
@@ -274,4 +299,17 @@ fn boot(
 /// Whether a disk with this table holds a node, and all of it: the table is written last.
 fn is_node(table: &Table) -> bool {
     [ESP, SLOT_A, SLOT_B, DATA].iter().all(|name| table.named(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_that_touch_the_data_partition_are_not_compared_again() {
+        let piece = |range| Piece { range, is_zero: false };
+        let outside = |range| is_outside(&piece(range), &(100..200));
+        assert!(outside(0..100) && outside(200..300));
+        assert!(!outside(0..101) && !outside(150..160) && !outside(199..300));
+    }
 }

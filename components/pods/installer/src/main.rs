@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words != [WORD] {
         eprintln!(
-            "installer: this erases a disk of the machine that it runs on, and does nothing without `{WORD}`"
+            "installer: this erases a disk of the machine that it runs on, and does nothing \
+             without `{WORD}`"
         );
         return ExitCode::from(2);
     }

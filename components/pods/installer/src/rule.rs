@@ -126,7 +126,7 @@ mod tests {
             sector_size: 512,
             is_removable: false,
             is_read_only: false,
-            contents: "nothing that is known".to_owned(),
+            contents: "unknown".to_owned(),
         }
     }
 

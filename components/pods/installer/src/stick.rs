@@ -13,13 +13,13 @@ use osbuild_formats::gpt::{Geometry, Label, Table};
 use uuid::Uuid;
 
 /// How long a disk may take to be seen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long no disk may have come or gone before one is chosen.
 const SETTLED: Duration = Duration::from_secs(4);
 /// How often it is looked.
 const TICK: Duration = Duration::from_millis(250);
 /// The largest system partition that is read: it is read whole.
-const MOST: u64 = 512 << 20;
+const MAX_ESP: u64 = 512 << 20;
 
 /// The disk that was booted.
 pub struct Stick {
@@ -34,7 +34,7 @@ impl Stick {
     /// # Errors
     /// It does not come, or another disk has the same GUID, so that nobody could tell them apart.
     pub fn find(guid: Uuid) -> Outcome<Stick> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let disks: Vec<(Disk, Table)> = osbuild_disks::all()
                 .into_iter()
@@ -46,11 +46,11 @@ impl Stick {
                 (Some((one, _)), Some((other, _))) => {
                     let names = format!("{} and {}", one.device.display(), other.device.display());
                     return Err(Failure::new(format!(
-                        "{names} have the identifier of the disk that was booted, and nothing tells them apart: take one out"
+                        "{names} both have the identifier of the booted disk: take one out"
                     )));
                 }
                 (None, _) if Instant::now() > end => {
-                    return Err(Failure::new("the disk that was booted is not to be seen"));
+                    return Err(Failure::new("the booted disk does not appear"));
                 }
                 (None, _) => sleep(TICK),
             }
@@ -62,7 +62,7 @@ impl Stick {
             Failure::new(format!("{} has no partition {ESP}", disk.device.display()))
         })?;
         let (sector_size, sectors) = (u64::from(disk.sector_size), esp.sectors());
-        if sectors * sector_size > MOST {
+        if sectors * sector_size > MAX_ESP {
             return Err(Failure::new(format!(
                 "partition {ESP} of {} is too large to be read",
                 disk.device.display()

@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A sandbox: `unshare`, and `pause` as its only child.
 struct Sandbox {
@@ -58,7 +58,7 @@ impl Drop for Sandbox {
 
 fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         if let Some(value) = attempt() {
             return Some(value);
         }

@@ -1,48 +1,48 @@
-//! Which of several servers are right (Marzullo's algorithm, as in RFC 5905, 11.2.1): each says
-//! when it is within an error, and the moment that lies within the errors of most of them is
-//! believed.
+//! Selects the correct ones of several servers (Marzullo's algorithm, as in RFC 5905, 11.2.1): each
+//! server gives a time and a maximum error, and the result is the time within the errors of most
+//! servers.
 
-/// What a server has answered. All spans are in microseconds.
+/// The result of one query. All spans are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How far the clock is behind the server's.
+    /// The offset of the server's clock from this one; positive if this clock is behind.
     pub offset: i64,
-    /// How long question and answer were under way.
+    /// The round-trip delay.
     pub delay: u64,
-    /// How far the server says that it is from a reference clock at most.
+    /// The server's root distance: its maximum error relative to the reference clock.
     pub root_distance: u64,
-    /// How many servers away the reference clock is.
+    /// The number of servers between it and the reference clock.
     pub stratum: u8,
 }
 
-/// As many servers make a result that one liar cannot change.
+/// With this many servers, one wrong server cannot change the result.
 pub const CONFIRMED: usize = 3;
-/// The least error that a server is granted. Whatever it says of itself, that much comes from busy
-/// machines and networks.
+/// The minimum error of a server. Busy machines and networks cause this much, whatever the server
+/// reports.
 const MIN_ERROR: u64 = 100_000;
-/// The greatest: a server that says nothing for certain agrees with nobody by that.
+/// The maximum error: a server that reports a huge one must not agree with every other server.
 const MAX_ERROR: u64 = 1_000_000;
 
-/// What more than half of the servers say.
+/// The result on which more than half of the servers agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreement {
-    /// How far the clock is behind, in microseconds.
+    /// The offset by which the clock is behind, in microseconds.
     pub offset: i64,
-    /// How many servers say so.
+    /// The number of servers that agree.
     pub agreeing: usize,
-    /// How many have answered.
+    /// The number of servers that answered.
     pub answered: usize,
 }
 
 impl Agreement {
-    /// Whether there are enough servers that a single liar would have been outvoted.
+    /// Whether enough servers answered to outvote a single wrong one.
     pub fn is_confirmed(&self) -> bool {
         self.answered >= CONFIRMED
     }
 }
 
 impl Sample {
-    /// The first and the last offset that may be the right one.
+    /// The smallest and the largest offset that may be correct.
     fn range(&self) -> (i64, i64) {
         let error =
             (self.delay / 2).saturating_add(self.root_distance).clamp(MIN_ERROR, MAX_ERROR) as i64;
@@ -50,15 +50,15 @@ impl Sample {
     }
 }
 
-/// What more than half of the servers agree on: nothing where no majority does, so of two both have
-/// to.
+/// Returns the offset on which more than half of the servers agree; `None` without such a majority,
+/// so two servers both have to agree.
 pub fn agree(samples: &[Sample]) -> Option<Agreement> {
     let within = |offset: i64| {
         samples
             .iter()
             .filter(move |sample| sample.range().0 <= offset && offset <= sample.range().1)
     };
-    // Where most ranges overlap, one of them begins.
+    // The largest overlap starts where one of the ranges starts.
     let begins = samples.iter().map(|sample| sample.range().0);
     let best = begins.max_by_key(|offset| within(*offset).count())?;
     let mut offsets: Vec<i64> = within(best).map(|sample| sample.offset).collect();
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn of_two_servers_that_disagree_none_is_believed() {
+    fn two_servers_that_disagree_have_no_result() {
         assert_eq!(agreed(&[5, 7]), Some((7, 2)));
         assert_eq!(agreed(&[5, 1_000_000]), None);
     }
 
     #[test]
-    fn one_server_agrees_with_itself_and_none_with_nobody() {
+    fn one_server_is_a_majority_and_no_server_is_none() {
         assert_eq!(agreed(&[5]), Some((5, 1)));
         assert_eq!(agreed(&[]), None);
         assert!(
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_claims_a_huge_error_agrees_with_nobody_by_that() {
+    fn a_huge_error_does_not_make_a_server_agree() {
         let vague = Sample { root_distance: u64::MAX, ..sample(10_000_000) };
         assert_eq!(agree(&[sample(0), vague]), None);
     }
@@ -128,7 +128,7 @@ mod tests {
             let mut offsets = honest;
             lies.iter().for_each(|lie| offsets.insert(at, *lie));
             let (offset, _) = agreed(&offsets).unwrap();
-            // A liar can at most be at the edge of what honest servers could say.
+            // A wrong server can reach the edge of the honest servers' ranges at most.
             prop_assert!(offset.abs() <= 250_000, "{offset}");
         }
 
@@ -136,7 +136,9 @@ mod tests {
         fn any_samples_agree_or_do_not(
             samples in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>()), 0..9),
         ) {
-            let sample = |(offset, delay, root_distance)| Sample { offset, delay, root_distance, stratum: 1 };
+            let sample = |(offset, delay, root_distance)| {
+                Sample { offset, delay, root_distance, stratum: 1 }
+            };
             let samples: Vec<Sample> = samples.into_iter().map(sample).collect();
             if let Some(agreement) = agree(&samples) {
                 prop_assert!(agreement.agreeing * 2 > samples.len());

@@ -1,5 +1,5 @@
-//! What to do with the clock, and when to ask again (RFC 4330, sections 5 and 10). It knows neither
-//! clock nor network nor chance.
+//! The adjustments of the clock, and the time of the next query (RFC 4330, sections 5 and 10). It
+//! uses neither clock nor network nor random numbers.
 //!
 //! All spans without a unit in their type are in microseconds.
 
@@ -7,50 +7,49 @@ use std::time::Duration;
 
 use crate::agreement::{Agreement, CONFIRMED};
 
-/// A clock that is further off than this is set at once; slewing it would take longer than a
-/// quarter of an hour.
+/// A clock that is further off than this is stepped; slewing would take longer than a quarter of an
+/// hour.
 const STEP_BEYOND: u64 = 500_000;
-/// A clock that stays this close is looked at ever more rarely.
+/// While the clock stays this close, the interval between queries grows.
 const CLOSE: u64 = 10_000;
-/// By how much in all a clock that was right may be moved, besides what clocks drift: what ntpd and
-/// ntpd-rs give up at.
+/// The total offset by which a correct clock may be moved, in addition to drift: the limit at which
+/// ntpd and ntpd-rs give up.
 const MAX_RESERVE: u64 = 1_000_000_000;
-/// One part in as many is what a clock drifts at most (500 ppm, which is also what the kernel makes
-/// up for).
+/// The maximum drift of a clock is one part in this many (500 ppm, which is also the kernel's
+/// limit).
 const DRIFT: u128 = 2000;
-/// By how much too few servers may move a clock, in seconds: a machine may keep local time.
+/// The offset up to which too few servers may move a clock, in seconds: a machine may keep local
+/// time.
 const DAY: u64 = 86_400;
-/// How old an image can be, in seconds: ten years.
+/// The maximum age of an image in seconds: ten years.
 const MAX_IMAGE_AGE: u64 = 3652 * DAY;
-/// How often the first agreement waits for more servers to answer.
+/// How often the first agreement waits for more servers.
 const MAX_TOO_FEW: u32 = 3;
-/// The first and the longest wait between two questions. Both are powers of two, as the kernel's
-/// time constant is a logarithm.
-const SHORTEST: Duration = Duration::from_secs(64);
-const LONGEST: Duration = Duration::from_secs(1024);
-/// How long to wait after the first failure; every further wait is twice as long.
+/// The shortest and the longest interval between queries. Both are powers of two, because the
+/// kernel's time constant is a logarithm.
+const MIN_INTERVAL: Duration = Duration::from_secs(64);
+const MAX_INTERVAL: Duration = Duration::from_secs(1024);
+/// The wait after the first failure. Each further wait is twice as long.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
 
-/// What is to be done to the clock.
+/// An adjustment of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjustment {
-    /// Set it forward by this much, or back.
+    /// Step it by this offset.
     Step(i64),
-    /// Let it run faster or slower until this much is made up for. The wait until the next look is
-    /// what the kernel paces it by.
+    /// Slew it by this offset. The interval until the next query sets the kernel's pace.
     Slew(i64, Duration),
 }
 
-/// What the clock cannot have been wrong about, whatever servers say. Moments are in seconds since
-/// 1970.
+/// Limits on the time, whatever servers report. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// When the image was made: a time before is wrong. 0 where that is not known.
+    /// The time of the image: an earlier time is wrong. 0 if unknown.
     pub image: u64,
-    /// When the node was last seen running, by its own clock; 0 if it never was.
+    /// When the node last ran, according to its own clock; 0 if it never did.
     pub last: u64,
-    /// Whether the machine kept the time while it was off, as far as one can tell: its clock stood
-    /// behind neither of the two at boot.
+    /// Whether the machine probably kept the time while it was off: at boot, its clock was behind
+    /// neither of the two.
     pub kept: bool,
 }
 
@@ -75,25 +74,25 @@ impl Bounds {
     }
 }
 
-/// Why the clock is left as it is although servers agree.
+/// Why the clock stays unchanged although servers agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It would show a time before the image was made.
+    /// The time would be before the image was made.
     BeforeTheImage,
-    /// It would show a time when nobody uses such an image any more.
+    /// The time would be long after the image was made.
     LongAfterTheImage,
-    /// It would show a time before the node last ran, and too few servers say so.
+    /// The time would be before the node last ran, and too few servers agree.
     BeforeTheLastBoot,
-    /// It would be moved by more than a day, and too few servers say so.
+    /// The offset is more than a day, and too few servers agree.
     Unconfirmed,
-    /// It was right before, and would be moved by more than a right clock can be off.
+    /// The clock was correct, and the offset is more than a correct clock can be off.
     TooFar,
     /// More servers should answer first.
     TooFew,
 }
 
 impl Doubt {
-    /// It in words, behind the name of what is doubted.
+    /// The reason in words, for the end of a log line.
     pub fn words(self) -> &'static str {
         match self {
             Doubt::BeforeTheImage => "the image is newer than that time",
@@ -108,39 +107,38 @@ impl Doubt {
     }
 }
 
-/// Remembers how it went so far.
+/// The history of the clock since boot.
 #[derive(Debug)]
 pub struct Discipline {
     bounds: Bounds,
-    /// Once the clock has been set right: by how much it may still be moved, in microseconds, and
-    /// as of when.
+    /// Once the clock is correct: the offset by which it may still be moved, in microseconds, and
+    /// the time of that value.
     reserve: Option<(u64, Duration)>,
-    /// How often too few servers have answered before.
+    /// How often too few servers have answered.
     too_few: u32,
     interval: Duration,
     failures: u32,
 }
 
 impl Discipline {
-    /// One for a clock that nobody has set since boot.
+    /// Starts with a clock that has not been set since boot.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, reserve: None, too_few: 0, interval: SHORTEST, failures: 0 }
+        Self { bounds, reserve: None, too_few: 0, interval: MIN_INTERVAL, failures: 0 }
     }
 
-    /// One for a clock that has been set right by another process since boot, as of `now`.
+    /// Starts with a clock that another process has set since boot, as of `now`.
     pub fn of_right_clock(bounds: Bounds, now: Duration) -> Self {
         Self { reserve: Some((MAX_RESERVE, now)), ..Self::new(bounds) }
     }
 
-    /// Whether the clock has been set right at least once.
+    /// Whether the clock has been set at least once.
     pub fn is_right(&self) -> bool {
         self.reserve.is_some()
     }
 
-    /// Takes what servers agree on and says what to do. `clock` is what the clock shows, since
-    /// 1970; `now` is the time on a clock that never goes back; `servers` is how many there are to
-    /// ask. The first time the clock is set; later it is moved by no more than a right clock can be
-    /// off.
+    /// Takes an agreement and returns the adjustment. `clock` is the clock's time since 1970; `now`
+    /// is a monotonic time; `servers` is the number of configured servers. The first agreement sets
+    /// the clock; later ones move it by no more than a correct clock can be off.
     pub fn take(
         &mut self,
         agreement: &Agreement,
@@ -170,7 +168,7 @@ impl Discipline {
                 self.too_few += 1;
                 return Err(Doubt::TooFew);
             }
-            (self.reserve, self.interval) = (Some((MAX_RESERVE, now)), SHORTEST);
+            (self.reserve, self.interval) = (Some((MAX_RESERVE, now)), MIN_INTERVAL);
             return Ok(Adjustment::Step(offset));
         };
         let drift = now.saturating_sub(at).as_micros() / DRIFT;
@@ -180,25 +178,28 @@ impl Discipline {
         let left = reserve.checked_sub(offset.unsigned_abs()).ok_or(Doubt::TooFar)?;
         self.reserve = Some((left, now));
         if offset.unsigned_abs() > STEP_BEYOND {
-            self.interval = SHORTEST;
+            self.interval = MIN_INTERVAL;
             return Ok(Adjustment::Step(offset));
         }
-        self.interval =
-            if offset.unsigned_abs() <= CLOSE { LONGEST.min(self.interval * 2) } else { SHORTEST };
+        self.interval = if offset.unsigned_abs() <= CLOSE {
+            MAX_INTERVAL.min(self.interval * 2)
+        } else {
+            MIN_INTERVAL
+        };
         Ok(Adjustment::Slew(offset, self.interval))
     }
 
-    /// Notes that no majority of servers has answered so that it could be believed.
+    /// Records a query without an accepted majority.
     pub fn fail(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// How long to wait before the next question: what is due, and up to a sixteenth more by chance
-    /// (`random` is any number), so that nodes which were started together do not ask together.
+    /// The wait before the next query, plus up to a sixteenth at random (`random` is any number),
+    /// so that nodes that start together do not query together.
     pub fn wait(&self, random: u32) -> Duration {
         let wait = match self.failures {
             0 => self.interval,
-            failures => LONGEST.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
+            failures => MAX_INTERVAL.min(FIRST_RETRY * (1 << (failures - 1).min(9))),
         };
         wait + (wait / 16).mul_f64(f64::from(random) / f64::from(u32::MAX))
     }
@@ -209,7 +210,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// When the image of these tests was made, and what its clock shows.
+    /// The time of the image in these tests, and the clock's time.
     const IMAGE: u64 = 1_790_000_000;
     const CLOCK: Duration = Duration::from_secs(IMAGE + 1000);
     const SECOND: i64 = 1_000_000;
@@ -223,7 +224,7 @@ mod tests {
         Bounds { image: IMAGE, last: IMAGE + 500, kept: true }
     }
 
-    /// What becomes of the first agreement of a boot.
+    /// The result of the first agreement after boot.
     fn first(bounds: Bounds, agreement: &Agreement) -> Result<Adjustment, Doubt> {
         Discipline::new(bounds).take(agreement, agreement.answered, CLOCK, Duration::ZERO)
     }
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_leads_back_to_a_day_before_the_last_boot_and_three_to_the_image() {
+    fn one_server_moves_back_by_a_day_and_three_to_the_image() {
         let bounds = Bounds { image: IMAGE - 9 * DAY, last: IMAGE + 2 * DAY, kept: true };
         let offset = -SECOND * 1000;
         assert_eq!(first(bounds, &by(2, offset)), Err(Doubt::BeforeTheLastBoot));
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_moves_the_clock_before_the_image_or_ten_years_past_it() {
+    fn no_server_moves_the_clock_before_the_image_or_ten_years_past_it() {
         assert_eq!(first(bounds(), &by(4, -1000 * SECOND)), Ok(Adjustment::Step(-1000 * SECOND)));
         assert_eq!(first(bounds(), &by(4, -1000 * SECOND - 1)), Err(Doubt::BeforeTheImage));
         let last = MAX_IMAGE_AGE as i64 * SECOND - 1000 * SECOND - 1;
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stays_right_is_looked_at_ever_more_rarely() {
+    fn a_clock_that_stays_right_is_checked_less_and_less_often() {
         let mut discipline = right();
         let mut waits = vec![discipline.wait(0).as_secs()];
         for _ in 0..6 {
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_retried_ever_more_slowly() {
+    fn failures_are_retried_less_and_less_often() {
         let mut discipline = Discipline::new(bounds());
         let mut waits = Vec::new();
         for _ in 0..12 {
@@ -341,14 +342,17 @@ mod tests {
     }
 
     #[test]
-    fn chance_only_ever_prolongs_the_wait() {
+    fn the_random_part_only_prolongs_the_wait() {
         assert_eq!((right().wait(0).as_secs(), right().wait(u32::MAX).as_secs()), (64, 68));
     }
 
     proptest! {
         #[test]
-        fn whatever_one_server_says_a_right_clock_moves_by_its_reserve_and_drift(
-            answers in prop::collection::vec((1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()), 1..50),
+        fn one_server_moves_a_right_clock_by_its_reserve_and_drift_at_most(
+            answers in prop::collection::vec(
+                (1..5000u64, any::<i64>(), -2_000_000_000..2_000_000_000i64, any::<bool>()),
+                1..50,
+            ),
         ) {
             let (mut discipline, mut now, mut moved) = (right(), 0, 0u128);
             for (passed, wild, mild, is_wild) in answers {

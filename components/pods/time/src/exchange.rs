@@ -1,5 +1,5 @@
-//! One question to one server, over the crate `sntpc`, which builds the question and checks the
-//! answer as RFC 5905, A.5.1.1, and RFC 4330, section 5, say: origin timestamp, mode, version, leap
+//! One query of one server with the crate `sntpc`, which makes the request and checks the answer
+//! according to RFC 5905, A.5.1.1, and RFC 4330, section 5: origin timestamp, mode, version, leap
 //! indicator, stratum, transmit timestamp, root distance.
 
 use std::io;
@@ -11,24 +11,23 @@ use sntpc::{Error, KissOfDeathCode, NtpContext, NtpUdpSocket, StdTimestampGen};
 
 use crate::agreement::Sample;
 
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// An answer that was under way for longer says too little: its offset can be wrong by half of
-/// that.
-const LONGEST_DELAY: u64 = 1_500_000;
+/// The timeout of an answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The longest accepted round trip: the offset can be wrong by half of it.
+const MAX_DELAY: u64 = 1_500_000;
 
 /// Why there is no sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The server does not want to be asked at all.
+    /// The server refuses all queries.
     Denied,
-    /// The server wants to be asked less often.
+    /// The server asks for fewer queries.
     TooOften,
-    /// Anything else, in words.
+    /// Any other reason, in words.
     Unusable(&'static str),
 }
 
-/// Asks a server for the time.
+/// Queries a server for the time.
 pub fn ask(server: SocketAddr) -> Result<Sample, Refusal> {
     let socket = connect(server).map_err(|_| Refusal::Unusable("cannot be reached"))?;
     ask_over(&Connected { socket, server }, server)
@@ -40,7 +39,7 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
     let question = sntp_send_request(server, socket, context).map_err(refusal)?;
     loop {
         match sntp_process_response(server, socket, context, question) {
-            Ok(answer) if answer.roundtrip() > LONGEST_DELAY => {
+            Ok(answer) if answer.roundtrip() > MAX_DELAY => {
                 return Err(Refusal::Unusable("its answer took too long"));
             }
             Ok(answer) => {
@@ -53,27 +52,27 @@ fn ask_over(socket: &impl NtpUdpSocket, server: SocketAddr) -> Result<Sample, Re
                     stratum: answer.stratum(),
                 });
             }
-            // Not an answer to this question: the real one may still come.
+            // Not an answer to this query: the real one may still come.
             Err(Error::IncorrectOriginTimestamp | Error::IncorrectPayload)
-                if asked.elapsed() < PATIENCE => {}
+                if asked.elapsed() < TIMEOUT => {}
             Err(error) => return Err(refusal(error)),
         }
     }
 }
 
-/// A span of NTP's short format, seconds with sixteen binary digits, in microseconds.
+/// Converts NTP's short format, seconds with sixteen fractional bits, to microseconds.
 fn microseconds(short: u32) -> u64 {
     (u64::from(short) * 1_000_000) >> 16
 }
 
-/// A socket of a fresh port, which answers from elsewhere do not reach.
+/// Opens a socket with a new port, which receives answers from this server only.
 fn connect(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: SocketAddr = match server {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
     socket.connect(server)?;
     Ok(socket)
 }
@@ -92,7 +91,7 @@ fn refusal(error: Error) -> Refusal {
     })
 }
 
-/// The socket as `sntpc` wants it. It blocks, so the futures are ready when they are made.
+/// The socket for `sntpc`. It blocks, so its futures are always ready.
 struct Connected {
     socket: UdpSocket,
     server: SocketAddr,
@@ -104,7 +103,7 @@ impl NtpUdpSocket for Connected {
     }
 
     async fn recv_from(&self, bytes: &mut [u8]) -> sntpc::Result<(usize, SocketAddr)> {
-        // A connected socket hears from nobody else.
+        // A connected socket receives from its peer only.
         self.socket.recv(bytes).map(|length| (length, self.server)).map_err(|_| Error::Network)
     }
 }
@@ -117,8 +116,8 @@ mod tests {
 
     use super::*;
 
-    /// A server that sends the same bytes over and over, with the question's time stamp where the
-    /// answer repeats it; then nothing.
+    /// A server that sends the same bytes repeatedly, with the query's timestamp where an answer
+    /// copies it; then nothing.
     struct Liar {
         bytes: Vec<u8>,
         origin: RefCell<Vec<u8>>,
@@ -157,7 +156,8 @@ mod tests {
             rest: [[u8; 23]; 2],
         ) {
             let bytes = [vec![first, stratum], rest.concat()].concat();
-            let _ = ask_over(&Liar { bytes, origin: RefCell::default(), times: RefCell::default() }, server());
+            let (origin, times) = (RefCell::default(), RefCell::default());
+            let _ = ask_over(&Liar { bytes, origin, times }, server());
         }
 
         #[test]

@@ -1,17 +1,18 @@
-//! Which servers do not want to be asked, and until when (kiss-o'-death, RFC 5905, 7.4). Nobody
-//! signs such a wish: whoever sees the question can forge one, so none holds for ever, and none
-//! holds for another server.
+//! Servers that refuse queries, and for how long (kiss-o'-death, RFC 5905, 7.4). These messages are
+//! not signed: a host that sees the query can forge one, so each expires, and each applies to one
+//! server only.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a server is left alone that does not want to be asked at all.
+/// How long a server that refuses all queries is left alone.
 const DENIED: Duration = Duration::from_secs(3600);
-/// How long one is that is asked too often: every further time twice as long, up to `MAX_RATE`.
+/// How long a server that asks for fewer queries is left alone. Each further time is twice as long,
+/// up to `MAX_RATE`.
 const RATE: Duration = Duration::from_secs(64);
 const MAX_RATE: Duration = Duration::from_secs(1024);
 
-/// The wishes that hold.
+/// The servers that are left alone.
 #[derive(Debug, Default)]
 pub struct Holds {
     servers: BTreeMap<String, Hold>,
@@ -20,33 +21,33 @@ pub struct Holds {
 #[derive(Debug)]
 struct Hold {
     until: Duration,
-    /// How long the next one is if it is asked too often again.
+    /// The duration of the next hold if the server asks for fewer queries again.
     next: Duration,
 }
 
 impl Holds {
-    /// Whether a server is to be left alone.
+    /// Whether a server is left alone.
     pub fn holds(&self, server: &str, now: Duration) -> bool {
         self.servers.get(server).is_some_and(|hold| hold.until > now)
     }
 
-    /// Notes that a server does not want to be asked, and returns for how long.
+    /// Records that a server refuses all queries, and returns for how long it is left alone.
     pub fn deny(&mut self, server: &str, now: Duration) -> Duration {
         self.hold(server, now, DENIED, RATE)
     }
 
-    /// Notes that a server wants to be asked less often, and returns for how long.
+    /// Records that a server asks for fewer queries, and returns for how long it is left alone.
     pub fn slow_down(&mut self, server: &str, now: Duration) -> Duration {
         let span = self.servers.get(server).map_or(RATE, |hold| hold.next);
         self.hold(server, now, span, MAX_RATE.min(span * 2))
     }
 
-    /// Notes that a server has answered.
+    /// Records that a server has answered.
     pub fn release(&mut self, server: &str) {
         self.servers.remove(server);
     }
 
-    /// Forgets all servers but these.
+    /// Removes all servers except these.
     pub fn keep_only(&mut self, servers: &[String]) {
         self.servers.retain(|server, _| servers.contains(server));
     }
@@ -62,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forged_wish_expires_and_is_no_other_servers() {
+    fn a_forged_kiss_expires_and_affects_no_other_server() {
         let mut holds = Holds::default();
         assert_eq!(holds.deny("a", Duration::ZERO), DENIED);
         assert!(
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_too_often_waits_ever_longer_until_it_answers() {
+    fn a_server_asked_too_often_is_left_alone_longer_each_time() {
         let mut holds = Holds::default();
         let mut waits: Vec<u64> =
             (0..6).map(|_| holds.slow_down("a", Duration::ZERO).as_secs()).collect();
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_is_on_the_list_no_more_is_forgotten() {
+    fn a_server_removed_from_the_list_is_forgotten() {
         let mut holds = Holds::default();
         holds.deny("a", Duration::ZERO);
         holds.keep_only(&["b".to_owned()]);

@@ -1,5 +1,5 @@
-//! What `init` knows of the clock, and what it is told about it: it has the console, and DATA, where
-//! it keeps when the node last ran.
+//! What `init` knows of the clock, and the reports that it gets: it has the console, and DATA,
+//! where it keeps when the node last ran.
 
 use std::path::Path;
 use std::time::Duration;

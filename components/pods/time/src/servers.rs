@@ -1,5 +1,5 @@
-//! Which servers are asked: those of the command line, or else those that DHCP has named or that
-//! the image has, as `init` writes them down.
+//! The servers to query: those of the command line, or else those from DHCP or the image, in the
+//! file that `init` writes.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -12,20 +12,20 @@ use rustix::fs::inotify;
 
 /// The port of NTP.
 const PORT: u16 = 123;
-/// More servers than these are not asked.
-const MOST: usize = 4;
+/// The maximum number of servers.
+const MAX_SERVERS: usize = 4;
 
-/// Reads a list: one server a line. Empty lines are passed over.
+/// Reads a list, one server per line. Empty lines are skipped.
 pub fn parse(list: &str) -> Vec<String> {
     list.lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())
-        .take(MOST)
+        .take(MAX_SERVERS)
         .map(str::to_owned)
         .collect()
 }
 
-/// The address of a server, which is given as an address or a name, with a port or without.
+/// Resolves a server: an address or a name, with an optional port.
 pub fn resolve(server: &str) -> io::Result<SocketAddr> {
     let bare = server.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(server);
     if let Ok(address) = bare.parse::<IpAddr>() {
@@ -40,16 +40,16 @@ pub fn resolve(server: &str) -> io::Result<SocketAddr> {
     }
 }
 
-/// Where the list comes from.
+/// The source of the list.
 pub enum Source {
     /// The command line.
     Fixed(Vec<String>),
-    /// A file, and a watch on its folder, as the file is replaced and may not be there yet.
+    /// A file, and a watch on its folder, because the file is replaced and may not exist yet.
     File(PathBuf, OwnedFd),
 }
 
 impl Source {
-    /// The servers of a file that may come, go and change.
+    /// Takes the servers from a file that may appear, change and disappear.
     pub fn file(path: &Path) -> io::Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC)?;
         let folder = path.parent().ok_or(ErrorKind::InvalidInput)?;
@@ -60,7 +60,7 @@ impl Source {
         Ok(Self::File(path.to_owned(), watch))
     }
 
-    /// The servers as of now.
+    /// The current servers.
     pub fn list(&self) -> io::Result<Vec<String>> {
         match self {
             Self::Fixed(servers) => Ok(servers.clone()),
@@ -72,7 +72,7 @@ impl Source {
         }
     }
 
-    /// Waits, for ever if no span is given, or until the list may have changed.
+    /// Waits for `span`, or forever without one, or until the list may have changed.
     pub fn wait(&self, span: Option<Duration>) -> io::Result<()> {
         let watch = match self {
             Self::Fixed(_) => None,
@@ -89,7 +89,7 @@ impl Source {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // What has changed does not matter: the list is read anew.
+        // The change itself does not matter: the list is read again.
         let mut events = [0; 4096];
         while watch.is_some_and(|watch| rustix::io::read(watch, &mut events).is_ok()) {}
         Ok(())
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_list_is_one_server_a_line() {
         assert_eq!(parse("10.0.0.1\n\n  10.0.0.2 \n"), ["10.0.0.1", "10.0.0.2"]);
-        assert_eq!(parse("a\nb\nc\nd\ne\n").len(), MOST);
+        assert_eq!(parse("a\nb\nc\nd\ne\n").len(), MAX_SERVERS);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The calls that no library wraps: all of the program's unsafe code.
+//! The calls without a safe wrapper. All `unsafe` of this crate is here.
 
 use std::ffi::c_long;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::{io, mem};
 
 use crate::discipline::Adjustment;
 
-/// Whether somebody has told the kernel that the clock is right, and not too long ago: it takes
-/// that back after some nine hours without an adjustment. At boot the clock is not.
+/// Whether the kernel considers the clock synchronized. After boot it does not, and it stops doing
+/// so some nine hours after the last adjustment.
 pub fn clock_is_right() -> bool {
-    // SAFETY: `timex` is plain numbers, for which all zeroes are a value: no mode, so that nothing
-    // is changed.
+    // SAFETY: `timex` is plain numbers, for which zero is valid. Its mode is zero, so nothing is
+    // changed.
     let mut request: libc::timex = unsafe { mem::zeroed() };
     // SAFETY: the request is a whole `timex`, which the call reads and writes.
     let state = unsafe { libc::adjtimex(&mut request) };
     state >= 0 && request.status & libc::STA_UNSYNC == 0
 }
 
-/// Carries out an adjustment of the system's clock. Needs `SYS_TIME`.
+/// Adjusts the system clock. Needs `SYS_TIME`.
 pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
     let mut request = request(adjustment);
     // SAFETY: the request is a whole `timex`, which the call reads and writes.
@@ -27,11 +27,11 @@ pub fn adjust(adjustment: Adjustment) -> io::Result<()> {
     }
 }
 
-/// The adjustment as the kernel wants it. A slew is left to its phase-locked loop, which learns the
-/// clock's drift by the way. Both say that the clock is right now, so that the kernel copies it
-/// into the hardware clock (every eleven minutes).
+/// Converts an adjustment for the kernel. A slew uses its phase-locked loop, which also learns the
+/// clock's drift. Both mark the clock as synchronized, so that the kernel copies it to the hardware
+/// clock (every eleven minutes).
 fn request(adjustment: Adjustment) -> libc::timex {
-    // SAFETY: `timex` is plain numbers, for which all zeroes are a value.
+    // SAFETY: `timex` is plain numbers, for which zero is valid.
     let mut request: libc::timex = unsafe { mem::zeroed() };
     request.modes = libc::ADJ_STATUS | libc::ADJ_NANO | libc::ADJ_MAXERROR | libc::ADJ_ESTERROR;
     match adjustment {
@@ -51,8 +51,8 @@ fn request(adjustment: Adjustment) -> libc::timex {
     request
 }
 
-/// The loop's time constant for a polling interval: its binary logarithm less four (RFC 5905, 11.3,
-/// as the kernel scales it).
+/// The loop's time constant for a polling interval: its binary logarithm minus four (RFC 5905,
+/// 11.3, in the kernel's scale).
 fn time_constant(interval: Duration) -> c_long {
     c_long::from(interval.as_secs().max(16).ilog2() - 4)
 }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn either_says_that_the_clock_is_right() {
+    fn both_adjustments_mark_the_clock_as_synchronized() {
         for adjustment in [Adjustment::Step(1), Adjustment::Slew(1, Duration::from_secs(64))] {
             let request = request(adjustment);
             assert_eq!(request.modes & libc::ADJ_STATUS, libc::ADJ_STATUS);

@@ -1,8 +1,8 @@
 //! What to do about a release, by the state of the slots.
 //!
 //! The rule: a node installs a release, or reboots for it, only as often as a known reason bounds.
-//! An unknown or unreadable state is neither; the updater waits and says why. [`InstallPermit`] holds
-//! the first half as a type: without one `init`'s client writes no slot.
+//! An unknown or unreadable state is neither; the updater waits and says why. [`InstallPermit`]
+//! holds the first half as a type: without one `init`'s client writes no slot.
 
 use osbuild_protocol::{Contents, InstallPermit, SlotState, SlotStatus, Slots};
 use osbuild_release::{Document, target};

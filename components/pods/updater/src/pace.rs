@@ -37,7 +37,7 @@ const LONGER: f32 = 100.0;
 const TRIES: u32 = 3;
 
 /// No file takes longer, whatever its pace.
-const LONGEST: Duration = Duration::from_secs(6 * 3600);
+const MAX_TIME: Duration = Duration::from_secs(6 * 3600);
 
 /// Fetches by HTTP, HTTPS and from files, at a pace.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Paced {
 impl Paced {
     /// Fetches at this pace.
     pub fn new(pace: Pace) -> Paced {
-        let http = HttpTransportBuilder::new().timeout(LONGEST).connect_timeout(pace.grace);
+        let http = HttpTransportBuilder::new().timeout(MAX_TIME).connect_timeout(pace.grace);
         let http = http.tries(TRIES).initial_backoff(WAIT).backoff_factor(LONGER);
         Paced { transport: DefaultTransport::new_with_http_settings(http), pace }
     }
@@ -100,7 +100,7 @@ impl Stream for Watched {
         if let Poll::Ready(Some(Ok(bytes))) = &next {
             self.received += bytes.len() as u64;
             let earned = Duration::from_secs_f64(self.received as f64 / self.pace.least as f64);
-            let end = self.started + (self.pace.grace + earned).min(LONGEST);
+            let end = self.started + (self.pace.grace + earned).min(MAX_TIME);
             self.end.as_mut().reset(end);
         }
         next

@@ -55,7 +55,7 @@ impl Repository {
     /// The document of what the channel has for the recipe.
     pub async fn document(&self, settings: &Settings) -> Outcome<Document> {
         let name = target::document(settings.channel, &settings.recipe);
-        let stream = self.stream(&name, Document::MOST as u64).await?;
+        let stream = self.stream(&name, Document::MAX_BYTES as u64).await?;
         let bytes = stream.into_vec().await.explain(format_args!("read {name}"))?;
         Document::parse(&bytes).explain(format_args!("read {name}"))
     }

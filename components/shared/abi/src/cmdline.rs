@@ -1,36 +1,33 @@
-//! Keys on the kernel command line, which is inside the UKI and so is as trusted as the kernel
-//! itself.
+//! Keys of the kernel command line, which is in the UKI and therefore as trusted as the kernel.
 
-/// Seconds since 1970 below which the node's clock is never set: the lock's source epoch.
+/// The minimum of the node's clock, in seconds since 1970: the lock's source epoch.
 pub const EPOCH: &str = "osbuild.epoch";
 
-/// The least memory in MiB that the board says it needs. `init` says on the console when the
-/// machine has less.
+/// The minimum memory in MiB according to the board. `init` prints a warning if the machine has
+/// less.
 pub const MIN_RAM_MIB: &str = "osbuild.min-ram-mib";
 
-/// Seconds for which the kubelet has to be healthy and every declared pod has to run before the
-/// node's slot is a good one.
+/// Seconds for which the kubelet must be healthy and all declared pods must run before the node's
+/// slot is good.
 pub const GATE_HOLD: &str = "osbuild.gate-hold-s";
 
-/// Seconds since power-on after which a slot on trial that has not become a good one goes back to
-/// the other slot.
+/// Seconds since power-on after which a slot on trial that is not good yet gives way to the other
+/// slot.
 pub const GATE_DEADLINE: &str = "osbuild.gate-deadline-s";
 
-/// Seconds after which the machine's hardware watchdog resets a node that hangs; 0 where the board
-/// has none.
+/// Seconds after which the machine's hardware watchdog resets a hung node; 0 if the board has none.
 pub const WATCHDOG: &str = "osbuild.watchdog-s";
 
-/// The time servers that the node asks as long as its network names none, with commas between:
-/// addresses or names, each with a port or without.
+/// The time servers for a node whose network names none, separated by commas: addresses or names,
+/// each with an optional port.
 pub const TIME_SERVERS: &str = "osbuild.time-servers";
 
-/// Where DATA is: [`IN_MEMORY`], or if nothing is said on the disk that was booted.
+/// The place of DATA: [`IN_MEMORY`]; without this key, the disk that was booted.
 pub const DATA: &str = "osbuild.data";
-/// DATA is in memory: the node changes no disk by itself, and forgets everything at its end.
+/// DATA is in memory: the node changes no disk by itself, and loses all its state at the end.
 pub const IN_MEMORY: &str = "memory";
 
-/// Returns the value of `key` on `line`, the last one if it stands there more than once (as the
-/// kernel itself does).
+/// Returns the value of `key` on `line`; like the kernel, the last one if there are several.
 pub fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }

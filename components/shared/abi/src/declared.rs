@@ -1,25 +1,25 @@
-//! Writable paths that a recipe declares besides those of [`crate::writable`]: the lines of
+//! Writable paths that a recipe declares in addition to those of [`crate::writable`]: the lines of
 //! [`crate::paths::WRITABLE_PATHS`], each `PATH MODE exec|noexec data FOLDER` or `PATH MODE
 //! exec|noexec memory MIB`, with the mode in octal.
 //!
-//! No such path overlaps another one or one of the table: each place that `init` mounts on is a
-//! folder of the read-only root, and what a pod has written decides nothing about it.
+//! A declared path overlaps neither another one nor one of the table. Each mount point of `init` is
+//! a folder of the read-only root, so nothing that a pod has written affects it.
 
 use crate::writable::{WRITABLE, Writable};
 use core::fmt;
 
-/// The folder of DATA with the folder of each declared path, so that no name can be one of the
-/// table's.
+/// The folder of DATA with the folders of the declared paths, so that their names cannot collide
+/// with those of the table.
 pub const DATA_FOLDER: &str = "declared";
 
-/// First parts of paths that cannot be declared: of the node's own files and of what the kernel and
-/// `init` mount.
+/// First components of paths that cannot be declared: those of the node's own files and of the
+/// mounts of the kernel and `init`.
 const RESERVED: [&str; 16] = [
     "bin", "boot", "data", "dev", "etc", "init", "layers", "lib", "lib32", "lib64", "proc", "run",
     "sbin", "sys", "tmp", "usr",
 ];
 
-/// The greatest permission bits: all, and the sticky one.
+/// The highest mode: all permission bits and the sticky bit.
 const MAX_MODE: u32 = 0o1777;
 
 /// One declared path.
@@ -27,42 +27,42 @@ const MAX_MODE: u32 = 0o1777;
 pub struct Declared<'a> {
     /// The path on the node.
     pub path: &'a str,
-    /// What is behind it.
+    /// The storage behind it.
     pub backing: Backing<'a>,
-    /// Permission bits of the folder when it is made.
+    /// Permission bits of the folder when it is created.
     pub mode: u32,
-    /// Whether the host can execute a program on it; it never heeds set-user-id bits and device
-    /// files. Containers have mounts of their own.
+    /// Whether the host can execute programs on it. Set-user-id bits and device files never work.
+    /// Containers have mounts of their own.
     pub exec: bool,
 }
 
-/// What is behind a declared path, and so how long its content lives.
+/// The storage behind a declared path, which decides the lifetime of its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing<'a> {
-    /// This folder of DATA's [`DATA_FOLDER`]: as long as the disk.
+    /// This folder of DATA's [`DATA_FOLDER`], for the lifetime of the disk.
     Data(&'a str),
-    /// Memory, at most this many MiB: until the next boot.
+    /// Memory of at most this many MiB, until the next boot.
     Memory(u32),
 }
 
 /// Why a path cannot be declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is not absolute, or a part of it is empty, `.` or `..`, or it has white space.
+    /// It is not absolute, has an empty, `.` or `..` component, or contains white space.
     Malformed,
-    /// It begins with the name of a folder that the node keeps to itself.
+    /// It begins with the name of a folder that is reserved for the node.
     Reserved(&'static str),
     /// It is at, above or below this writable path of every node.
     Overlaps(&'static Writable),
 }
 
-/// Whether two paths are one, or one is above the other.
+/// Whether two paths are equal, or one is an ancestor of the other.
 pub fn overlap(one: &str, other: &str) -> bool {
     let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Why a recipe cannot declare `path`; none if it can.
+/// Returns why a recipe cannot declare `path`; `None` if it can.
 pub fn refusal(path: &str) -> Option<Refusal> {
     let Some(parts) = path.strip_prefix('/') else { return Some(Refusal::Malformed) };
     let is_bad = |part: &str| {
@@ -80,7 +80,7 @@ pub fn refusal(path: &str) -> Option<Refusal> {
 }
 
 impl<'a> Declared<'a> {
-    /// Reads a line; none if it is not one that the builder writes.
+    /// Reads a line; `None` if the builder never writes such a line.
     pub fn parse(line: &'a str) -> Option<Self> {
         let mut words = line.split(' ');
         let mut word = || words.next();
@@ -105,15 +105,16 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Reads the whole list; none if a line is not one that the builder writes, if two paths overlap or
-/// if two have one folder of DATA.
+/// Reads the whole list; `None` if the builder never writes one of the lines, if two paths overlap,
+/// or if two paths share a folder of DATA.
 pub fn parse(list: &str) -> Option<impl Iterator<Item = Declared<'_>>> {
     let rows = || list.lines().map(Declared::parse);
     for (index, row) in rows().enumerate() {
         let row = row?;
         for earlier in rows().take(index).flatten() {
-            let same_folder = matches!((earlier.backing, row.backing), (Backing::Data(one), Backing::Data(other)) if one == other);
-            if same_folder || overlap(earlier.path, row.path) {
+            let is_same_folder =
+                matches!(row.backing, Backing::Data(_)) && earlier.backing == row.backing;
+            if is_same_folder || overlap(earlier.path, row.path) {
                 return None;
             }
         }
@@ -121,14 +122,14 @@ pub fn parse(list: &str) -> Option<impl Iterator<Item = Declared<'_>>> {
     Some(rows().flatten())
 }
 
-/// A number without a sign or a zero in front.
+/// Reads a number without a sign or leading zeros.
 fn number(text: &str, radix: u32) -> Option<u32> {
     let is_plain =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     if is_plain { u32::from_str_radix(text, radix).ok() } else { None }
 }
 
-/// The name of a folder of DATA: small letters, digits and hyphens.
+/// Whether this is the name of a folder of DATA: lower-case letters, digits and hyphens.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_is_behind_a_path() {
+    fn a_line_names_the_storage_behind_a_path() {
         let [longhorn, srv] = read(LIST).unwrap()[..] else { panic!("two lines") };
         assert_eq!(
             (longhorn.path, longhorn.backing, longhorn.mode, longhorn.exec),
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_that_the_builder_does_not_write_spoils_the_list() {
+    fn one_invalid_line_invalidates_the_list() {
         for line in [
             "",
             "/srv/a 755 exec data",
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_the_nodes_own_cannot_be_declared() {
+    fn a_reserved_path_cannot_be_declared() {
         for row in WRITABLE {
             let below = format!("{}/x", row.path);
             for path in [row.path, &below] {

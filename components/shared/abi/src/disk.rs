@@ -1,4 +1,4 @@
-//! The disk: partition types, names and the order in which they stand.
+//! The disk: partition types, names and order.
 //!
 //! GUIDs are in their usual text form, whose first three fields are little-endian on disk (UEFI
 //! 2.10, appendix A).
@@ -20,11 +20,11 @@ pub const SLOT_B: &str = "SLOT-B";
 /// has the same label.
 pub const DATA: &str = "DATA";
 
-/// Where the system partition has the program that firmware starts from a disk (UEFI 2.10,
-/// 3.5.1.1), on an amd64 machine.
+/// The path on the system partition of the program that firmware starts (UEFI 2.10, 3.5.1.1) on an
+/// amd64 machine.
 pub const BOOT_PROGRAM_AMD64: &str = "EFI/BOOT/BOOTX64.EFI";
 /// The same on an arm64 machine.
 pub const BOOT_PROGRAM_ARM64: &str = "EFI/BOOT/BOOTAA64.EFI";
 
-/// Where partitions start and end: on multiples of this many bytes.
+/// Alignment of the start and the end of each partition, in bytes.
 pub const ALIGNMENT: u64 = 1 << 20;

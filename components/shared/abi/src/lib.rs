@@ -1,4 +1,4 @@
-//! Each fact that the builder and the node share, in one place and without dependencies: what one
+//! The facts that the builder and the node share, each in one place and without dependencies: one
 //! side writes, the other reads.
 
 #![no_std]

@@ -1,13 +1,12 @@
-//! What an image carries for the pod's program to install on the node. The builder puts it below
-//! these paths of the image.
+//! The payload of an image: files that the pod's program installs on the node. The builder puts it
+//! below these paths of the image.
 
-/// Static programs, each under its name.
+/// Static programs.
 pub const PROGRAMS: &str = "/payload/programs";
 
-/// Dynamically linked programs: a folder each, called as the program is, with the program,
-/// [`LOADER`] and every library that it needs.
+/// Dynamically linked programs: for each a folder of the same name, with the program, [`LOADER`]
+/// and all its libraries.
 pub const DYNAMIC: &str = "/payload/dynamic";
 
-/// In the folder of a dynamically linked program: what loads its libraries and starts it
-/// (ld.so(8)).
+/// In the folder of a dynamically linked program: the dynamic loader (ld.so(8)).
 pub const LOADER: &str = "ld.so";

@@ -3,16 +3,15 @@
 
 use core::fmt;
 
-/// The annotation of a manifest that says how often the pod runs. Without it, it runs as long as
-/// the node.
+/// The annotation of a manifest that sets how often the pod runs. Without it, the pod runs as long
+/// as the node.
 pub const RUNS: &str = "osbuild/runs";
-/// Its only value: the pod runs once, and has done its work when its containers have ended with
-/// exit code 0.
+/// Its only value: the pod runs once, and is done when its containers have exited with code 0.
 pub const ONCE: &str = "once";
-/// What the annotations of this project begin with.
+/// The prefix of this project's annotations.
 pub const ANNOTATIONS: &str = "osbuild/";
 
-/// Stands in the list before the containers of a pod that runs once. No container can be called so.
+/// Precedes the containers of a pod that runs once. It is not a valid container name.
 const RUNS_ONCE: &str = "-once";
 
 /// One declared static pod.
@@ -20,20 +19,19 @@ const RUNS_ONCE: &str = "-once";
 pub struct DeclaredPod<'a> {
     /// `metadata.name` of the manifest, without the node's name.
     pub name: &'a str,
-    /// Whether it has done its work when its containers have ended with exit code 0. Otherwise they
-    /// have to run.
+    /// Whether it is done when its containers have exited with code 0. Otherwise they must run.
     pub runs_once: bool,
     containers: &'a str,
 }
 
 impl<'a> DeclaredPod<'a> {
-    /// The names of its containers. Init containers are not among them.
+    /// The names of its containers, without init containers.
     pub fn containers(&self) -> impl Iterator<Item = &'a str> {
         self.containers.split_ascii_whitespace()
     }
 }
 
-/// Reads a whole list. Empty lines are passed over.
+/// Reads a whole list. Empty lines are skipped.
 pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
     list.lines().filter_map(|line| {
         let line = line.trim_ascii();
@@ -49,7 +47,7 @@ pub fn parse(list: &str) -> impl Iterator<Item = DeclaredPod<'_>> {
     })
 }
 
-/// Writes the line of a pod, without its end.
+/// Writes the line of a pod, without a newline.
 pub fn write(
     to: &mut impl fmt::Write,
     name: &str,
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_runs_once_is_read_as_it_was_written() {
+    fn a_pod_that_runs_once_reads_back() {
         let mut list = String::new();
         write(&mut list, "setup", true, &["first", "second"]).unwrap();
         list.push('\n');

@@ -1,29 +1,29 @@
-//! What a node that updates itself is told: the lines of [`crate::paths::UPDATE_SETTINGS`], each a
-//! key, a space and its value.
+//! The settings of a node that updates itself: the lines of [`crate::paths::UPDATE_SETTINGS`], each
+//! a key, a space and its value.
 
 use core::fmt;
 
 /// The component whose pod updates the node.
 pub const COMPONENT: &str = "updater";
 
-/// Where updates come from.
+/// The source of updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings<'a> {
-    /// `http://…`, `https://…` or `file:///…`: the TUF repository, with `metadata/` and `targets/`
-    /// below it.
+    /// The URL of the TUF repository, which has `metadata/` and `targets/`: `http://…`, `https://…`
+    /// or `file:///…`.
     pub url: &'a str,
     /// The channel that the node follows.
     pub channel: &'a str,
-    /// The recipe that it was built from.
+    /// The recipe of the node.
     pub recipe: &'a str,
-    /// How many seconds it waits between two looks.
+    /// Seconds between two checks for an update.
     pub interval_s: u64,
-    /// The security epoch of the image: no release of a lower one is taken.
+    /// The security epoch of the image. The node takes no release with a lower one.
     pub security_epoch: u32,
 }
 
 impl<'a> Settings<'a> {
-    /// Reads them; nothing if a line is missing, unknown, there twice or not to be understood.
+    /// Reads the settings; `None` if a line is missing, unknown, duplicate or invalid.
     pub fn parse(text: &'a str) -> Option<Self> {
         let (mut url, mut channel, mut recipe, mut interval, mut epoch) =
             (None, None, None, None, None);
@@ -51,7 +51,8 @@ impl fmt::Display for Settings<'_> {
         let Settings { url, channel, recipe, interval_s, security_epoch } = self;
         write!(
             f,
-            "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\nsecurity-epoch {security_epoch}\n"
+            "url {url}\nchannel {channel}\nrecipe {recipe}\ninterval-s {interval_s}\n\
+             security-epoch {security_epoch}\n"
         )
     }
 }
@@ -62,7 +63,8 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 2\n";
+    const TEXT: &str = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\n\
+                        interval-s 3600\nsecurity-epoch 2\n";
 
     #[test]
     fn settings_read_back() {
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_missing_unknown_or_twice_is_refused() {
+    fn a_missing_unknown_or_duplicate_line_is_refused() {
         let lines = || TEXT.split_inclusive('\n');
         for left in 0..5 {
             let some =

@@ -1,14 +1,14 @@
 //! The table of writable paths that the documentation shows is the table of the code.
 
-use osbuild_abi::writable::{From, WRITABLE, Writable};
+use osbuild_abi::writable::{Backing, WRITABLE, Writable};
 
 const README: &str = include_str!("../../../init/README.md");
 
 fn row(row: &Writable) -> String {
-    let (behind, lives) = match row.from {
-        From::Data(name) => (format!("DATA, `{name}`"), "as long as the disk"),
-        From::DataFile(name) => (format!("DATA, file `{name}`"), "as long as the disk"),
-        From::Memory(percent) => (format!("memory, up to {percent} %"), "until the next boot"),
+    let (behind, lives) = match row.backing {
+        Backing::Data(name) => (format!("DATA, `{name}`"), "as long as the disk"),
+        Backing::DataFile(name) => (format!("DATA, file `{name}`"), "as long as the disk"),
+        Backing::Memory(percent) => (format!("memory, up to {percent} %"), "until the next boot"),
     };
     let exec = if row.exec { "yes" } else { "no" };
     format!("| `{}` | {behind} | {lives} | {:04o} | {exec} | {} |\n", row.path, row.mode, row.owner)
@@ -16,7 +16,8 @@ fn row(row: &Writable) -> String {
 
 #[test]
 fn the_readme_of_init_shows_every_writable_path() {
-    let head = "| path | behind it | lives | mode | executable | written by |\n|---|---|---|---|---|---|\n";
+    let head = "| path | behind it | lives | mode | executable | written by |\n\
+                |---|---|---|---|---|---|\n";
     let table: String = WRITABLE.iter().map(row).collect();
     assert!(README.contains(&format!("{head}{table}\n")), "{head}{table}");
 }

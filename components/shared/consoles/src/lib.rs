@@ -1,5 +1,5 @@
-//! The machine's consoles: a screen with a keyboard, a serial port, or both. Nobody knows who looks
-//! at which, so every line goes to all of them, and an answer may come from any.
+//! The machine's consoles: a screen with a keyboard, a serial port, or both. A person may use any
+//! of them, so every line goes to all, and an answer may come from any.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -11,14 +11,14 @@ use std::thread;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-/// How long a line waits for a console that takes nothing, for example a serial line with flow
-/// control. Then it is dropped.
-const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// How long a line waits for a console that accepts no output, for example a serial line with flow
+/// control. Then the line is dropped.
+const TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// The consoles that the kernel speaks on, in order: the last of them is what [`FIRST`] stands for.
+/// The kernel's consoles, in order. The last one is the same as [`FIRST`].
 const ACTIVE: &str = "/sys/class/tty/console/active";
 
-/// The one that is there before anything is mounted below `/sys`.
+/// The console that exists before `/sys` is mounted.
 const FIRST: &str = "console";
 
 /// The consoles to write to.
@@ -27,19 +27,19 @@ pub struct Consoles {
 }
 
 impl Consoles {
-    /// Opens `/dev/console` alone. A machine may have none; then nothing is said anywhere.
+    /// Opens `/dev/console` only. A machine may have none; then nothing is printed.
     pub fn first() -> Consoles {
         Consoles { devices: terminal(FIRST).into_iter().collect() }
     }
 
-    /// Opens the others as well. `/sys` has to be mounted.
+    /// Opens the other consoles as well. `/sys` must be mounted.
     pub fn open_others(&mut self) {
         self.devices.extend(others(&active()).into_iter().filter_map(terminal));
     }
 
-    /// Writes a line to all of them, without what only a terminal understands.
+    /// Writes a line to all consoles, without control characters.
     pub fn line(&mut self, line: &str) {
-        // One write, so that it does not mix with what others write.
+        // One write, so that output of other programs does not mix in.
         let bytes = format!("{}\n", printable(line)).into_bytes();
         for device in &mut self.devices {
             write(device, &bytes);
@@ -47,8 +47,8 @@ impl Consoles {
     }
 }
 
-/// The lines that are typed on any console from now on. It ends at once if there is none that can
-/// be read.
+/// Returns the lines that are typed on any console from now on. The channel closes at once if no
+/// console can be read.
 pub fn typed() -> Receiver<String> {
     let (sender, receiver) = channel();
     let active = active();
@@ -67,8 +67,8 @@ pub fn typed() -> Receiver<String> {
     receiver
 }
 
-/// A line as a terminal can show it: what a daemon, a client or a disk's maker wrote must not move
-/// its cursor or end its line.
+/// Makes a line safe to print: text from a daemon, a client or a disk's manufacturer must not move
+/// the cursor or end the line.
 pub fn printable(line: &str) -> String {
     line.chars()
         .map(
@@ -83,14 +83,14 @@ fn active() -> String {
     fs::read_to_string(ACTIVE).unwrap_or_default()
 }
 
-/// The consoles but for the one that is `/dev/console`.
+/// The consoles except the one that is `/dev/console`.
 fn others(active: &str) -> Vec<&str> {
     let mut names: Vec<&str> = active.split_whitespace().collect();
     names.pop();
     names
 }
 
-/// Opens a terminal of this name, to write to it, if it is there.
+/// Opens a terminal of this name for writing, if it exists.
 fn terminal(name: &str) -> Option<File> {
     options()
         .write(true)
@@ -99,7 +99,8 @@ fn terminal(name: &str) -> Option<File> {
         .ok()
 }
 
-/// A console must not become the terminal of this program, by which somebody could end it.
+/// The options to open a console, which must not become this program's controlling terminal: then
+/// somebody could end the program from it.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.custom_flags(OFlags::NOCTTY.bits() as i32);
@@ -116,7 +117,7 @@ fn write(device: &mut File, bytes: &[u8]) {
         match device.write(rest) {
             Ok(written) => rest = &rest[written..],
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let ready = poll(&mut [PollFd::new(device, PollFlags::OUT)], Some(&PATIENCE));
+                let ready = poll(&mut [PollFd::new(device, PollFlags::OUT)], Some(&TIMEOUT));
                 if !matches!(ready, Ok(1..)) {
                     return;
                 }
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_console_that_is_open_already_is_not_opened_again() {
+    fn the_open_console_is_not_opened_twice() {
         assert_eq!(others("tty0 ttyS0\n"), ["tty0"]);
         assert!(others("ttyS0\n").is_empty() && others("").is_empty());
     }

@@ -1,22 +1,23 @@
-//! What is on a disk, in words: whoever is about to lose it should know it again.
+//! The contents of a disk in words, for a person who is about to erase it.
 
 use crate::size;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// How much of a disk or partition is looked at: the marks of all file systems are within.
+/// Bytes that are read from the start of a disk or partition. They include the magic numbers of all
+/// known formats.
 const LOOK: usize = 68 << 10;
 
-/// The unit of places below `/sys`.
+/// The unit of offsets and sizes below `/sys`.
 const SYSFS_SECTOR: u64 = 512;
 
-/// The mark of something that fills a disk or a partition.
+/// The magic number of a format that fills a disk or a partition.
 struct Mark {
     at: usize,
     bytes: &'static [u8],
     name: &'static str,
-    /// Where its label stands, and the most bytes that it has.
+    /// The offset and the maximum length of its label.
     label: Option<(usize, usize)>,
 }
 
@@ -29,7 +30,7 @@ const fn mark(
     Mark { at, bytes, name, label }
 }
 
-/// In the order in which they count: an old mark may stand beside a new one.
+/// In order of precedence, because an old magic number can remain beside a new one.
 const MARKS: [Mark; 15] = [
     mark(0, b"LUKS\xBA\xBE", "LUKS", None),
     mark(0x218, b"LVM2 001", "LVM", None),
@@ -48,12 +49,12 @@ const MARKS: [Mark; 15] = [
     mark(1024, b"\xE2\xE1\xF5\xE0", "erofs", Some((1088, 16))),
 ];
 
-/// What is on the disk with this device file, which the kernel shows in this folder.
+/// Describes the contents of the disk with this device file and this folder below `/sys`.
 pub fn contents(device: &Path, folder: &Path) -> String {
-    let Ok(file) = File::open(device) else { return "only root can see what is on it".into() };
+    let Ok(file) = File::open(device) else { return "visible to root only".into() };
     let partitions = partitions(folder);
     if partitions.is_empty() {
-        return look(&file, 0).unwrap_or_else(|| "nothing that is known".into());
+        return look(&file, 0).unwrap_or_else(|| "unknown".into());
     }
     let one = |partition: &Partition| match (look(&file, partition.start), &partition.name) {
         (Some(found), Some(name)) => format!("{name} ({found})"),
@@ -71,7 +72,7 @@ struct Partition {
     size: u64,
 }
 
-/// The partitions that the kernel has found, in the order of their numbers.
+/// The partitions in the kernel's table, in the order of their numbers.
 fn partitions(folder: &Path) -> Vec<Partition> {
     let partition = |entry: fs::DirEntry| {
         let number = |file: &str| {
@@ -100,7 +101,7 @@ fn look(file: &File, start: u64) -> Option<String> {
     recognize(&head[..count])
 }
 
-/// What begins with these bytes, with its label if it has one.
+/// The format that begins with these bytes, with its label if it has one.
 fn recognize(head: &[u8]) -> Option<String> {
     let found = MARKS
         .iter()
@@ -123,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_something_or_nothing(at in 0..LOOK, bytes: Vec<u8>, length in 0..LOOK) {
+        fn no_bytes_make_it_panic(at in 0..LOOK, bytes: Vec<u8>, length in 0..LOOK) {
             let mut head = vec![0; LOOK];
             let end = LOOK.min(at + bytes.len());
             head[at..end].copy_from_slice(&bytes[..end - at]);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_made_is_known_again() {
+    fn formats_made_by_their_tools_are_recognized() {
         let folder = tempfile::tempdir().unwrap();
         for (program, flags, expected) in [
             ("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "photos"][..], "ext4 `photos`"),

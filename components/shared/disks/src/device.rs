@@ -1,5 +1,5 @@
-//! The device that is written: past the page cache, so that what is read back comes from the device
-//! and a bar shows what has arrived.
+//! The device that an image is written to. It bypasses the page cache, so that data read back come
+//! from the device and a progress bar shows what has arrived there.
 
 use crate::Result;
 use crate::error::{At, Error};
@@ -12,38 +12,38 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The most bytes that are read or written at once: enough for a stick to be as fast as it can.
+/// The most bytes in one read or write, enough for a stick's full speed.
 pub const CHUNK: u64 = 4 << 20;
 
-/// Where the memory of direct reads and writes has to begin: no device asks for more than a page.
+/// Alignment of memory for direct I/O: no device needs more than a page.
 const PAGE: usize = 4096;
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
-/// A disk that nobody else uses, or that the user gave away in spite of that.
+/// An open disk.
 pub struct Device {
     file: File,
     path: PathBuf,
     memory: Memory,
-    /// Whether the device makes bytes zero by itself, as far as is known.
+    /// Whether the device can zero a range by itself. False once it has refused to.
     can_zero: bool,
 }
 
-/// How a place became zero.
+/// How a range became zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Zeroed {
-    /// The device did it, asked by one command.
+    /// The device zeroed it on one command.
     ByDevice,
-    /// It was read, and written unless it was zero already.
+    /// This program read it, and wrote it if it was not zero.
     ByHand,
 }
 
 impl Device {
-    /// Opens the disk with this device file; `alone` if nobody else may use it.
+    /// Opens the disk with this device file; `alone` requires exclusive use.
     ///
     /// # Errors
-    /// It is gone, may not be written by this user, or is to be alone and used by what has no
-    /// mount: RAID, LVM, another program.
+    /// It does not exist, this user may not write it, or it is in use without being mounted (RAID,
+    /// LVM, another program) although `alone` is set.
     pub fn open(path: &Path, alone: bool) -> Result<Self> {
         let alone = if alone { OFlags::EXCL } else { OFlags::empty() };
         let flags = (OFlags::DIRECT | alone).bits() as i32;
@@ -57,18 +57,18 @@ impl Device {
         &self.path
     }
 
-    /// The open file, for calls that only the kernel's drivers answer.
+    /// The open file, for ioctls.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The number that [`Disk::diskseq`](crate::Disk::diskseq) is, of the disk that is open,
-    /// whatever has its name by now.
+    /// The sequence number ([`Disk::diskseq`](crate::Disk::diskseq)) of the open disk, even if
+    /// another disk has its name by now.
     pub fn diskseq(&self) -> Option<u64> {
         ioctl::disk_sequence(&self.file).ok()
     }
 
-    /// Writes `range`, at most [`CHUNK`] bytes, with what `fill` puts into them.
+    /// Writes `range`, at most [`CHUNK`] bytes, which `fill` supplies.
     pub fn write(
         &mut self,
         range: &Range<u64>,
@@ -86,11 +86,10 @@ impl Device {
         Ok(bytes)
     }
 
-    /// Makes `range`, at most [`CHUNK`] bytes, read as zeros, and says who did it.
+    /// Makes `range`, at most [`CHUNK`] bytes, read as zeros, and returns how.
     ///
-    /// Most devices do so by themselves, which takes no time (`REQ_OP_WRITE_ZEROES`). Many sticks
-    /// and cards do not, and reading is what they are fast at: of those, only what is not zero yet
-    /// is written.
+    /// Most devices do this themselves and at once (`REQ_OP_WRITE_ZEROES`). Many sticks and cards
+    /// cannot, but they read fast, so only ranges that are not zero are written.
     pub fn zero(&mut self, range: &Range<u64>) -> Result<Zeroed> {
         if self.can_zero {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -109,7 +108,7 @@ impl Device {
         Ok(Zeroed::ByHand)
     }
 
-    /// Makes writes in their order, each on the medium before the next begins.
+    /// Makes the writes in order, and flushes each before the next.
     pub fn write_in_order(&mut self, writes: &[Write]) -> Result<()> {
         for Write { offset, bytes } in writes {
             let range = *offset..offset + bytes.len() as u64;
@@ -122,13 +121,13 @@ impl Device {
         Ok(())
     }
 
-    /// Comes back when all that was written is on the medium.
+    /// Returns when all written data are on the medium.
     pub fn flush(&self) -> Result<()> {
         self.file.sync_all().at("write", &self.path)
     }
 
-    /// Has the kernel show the partitions that are there now, and says whether it still shows old
-    /// ones, because they are in use. Of some devices it shows none.
+    /// Makes the kernel read the partition table, and returns whether it kept the old one because a
+    /// partition is in use. The kernel has no table for some devices.
     pub fn shows_old_partitions(&self) -> bool {
         ioctl::reread_partition_table(&self.file) == Err(Errno::BUSY)
     }
@@ -139,7 +138,7 @@ pub fn is_zero(bytes: &[u8]) -> bool {
     *bytes == ZEROS[..bytes.len()]
 }
 
-/// Memory that begins where direct reads and writes want it to.
+/// Memory with the alignment of direct I/O.
 struct Memory {
     bytes: Vec<u8>,
     start: usize,

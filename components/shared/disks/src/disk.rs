@@ -1,52 +1,52 @@
-//! The disks of this machine, as the kernel shows them below `/sys`.
+//! The disks of this machine, from `/sys`.
 
 use crate::contents::contents;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The unit of sizes below `/sys`, whatever the disk's own sectors are.
+/// The unit of sizes below `/sys`, independent of the disk's sector size.
 const SYSFS_SECTOR: u64 = 512;
 
-/// Where the kernel shows disks and their partitions.
+/// The folder with the kernel's disks and partitions.
 const CLASS: &str = "/sys/class/block";
 
-/// What is no disk although the kernel lists it among them: memory, floppies, optical drives, and
-/// what is made of other disks.
-pub const NO_DISKS: [&str; 6] = ["ram", "zram", "fd", "sr", "dm-", "md"];
+/// Name prefixes of block devices that are not disks: memory, floppies, optical drives, and devices
+/// made of other disks.
+pub const NOT_DISKS: [&str; 6] = ["ram", "zram", "fd", "sr", "dm-", "md"];
 
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     /// Its device file.
     pub device: PathBuf,
-    /// The kernel's name of it.
+    /// Its name in the kernel.
     pub name: String,
-    /// What its maker calls it, or the file that is behind it.
+    /// The manufacturer's model name, or the file of a loop device.
     pub model: Option<String>,
-    /// Its maker's number of this very one.
+    /// The manufacturer's serial number.
     pub serial: Option<String>,
-    /// The number of this disk, or of the medium in it, since the machine was started: another one
-    /// has another number, even if it gets the same name. None before Linux 5.15.
+    /// The sequence number of this disk, or of the medium in it. Another disk or medium has another
+    /// number, even if it gets the same name. `None` before Linux 5.15.
     pub diskseq: Option<u64>,
-    /// What it is connected to.
+    /// The bus that it is connected to.
     pub bus: String,
     /// Its size in bytes.
     pub size: u64,
     /// Logical sector size in bytes.
     pub sector_size: u32,
-    /// Whether it is made to be taken out.
+    /// Whether it is removable.
     pub is_removable: bool,
     /// Whether it is write-protected.
     pub is_read_only: bool,
-    /// What is on it, in words.
+    /// Its contents in words.
     pub contents: String,
 }
 
-/// All disks with a medium, in the order of their names.
+/// Lists all disks with a medium, in the order of their names.
 pub fn all() -> Vec<Disk> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let names = names.filter(|name| !NO_DISKS.iter().any(|other| name.starts_with(other)));
+    let names = names.filter(|name| !NOT_DISKS.iter().any(|other| name.starts_with(other)));
     let mut disks: Vec<Disk> =
         names.filter_map(|name| Disk::named(&name)).filter(|disk| disk.size > 0).collect();
     disks.sort_by(|one, other| one.name.cmp(&other.name));
@@ -54,7 +54,7 @@ pub fn all() -> Vec<Disk> {
 }
 
 impl Disk {
-    /// The disk that the kernel calls so; nothing if there is none.
+    /// Returns the disk with this name in the kernel; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         let folder = Path::new(CLASS).join(name).canonicalize().ok()?;
         let text = |file: &str| {
@@ -79,7 +79,7 @@ impl Disk {
             bus: bus(&folder.to_string_lossy(), &kind).to_owned(),
             size: number("size")? * SYSFS_SECTOR,
             sector_size: u32::try_from(number("queue/logical_block_size")?).ok()?,
-            // Of a card in its slot the kernel does not say so.
+            // The kernel does not mark a card in its slot as removable.
             is_removable: number("removable") == Some(1) || kind == "SD",
             is_read_only: number("ro") == Some(1),
             contents: String::new(),
@@ -88,13 +88,13 @@ impl Disk {
     }
 }
 
-/// The device file of what the kernel calls so. It writes `!` for the `/` in a device's name.
+/// Returns the device file for a name in the kernel, which has `!` where a path has `/`.
 pub fn device_file(name: &str) -> PathBuf {
     Path::new("/dev").join(name.replace('!', "/"))
 }
 
-/// The serial number of a SCSI or SATA disk: its page of vital product data with that number is
-/// four bytes and the text (SPC-5, 7.7.16).
+/// Reads the serial number of a SCSI or SATA disk: its page 0x80 of vital product data is four
+/// bytes and the text (SPC-5, 7.7.16).
 fn vital_product_data(folder: &Path) -> Option<String> {
     let page = fs::read(folder.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?)
@@ -103,8 +103,7 @@ fn vital_product_data(folder: &Path) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// What a disk is connected to, by its place in the tree of devices and by what a card says that it
-/// is.
+/// Returns the bus of a disk, from its path in the device tree and from a card's type.
 fn bus(folder: &str, kind: &str) -> &'static str {
     let buses = [
         ("/usb", "usb"),
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bus_is_told_by_the_place_in_the_tree_of_devices() {
+    fn the_bus_follows_from_the_path_in_the_device_tree() {
         let pci = "/sys/devices/pci0000:00/0000:00:1";
         for (place, kind, expected) in [
             ("4.0/usb2/2-1/2-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb", "0", "usb"),

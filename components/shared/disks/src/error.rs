@@ -1,46 +1,46 @@
-//! What goes wrong with a disk.
+//! Errors of disks.
 
 use osbuild_formats::gpt;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an image did not get onto a disk.
+/// Why an image was not written to a disk.
 #[derive(Debug)]
 pub enum Error {
     /// The disk cannot be opened.
     Open(PathBuf, io::Error),
     /// "cannot `doing` `path`".
     Io {
-        /// What was done: a verb.
+        /// The operation: a verb.
         doing: &'static str,
-        /// What it was done to.
+        /// The file of the operation.
         path: PathBuf,
-        /// What was said to that.
+        /// The cause.
         error: io::Error,
     },
-    /// The image has no good partition table.
+    /// The image has no valid partition table.
     Image(PathBuf, gpt::Error),
-    /// The kernel still shows partitions that the disk had, as somebody uses them.
+    /// The kernel kept the disk's old partitions because one is in use.
     InUse(PathBuf),
     /// The disk cannot take the image's partition table.
     Table(gpt::Error),
-    /// The partitions end behind the disk.
+    /// The partitions end past the end of the disk.
     TooSmall,
-    /// What is read back is not what was written.
+    /// The data read back are not the data written.
     Differs {
         /// The disk.
         path: PathBuf,
         /// The first byte that differs, from the start of the disk.
         at: u64,
     },
-    /// The system has no random numbers.
+    /// The system returned no random numbers.
     Random,
 }
 
-/// Says what was being done when the system refused it.
+/// Adds the operation to an I/O error.
 pub(crate) trait At<T> {
-    /// `doing` is a verb, `path` what it was done to.
+    /// `doing` is a verb, `path` the file of the operation.
     fn at(self, doing: &'static str, path: &Path) -> Result<T, Error>;
 }
 
@@ -56,19 +56,19 @@ impl Display for Error {
             Error::Open(path, _) => write!(out, "cannot open `{}`", path.display()),
             Error::Io { doing, path, .. } => write!(out, "cannot {doing} `{}`", path.display()),
             Error::Image(path, _) => {
-                write!(out, "the image `{}` has no good partition table", path.display())
+                write!(out, "the image `{}` has no valid partition table", path.display())
             }
             Error::InUse(path) => write!(out, "a partition of `{}` is in use", path.display()),
             Error::Table(_) => write!(out, "cannot make the partition table"),
-            Error::TooSmall => write!(out, "the partitions end behind the disk"),
+            Error::TooSmall => write!(out, "the partitions end past the end of the disk"),
             Error::Differs { path, at } => {
                 write!(
                     out,
-                    "`{}` does not keep what is written to it: it differs at byte {at}",
+                    "`{}` does not keep written data: it differs at byte {at}",
                     path.display()
                 )
             }
-            Error::Random => write!(out, "the system has no random numbers"),
+            Error::Random => write!(out, "the system returned no random numbers"),
         }
     }
 }

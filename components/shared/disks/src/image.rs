@@ -1,4 +1,4 @@
-//! The image as it goes onto a disk: what of it is zero, and which partition table fits the disk.
+//! The image for a disk: which of its bytes are zero, and its partition table for the disk's size.
 
 use crate::Result;
 use crate::device::{CHUNK, is_zero};
@@ -12,10 +12,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use uuid::{Builder, Uuid};
 
-/// Bytes that are looked at together: if all are zero they are not written.
+/// Bytes in a block. A block of zeros is not written.
 const BLOCK: u64 = 64 << 10;
 
-/// An image that is read.
+/// An open image.
 pub struct Image {
     file: File,
     path: PathBuf,
@@ -23,20 +23,20 @@ pub struct Image {
     table: Table,
 }
 
-/// Some bytes of a disk, at most [`CHUNK`].
+/// A range of a disk, at most [`CHUNK`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where, in bytes from the start of the disk.
+    /// The range in bytes from the start of the disk.
     pub range: Range<u64>,
-    /// Whether they are all zero.
+    /// Whether all bytes are zero.
     pub is_zero: bool,
 }
 
 impl Image {
-    /// Opens an image whose sectors have so many bytes.
+    /// Opens an image with this sector size in bytes.
     ///
     /// # Errors
-    /// It cannot be read, or has no good partition table.
+    /// It cannot be read, or has no valid partition table.
     pub fn open(path: &Path, sector_size: u32) -> Result<Self> {
         let mut file = File::open(path).at("open", path)?;
         let size = file.metadata().at("read", path)?.len();
@@ -51,7 +51,7 @@ impl Image {
         self.geometry.sectors() * self.geometry.sector_size()
     }
 
-    /// Bytes of its sectors.
+    /// Its sector size in bytes.
     pub fn sector_size(&self) -> u64 {
         self.geometry.sector_size()
     }
@@ -61,7 +61,7 @@ impl Image {
         &self.table
     }
 
-    /// What stands between the two copies of the partition table, in order.
+    /// The ranges between the two copies of the partition table, in order.
     pub fn pieces(&self) -> Result<Vec<Piece>> {
         let end = self.geometry.sectors() * self.geometry.sector_size() - ALIGNMENT;
         let mut pieces = Vec::<Piece>::new();
@@ -83,14 +83,15 @@ impl Image {
         Ok(pieces)
     }
 
-    /// Reads `range` of the image into `bytes`, which are as many.
+    /// Reads `range` of the image into `bytes`, which has the same length.
     pub fn read(&self, range: &Range<u64>, bytes: &mut [u8]) -> Result<()> {
         self.file.read_exact_at(bytes, range.start).at("read", &self.path)
     }
 
-    /// The image's table for a disk: the last partition, DATA, takes the rest of it, and all
-    /// identifiers are new, so that two disks from one image never get mixed up. Nothing looks for
-    /// the old ones: slotboot and `init` take a disk's identifiers from its table.
+    /// Returns the image's partition table for a disk: the last partition, DATA, takes the rest of
+    /// the disk, and all identifiers are new, so that two disks from one image are never confused.
+    /// Nothing depends on the old identifiers: slotboot and `init` read a disk's identifiers from
+    /// its table.
     ///
     /// # Errors
     /// The image does not fit.
@@ -109,23 +110,23 @@ impl Image {
     }
 }
 
-/// The first and the last bytes of a disk, in which its partition table stands, as they have to be:
-/// no trace of an older table in them, nor of file systems and RAID arrays, which have their marks
-/// there too.
+/// The first and the last bytes of a disk, which hold its partition table. All other bytes there
+/// must be zero, so that neither an older table nor the magic numbers of file systems and RAID
+/// arrays remain.
 pub struct Ends {
-    /// The writes that put the table there, in their order.
+    /// The writes of the table, in order.
     pub writes: Vec<Write>,
-    /// The two places, of which all that is not written has to be zero.
+    /// The two ranges, zero except for the writes.
     pub ranges: [Range<u64>; 2],
 }
 
 impl Ends {
-    /// Those of a disk of this table.
+    /// Returns the ends of a disk with this table.
     pub fn new(table: &Table, disk: Geometry) -> Result<Self> {
         let writes = create(table, disk).map_err(Error::Table)?;
         let size = disk.sectors() * disk.sector_size();
-        // The last partition ends on a multiple of the alignment, and the table needs some of what
-        // is behind it.
+        // The last partition ends on a multiple of the alignment, and the table needs some bytes
+        // after it.
         let end = table.last().map_or(size, |partition| (partition.last + 1) * disk.sector_size());
         if end > size {
             return Err(Error::TooSmall);
@@ -133,7 +134,7 @@ impl Ends {
         Ok(Ends { writes, ranges: [0..ALIGNMENT, end.min(size - ALIGNMENT)..size] })
     }
 
-    /// What has to stand in one of the ranges.
+    /// Returns the bytes for one of the ranges.
     pub fn bytes(&self, range: &Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         for write in self.writes.iter().filter(|write| range.contains(&write.offset)) {
@@ -144,7 +145,7 @@ impl Ends {
     }
 }
 
-/// An identifier that nothing else has: a UUID of version 4 (RFC 9562).
+/// Returns a unique identifier: a UUID of version 4 (RFC 9562).
 fn fresh() -> Result<Uuid> {
     let mut random = [0; 16];
     match getrandom(&mut random, GetRandomFlags::empty()) {

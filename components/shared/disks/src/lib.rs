@@ -1,10 +1,9 @@
-//! Whole disks, as the kernel shows them: which there are, what is on them in words, and how the
-//! image of a node gets onto one. What flashes a stick on the build machine and what installs a
-//! machine from a stick both do it by this.
+//! Whole disks: which disks the machine has, their contents in words, and how to write a node's
+//! image to one. `osbuild flash` on the build machine and the installer on a stick use this crate.
 //!
 //! The order of [`write`](write::write), [`compare`](write::compare) and [`Device::write_in_order`]
-//! is what makes a power cut harmless: a disk has no partition table until all else is on it, and
-//! has been read back.
+//! makes a power cut harmless: a disk gets its partition table only after everything else has been
+//! written and read back.
 
 mod contents;
 mod device;
@@ -16,14 +15,14 @@ pub mod write;
 
 pub use contents::contents;
 pub use device::Device;
-pub use disk::{Disk, NO_DISKS, all, device_file};
+pub use disk::{Disk, NOT_DISKS, all, device_file};
 pub use error::Error;
 pub use image::{Ends, Image, Piece};
 
-/// What nearly everything here returns.
+/// The result of nearly every function here.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A size for people: `71.0 MB`.
+/// A size in readable form: `71.0 MB`.
 pub fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),

@@ -1,13 +1,13 @@
-//! Why something on a node did not work, as one line for a console or a log.
+//! The failure of an operation on a node, as one line for a console or a log.
 
 use std::error::Error;
 use std::fmt::{self, Display};
 
-/// One line without a period: what was tried, and what was said to that.
+/// One line without a period: the operation and its error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure(String);
 
-/// What nearly everything here returns.
+/// The result of nearly every function that uses this crate.
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
@@ -25,9 +25,9 @@ impl Display for Failure {
 
 impl Error for Failure {}
 
-/// Says what was being done when an error came.
+/// Adds the operation to an error.
 pub trait Explain<T> {
-    /// Turns the error, which may be a text, and its causes into a [`Failure`] that reads `WHAT:
+    /// Converts the error, which may be a text, and its causes into a [`Failure`] that reads `WHAT:
     /// ERROR: CAUSE`.
     fn explain(self, what: impl Display) -> Outcome<T>;
 }
@@ -40,7 +40,7 @@ impl<T, E: Into<Box<dyn Error>>> Explain<T> for Result<T, E> {
             let mut cause = error.source();
             while let Some(error) = cause {
                 let more = error.to_string();
-                // Many errors show their cause themselves.
+                // Many errors print their cause themselves.
                 if !text.contains(&more) {
                     text.push_str(&format!(": {more}"));
                 }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_one_line_with_its_causes_each_told_once() {
+    fn a_failure_is_one_line_with_each_cause_once() {
         let failed: Result<(), _> = Err(Outer(io::Error::other("broken pipe")));
         assert_eq!(
             failed.explain("ask containerd").unwrap_err().to_string(),

@@ -1,4 +1,4 @@
-//! Where what was in the way is kept.
+//! The folder for entries that were moved aside.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,19 +14,20 @@ use rustix::io::Errno;
 
 use super::{magic_path, move_new, open, word};
 
-/// How many entries stay that were moved aside.
+/// The number of kept entries that were moved aside.
 pub const MAX_KEPT: usize = 16;
 
-/// The folder in it of what is to be removed.
+/// The subfolder of entries to be removed.
 const DISCARDED: &str = "discarded";
 
-/// How much of a name is kept: with a number before it, it must be a name still.
+/// The length to which a kept name is cut, so that it is still a valid name with a number before
+/// it.
 const MAX_NAME: usize = 200;
 
-/// How often a number is tried that somebody else may have taken.
+/// The number of attempts to find a number that no other process has taken.
 const MAX_TRIES: u64 = 100;
 
-/// What was moved aside and not told yet.
+/// Messages about entries that were moved aside, not yet taken.
 static MOVED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Takes a sentence for each entry that this process has moved aside since the last call.
@@ -34,7 +35,7 @@ pub fn moved() -> Vec<String> {
     std::mem::take(&mut MOVED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The folder, and the one in it of what is to be removed.
+/// The folder, and its subfolder of entries to be removed.
 #[derive(Debug)]
 pub struct Aside {
     kept: OwnedFd,
@@ -43,16 +44,15 @@ pub struct Aside {
 }
 
 impl Aside {
-    /// Opens the folder `name` in the folder `parent`, which is at `path`. What is there and no
-    /// folder is renamed.
+    /// Opens the folder `name` in the folder `parent`, which is at `path`. An entry of that name
+    /// that is not a folder is renamed.
     pub fn open(parent: &OwnedFd, path: &Path, name: &str) -> io::Result<Aside> {
         let kept = open_or_make(parent, name)?;
         let discarded = open_or_make(&kept, DISCARDED)?;
         Ok(Aside { kept, discarded, path: path.join(name) })
     }
 
-    /// Moves an entry of a folder at `path` here. `unlock` takes off the attributes that forbid
-    /// that.
+    /// Moves an entry of a folder at `path` here. `unlock` removes the attributes that forbid it.
     pub fn keep(
         &self,
         folder: &OwnedFd,
@@ -72,19 +72,19 @@ impl Aside {
         Ok(())
     }
 
-    /// Moves an entry of a folder to what is to be removed.
+    /// Moves an entry of a folder into the subfolder of entries to be removed.
     pub fn discard(&self, folder: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<()> {
         numbered(&self.discarded, folder, name, unlock).map(drop)
     }
 
-    /// Whether there is something to remove.
+    /// Whether there are entries to be removed.
     pub fn is_untidy(&self) -> bool {
         let entries = |folder: &OwnedFd| names(folder).map_or(0, |names| names.len());
         entries(&self.discarded) > 0 || entries(&self.kept) > MAX_KEPT + 1
     }
 
-    /// Removes what is to be removed, and the oldest of what is kept. It goes on where one entry
-    /// cannot be removed, and gives the first error.
+    /// Removes the entries to be removed, and the oldest kept ones. It continues after an error,
+    /// and returns the first one.
     pub fn tidy(&self) -> io::Result<()> {
         let mut kept: Vec<(u64, String)> = names(&self.kept)?
             .into_iter()
@@ -102,8 +102,8 @@ impl Aside {
     }
 }
 
-/// Moves an entry of `from` into the folder `to`, where its name has the next number before it, and
-/// gives that name.
+/// Moves an entry of `from` into the folder `to`, with the next number before its name, and returns
+/// the new name.
 fn numbered(to: &OwnedFd, from: &OwnedFd, name: &OsStr, unlock: impl Fn()) -> io::Result<String> {
     let text = name.to_string_lossy();
     let end =
@@ -141,8 +141,8 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<String>> {
     Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
 }
 
-/// Opens the folder `name`, which is made if it is not there. Something else of that name goes:
-/// nobody but this program has a use for it.
+/// Opens the folder `name`, and creates it if necessary. Another entry of that name is removed:
+/// only this program uses the name.
 fn open_or_make(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = || open::open_at(parent, name, flags, Mode::empty());
@@ -161,8 +161,8 @@ fn open_or_make(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// Takes off the attributes that keep even root from changing an entry. A file system without
-/// attributes has none to take off.
+/// Removes the attributes that prevent even root from changing an entry. A file system without
+/// attributes needs nothing.
 pub fn unlock(entry: impl AsFd) {
     let locks = IFlags::IMMUTABLE | IFlags::APPEND;
     if let Ok(flags) = ioctl_getflags(entry.as_fd())
@@ -172,7 +172,7 @@ pub fn unlock(entry: impl AsFd) {
     }
 }
 
-/// Removes an entry and all that is in it, following no symbolic link.
+/// Removes an entry and everything in it, without following symbolic links.
 fn remove_all(folder: &OwnedFd, name: &str) -> io::Result<()> {
     match unlinkat(folder, name, AtFlags::empty()) {
         Err(Errno::ISDIR | Errno::PERM) => fs::remove_dir_all(magic_path(folder).join(name)),

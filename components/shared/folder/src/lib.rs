@@ -1,14 +1,14 @@
-//! Files below a folder that others may write, too: a pod with a host path, or whoever had the
-//! disk.
+//! Files below a folder that other programs may write to: a pod with a host path, or a previous
+//! user of the disk.
 //!
-//! Such a folder may hold a FIFO, whose opening blocks, a symbolic link to a disk, or a folder
-//! where a file is wanted. A [`Folder`] resolves names with openat2(2), below its own descriptor
-//! and through no symbolic link; it opens regular files only. What stands in the way of a file or
-//! folder that has to be made is moved aside, where a person can look at it, and not followed or
+//! Such a folder may contain a FIFO, which blocks a process that opens it, a symbolic link to a
+//! disk, or a folder in place of a file. A [`Folder`] resolves names with openat2(2), below its own
+//! descriptor and through no symbolic link, and opens regular files only. An entry that is in the
+//! way of a new file or folder is moved aside, for a person to inspect, and is neither followed nor
 //! removed.
 //!
-//! Moved aside is at most [`MAX_KEPT`] entries of a boot or two: [`Folder::tidy`] removes the
-//! oldest, and what was [discarded](Folder::discard).
+//! At most [`MAX_KEPT`] entries of a boot or two are kept: [`Folder::tidy`] removes the oldest, and
+//! those that were [discarded](Folder::discard).
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ use aside::{Aside, unlock};
 pub use aside::{MAX_KEPT, moved};
 use open::{NO_LINKS, is_name, open_at};
 
-/// The modes of folders that nobody but root looks into.
+/// The mode of folders for root only.
 const PRIVATE: u32 = 0o700;
 
 /// An open folder.
@@ -45,8 +45,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder at an absolute path, which has no symbolic link in it. What is moved aside
-    /// below it is kept in `aside`, a folder in it.
+    /// Opens the folder at an absolute path without symbolic links. Entries below it that are moved
+    /// aside are kept in its subfolder `aside`.
     pub fn open(path: &Path, aside: &str) -> io::Result<Folder> {
         let root = rustix::fs::open(
             "/",
@@ -71,19 +71,18 @@ impl Folder {
         })
     }
 
-    /// Where it is, or was when it was opened.
+    /// Its path at the time of opening.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A path by which the kernel finds this very folder, whatever has happened to its name.
-    /// `/proc` has to be mounted.
+    /// A path of this very folder, even after a rename. `/proc` must be mounted.
     pub fn magic_path(&self) -> PathBuf {
         magic_path(&*self.descriptor)
     }
 
-    /// The folder `name` in it, with these permission bits. It is made if it is not there; what is
-    /// there and no folder is moved aside.
+    /// Opens its subfolder `name`, and creates it with these permission bits if it does not exist.
+    /// Another entry of that name is moved aside.
     pub fn folder(&self, name: &str, mode: u32) -> io::Result<Folder> {
         if self.kind(name)?.is_some_and(|kind| kind != FileType::Directory) {
             self.move_aside(name)?;
@@ -98,7 +97,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The folder `name` in it.
+    /// Opens its existing subfolder `name`.
     pub fn existing_folder(&self, name: &str) -> io::Result<Folder> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let descriptor = open_at(&self.descriptor, name, flags, Mode::empty())?;
@@ -109,7 +108,8 @@ impl Folder {
         })
     }
 
-    /// What `name` is, a symbolic link not followed; nothing if it is not there.
+    /// The type of the entry `name`, without following a symbolic link; `None` if it does not
+    /// exist.
     pub fn kind(&self, name: impl AsRef<OsStr>) -> io::Result<Option<FileType>> {
         let name = is_name(name.as_ref())?;
         match statat(&*self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -119,7 +119,7 @@ impl Folder {
         }
     }
 
-    /// What is in the folder, but for `.` and `..`.
+    /// The names in the folder, without `.` and `..`.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&*self.descriptor)? {
@@ -131,14 +131,14 @@ impl Folder {
         Ok(names)
     }
 
-    /// Opens the regular file `name` to read it; nothing if it is not there, and an error if it is
-    /// something else.
+    /// Opens the regular file `name` for reading; `None` if it does not exist, an error if it is
+    /// not a regular file.
     pub fn file(&self, name: &str) -> io::Result<Option<File>> {
         self.regular(name, OFlags::RDONLY)
     }
 
-    /// What the regular file `name` holds; nothing if it is not there, and an error if it is
-    /// something else or has more than `max` bytes.
+    /// Reads the regular file `name`; `None` if it does not exist, an error if it is not a regular
+    /// file or has more than `max` bytes.
     pub fn read(&self, name: &str, max: u64) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.file(name)? else { return Ok(None) };
         let mut bytes = Vec::new();
@@ -149,15 +149,15 @@ impl Folder {
         }
     }
 
-    /// The same as text.
+    /// Does the same for text.
     pub fn read_text(&self, name: &str, max: u64) -> io::Result<Option<String>> {
         let bytes = self.read(name, max)?;
         bytes
-            .map(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is no text")))
+            .map(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text")))
             .transpose()
     }
 
-    /// Makes `name` a new, empty file. A regular file of that name is removed, anything else is
+    /// Creates a new, empty file `name`. A regular file of that name is removed, another entry is
     /// moved aside.
     pub fn create(&self, name: &str, mode: u32) -> io::Result<File> {
         self.remove(name)?;
@@ -172,8 +172,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// Opens the regular file `name` to write it, and makes it if it is not there. Anything else is
-    /// moved aside.
+    /// Opens the regular file `name` for writing, and creates it if it does not exist. Another
+    /// entry of that name is moved aside.
     pub fn open_or_create(&self, name: &str, mode: u32) -> io::Result<File> {
         if self.kind(name)? == Some(FileType::RegularFile)
             && let Some(file) = self.regular(name, OFlags::WRONLY)?
@@ -183,20 +183,20 @@ impl Folder {
         self.create(name, mode)
     }
 
-    /// Replaces the file `name` by one with these bytes and permission bits. A power cut leaves the
-    /// old one or the new one, and once this has returned the new one.
+    /// Replaces the file `name` with these bytes and permission bits. A power cut leaves the old
+    /// file or the new one; after the return, the new one.
     pub fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> io::Result<()> {
         let new = format!(".{name}.new");
         let mut file = self.create(&new, mode)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         self.rename(&new, name)?;
-        // Without this the file system may write the new name seconds later.
+        // Without this, the file system may write the new name seconds later.
         Ok(rustix::fs::fsync(&*self.descriptor)?)
     }
 
-    /// Gives a regular file another name. A regular file of that name is replaced; anything else
-    /// that has either name is moved aside.
+    /// Renames a regular file. A regular file with the new name is replaced; another entry with
+    /// either name is moved aside.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let from = is_name(OsStr::new(from))?;
         if self.kind(from)?.is_some_and(|kind| kind != FileType::RegularFile) {
@@ -216,8 +216,8 @@ impl Folder {
         }
     }
 
-    /// Removes the regular file `name`, or moves aside what else has that name. It need not be
-    /// there.
+    /// Removes the regular file `name`, or moves another entry of that name aside. It may be
+    /// missing.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match self.kind(name)? {
             None => return Ok(()),
@@ -234,14 +234,14 @@ impl Folder {
         }
     }
 
-    /// Moves `name` aside, whatever it is, and has [`moved`] say so.
+    /// Moves the entry `name` aside, whatever its type, and adds a message to [`moved`].
     pub fn move_aside(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         let name = is_name(name.as_ref())?;
         self.aside.keep(&self.descriptor, &self.path, name, || self.unlock(name))
     }
 
-    /// Moves `name` to where [`Folder::tidy`] removes it. However much is in it, that takes no
-    /// time. It need not be there.
+    /// Moves the entry `name` to where [`Folder::tidy`] removes it. This takes the same time for
+    /// any size. The entry may be missing.
     pub fn discard(&self, name: &str) -> io::Result<()> {
         let name = is_name(OsStr::new(name))?;
         match self.kind(name)? {
@@ -250,19 +250,19 @@ impl Folder {
         }
     }
 
-    /// Whether [`Folder::tidy`] has something to do.
+    /// Whether [`Folder::tidy`] has anything to do.
     pub fn is_untidy(&self) -> bool {
         self.aside.is_untidy()
     }
 
-    /// Removes what was discarded, and what was moved aside but for the newest [`MAX_KEPT`] of it.
-    /// It takes as long as there are files.
+    /// Removes discarded entries, and entries that were moved aside except for the newest
+    /// [`MAX_KEPT`]. This takes time in proportion to the number of files.
     pub fn tidy(&self) -> io::Result<()> {
         self.aside.tidy()
     }
 
     fn regular(&self, name: &str, flags: OFlags) -> io::Result<Option<File>> {
-        // What is only found is neither opened nor, as a device may be, changed by that.
+        // An `O_PATH` descriptor opens neither the file nor a device.
         let found = match open_at(
             &self.descriptor,
             name,
@@ -284,7 +284,7 @@ impl Folder {
         Ok(Some(File::from(file)))
     }
 
-    /// Takes off the attributes that keep even root from changing an entry.
+    /// Removes the attributes that prevent even root from changing an entry.
     fn unlock(&self, name: &OsStr) {
         unlock(&*self.descriptor);
         if matches!(self.kind(name), Ok(Some(FileType::RegularFile | FileType::Directory))) {
@@ -300,7 +300,7 @@ fn magic_path(descriptor: impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()))
 }
 
-/// A kind of file in words.
+/// A file type in words.
 pub fn word(kind: FileType) -> &'static str {
     match kind {
         FileType::RegularFile => "a file",
@@ -309,11 +309,11 @@ pub fn word(kind: FileType) -> &'static str {
         FileType::Fifo => "a FIFO",
         FileType::Socket => "a socket",
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        FileType::Unknown => "of no kind that is known",
+        FileType::Unknown => "of unknown type",
     }
 }
 
-/// Moves a file between two folders, and refuses to replace anything.
+/// Moves a file between two folders, and never replaces another.
 fn move_new(from: impl AsFd, name: &OsStr, to: impl AsFd, new: &str) -> rustix::io::Result<()> {
     rustix::fs::renameat_with(from, name, to, new, RenameFlags::NOREPLACE)
 }

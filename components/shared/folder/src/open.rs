@@ -1,4 +1,4 @@
-//! How names are resolved.
+//! Name resolution.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-/// Below the folder's descriptor, and through no symbolic link, not even one of `/proc`.
+/// Below the folder's descriptor, and through no symbolic link, not even a magic link of `/proc`.
 pub const NO_LINKS: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
@@ -22,7 +22,7 @@ pub fn open_at(
     Ok(openat2(folder, name, flags, mode, NO_LINKS)?)
 }
 
-/// Gives the name of an entry, and refuses what is none.
+/// Returns the name of an entry, and refuses a path.
 pub fn is_name(name: &OsStr) -> io::Result<&OsStr> {
     match name.as_bytes() {
         b"" | b"." | b".." => Err(io::ErrorKind::InvalidInput.into()),

@@ -1,4 +1,4 @@
-//! Every kind of file stands in the way of everything that a `Folder` does.
+//! Each operation of a `Folder` against each type of file in its way.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,10 +12,10 @@ use osbuild_folder::{Folder, MAX_KEPT, moved};
 use rustix::fs::{CWD, FileType, IFlags, Mode, ioctl_getflags, ioctl_setflags, mkfifoat, mknodat};
 use tempfile::TempDir;
 
-/// What must not be followed, read or written.
+/// The contents of a file that must not be followed, read or written.
 const SECRET: &str = "somebody else's";
 
-/// A folder, and beside it a file that no link may lead to.
+/// A folder, and beside it a file that no link may reach.
 struct Place {
     folder: TempDir,
 }
@@ -45,8 +45,8 @@ impl Place {
     }
 }
 
-/// What may stand in the way: a name for it, what makes it, and whether it is moved aside where a
-/// file is wanted.
+/// An obstacle: its name, a function that makes it, and whether it is moved aside where a file is
+/// needed.
 type Kind = (&'static str, fn(&Place, &Path) -> bool, bool);
 
 const KINDS: &[Kind] = &[
@@ -95,15 +95,15 @@ fn immutable(path: &Path) -> bool {
     match ioctl_getflags(&file).and_then(|flags| ioctl_setflags(&file, flags | IFlags::IMMUTABLE)) {
         Ok(()) => true,
         Err(_) => {
-            // What stays is tried as a plain one already.
+            // A plain obstacle of this kind has been tried already.
             let _ = fs::remove_file(path).or_else(|_| fs::remove_dir(path));
             false
         }
     }
 }
 
-/// Does something where each of the kinds stands in the way, as far as this machine can make them.
-/// Nothing of what a link leads to is touched.
+/// Runs a check with each obstacle that this machine can make. The target of a link must stay
+/// untouched.
 fn each(what: impl Fn(&Place, &Folder, &str)) {
     let mut made = 0;
     for (name, make, is_moved) in KINDS {
@@ -119,12 +119,12 @@ fn each(what: impl Fn(&Place, &Folder, &str)) {
             assert!(place.kept().len() <= usize::from(*is_moved), "{name}: {:?}", place.kept());
         }
     }
-    // All but devices and attributes can be made by anybody.
+    // Only devices and attributes need privileges.
     assert!(made >= KINDS.len() - 4, "{made}");
 }
 
 #[test]
-fn a_file_is_made_whatever_stands_in_the_way() {
+fn a_file_is_made_despite_any_obstacle() {
     each(|place, folder, name| {
         folder.create("it", 0o640).unwrap().write_all(b"ours").unwrap();
         assert_eq!(fs::read_to_string(place.path("data/it")).unwrap(), "ours", "{name}");
@@ -133,7 +133,7 @@ fn a_file_is_made_whatever_stands_in_the_way() {
 }
 
 #[test]
-fn a_file_is_replaced_whatever_stands_in_the_way() {
+fn a_file_is_replaced_despite_any_obstacle() {
     each(|place, folder, name| {
         folder.replace("it", b"ours", 0o444).unwrap();
         assert_eq!(fs::read_to_string(place.path("data/it")).unwrap(), "ours", "{name}");
@@ -151,7 +151,7 @@ fn a_file_is_replaced_whatever_stands_in_the_way() {
 }
 
 #[test]
-fn a_file_gets_another_name_whatever_has_it() {
+fn a_file_is_renamed_despite_any_obstacle() {
     each(|place, folder, name| {
         fs::write(place.path("data/new"), "ours").unwrap();
         folder.rename("new", "it").unwrap();
@@ -168,7 +168,7 @@ fn a_file_is_gone_or_aside_once_it_is_removed() {
 }
 
 #[test]
-fn a_folder_is_made_whatever_stands_in_the_way() {
+fn a_folder_is_made_despite_any_obstacle() {
     each(|place, folder, name| {
         let made = folder.folder("it", 0o750).unwrap();
         made.create("in it", 0o600).unwrap();
@@ -182,7 +182,7 @@ fn a_folder_is_made_whatever_stands_in_the_way() {
 }
 
 #[test]
-fn only_a_regular_file_is_read_and_reading_never_waits() {
+fn only_a_regular_file_is_read_and_reading_never_blocks() {
     each(|_, folder, name| {
         let read = folder.read_text("it", 100);
         match name {
@@ -196,7 +196,7 @@ fn only_a_regular_file_is_read_and_reading_never_waits() {
 }
 
 #[test]
-fn a_file_is_written_on_where_it_is_one() {
+fn only_a_regular_file_is_opened_for_writing() {
     let place = Place::new();
     let folder = place.folder();
     for text in ["one", "two"] {
@@ -216,7 +216,7 @@ fn a_file_is_written_on_where_it_is_one() {
 }
 
 #[test]
-fn the_folder_of_what_was_in_the_way_is_made_whatever_stands_there() {
+fn the_aside_folder_is_made_despite_any_obstacle() {
     for (name, make, _) in KINDS.iter().filter(|(name, ..)| !name.contains("folder")) {
         let place = Place::new();
         if make(&place, &place.path("data/aside")) && *name != "an immutable file" {
@@ -227,7 +227,7 @@ fn the_folder_of_what_was_in_the_way_is_made_whatever_stands_there() {
 }
 
 #[test]
-fn what_is_moved_aside_is_said_and_can_be_looked_at() {
+fn an_entry_moved_aside_is_reported_and_kept() {
     let place = Place::new();
     symlink("nowhere", place.path("data/a link")).unwrap();
     place.folder().create("a link", 0o600).unwrap();
@@ -252,7 +252,7 @@ fn a_name_of_any_length_is_moved_aside() {
 }
 
 #[test]
-fn a_name_that_leads_elsewhere_is_none() {
+fn a_name_that_is_a_path_is_refused() {
     let place = Place::new();
     let folder = place.folder();
     for name in ["", ".", "..", "../secret", "/etc/passwd", "a/b", "a\0b"] {
@@ -270,7 +270,7 @@ fn a_name_that_leads_elsewhere_is_none() {
 }
 
 #[test]
-fn a_link_anywhere_in_its_path_keeps_a_folder_from_being_opened() {
+fn a_folder_with_a_link_in_its_path_is_not_opened() {
     let place = Place::new();
     symlink(place.path("data"), place.path("link")).unwrap();
     fs::create_dir(place.path("data/deeper")).unwrap();
@@ -290,7 +290,7 @@ fn a_file_that_is_too_long_is_not_read() {
 }
 
 #[test]
-fn only_the_newest_stay_of_what_was_moved_aside_and_nothing_of_what_was_discarded() {
+fn tidying_keeps_the_newest_entries_and_no_discarded_ones() {
     let place = Place::new();
     let folder = place.folder();
     assert!(!folder.is_untidy());
@@ -313,7 +313,7 @@ fn only_the_newest_stay_of_what_was_moved_aside_and_nothing_of_what_was_discarde
 }
 
 #[test]
-fn a_fifo_is_told_from_a_file_by_its_kind() {
+fn the_kind_of_a_fifo_is_not_that_of_a_file() {
     let place = Place::new();
     mkfifoat(CWD, place.path("data/it"), Mode::from_raw_mode(0o600)).unwrap();
     assert_eq!(place.folder().kind("it").unwrap(), Some(FileType::Fifo));

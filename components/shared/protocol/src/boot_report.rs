@@ -214,7 +214,8 @@ mod tests {
             passed in proptest::option::of(0u16..13),
             text in "[ -~]{1,400}",
         ) {
-            let started = tries.map_or(StartReason::Good, |tries_left| StartReason::OnTrial { tries_left });
+            let on_trial = |tries_left| StartReason::OnTrial { tries_left };
+            let started = tries.map_or(StartReason::Good, on_trial);
             let slot = if second { SLOT_B } else { SLOT_A };
             let passed = passed.map(PassReason::from_code);
             let report = BootReport { disk: Uuid::from_u128(disk), slot, started, passed, text };
@@ -226,7 +227,8 @@ mod tests {
             let disk = Uuid::from_u128(1);
             let started = StartReason::OnTrial { tries_left: 15 };
             let passed = Some(PassReason::Returned);
-            let report = BootReport { disk, slot: SLOT_A, started, passed, text: format!("x{text}") };
+            let text = format!("x{text}");
+            let report = BootReport { disk, slot: SLOT_A, started, passed, text };
             let written = report.to_string();
             prop_assert!(written.len() <= MAX_REPORT);
             let read = BootReport::decode(written.as_bytes()).unwrap();

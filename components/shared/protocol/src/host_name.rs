@@ -12,7 +12,9 @@ pub fn check(name: &str) -> Result<String, Refusal> {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let label = |label: &str| {
         let bytes = label.as_bytes();
-        matches!((bytes.first(), bytes.last()), (Some(first), Some(last)) if letter(*first) && letter(*last))
+        let is_letter = |byte: Option<&u8>| byte.is_some_and(|byte| letter(*byte));
+        is_letter(bytes.first())
+            && is_letter(bytes.last())
             && bytes.iter().all(|byte| letter(*byte) || *byte == b'-')
     };
     if name.len() > MAX_LENGTH || !name.split('.').all(label) {

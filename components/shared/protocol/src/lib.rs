@@ -21,13 +21,16 @@
 //! Releases up to commit `3366aed` have no fields: there the sentences are the protocol, which
 //! counts as version 0. These pairings of programs from different releases occur:
 //!
-//! | writer | reader | when |
-//! |---|---|---|
-//! | slotboot of version 0 | `init` of version 1 | the power fails between an update back to an old release's slotboot and its reboot; a pod of the user's own writes a slot and leaves slotboot alone |
-//! | slotboot of version 1 | `init` and updater of version 0 | each update from version 0 replaces slotboot before it marks the slot, and the old slot runs again if the new one fails |
-//! | `init` of version 1 | client of version 0 | a pod of the user's own, or of a cluster, was built for version 0 |
-//! | `init` of version 0 | client of version 1 | such a pod is newer than the node, or the node is back in its old slot |
-//! | DATA of one version | `init` of the other | each update, and each return to the old slot |
+//! - *slotboot of version 0 and `init` of version 1*: the power fails between an update back to an
+//!   old release's slotboot and its reboot; or a pod of the user's own writes a slot and leaves
+//!   slotboot alone.
+//! - *slotboot of version 1 and `init` and updater of version 0*: each update from version 0
+//!   replaces slotboot before it marks the slot, and the old slot runs again if the new one fails.
+//! - *`init` of version 1 and a client of version 0*: a pod of the user's own, or of a cluster, was
+//!   built for version 0.
+//! - *`init` of version 0 and a client of version 1*: such a pod is newer than the node, or the
+//!   node is back in its old slot.
+//! - *DATA of one version and `init` of the other*: each update, and each return to the old slot.
 //!
 //! The updater, `dhcp` and `time` that a release brings are in the same signed root as its `init`,
 //! so they never meet the `init` of another release. They still read version 0, because a recipe

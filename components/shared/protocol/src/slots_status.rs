@@ -115,8 +115,8 @@ impl SlotsStatus {
         }
     }
 
-    /// Whether slotboot may pass over the other slot at every boot without spending a try, so that a
-    /// reboot for its sake could follow another without end.
+    /// Whether slotboot may pass over the other slot at every boot without spending a try, so that
+    /// a reboot for its sake could follow another without end.
     pub fn may_be_passed_over_for_ever(&self) -> bool {
         self.passed.is_some_and(PassReason::may_last_for_ever)
     }

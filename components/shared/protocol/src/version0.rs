@@ -14,11 +14,15 @@ const DAMAGED: &str = "damaged (";
 
 /// Reads `SLOT, CONTENTS: STATE`.
 pub fn slot(line: &str) -> Option<SlotStatus> {
-    let (name, rest) = line.split_once(", ").filter(|(name, _)| !name.contains(' '))?;
+    let (name, rest) = line.split_once(", ").filter(|(name, _)| is_word(name))?;
     // How a header is damaged may be any text, in brackets.
     let end = if rest.starts_with(DAMAGED) { rest.find("): ")? + 1 } else { rest.find(": ")? };
     let (contents, state) = (self::contents(&rest[..end]), self::state(&rest[end + 2..]));
     Some(SlotStatus { name: name.to_owned(), contents, state })
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && !name.contains(' ')
 }
 
 fn contents(words: &str) -> Contents {

@@ -1,5 +1,5 @@
-//! Programs of this release and of commit `3366aed` understand each other. Bytes of that release are
-//! pinned here, and so are its readers, as they were written.
+//! Programs of this release and of commit `3366aed` understand each other. Bytes of that release
+//! are pinned here, and so are its readers, as they were written.
 
 use osbuild_protocol::{
     BootReport, ClockReport, Contents, NodeStatus, PassReason, ProcessState, ProcessStatus,
@@ -119,7 +119,8 @@ fn the_variable_of_its_slotboot_is_understood() {
             Some(PassReason::NotCounted),
         ),
         (
-            "good; passed over SLOT-B: its security epoch is 1, and this machine starts none below 2",
+            "good; passed over SLOT-B: its security epoch is 1, and this machine starts none \
+             below 2",
             StartReason::Good,
             Some(PassReason::EpochTooOld),
         ),

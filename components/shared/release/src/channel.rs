@@ -1,19 +1,19 @@
-//! The channels.
+//! The channels of releases.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a node follows: who follows `candidate` has a release before those who follow `stable`.
+/// A channel that a node follows. `candidate` has a release before `stable` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Channel {
-    /// What all nodes are meant to run.
+    /// Releases for all nodes.
     Stable,
-    /// What is to become stable.
+    /// Releases that may become stable.
     Candidate,
 }
 
 impl Channel {
-    /// All of them.
+    /// All channels.
     pub const ALL: [Channel; 2] = [Channel::Stable, Channel::Candidate];
 
     /// Its name in recipes and targets.
@@ -31,7 +31,7 @@ impl fmt::Display for Channel {
     }
 }
 
-/// A word that is not the name of a channel.
+/// The error for a word that is not the name of a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownChannel(pub String);
 

@@ -1,8 +1,8 @@
-//! A release: what its document says, and what the document and its files are called as targets of
-//! a TUF repository.
+//! A release: its document, and the names of the document and of its files as targets of a TUF
+//! repository.
 //!
-//! The builder writes these documents and the node reads them. Whether one may be believed is not a
-//! matter of this crate: TUF has its digest.
+//! The builder writes these documents and the node reads them. This crate does not authenticate
+//! them: TUF does, with their digests.
 
 mod channel;
 mod document;

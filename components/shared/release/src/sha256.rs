@@ -1,10 +1,10 @@
-//! A digest as JSON has it.
+//! A digest in JSON.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A SHA-256, written as 64 hexadecimal digits in small letters.
+/// A SHA-256, written as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Sha256(pub [u8; 32]);
 
@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for Sha256 {
         let text = String::deserialize(deserializer)?;
         read(text.as_bytes())
             .map(Sha256)
-            .ok_or_else(|| D::Error::custom("a SHA-256 has 64 hexadecimal digits in small letters"))
+            .ok_or_else(|| D::Error::custom("a SHA-256 has 64 lower-case hexadecimal digits"))
     }
 }
 

@@ -1,28 +1,28 @@
 //! The names of targets in a TUF repository.
 //!
-//! None has a slash: where the digest stands in the path of a target of a consistent snapshot that
-//! lies in a folder, the clients do not agree. As no part of a name has an underscore, no two names
-//! are the same.
+//! Names have no slash, because TUF clients disagree about the place of the digest in the path of a
+//! target in a folder (consistent snapshots). The parts of a name have no underscore, so names are
+//! unique.
 
 use crate::Channel;
 
 /// The UKI.
 pub const NODE: &str = "node.efi";
-/// What the firmware starts: slotboot.
+/// slotboot, the program that the firmware starts.
 pub const BOOT: &str = "boot.efi";
-/// The lock that it was built from.
+/// The lock of the build.
 pub const LOCK: &str = "recipe.lock";
 /// The list of the lock's sources.
 pub const SOURCES: &str = "sources.txt";
-/// What is in it, as SPDX 2.3.
+/// The bill of materials, in SPDX 2.3.
 pub const SBOM: &str = "sbom.spdx.json";
-/// How it was built, as an in-toto statement in a DSSE envelope.
+/// The provenance: an in-toto statement in a DSSE envelope.
 pub const PROVENANCE: &str = "provenance.dsse.json";
 
-/// The document of a version, which its channel has too.
+/// The document of a version; its channel has a copy.
 pub const DOCUMENT: &str = "release.json";
 
-/// The name of the document of what a channel has for a recipe: `stable_qemu-amd64.json`.
+/// The name of the document of a channel's release for a recipe: `stable_qemu-amd64.json`.
 pub fn document(channel: Channel, recipe: &str) -> String {
     format!("{channel}_{recipe}.json")
 }

@@ -1,9 +1,9 @@
-//! The two slots of a disk: which one is booted, what that costs, and when it changes.
+//! The two slots of a disk: which one boots, what a boot costs, and when that changes.
 //!
-//! Everything here is pure, so that the builder, slotboot, `init` and the tests share one set of
-//! rules. A slot is a partition of ChromeOS's kernel type; its state is three fields among the
-//! attribute bits of its entry in the partition table ([`State`]). It begins with a [`Header`], and
-//! the UKI stands behind that. [`boot`] is all that slotboot does, on any [`Machine`].
+//! This crate is pure, so that the builder, slotboot, `init` and the tests share one set of rules.
+//! A slot is a partition of ChromeOS's kernel type; its state is three fields of the attribute bits
+//! in its partition table entry ([`State`]). It begins with a [`Header`], and the UKI follows.
+//! [`boot`] is everything that slotboot does, on any [`Machine`].
 
 #![no_std]
 

@@ -1,5 +1,5 @@
-//! The changes of a slot's state, each a table made from a table. Who may make which is the
-//! caller's business.
+//! The changes of a slot's state. Each takes a partition table and returns another. The caller
+//! decides who may make which change.
 
 use osbuild_abi::slot::UPDATE_TRIES;
 use osbuild_formats::gpt::Table;
@@ -7,23 +7,22 @@ use osbuild_formats::gpt::Table;
 use crate::slot::{find, is_slot};
 use crate::{State, other};
 
-/// What a slot is marked as.
+/// A change of a slot's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// slotboot, before it starts the slot: one try less. A successful slot has no use for tries
-    /// and stays as it is.
+    /// slotboot starts the slot: one try less. A successful slot does not use tries and does not
+    /// change.
     Started,
-    /// The updater, once the slot is whole: it is booted next, a few times, and the other slot
-    /// after it.
+    /// The updater has written the slot: it boots next, a few times, and the other slot after it.
     ForTry,
-    /// `init`, once the slot has been a good node for long enough.
+    /// `init` found the slot to be good for long enough.
     Good,
-    /// The updater, before it writes the slot: it is not booted.
+    /// The updater is about to write the slot: it does not boot.
     Bad,
 }
 
-/// The table with the slot of that name marked. None if the table has no such slot, or the slot
-/// cannot be started at all.
+/// Returns the table with the slot of that name changed; `None` if the table has no such slot, or
+/// if the slot cannot be started at all.
 pub fn mark(table: &Table, name: &str, mark: Mark) -> Option<Table> {
     let before = State::read(find(table, name)?.attributes);
     let after = match mark {
@@ -31,7 +30,7 @@ pub fn mark(table: &Table, name: &str, mark: Mark) -> Option<Table> {
         Mark::Started if before.successful => before,
         Mark::Started => State { tries: before.tries - 1, ..before },
         Mark::ForTry => State { priority: 2, tries: UPDATE_TRIES, successful: false },
-        // What runs can be started: a priority of zero was set while it ran, and stays.
+        // A running slot can be started: a priority of zero was set while it ran, and stays.
         Mark::Good => State { tries: 0, successful: true, ..before },
         Mark::Bad => State::EMPTY,
     };
@@ -44,7 +43,7 @@ pub fn mark(table: &Table, name: &str, mark: Mark) -> Option<Table> {
 }
 
 fn set(table: &mut Table, name: &str, change: impl Fn(State) -> State) {
-    // The one that `find` finds.
+    // The same partition that `find` returns.
     if let Some(partition) =
         table.partitions.iter_mut().find(|partition| partition.name == name && is_slot(partition))
     {
@@ -75,7 +74,7 @@ mod tests {
         };
         let slot =
             |number, name, state: State| partition(number, name, SLOT_TYPE, state.write(1 << 60));
-        // A partition that only has the name of a slot is none.
+        // A partition with the name but not the type of a slot.
         let impostor = partition(1, SLOT_A, DATA_TYPE, 0);
         Table {
             disk_guid: guid_from_name("disk"),
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_never_becomes_good_comes_back_to_the_old_slot() {
+    fn an_update_that_never_becomes_good_falls_back() {
         let mut disk = mark(&table(state(1, 0, true), State::EMPTY), SLOT_B, Mark::ForTry).unwrap();
         for _ in 0..UPDATE_TRIES {
             assert_eq!(order(&disk)[0], SLOT_B);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_only_has_the_name_of_a_slot_is_never_changed() {
+    fn a_partition_with_only_the_name_of_a_slot_never_changes() {
         let before = table(state(1, 3, false), State::EMPTY);
         for one in [Mark::Started, Mark::ForTry, Mark::Good, Mark::Bad] {
             assert_eq!(mark(&before, SLOT_A, one).unwrap().partitions[0], before.partitions[0]);
@@ -134,7 +133,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_for_try_is_booted_next_and_the_other_one_after_it(
+        fn a_slot_to_try_boots_next_and_the_other_slot_after_it(
             a in any_state(),
             b in any_state(),
         ) {
@@ -145,27 +144,32 @@ mod tests {
         }
 
         #[test]
-        fn only_what_is_marked_changes(a in any_state(), b in any_state(), which in 0..4usize) {
+        fn only_the_marked_slot_changes(a in any_state(), b in any_state(), which in 0..4usize) {
             let one = [Mark::Started, Mark::ForTry, Mark::Good, Mark::Bad][which];
             let before = table(a, b);
             if let Some(after) = mark(&before, SLOT_A, one) {
                 let other = state_of(&after, SLOT_B);
-                prop_assert_eq!((other.tries, other.successful, other.is_bootable()), (b.tries, b.successful, b.is_bootable()));
-                prop_assert_eq!(after.partitions[1].attributes >> 57, before.partitions[1].attributes >> 57);
+                let visible = |state: State| (state.tries, state.successful, state.is_bootable());
+                prop_assert_eq!(visible(other), visible(b));
+                let other_bits = |table: &Table| table.partitions[1].attributes >> 57;
+                prop_assert_eq!(other_bits(&after), other_bits(&before));
             }
         }
 
         #[test]
-        fn a_started_slot_has_one_try_less_until_it_is_good(a in any_state()) {
+        fn a_started_slot_loses_one_try_until_it_is_good(a in any_state()) {
             match mark(&table(a, State::EMPTY), SLOT_A, Mark::Started) {
                 None => prop_assert!(!a.is_bootable()),
                 Some(after) if a.successful => prop_assert_eq!(state_of(&after, SLOT_A), a),
-                Some(after) => prop_assert_eq!(state_of(&after, SLOT_A), State { tries: a.tries - 1, ..a }),
+                Some(after) => {
+                    let expected = State { tries: a.tries - 1, ..a };
+                    prop_assert_eq!(state_of(&after, SLOT_A), expected);
+                }
             }
         }
 
         #[test]
-        fn what_is_good_needs_no_tries_and_what_is_bad_is_not_booted(
+        fn a_good_slot_needs_no_tries_and_a_bad_one_does_not_boot(
             a in any_state(),
             b in any_state(),
         ) {

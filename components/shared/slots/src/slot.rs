@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use crate::State;
 
-/// One slot, as the partition table has it.
+/// One slot, from the partition table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Its name: `SLOT-A` or `SLOT-B`.
     pub name: &'static str,
-    /// Which partition it is.
+    /// The unique identifier of its partition.
     pub guid: Uuid,
     /// The number of its partition, from 1.
     pub number: u32,
@@ -26,8 +26,7 @@ pub struct Slot {
     pub state: State,
 }
 
-/// The slots of a table, the one to be booted first at the front: by priority, and `SLOT-A` before
-/// `SLOT-B`.
+/// The slots of a table in boot order: by priority, and `SLOT-A` before `SLOT-B`.
 pub fn slots(table: &Table) -> Vec<Slot> {
     let mut slots: Vec<Slot> =
         [SLOT_A, SLOT_B].into_iter().filter_map(|name| slot(table, name)).collect();
@@ -35,7 +34,7 @@ pub fn slots(table: &Table) -> Vec<Slot> {
     slots
 }
 
-/// The name of the slot beside this one.
+/// The name of the other slot.
 pub fn other(name: &str) -> &'static str {
     if name == SLOT_A { SLOT_B } else { SLOT_A }
 }
@@ -53,7 +52,7 @@ fn slot(table: &Table, name: &'static str) -> Option<Slot> {
     })
 }
 
-/// The partition of a slot: the first of this name that has the type of a slot.
+/// The partition of a slot: the first with this name and the type of a slot.
 pub(crate) fn find<'t>(table: &'t Table, name: &str) -> Option<&'t Partition> {
     table.partitions.iter().find(|partition| partition.name == name && is_slot(partition))
 }

@@ -1,33 +1,33 @@
 //! The state of a slot, in ChromeOS's attribute bits.
 
-use osbuild_abi::slot::{MOST, PRIORITY_BIT, SUCCESSFUL_BIT, TRIES_BIT};
+use osbuild_abi::slot::{MAX_LEVEL, PRIORITY_BIT, SUCCESSFUL_BIT, TRIES_BIT};
 
-/// What a slot's entry in the partition table says of it.
+/// The state in a slot's partition table entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// From 1 to 15, the highest is booted first. A slot of priority 0 is not booted.
+    /// From 1 to 15; the highest boots first. A slot of priority 0 does not boot.
     pub priority: u8,
-    /// How often it may still be started without having become a good node, at most 15.
+    /// How often it may still start without having become good, at most 15.
     pub tries: u8,
-    /// Whether it has once become a good node.
+    /// Whether it has ever become good.
     pub successful: bool,
 }
 
 impl State {
-    /// The state of a slot that is empty, or is being written.
+    /// The state of a slot that is empty or being written.
     pub const EMPTY: State = State { priority: 0, tries: 0, successful: false };
 
     /// Reads the attributes of an entry.
     pub fn read(attributes: u64) -> State {
-        let four = |bit: u32| (attributes >> bit) as u8 & MOST;
+        let four = |bit: u32| (attributes >> bit) as u8 & MAX_LEVEL;
         let successful = attributes >> SUCCESSFUL_BIT & 1 == 1;
         State { priority: four(PRIORITY_BIT), tries: four(TRIES_BIT), successful }
     }
 
-    /// Gives attributes with this state in them, and all other bits as they were.
+    /// Returns attributes with this state and all other bits unchanged.
     pub fn write(self, attributes: u64) -> u64 {
-        let four = |value: u8, bit: u32| u64::from(value.min(MOST)) << bit;
-        let mask = four(MOST, PRIORITY_BIT) | four(MOST, TRIES_BIT) | 1 << SUCCESSFUL_BIT;
+        let four = |value: u8, bit: u32| u64::from(value.min(MAX_LEVEL)) << bit;
+        let mask = four(MAX_LEVEL, PRIORITY_BIT) | four(MAX_LEVEL, TRIES_BIT) | 1 << SUCCESSFUL_BIT;
         let successful = u64::from(self.successful) << SUCCESSFUL_BIT;
         attributes & !mask
             | four(self.priority, PRIORITY_BIT)
@@ -35,7 +35,7 @@ impl State {
             | successful
     }
 
-    /// Whether the slot may be started.
+    /// Whether the slot may start.
     pub fn is_bootable(self) -> bool {
         self.priority > 0 && (self.successful || self.tries > 0)
     }
@@ -59,8 +59,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_and_no_other_bit_changes(
-            attributes: u64, priority in 0..=MOST, tries in 0..=MOST, successful: bool,
+        fn a_state_reads_back_and_no_other_bit_changes(
+            attributes: u64, priority in 0..=MAX_LEVEL, tries in 0..=MAX_LEVEL, successful: bool,
         ) {
             let state = State { priority, tries, successful };
             let written = state.write(attributes);

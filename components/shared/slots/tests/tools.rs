@@ -1,4 +1,4 @@
-//! Our bits against `cgpt`, in both directions, and our changes against sgdisk.
+//! Our attribute bits against `cgpt`, in both directions, and our changes against sgdisk.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,7 +10,8 @@ use osbuild_slots::{Mark, State, mark, slots};
 
 const SIZE: u64 = 4 << 20;
 
-/// Runs a tool of a Debian package, which must be there and succeed, and gives what it says.
+/// Runs a tool and returns its output. The test fails if the tool fails or is missing; the message
+/// names its Debian package.
 fn tool(package: &str, command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| {
         panic!("{command:?}: {error}: install the Debian package `{package}`")
@@ -55,14 +56,14 @@ fn new_disk(path: &Path) {
     apply(path, &gpt::create(&table, geometry()).unwrap());
 }
 
-/// Marks a slot on the disk.
+/// Changes a slot's state on the disk.
 fn change(path: &Path, name: &str, as_what: Mark) {
     let label = label(path);
     apply(path, &label.change_to(&mark(label.table(), name, as_what).unwrap()).unwrap());
 }
 
 #[test]
-fn cgpt_reads_our_slot_bits_and_sgdisk_finds_no_fault() {
+fn cgpt_and_sgdisk_read_our_slot_bits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk");
     new_disk(&path);

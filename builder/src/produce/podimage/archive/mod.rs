@@ -1,5 +1,5 @@
-//! An image of the user's: an OCI archive (one tar file) or an OCI image layout (a folder), pinned
-//! by digest.
+//! An image that the user provides: an OCI archive (one tar file) or an OCI image layout (a
+//! folder), pinned by digest.
 
 use super::layout::{Descriptor, Image};
 use crate::engine::digest::Digest;
@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path};
 
-/// More bytes than any index, manifest or configuration has.
-const SMALL: u64 = 4 << 20;
-/// How deep an index may point at indexes.
-const DEPTH: u32 = 4;
+/// The maximum size of an index, a manifest or a configuration in bytes.
+const MAX_JSON: u64 = 4 << 20;
+/// The maximum depth of nested indexes.
+const MAX_DEPTH: u32 = 4;
 
 #[derive(Deserialize)]
 struct Index {
@@ -29,8 +29,7 @@ struct Manifest {
     layers: Vec<Descriptor>,
 }
 
-/// What an image's configuration says of the machine that it is for (OCI "Image Configuration").
-/// Both are required there.
+/// The platform in an image's configuration (OCI "Image Configuration"), where both are required.
 #[derive(Deserialize)]
 struct Config {
     #[serde(default)]
@@ -43,7 +42,7 @@ struct Config {
 /// file for an archive, that of `index.json` for a folder.
 ///
 /// # Errors
-/// The digest is another, a blob is missing or damaged, or no image in it is for `architecture`.
+/// The digest differs, a blob is missing or damaged, or no image is for `architecture`.
 pub fn from_archive(
     store: &Store,
     path: &Path,
@@ -75,12 +74,11 @@ pub fn from_archive(
     reader.image(index, path)
 }
 
-/// Puts the files of an image into the store as they are: the archive, or the `index.json` of a
-/// layout, whose digest must be `pinned`. Gives what else a layout consists of: its blobs, for all
-/// architectures.
+/// Puts the files of an image into the store unchanged: the archive, or the `index.json` of a
+/// layout, whose digest must be `pinned`. Returns the blobs of a layout, for all architectures.
 ///
 /// # Errors
-/// The digest is another, or a file cannot be read.
+/// The digest differs, or a file cannot be read.
 pub fn keep(store: &Store, path: &Path, pinned: &str) -> Result<Vec<Digest>> {
     if !path.is_dir() {
         pin(path, store.put_file(path)?, pinned)?;
@@ -110,7 +108,7 @@ fn pin(path: &Path, found: Digest, pinned: &str) -> Result<()> {
         .hint(format!("if the change is meant, write `digest = \"{found}\"` into the recipe")))
 }
 
-/// Unpacks regular files alone, each below `folder`.
+/// Unpacks the regular files of the archive below `folder`.
 fn unpack(path: &Path, folder: &Path) -> Result<()> {
     let say = || format!("`{}` is not a tar file", path.display());
     let mut tar = tar::Archive::new(
@@ -136,7 +134,7 @@ fn unpack(path: &Path, folder: &Path) -> Result<()> {
 fn read_small(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).or_build(|| format!("cannot open `{}`", path.display()))?;
-    file.take(SMALL)
+    file.take(MAX_JSON)
         .read_to_end(&mut bytes)
         .or_build(|| format!("cannot read `{}`", path.display()))?;
     Ok(bytes)
@@ -158,15 +156,15 @@ struct Reader<'a> {
     folder: &'a Path,
     architecture: Architecture,
     blobs: BTreeMap<String, Digest>,
-    /// The indexes inside the first one that were looked into.
+    /// The nested indexes that were read.
     indexes: BTreeSet<String>,
-    /// The machines that the images are for which were passed over: `linux/arm64`.
+    /// The platforms of skipped images, such as `linux/arm64`.
     others: BTreeSet<String>,
 }
 
 impl Reader<'_> {
     fn image(mut self, index: Index, path: &Path) -> Result<Image> {
-        let manifest = self.choose(index, DEPTH)?.ok_or_else(|| self.none(path))?;
+        let manifest = self.choose(index, MAX_DEPTH)?.ok_or_else(|| self.none(path))?;
         let text = self.blob(&manifest)?;
         let parsed: Manifest = serde_json::from_slice(&text)
             .or_build(|| format!("`{}` has a damaged manifest", path.display()))?;
@@ -178,7 +176,7 @@ impl Reader<'_> {
         Ok(Image { manifest, blobs: self.blobs.into_values().collect() })
     }
 
-    /// Why there is no image for the node.
+    /// The error that there is no image for the node.
     fn none(&self, path: &Path) -> Error {
         let architecture = self.architecture.go();
         let error = Error::build(format!("`{}` has no image for {architecture}", path.display()));
@@ -190,13 +188,13 @@ impl Reader<'_> {
             )),
         };
         error.hint(format!(
-            "give one that was built for the board: `podman pull --arch {architecture} IMAGE`, then `podman save --format oci-archive IMAGE`"
+            "give one that was built for the board: `podman pull --arch {architecture} IMAGE`, \
+             then `podman save --format oci-archive IMAGE`"
         ))
     }
 
-    /// The first manifest for our architecture. Not every program that writes archives says in the
-    /// index what an image is for (`podman save` does not), and whoever does may be wrong: what the
-    /// image's configuration says counts.
+    /// The first manifest for our architecture. The platform in an index may be missing (`podman
+    /// save` writes none) or wrong, so the image's configuration decides.
     fn choose(&mut self, index: Index, depth: u32) -> Result<Option<Descriptor>> {
         for descriptor in &index.manifests {
             if let Some(platform) = &descriptor.platform
@@ -222,8 +220,7 @@ impl Reader<'_> {
         Ok(None)
     }
 
-    /// Whether the configuration of the image behind a manifest says that it is for our
-    /// architecture.
+    /// Whether the configuration of a manifest's image names our architecture.
     fn is_ours(&mut self, manifest: &Descriptor) -> Result<bool> {
         let damaged = |what: &str| format!("the {what} of an image is damaged");
         let parsed: Manifest =
@@ -233,8 +230,7 @@ impl Reader<'_> {
         Ok(self.fits(&config.os, &config.architecture))
     }
 
-    /// Whether this is our machine. Another one is remembered, for whoever wants to know what there
-    /// is.
+    /// Whether this is our platform. Another one is recorded for the error.
     fn fits(&mut self, os: &str, architecture: &str) -> bool {
         let fits = os == "linux" && architecture == self.architecture.go();
         if !fits {
@@ -258,7 +254,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The bytes of a blob, which are what its name says.
+    /// The bytes of a blob, checked against its digest.
     fn read(&self, descriptor: &Descriptor) -> Result<Vec<u8>> {
         let bytes = read_small(&self.path(descriptor)?)?;
         expect(Digest::of(&bytes), descriptor)?;

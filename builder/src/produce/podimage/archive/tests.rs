@@ -32,7 +32,8 @@ impl Bench {
     fn blob(&self, media_type: &str, bytes: &[u8]) -> Value {
         let digest = Digest::of(bytes).hex();
         fs::write(self.layout().join("blobs/sha256").join(&digest), bytes).unwrap();
-        json!({ "mediaType": media_type, "digest": format!("sha256:{digest}"), "size": bytes.len() })
+        let digest = format!("sha256:{digest}");
+        json!({ "mediaType": media_type, "digest": digest, "size": bytes.len() })
     }
 
     /// An image for an architecture with one layer.
@@ -47,7 +48,10 @@ impl Bench {
     fn unlabelled(&self, config: &str, layer: &[u8]) -> Value {
         let layer = self.blob("application/vnd.oci.image.layer.v1.tar", layer);
         let config = self.blob("application/vnd.oci.image.config.v1+json", config.as_bytes());
-        let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
+        let (version, layers) = (2, [layer]);
+        let manifest = json!({
+            "schemaVersion": version, "mediaType": MANIFEST, "config": config, "layers": layers,
+        });
         self.blob(MANIFEST, manifest.to_string().as_bytes())
     }
 
@@ -88,7 +92,8 @@ impl Bench {
 
 /// The configuration of an image for an architecture.
 fn config(architecture: &str) -> String {
-    json!({ "architecture": architecture, "os": "linux", "rootfs": { "type": "layers", "diff_ids": [] } }).to_string()
+    let root = json!({ "type": "layers", "diff_ids": [] });
+    json!({ "architecture": architecture, "os": "linux", "rootfs": root }).to_string()
 }
 
 #[test]

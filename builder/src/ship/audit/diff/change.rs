@@ -71,7 +71,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_changes_turn_one_set_into_the_other(a: BTreeMap<String, u8>, b: BTreeMap<String, u8>) {
+        fn the_changes_turn_one_set_into_the_other(
+            a: BTreeMap<String, u8>,
+            b: BTreeMap<String, u8>,
+        ) {
             let mut turned = a.clone();
             for Change { name, a: old, b: new } in changes(a, b.clone()) {
                 prop_assert_eq!(turned.remove(&name), old);

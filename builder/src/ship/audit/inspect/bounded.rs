@@ -39,7 +39,7 @@ pub(super) fn read(file: &File, at: u64, length: u64, max: u64, what: &str) -> R
     }
     let mut found = Vec::new();
     let short =
-        |_| Error::build(format!("{what} has {}, for which there is no memory", bytes(length)));
+        |_| Error::build(format!("{what} has {}, more than there is memory for", bytes(length)));
     found.try_reserve_exact(length as usize).map_err(short)?;
     let mut chunk = vec![0; CHUNK.min(length) as usize];
     while (found.len() as u64) < length {

@@ -148,10 +148,8 @@ fn table_fault(file: &mut File, label: &Label, geometry: Geometry) -> Result<Opt
     }
     let is_alone = gpt::is_as_created(file, label.table(), geometry)
         .or_build(|| "cannot read the partition table".to_owned())?;
-    Ok((!is_alone).then(|| {
-        "there is more in its place: boot code, partitions of an MBR, or what nobody reads"
-            .to_owned()
-    }))
+    Ok((!is_alone)
+        .then(|| "it has other contents: boot code, MBR partitions or unknown bytes".to_owned()))
 }
 
 /// Why a disk of this many bytes has no good partition table.

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn options_are_read_as_the_kernel_carries_them() {
-        let config = "#\n# Linux\n#\nCONFIG_SMP=y\n# CONFIG_MODULES is not set\nCONFIG_LOCALVERSION=\"-a=b\"\n";
+        let config = "#\n# Linux\n#\nCONFIG_SMP=y\n# CONFIG_MODULES is not \
+                      set\nCONFIG_LOCALVERSION=\"-a=b\"\n";
         let found = options(&kernel(config)).unwrap();
         let wanted = [("LOCALVERSION", "\"-a=b\""), ("SMP", "y")];
         assert_eq!(found, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())).into());

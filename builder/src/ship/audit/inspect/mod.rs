@@ -98,7 +98,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
 /// It cannot be read, or is no image.
 pub fn programs(image: &Path) -> Result<(Vec<u8>, Vec<u8>)> {
     let Opened { bytes, boot, .. } = open(image)?;
-    let boot = boot.ok_or_else(|| Error::usage(format!("`{}` is no image", image.display())))?;
+    let boot =
+        boot.ok_or_else(|| Error::usage(format!("`{}` is not an image", image.display())))?;
     Ok((bytes, boot))
 }
 
@@ -162,7 +163,7 @@ fn no_file_of_ours(path: &Path, file: &std::fs::File, size: u64) -> Error {
             Error::usage(format!("`{path}` is a disk in QEMU's format"))
                 .hint(format!("unpack it: qemu-img convert -O raw {path} image.raw"))
         }
-        _ => Error::usage(format!("`{path}` is no image, no UKI and no initramfs")),
+        _ => Error::usage(format!("`{path}` is not an image, a UKI or an initramfs")),
     }
 }
 
@@ -215,7 +216,9 @@ mod tests {
     use std::fs;
     use std::process::Command;
 
-    const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {}, "pods": {},
+    const INVENTORY: &str = r#"{
+        "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1,
+        "kernel": "6.12.1", "prebuilt": {}, "pods": {},
         "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 7,
             "sha256": "b26236eb95cf0f7d5ffc32204b6e2943dc9bdda70d4863d3953c24442f82e2c3" }] }"#;
 

@@ -192,7 +192,9 @@ fn disagreement(binary: &InventoryBinary, files: &Files) -> Option<String> {
     let path = format!("{BIN}/{}", binary.name);
     let (size, sha256) = (binary.size, &binary.sha256);
     match files.get(&path) {
-        Some(file) if file.kind != FileKind::File => Some(format!("`{path}` is no regular file")),
+        Some(file) if file.kind != FileKind::File => {
+            Some(format!("`{path}` is not a regular file"))
+        }
         Some(file) if file.size != size => {
             Some(format!("`{path}` has {} bytes, the inventory says {size}", file.size))
         }
@@ -262,7 +264,7 @@ mod tests {
                 &[("/bin/init", FileKind::File, 6), POD],
                 "`/bin/init` has 6 bytes, the inventory says 5",
             ),
-            (&[("/bin/init", FileKind::Link, 5), POD], "`/bin/init` is no regular file"),
+            (&[("/bin/init", FileKind::Link, 5), POD], "`/bin/init` is not a regular file"),
             (&[POD], "the inventory lists `/bin/init`, which the root does not have"),
             (
                 &[INIT, ("/bin/sh", FileKind::File, 1), POD],
@@ -270,7 +272,8 @@ mod tests {
             ),
             (
                 &[INIT],
-                "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root does not have",
+                "the inventory lists a pod whose `/usr/share/osbuild/pods/dhcp.yaml` the root \
+                 does not have",
             ),
         ];
         for (rows, message) in cases {

@@ -8,10 +8,7 @@ use osbuild_abi::install::SETTINGS;
 /// Both copies of the partition table, and that firmware finds no other.
 pub(super) fn table(disk: &Disk) -> Check {
     match &disk.table_fault {
-        None => Check::holds(
-            "partition table",
-            "both copies are good and say the same, and there is no other".to_owned(),
-        ),
+        None => Check::holds("partition table", "both copies are valid and equal".to_owned()),
         Some(fault) => Check::fails("partition table", fault.clone()),
     }
 }
@@ -87,7 +84,7 @@ pub(super) fn esp(files: &[String], boot: &str, installs: bool) -> Check {
         (true, false) => Check::holds("ESP", format!("it has `{boot}` and no other file")),
         (true, true) => Check::holds(
             "ESP",
-            format!("it has `{boot}`, and no other file but `{SETTINGS}`, which nobody signs"),
+            format!("it has `{boot}`, and no other file but `{SETTINGS}`, which is unsigned"),
         ),
         (false, _) => {
             Check::fails("ESP", format!("it has more than `{boot}`: {}", others.join(", ")))

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 /// Who is trusted, as a machine's firmware would have it, and the day on which it is asked:
 /// firmware has no calendar, we do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judge {
+pub struct Policy {
     /// Whether anybody is to have signed it yet. If not, nothing is said of signatures.
     pub signed: bool,
     /// Whose signatures count.
@@ -84,7 +84,7 @@ const MAX_SIGNATURE: u64 = 64 << 10;
 /// # Errors
 /// It cannot be read, or is nothing of ours. What is wrong with it is no error here: see
 /// [`Verification::verdict`].
-pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
+pub fn verify(path: &Path, policy: &Policy, rebuilt: Option<&Rebuilt>) -> Result<Verification> {
     let mut opened = open(path)?;
     let kind = opened.kind;
     let others = opened.take_others();
@@ -97,12 +97,12 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
             disk::partitions(&disk.partitions),
             disk::slots(&disk.slots),
         ]);
-        checks.extend(judge.program(BOOT, boot));
+        checks.extend(policy.program(BOOT, boot));
     }
-    if kind == Kind::Initramfs && judge.signed {
-        checks.extend(judge.signature(CONTENTS, detached_signer(path, &opened, &judge.db)?));
+    if kind == Kind::Initramfs && policy.signed {
+        checks.extend(policy.signature(CONTENTS, detached_signer(path, &opened, &policy.db)?));
     } else {
-        checks.extend(judge.program(CONTENTS, &opened.bytes));
+        checks.extend(policy.program(CONTENTS, &opened.bytes));
     }
     if let Some(header) = opened.version() {
         checks.push(disk::version(header, &opened.bytes));
@@ -116,7 +116,7 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
     checks.extend(esp.map(|(files, boot)| disk::esp(&files, &boot, installs)));
     checks.extend(contents::contents(found));
     for (name, other) in others {
-        let mut found = judge.program(OTHER, &other.bytes);
+        let mut found = policy.program(OTHER, &other.bytes);
         found.extend(contents::contents(other.inspect()));
         checks.extend(
             found
@@ -131,11 +131,11 @@ pub fn verify(path: &Path, judge: &Judge, rebuilt: Option<&Rebuilt>) -> Result<V
 ///
 /// # Errors
 /// It cannot be read. What is wrong with it is no error here: see [`Verification::verdict`].
-pub fn verify_release(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Verification> {
+pub fn verify_release(folder: &Path, reader: &Reader, policy: &Policy) -> Result<Verification> {
     Ok(Verification {
         file: folder.to_owned(),
         kind: None,
-        checks: release::checks(folder, reader, judge)?,
+        checks: release::checks(folder, reader, policy)?,
     })
 }
 
@@ -164,7 +164,7 @@ fn detached_signer<'a>(
     }
 }
 
-impl Judge {
+impl Policy {
     /// Judges a program that firmware starts.
     fn program(&self, names: Names, bytes: &[u8]) -> Vec<Check> {
         if !self.signed {
@@ -224,9 +224,10 @@ fn revoked(names: &Names, program: &[u8], dbx: &[Listed]) -> Check {
             names.revocation,
             format!("it has a signature by `{}`, which is revoked", certificate.name()),
         ),
-        None => {
-            Check::holds(names.revocation, format!("it is none of {} that are revoked", dbx.len()))
-        }
+        None => Check::holds(
+            names.revocation,
+            format!("it is not among the {} revoked ones", dbx.len()),
+        ),
     }
 }
 

@@ -226,7 +226,8 @@ fn set_aside(disk: &Disk, given: &Disk, has_run: bool) -> std::result::Result<Ve
     }
     if has_run {
         aside.push(
-            "what is free on ESP, what is in DATA, what is in a slot behind its UKI or not booted, and what is in no partition"
+            "what is free on ESP, what is in DATA, what is in a slot behind its UKI or not \
+             booted, and what is in no partition"
                 .to_owned(),
         );
     } else if !aside.is_empty() {

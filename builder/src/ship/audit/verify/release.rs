@@ -2,7 +2,7 @@
 //! says of itself is so.
 
 use super::contents::contents;
-use super::{BOOT, CONTENTS, Check, Judge};
+use super::{BOOT, CONTENTS, Check, Policy};
 use crate::engine::digest::Digest;
 use crate::error::{Error, Kind, Result};
 use crate::plan::{Lock, Source};
@@ -31,7 +31,7 @@ pub struct Reader {
 
 /// Looks at the repository in `folder`: its metadata, each target, and the release that each
 /// channel has.
-pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Vec<Check>> {
+pub(super) fn checks(folder: &Path, reader: &Reader, policy: &Policy) -> Result<Vec<Check>> {
     let client = match Repository::at(folder).read(&reader.root, reader.memory.as_deref()) {
         Ok(client) => client,
         Err(error) if error.kind == Kind::Digest => {
@@ -46,7 +46,7 @@ pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Ve
         format!("signed by the keys of the root of trust, version {version}"),
     )];
     checks.push(match &times.until {
-        (until, first) if *until < judge.day => {
+        (until, first) if *until < policy.day => {
             Check::fails("metadata dates", format!("{first} has expired on {until}"))
         }
         (until, first) => {
@@ -60,7 +60,7 @@ pub(super) fn checks(folder: &Path, reader: &Reader, judge: &Judge) -> Result<Ve
         checks.push(Check::fails("release", "the channel has no release".to_owned()));
     }
     for name in documents {
-        checks.extend(release(&client, &name, &keys, judge)?);
+        checks.extend(release(&client, &name, &keys, policy)?);
     }
     Ok(checks)
 }
@@ -90,7 +90,8 @@ fn targets(client: &Client, documents: &[String], all: bool) -> Check {
         None => Check::holds(
             "targets",
             format!(
-                "{} files are what the metadata says, and {} of older releases are there: `--all` reads them",
+                "{} files are what the metadata says, and {} of older releases are there: `--all` \
+                 reads them",
                 read.len(),
                 seen.len()
             ),
@@ -124,11 +125,11 @@ fn release(
     client: &Client,
     name: &str,
     keys: &[ReleasePublicKey],
-    judge: &Judge,
+    policy: &Policy,
 ) -> Result<Vec<Check>> {
     let document = match client.read(name).and_then(|bytes| {
         Document::parse(&bytes).map_err(|error| {
-            Error::digest(format!("`{name}` is no document of a release")).cause(error)
+            Error::digest(format!("`{name}` is not a release document")).cause(error)
         })
     }) {
         Ok(document) => document,
@@ -141,7 +142,7 @@ fn release(
     )];
     match files(client, &document) {
         Ok(files) => {
-            checks.extend(programs(client, &document, &files, judge)?);
+            checks.extend(programs(client, &document, &files, policy)?);
             checks.extend(papers(&document, &files, keys));
         }
         Err(error) => checks.push(Check::fails("files", said(&error))),
@@ -167,11 +168,11 @@ fn programs(
     client: &Client,
     document: &Document,
     files: &BTreeMap<String, Vec<u8>>,
-    judge: &Judge,
+    policy: &Policy,
 ) -> Result<Vec<Check>> {
     let mut checks = Vec::new();
     for (names, file) in [(BOOT, target::BOOT), (CONTENTS, target::NODE)] {
-        checks.extend(judge.program(names, &files[file]));
+        checks.extend(policy.program(names, &files[file]));
     }
     let name = target::file(&document.recipe, &document.version, target::NODE);
     let path =

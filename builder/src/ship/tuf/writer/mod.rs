@@ -70,14 +70,30 @@ impl Repository {
             match ours.iter().find(|root| root.version() == version) {
                 Some(root) if fs::read(&path).at("read", &path)? == root.bytes => {}
                 Some(_) => {
-                    return Err(Error::digest(format!("`{}` belongs to other keys than `{name}`", self.folder.display()))
-                        .cause(format!("`{}` is not version {version} of the root of trust of `{name}`", path.display()))
-                        .hint("name the keys that sign it by `--key NAME`, or another folder by `--to DIR`"));
+                    return Err(Error::digest(format!(
+                        "`{}` belongs to other keys than `{name}`",
+                        self.folder.display()
+                    ))
+                    .cause(format!(
+                        "`{}` is not version {version} of the root of trust of \
+                                        `{name}`",
+                        path.display()
+                    ))
+                    .hint(
+                        "name the keys that sign it by `--key NAME`, or another folder by \
+                               `--to DIR`",
+                    ));
                 }
                 None => {
-                    return Err(Error::usage(format!("the keys `{name}` here are older than `{}`", self.folder.display()))
-                        .cause(format!("the newest root of trust here has version {newest}, and the one there {version}"))
-                        .hint(format!("get the newest `keys/{name}`: git pull")));
+                    return Err(Error::usage(format!(
+                        "the keys `{name}` here are older than `{}`",
+                        self.folder.display()
+                    ))
+                    .cause(format!(
+                        "the newest root of trust here has version {newest}, and \
+                                        the one there {version}"
+                    ))
+                    .hint(format!("get the newest `keys/{name}`: git pull")));
                 }
             }
         }

@@ -51,8 +51,7 @@ impl Lab {
 }
 
 #[test]
-fn metadata_that_an_interrupted_release_left_keeps_its_bytes_and_the_next_release_has_another_version()
- {
+fn metadata_of_an_interrupted_release_is_kept_and_its_version_not_reused() {
     let lab = Lab::new();
     lab.publish("one", &[]);
     let left = lab.folder.path().join(METADATA).join("2.targets.json");

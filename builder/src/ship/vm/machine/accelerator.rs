@@ -56,7 +56,7 @@ const KVM_WORKED: &str = "kvm with smm";
 ///         movw    %ax, %ss                # 8e d0
 ///         movw    $0x7c00, %sp            # bc 00 7c
 ///         cld                             # fc
-///         movw    $0x1000, %di            # bf 00 10          page tables at 0x1000, 0x2000 and 0x3000:
+///         movw    $0x1000, %di            # bf 00 10    page tables at 0x1000, 0x2000, 0x3000:
 ///         movw    $0x1800, %cx            # b9 00 18
 ///         rep stosw                       # f3 ab
 ///         movw    $0x2003, 0x1000         # c7 06 00 10 03 20

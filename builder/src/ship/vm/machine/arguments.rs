@@ -48,7 +48,7 @@ impl FromStr for Forward {
             .and_then(|(host, node)| Some((host.parse().ok()?, node.parse().ok()?)));
         match ports {
             Some((host @ 1.., node @ 1..)) => Ok(Forward { host, node }),
-            _ => Err(Error::usage(format!("`{text}` is no port forward"))
+            _ => Err(Error::usage(format!("`{text}` is not a port forward"))
                 .hint("write a port of this machine and one of the node: `--forward 8080:80`")),
         }
     }
@@ -150,12 +150,13 @@ impl Hardware {
         let size = self.sector_size;
         if self.qemu.bus == Bus::Ahci && size != 512 {
             return Err(Error::usage(format!(
-                "QEMU's AHCI has no disk with sectors of {size} bytes"
+                "QEMU's AHCI does not support disks with sectors of {size} bytes"
             ))
             .hint("try `--bus nvme`"));
         }
         let disk = format!(
-            "{device},id=booted,drive=disk,bootindex=0,logical_block_size={size},physical_block_size={size}"
+            "{device},id=booted,drive=disk,bootindex=0,\
+             logical_block_size={size},physical_block_size={size}"
         );
         Ok(controller
             .map(|controller| format!("{controller},id=controller"))
@@ -253,7 +254,8 @@ mod tests {
     fn sectors_and_disk_are_those_of_the_board() {
         let nvme = Hardware { sector_size: 4096, ..on(Bus::Nvme) };
         assert!(line(&nvme).contains(
-            "-device nvme,serial=osbuild,id=booted,drive=disk,bootindex=0,logical_block_size=4096,physical_block_size=4096"
+            "-device nvme,serial=osbuild,id=booted,drive=disk,bootindex=0,\
+             logical_block_size=4096,physical_block_size=4096"
         ));
     }
 

@@ -101,8 +101,9 @@ impl Disk {
         };
         let record = escaped(&text(record)?);
         Ok(format!(
-            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,log.file.filename={record},\
-             file.driver={format},file.discard=unmap,file.file.driver=file,file.file.filename={file}{more}"
+            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,\
+             log.file.filename={record},file.driver={format},file.discard=unmap,\
+             file.file.driver=file,file.file.filename={file}{more}"
         ))
     }
 }

@@ -144,7 +144,8 @@ impl Firmware {
         let path = &self.variables;
         let before = std::fs::read(path).at("read", path)?;
         let after = enrolled(before, trust).map_err(|error| {
-            error.hint("name firmware with Secure Boot by `--firmware`, or boot with `--insecure`")
+            error
+                .hint("name firmware with Secure Boot with `--firmware`, or boot with `--insecure`")
         })?;
         std::fs::write(path, after).at("write", path)
     }
@@ -162,7 +163,7 @@ impl Firmware {
         let variables = code.with_file_name(name.replace("CODE", "VARS").replace("code", "vars"));
         if variables == code || !variables.exists() {
             return Err(Error::usage(format!(
-                "the firmware `{}` has no file of variables beside it",
+                "the firmware `{}` has no variable store next to it",
                 code.display()
             ))
             .hint("name the file with `CODE` in its name that has one with `VARS` beside it"));
@@ -194,9 +195,7 @@ fn missing(architecture: Architecture) -> Error {
 fn without_secure_boot(architecture: Architecture, wanted: &SecureBoot) -> Error {
     let package = Firmware::package(architecture);
     let cause = match wanted {
-        SecureBoot::Enforced(_) => {
-            "the image is signed, so it is booted as on a machine that trusts its keys alone"
-        }
+        SecureBoot::Enforced(_) => "the image is signed, so the firmware must verify it",
         _ => "only such firmware can be in setup mode",
     };
     Error::build(format!("no UEFI firmware with Secure Boot for {architecture} is installed"))
@@ -247,7 +246,8 @@ mod tests {
         let error = missing(Architecture::Arm64).to_string();
         assert_eq!(
             error,
-            "error: no UEFI firmware for arm64 is installed\nhint: apt-get install qemu-efi-aarch64, or allow the download with `--download-firmware`"
+            "error: no UEFI firmware for arm64 is installed\nhint: apt-get install \
+             qemu-efi-aarch64, or allow the download with `--download-firmware`"
         );
     }
 

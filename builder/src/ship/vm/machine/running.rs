@@ -82,9 +82,9 @@ impl Machine {
         self.started
     }
 
-    /// Waits for the console, at most for `patience`.
-    pub fn wait(&mut self, patience: Duration) -> Result<Heard> {
-        match self.console.recv_timeout(patience) {
+    /// Waits for the console, for at most `timeout`.
+    pub fn wait(&mut self, timeout: Duration) -> Result<Heard> {
+        match self.console.recv_timeout(timeout) {
             Ok(bytes) => {
                 // The firmware speaks, so QEMU has opened its files.
                 self.scratch = None;

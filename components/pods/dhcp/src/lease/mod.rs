@@ -1,9 +1,9 @@
-//! The client's state machine (RFC 2131, 4.4): events in, actions out. It knows neither clock nor
-//! socket nor chance: the time is an argument (since any fixed moment, in real time, so that a
-//! suspended machine's leases age too), and so is a random number.
+//! The client's state machine (RFC 2131, 4.4): events in, actions out. It uses neither clock nor
+//! socket nor random numbers: all are arguments. The time is since any fixed moment, and includes
+//! suspend, so that a suspended machine's leases age too.
 //!
-//! Two of the RFC's recommendations are left out, as they delay every boot: the wait of up to ten
-//! seconds before the first message, and the ARP probe of a new address.
+//! Two of the RFC's recommendations are left out because they delay every boot: the wait of up to
+//! ten seconds before the first message, and the ARP probe of a new address.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use std::time::Duration;
 use crate::message::{Kind, Mac, Message, Side, code};
 use crate::terms::{self, Lifetimes, Terms};
 
-/// How long the first answer is waited for; every further wait is twice as long, up to
-/// [`LONGEST_WAIT`]. RFC 2131, 4.1, would begin with four seconds, but switches lose the first
-/// message of a link that has just come up, and the whole boot waits for this.
+/// The first wait for an answer. Each further wait is twice as long, up to [`MAX_WAIT`]. RFC 2131,
+/// 4.1, would start with four seconds, but switches lose the first message on a new link, and the
+/// whole boot waits for this.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(64);
-/// The least time between two requests to prolong a lease (RFC 2131, 4.4.5).
+const MAX_WAIT: Duration = Duration::from_secs(64);
+/// The minimum time between two requests to extend a lease (RFC 2131, 4.4.5).
 const RENEWAL_WAIT: Duration = Duration::from_secs(60);
 /// How often an offered address is requested before the client looks for another offer.
 const REQUESTS: u32 = 4;
-/// How often the address of an earlier lease is asked for before the client looks for any.
+/// How often the address of an earlier lease is requested before the client looks for any.
 const REBOOT_REQUESTS: u32 = 2;
 /// The largest UDP payload that fits into an Ethernet frame.
 const MAX_SIZE: u16 = 1472;
-/// What the client wants to know, in its order of preference. RFC 3442 wants classless routes
-/// before routers.
+/// The parameter request list, in order of preference. RFC 3442 requires classless routes before
+/// routers.
 const WANTED: [u8; 12] = [
     code::SUBNET_MASK,
     code::CLASSLESS_ROUTES,
@@ -41,32 +41,32 @@ const WANTED: [u8; 12] = [
     code::T2,
 ];
 
-/// What happened on the link.
+/// An event on the link.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// It can carry frames now.
+    /// The link has a carrier.
     CarrierUp,
-    /// It can no longer.
+    /// The link has lost its carrier.
     CarrierLost,
-    /// A DHCP message came in, from whomever.
+    /// A DHCP message arrived, from any sender.
     Message(&'a Message),
-    /// Nothing, but [`Client::deadline`] may have come.
+    /// No event, but [`Client::deadline`] may have passed.
     Tick,
 }
 
-/// What is to be done, in this order.
+/// An action to carry out, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send to everybody on the link, from the given address (0.0.0.0 while the client has none).
+    /// Broadcast on the link, from this address (0.0.0.0 while the client has none).
     Broadcast(Ipv4Addr, Message),
-    /// Send to one server, from the given address.
+    /// Send to one server, from this address.
     Unicast(Ipv4Addr, Ipv4Addr, Message),
-    /// Configure the link with these terms, and with nothing that was leased before. The span is
-    /// what is left of the lease.
+    /// Configure the link with these terms, and remove those of earlier leases. The span is the
+    /// rest of the lease.
     Apply(Terms, Option<Duration>),
-    /// Take what was leased off the link, for the reason given.
+    /// Remove the lease from the link, for this reason.
     Remove(&'static str),
-    /// Tell whoever reads the log.
+    /// Write to the log.
     Note(String),
 }
 
@@ -74,19 +74,19 @@ pub enum Action {
 #[derive(Debug)]
 pub struct Client {
     mac: Mac,
-    /// The address that the link has or had, which is asked for first.
+    /// The address that the link has or had, which is requested first.
     last: Option<Ipv4Addr>,
     /// The lease that the link is configured with.
     held: Option<Held>,
     state: State,
-    /// How many refusals have come in since the last lease.
+    /// The number of refusals since the last lease.
     refusals: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Held {
     terms: Terms,
-    /// When it was asked for: all lifetimes count from then.
+    /// When it was requested: all lifetimes count from then.
     since: Duration,
 }
 
@@ -109,7 +109,7 @@ enum State {
     Rebinding(Exchange),
 }
 
-/// A question, sent again and again until it is answered.
+/// A question, repeated until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     xid: u32,
@@ -124,17 +124,16 @@ impl Exchange {
         Self { xid, since: now, sent: now, again: now, times: 0 }
     }
 
-    /// Notes one more message, and waits twice as long as after the one before, give or take a
-    /// quarter, a second at most.
+    /// Counts one more message, and doubles the wait, with a random deviation of a quarter, at most
+    /// a second.
     fn back_off(&mut self, now: Duration, random: u32) {
-        let wait = LONGEST_WAIT.min(FIRST_WAIT * (1 << self.times.min(6)));
+        let wait = MAX_WAIT.min(FIRST_WAIT * (1 << self.times.min(6)));
         let jitter = Duration::from_secs(1).min(wait / 4);
         let chance = f64::from(random) / f64::from(u32::MAX);
         self.wait(now, wait - jitter + (2 * jitter).mul_f64(chance));
     }
 
-    /// Notes one more message, and waits half of what is left, a minute at least, as far as
-    /// `limit`.
+    /// Counts one more message, and waits half of the time until `limit`, at least a minute.
     fn halve(&mut self, now: Duration, limit: Duration) {
         let wait = (limit.saturating_sub(now) / 2).max(RENEWAL_WAIT);
         self.wait(now, wait.min(limit.saturating_sub(now)));
@@ -158,8 +157,8 @@ impl Exchange {
 }
 
 impl Client {
-    /// A client for the link with this hardware address, without carrier yet. `last` is an address
-    /// that an earlier client has left on the link: the new one tries to keep it.
+    /// Makes a client for the link with this hardware address, without carrier. `last` is an
+    /// address that an earlier client left on the link: the new one tries to keep it.
     pub fn new(mac: Mac, last: Option<Ipv4Addr>) -> Self {
         Self { mac, last, held: None, state: State::Down, refusals: 0 }
     }
@@ -177,7 +176,7 @@ impl Client {
         expiry.into_iter().chain(next).min()
     }
 
-    /// Whether an answer is awaited, so that somebody has to listen.
+    /// Whether the client waits for an answer, so that the socket must be open.
     pub fn listens(&self) -> bool {
         !matches!(self.state, State::Down | State::Init { .. } | State::Bound)
     }
@@ -187,8 +186,7 @@ impl Client {
         self.held.as_ref().map(|held| &held.terms)
     }
 
-    /// Takes an event. `now` never goes back from one call to the next; `random` is a fresh random
-    /// number.
+    /// Handles an event. `now` must not go backwards; `random` is a new random number.
     pub fn handle(&mut self, event: Event, now: Duration, random: u32) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
@@ -202,8 +200,8 @@ impl Client {
         actions
     }
 
-    /// The network behind the cable may be another one: the client asks whether its address is
-    /// still good (INIT-REBOOT).
+    /// The link may be connected to another network now: the client requests confirmation of its
+    /// address (INIT-REBOOT).
     fn carrier_up(&mut self, now: Duration, random: u32) {
         self.state = match self.last {
             Some(address) => State::Requesting(Exchange::new(random, now), address, None),
@@ -211,7 +209,7 @@ impl Client {
         };
     }
 
-    /// Takes an answer, if it is one to the question that was asked.
+    /// Handles an answer, if it belongs to the client's question.
     fn message(&mut self, message: &Message, now: Duration, actions: &mut Vec<Action>) {
         let (exchange, chosen) = match self.state {
             State::Selecting(exchange) | State::Renewing(exchange) | State::Rebinding(exchange) => {
@@ -236,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Takes the first offer that is acceptable.
+    /// Takes the first acceptable offer.
     fn offer(
         &mut self,
         message: &Message,
@@ -246,7 +244,7 @@ impl Client {
     ) {
         match Terms::read(message) {
             Ok(terms) => {
-                // The same number, as RFC 2131, 4.4.1, has it; the waits begin anew.
+                // The same number, as RFC 2131, 4.4.1, requires; the waits start over.
                 let exchange = Exchange { again: now, times: 0, ..exchange };
                 self.state = State::Requesting(exchange, terms.address, Some(terms.server));
             }
@@ -254,8 +252,8 @@ impl Client {
         }
     }
 
-    /// Takes a lease. One that expired on its way, as to a machine that slept, leaves everything as
-    /// it was: the question is asked again.
+    /// Takes a lease. A lease that expired in transit, as on a machine that slept, changes nothing:
+    /// the question is repeated.
     fn ack(
         &mut self,
         message: &Message,
@@ -281,8 +279,8 @@ impl Client {
         }
     }
 
-    /// The address is not, or no longer, ours. A server that refuses what it offers is not asked
-    /// ever faster.
+    /// The server refuses the address, now or for the future. The client slows down for a server
+    /// that refuses what it offers.
     fn nak(&mut self, now: Duration, actions: &mut Vec<Action>) {
         if self.last.take().is_some() {
             self.held = None;
@@ -297,7 +295,7 @@ impl Client {
         self.state = State::Init { at: now + wait };
     }
 
-    /// Ends the lease when its time has come, whatever the client does meanwhile.
+    /// Ends the lease at its expiry, in any state.
     fn expire(&mut self, now: Duration, actions: &mut Vec<Action>) {
         let expiry = self.held.as_ref().and_then(|held| held.when(|it| it.expire));
         if expiry.is_none_or(|expiry| now < expiry) {
@@ -310,7 +308,7 @@ impl Client {
         }
     }
 
-    /// Moves on to the state that the time asks for, and sends what is due there.
+    /// Moves to the state that the time requires, and sends the message that is due.
     fn advance(&mut self, now: Duration, random: u32, actions: &mut Vec<Action>) {
         if let State::Requesting(exchange, _, server) = self.state {
             let most = if server.is_some() { REQUESTS } else { REBOOT_REQUESTS };

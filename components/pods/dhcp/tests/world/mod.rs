@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything may take that has no time of its own, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 /// The link on the client's side, and the one on the server's.
 pub const LINK: &str = "eth0";
 pub const SERVER_LINK: &str = "eth1";
@@ -41,7 +41,7 @@ pub fn run(command: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Tries until there is a value, as long as [`PATIENCE`] lasts.
+/// Tries until there is a value, as long as [`TIMEOUT`] lasts.
 #[track_caller]
 pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -49,7 +49,7 @@ pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = attempt() {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(start.elapsed() < TIMEOUT, "in vain: {what}");
         thread::sleep(Duration::from_millis(50));
     }
 }

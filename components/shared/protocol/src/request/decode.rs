@@ -334,7 +334,10 @@ mod tests {
         }
 
         #[test]
-        fn no_words_make_it_panic(words in proptest::collection::vec("(hostname|resolv|address|search|on|[ -~]{0,8})", 0..8)) {
+        fn no_words_make_it_panic(words in proptest::collection::vec(
+            "(hostname|resolv|address|search|on|[ -~]{0,8})",
+            0..8,
+        )) {
             let _ = Request::decode(Socket::Net, &words.join(" "));
         }
     }

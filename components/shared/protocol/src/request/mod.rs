@@ -23,7 +23,8 @@ pub enum Request {
     /// those back.
     TimeServers(Vec<IpAddr>),
     /// Take note of all addresses of a link, up to eight, which `init` prints and remembers. They
-    /// replace those noted before; an empty list says that the link has none. The link has to exist.
+    /// replace those noted before; an empty list says that the link has none. The link has to
+    /// exist.
     Addresses {
         /// Each `ADDRESS/PREFIX-LENGTH`.
         addresses: Vec<String>,
@@ -31,8 +32,8 @@ pub enum Request {
         link: String,
     },
     /// Have the kernel accept IPv6 router advertisements on the link of this name, which give it
-    /// addresses and routes. On all other links it ignores them: the machine at the other end, a pod
-    /// for instance, could become the node's router. The link has to exist.
+    /// addresses and routes. On all other links it ignores them: the machine at the other end, a
+    /// pod for instance, could become the node's router. The link has to exist.
     RouterAdvertisements(String),
     /// Reply with [`LastSeen`](crate::LastSeen).
     LastSeen,

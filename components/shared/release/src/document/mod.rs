@@ -5,21 +5,20 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a release says of itself. It has one form in JSON, so that no two readers see two things in
-/// it.
+/// The description of a release. Its JSON has one canonical form, so that all readers agree on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Document {
     format: u32,
-    /// The recipe that it was built from.
+    /// The recipe of the build.
     pub recipe: String,
-    /// Its version, which the header of a slot has too.
+    /// Its version, as in the header of a slot.
     pub version: String,
-    /// The machines that it is for.
+    /// The architecture of its machines.
     pub architecture: Architecture,
-    /// Which flaws it no longer has: a node never goes back to a lower one.
+    /// The security epoch: a node never goes back to a lower one.
     pub security_epoch: u32,
-    /// The day on which it was made: `2026-11-21`.
+    /// The day of the release: `2026-11-21`.
     pub date: String,
     /// Its files, by name.
     pub files: BTreeMap<String, File>,
@@ -54,7 +53,7 @@ pub struct File {
     pub sha256: Sha256,
 }
 
-/// Why a document is none.
+/// Why a document was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(String);
 
@@ -67,15 +66,15 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Document {
-    /// No document has more bytes.
-    pub const MOST: usize = 64 << 10;
+    /// The maximum size of a document in bytes.
+    pub const MAX_BYTES: usize = 64 << 10;
 
     const FORMAT: u32 = 1;
 
-    /// A document.
+    /// Makes a document.
     ///
     /// # Errors
-    /// One of the texts is none that a document may have: see [`Document::parse`].
+    /// One of the texts is invalid: see [`Document::parse`].
     pub fn new(
         recipe: &str,
         version: &str,
@@ -97,25 +96,25 @@ impl Document {
         document.check().map(|()| document)
     }
 
-    /// Reads a document. Each of its names can be part of a path.
+    /// Reads a document. Each of its names is safe as a component of a path.
     ///
     /// # Errors
-    /// It is not JSON, has another format, an unknown key or a text that cannot be, names no UKI or
-    /// no slotboot, or has not the form in which [`Document::encode`] writes it.
+    /// It is not JSON, has another format, an unknown key or an invalid text, lacks a UKI or a
+    /// slotboot, or is not in the canonical form of [`Document::encode`].
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        if bytes.len() > Self::MOST {
-            return Err(Refusal(format!("it has more than {} bytes", Self::MOST)));
+        if bytes.len() > Self::MAX_BYTES {
+            return Err(Refusal(format!("it has more than {} bytes", Self::MAX_BYTES)));
         }
         let document: Document =
             serde_json::from_slice(bytes).map_err(|error| Refusal(error.to_string()))?;
         document.check()?;
         match document.encode() == bytes {
             true => Ok(document),
-            false => Err(Refusal("it is not in the one form that a document has".to_owned())),
+            false => Err(Refusal("it is not in the canonical form of a document".to_owned())),
         }
     }
 
-    /// The document as JSON: indented, its keys in a fixed order, a line feed at its end.
+    /// Returns the document as JSON: indented, keys in a fixed order, with a final newline.
     pub fn encode(&self) -> Vec<u8> {
         let mut text = serde_json::to_vec_pretty(self).expect("a document always serializes");
         text.push(b'\n');
@@ -125,11 +124,7 @@ impl Document {
     fn check(&self) -> Result<(), Refusal> {
         let refuse = |what: String| Err(Refusal(what));
         if self.format != Self::FORMAT {
-            return refuse(format!(
-                "its format is {}, and only {} is known",
-                self.format,
-                Self::FORMAT
-            ));
+            return refuse(format!("its format is {}, not {}", self.format, Self::FORMAT));
         }
         for (what, text) in [("a recipe", &self.recipe), ("a version", &self.version)] {
             if !is_name(text) {
@@ -137,7 +132,7 @@ impl Document {
             }
         }
         if !is_day(&self.date) {
-            return refuse(format!("{:?} is no day", self.date));
+            return refuse(format!("{:?} is not a date", self.date));
         }
         if let Some(name) = self.files.keys().find(|name| !is_name(name)) {
             return refuse(format!("{name:?} is not the name of a file"));
@@ -150,8 +145,8 @@ impl Document {
     }
 }
 
-/// Letters, digits and `.~-`, at most 64 of them as in the header of a slot, of which the first is
-/// a letter or a digit.
+/// Whether this is a name: letters, digits and `.~-`, at most 64 as in the header of a slot, and
+/// first a letter or a digit.
 fn is_name(text: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || b".~-".contains(&byte);
     text.len() <= 64

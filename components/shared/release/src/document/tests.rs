@@ -9,7 +9,7 @@ fn document() -> Document {
         .unwrap()
 }
 
-/// The document after one change to its text.
+/// Reads the document after one change to its text.
 fn changed(before: &str, after: &str) -> Result<Document, Refusal> {
     let text = String::from_utf8(document().encode()).unwrap();
     assert!(text.contains(before), "{text} has no {before}");
@@ -17,7 +17,7 @@ fn changed(before: &str, after: &str) -> Result<Document, Refusal> {
 }
 
 #[test]
-fn a_document_has_the_keys_that_were_agreed_on() {
+fn a_document_has_the_specified_keys() {
     let value: serde_json::Value = serde_json::from_slice(&document().encode()).unwrap();
     let digest = "46".repeat(32);
     assert_eq!(value["format"], 1);
@@ -28,7 +28,7 @@ fn a_document_has_the_keys_that_were_agreed_on() {
 }
 
 #[test]
-fn what_is_unknown_missing_or_said_twice_is_refused() {
+fn unknown_missing_and_duplicate_keys_are_refused() {
     for (before, after) in [
         ("\"format\": 1", "\"format\": 2"),
         ("\"format\": 1,", ""),
@@ -48,7 +48,7 @@ fn what_is_unknown_missing_or_said_twice_is_refused() {
 }
 
 #[test]
-fn no_name_leads_out_of_a_folder() {
+fn a_name_cannot_leave_a_folder() {
     for name in
         ["", "..", ".x", "a/b", "a\\\\b", "-x", "a_b", "a+b", "a b", "\\u0000", &"x".repeat(65)]
     {
@@ -60,14 +60,14 @@ fn no_name_leads_out_of_a_folder() {
 }
 
 #[test]
-fn what_is_too_long_is_not_read() {
-    let long = [document().encode(), vec![b' '; Document::MOST]].concat();
+fn a_document_that_is_too_long_is_not_read() {
+    let long = [document().encode(), vec![b' '; Document::MAX_BYTES]].concat();
     assert!(Document::parse(&long).unwrap_err().to_string().contains("more than"));
 }
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_document_reads_back(
         version in "[A-Za-z0-9][A-Za-z0-9.~-]{0,63}",
         epoch: u32,
         digest: [u8; 32],
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic_and_read_only_as_themselves(at in 0usize..600, byte: u8) {
+    fn no_bytes_panic_and_a_read_document_encodes_to_the_same_bytes(at in 0usize..600, byte: u8) {
         let mut bytes = document().encode();
         let at = at % bytes.len();
         bytes[at] = byte;

@@ -10,20 +10,20 @@ const MIB: u64 = 1 << 20;
 const GOOD: State = State { priority: 1, tries: 0, successful: true };
 const TRIAL: State = State { priority: 2, tries: UPDATE_TRIES, successful: false };
 
-/// A machine in memory, whose power can be cut and whose start always works, but for the slots in
+/// A machine in memory, whose power can be cut. Starting always succeeds, except for the slots in
 /// `refuses`.
 struct Model {
     disk: Vec<u8>,
     geometry: Geometry,
     verifies: bool,
     refuses: Vec<&'static str>,
-    /// The most bytes that it has memory for.
+    /// The size of its memory in bytes.
     memory: usize,
-    /// Bytes that may still be written before the power is cut.
+    /// Bytes that can still be written before the power is cut.
     power: usize,
-    /// Whether the disk keeps what is written.
+    /// Whether the disk keeps written data.
     keeps: bool,
-    /// The least security epoch, and whether the firmware lets it be written.
+    /// The minimum security epoch, and whether the firmware lets it be written.
     floor: u32,
     keeps_floor: bool,
     said: Vec<String>,
@@ -112,13 +112,13 @@ impl Machine for Model {
     }
 }
 
-/// Stands in for SHA-256, which slotboot brings along.
+/// Replaces SHA-256, which slotboot supplies.
 fn digest(bytes: &[u8]) -> [u8; 32] {
     let sum = crc32fast::hash(bytes).to_le_bytes();
     core::array::from_fn(|index| sum[index % 4])
 }
 
-/// An image of one section, and text behind it.
+/// Makes an image of one section, followed by text.
 fn uki(name: &str, epoch: u32) -> Vec<u8> {
     let number = epoch.to_string();
     let mut bytes = vec![0; 512];
@@ -127,7 +127,7 @@ fn uki(name: &str, epoch: u32) -> Vec<u8> {
     put(0, b"MZ");
     put(0x3C, &[0x40]);
     put(0x40, b"PE\0\0\x64\x86\x01\0");
-    // The size of the optional header, its magic number, and how many directories it has.
+    // The size of the optional header, its magic number, and the number of data directories.
     put(0x54, &[240]);
     put(0x58, &[0x0B, 2]);
     put(0x58 + 108, &[16]);
@@ -141,7 +141,7 @@ fn uki(name: &str, epoch: u32) -> Vec<u8> {
     bytes
 }
 
-/// A disk of 5 MiB with both slots whole.
+/// Makes a disk of 5 MiB with two valid slots.
 fn model(sector_size: u64, a: State, b: State) -> Model {
     let geometry = Geometry::new(sector_size, 5 * MIB).unwrap();
     let slot = |number: u32, name: &str, state: State| Partition {
@@ -181,14 +181,14 @@ fn model(sector_size: u64, a: State, b: State) -> Model {
     }
 }
 
-/// What stands in a slot that starts there.
+/// Returns the header and the UKI of a slot that starts there.
 fn slot_of(start: u64, uki: &[u8]) -> [(u64, Vec<u8>); 2] {
     let header = Header { length: uki.len() as u64, sha256: digest(uki), version: "1".to_string() };
     [(start, header.encode().unwrap()), (start + HEADER_SIZE, uki.to_vec())]
 }
 
 impl Model {
-    /// Boots, and gives the name of the slot that was started.
+    /// Boots, and returns the name of the started slot.
     fn boots(&mut self) -> Option<&'static str> {
         self.started = None;
         self.power = usize::MAX;
@@ -216,7 +216,7 @@ impl Model {
         self.started.as_ref().unwrap().0.passed
     }
 
-    /// Gives both slots UKIs of these epochs, on a machine that verifies.
+    /// Gives both slots UKIs of these epochs, on a machine with Secure Boot.
     fn of_epochs(mut self, a: u32, b: u32) -> Model {
         for (name, start, epoch) in [(SLOT_A, MIB, a), (SLOT_B, 2 * MIB, b)] {
             for (offset, bytes) in slot_of(start, &uki(name, epoch)) {
@@ -233,7 +233,7 @@ impl Model {
 }
 
 #[test]
-fn a_good_slot_is_started_without_a_write() {
+fn a_good_slot_starts_without_a_write() {
     let mut machine = model(512, GOOD, State::EMPTY);
     let before = machine.disk.clone();
     assert_eq!(machine.boots(), Some(SLOT_A));
@@ -241,7 +241,7 @@ fn a_good_slot_is_started_without_a_write() {
 }
 
 #[test]
-fn an_update_is_tried_three_times_and_then_the_old_slot_is_back() {
+fn an_update_is_tried_three_times_and_then_the_old_slot_boots() {
     let mut machine = model(4096, GOOD, TRIAL);
     for left in ["2", "1", "0"] {
         assert_eq!(machine.boots(), Some(SLOT_B));
@@ -266,7 +266,7 @@ fn a_try_is_spent_even_on_a_slot_that_cannot_be_started() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_in_a_slot_leads_to_the_other_one() {
+fn a_flipped_bit_anywhere_in_a_slot_boots_the_other_slot() {
     for byte in [0, 17, 30, 60, 4095, 4096, 4096 + 1000] {
         let mut machine = model(512, GOOD, State { priority: 2, ..GOOD });
         machine.flip(2 * MIB + byte);
@@ -278,7 +278,7 @@ fn a_flipped_bit_anywhere_in_a_slot_leads_to_the_other_one() {
 }
 
 #[test]
-fn where_the_firmware_verifies_only_bounds_are_looked_at() {
+fn with_secure_boot_only_bounds_are_checked() {
     let mut machine = model(512, GOOD, State::EMPTY);
     machine.verifies = true;
     machine.flip(MIB + 4096 + 1000);
@@ -286,7 +286,7 @@ fn where_the_firmware_verifies_only_bounds_are_looked_at() {
 }
 
 #[test]
-fn an_older_epoch_is_passed_over_once_a_good_slot_of_a_newer_one_was_started() {
+fn an_older_epoch_is_refused_once_a_good_slot_of_a_newer_one_ran() {
     let mut machine = model(512, State { priority: 2, ..GOOD }, GOOD).of_epochs(1, 2);
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 1));
     machine = Model { floor: 2, ..machine };
@@ -299,7 +299,7 @@ fn an_older_epoch_is_passed_over_once_a_good_slot_of_a_newer_one_was_started() {
 }
 
 #[test]
-fn a_slot_on_trial_does_not_raise_the_floor_and_the_boot_after_its_success_does() {
+fn only_the_boot_after_a_slots_success_raises_the_floor() {
     let mut machine = model(512, GOOD, TRIAL).of_epochs(1, 5);
     machine.floor = 1;
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_B), 1));
@@ -314,7 +314,7 @@ fn a_slot_on_trial_does_not_raise_the_floor_and_the_boot_after_its_success_does(
 }
 
 #[test]
-fn a_floor_that_cannot_be_written_is_said_and_stops_no_boot() {
+fn a_floor_that_cannot_be_written_is_reported_and_the_boot_goes_on() {
     let mut machine = model(512, GOOD, State::EMPTY).of_epochs(3, 1);
     machine.keeps_floor = false;
     assert_eq!((machine.boots(), machine.floor), (Some(SLOT_A), 0));
@@ -325,7 +325,7 @@ fn a_floor_that_cannot_be_written_is_said_and_stops_no_boot() {
 }
 
 #[test]
-fn where_the_firmware_verifies_nothing_the_floor_neither_counts_nor_rises() {
+fn without_secure_boot_the_floor_neither_applies_nor_rises() {
     for floor in [0, 9] {
         let mut machine = model(512, GOOD, State::EMPTY);
         machine.floor = floor;
@@ -334,7 +334,7 @@ fn where_the_firmware_verifies_nothing_the_floor_neither_counts_nor_rises() {
 }
 
 #[test]
-fn a_length_that_leaves_the_slot_is_refused_before_anything_is_read() {
+fn a_length_beyond_the_slot_is_refused_before_any_read() {
     for length in [0, MIB - HEADER_SIZE + 1, u64::MAX] {
         let mut machine = model(512, GOOD, State::EMPTY);
         machine.verifies = true;
@@ -372,9 +372,9 @@ fn a_try_that_the_disk_does_not_keep_is_not_made() {
 }
 
 #[test]
-fn a_try_that_the_partition_table_has_no_room_for_is_not_made() {
+fn a_try_that_does_not_fit_the_partition_table_is_not_made() {
     let mut machine = model(512, GOOD, TRIAL);
-    // The disk ends where SLOT-B does, so no backup of the table fits behind it.
+    // The disk ends where SLOT-B does, so no backup of the table fits after it.
     machine.geometry = Geometry::new(512, 3 * MIB).unwrap();
     machine.disk.truncate(3 * MIB as usize);
     boot(&mut machine);
@@ -396,7 +396,7 @@ fn a_slot_that_does_not_fit_the_memory_is_passed_over() {
 }
 
 #[test]
-fn the_stop_says_what_is_wrong_with_each_slot() {
+fn the_stop_names_the_fault_of_each_slot() {
     let mut machine = model(512, State { tries: 0, ..TRIAL }, State { priority: 1, ..GOOD });
     machine.disk[2 * MIB as usize..][..4096].fill(0);
     let stop = boot(&mut machine).to_string();
@@ -435,17 +435,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_started_is_the_best_slot_that_is_whole(
+    fn the_best_valid_slot_starts(
         a in any_state(),
         b in any_state(),
         broken: [bool; 2],
     ) {
         let mut machine = model(512, a, b);
         let mut best = None;
-        for (name, state, start, broken) in [(SLOT_A, a, MIB, broken[0]), (SLOT_B, b, 2 * MIB, broken[1])] {
+        let slots = [(SLOT_A, a, MIB, broken[0]), (SLOT_B, b, 2 * MIB, broken[1])];
+        for (name, state, start, broken) in slots {
+            let is_better = |best: Option<(_, u8)>| best.is_none_or(|(_, it)| state.priority > it);
             if broken {
                 machine.flip(start + 5000);
-            } else if state.is_bootable() && best.is_none_or(|(_, priority)| state.priority > priority) {
+            } else if state.is_bootable() && is_better(best) {
                 best = Some((name, state.priority));
             }
         }
@@ -454,14 +456,21 @@ proptest! {
 
     #[test]
     fn a_power_cut_while_booting_costs_one_try_at_most(
-        a in any_state(), b in any_state(), damaged in 0..4usize, power in 0..140_000usize,
+        a in any_state(),
+        b in any_state(),
+        damaged in prop::option::of(prop::sample::select(vec![
+            512,
+            5 * MIB - 512,
+            5 * MIB - 33 * 512,
+        ])),
+        power in 0..140_000usize,
     ) {
         let mut machine = model(512, a, b);
-        if let Some(byte) = [None, Some(512), Some(5 * MIB - 512), Some(5 * MIB - 33 * 512)][damaged] {
+        if let Some(byte) = damaged {
             machine.flip(byte);
         }
         machine.power = power;
-        // The model goes on without power, but nothing that it does then reaches the disk.
+        // The model continues without power, but nothing reaches the disk any more.
         boot(&mut machine);
         for (name, before) in [(SLOT_A, a), (SLOT_B, b)] {
             let after = machine.state(name);
@@ -474,14 +483,20 @@ proptest! {
     }
 
     #[test]
-    fn the_floor_never_falls_and_nothing_below_it_is_started(
-        boots in prop::collection::vec((any_state(), any_state(), 0..4u32, 0..4u32, any::<bool>()), 1..8),
+    fn the_floor_never_falls_and_nothing_below_it_starts(
+        boots in prop::collection::vec(
+            (any_state(), any_state(), 0..4u32, 0..4u32, any::<bool>()),
+            1..8,
+        ),
     ) {
         let mut floor = 0;
         for (a, b, epoch_a, epoch_b, keeps_floor) in boots {
-            let mut machine = Model { floor, keeps_floor, ..model(512, a, b) }.of_epochs(epoch_a, epoch_b);
-            let started = machine.boots().map(|name| if name == SLOT_A { (a, epoch_a) } else { (b, epoch_b) });
-            let raised = started.filter(|(state, _)| state.successful && keeps_floor).map_or(0, |(_, epoch)| epoch);
+            let machine = Model { floor, keeps_floor, ..model(512, a, b) };
+            let mut machine = machine.of_epochs(epoch_a, epoch_b);
+            let slot = |name| if name == SLOT_A { (a, epoch_a) } else { (b, epoch_b) };
+            let started = machine.boots().map(slot);
+            let raises = |(state, _): &(State, u32)| state.successful && keeps_floor;
+            let raised = started.filter(raises).map_or(0, |(_, epoch)| epoch);
             prop_assert!(started.is_none_or(|(_, epoch)| epoch >= floor));
             prop_assert_eq!(machine.floor, floor.max(raised));
             floor = machine.floor;

@@ -1,7 +1,6 @@
-//! A region of AWS, and the addresses in it.
+//! A region, and the endpoints in it.
 
 use super::Service;
-use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
@@ -15,17 +14,17 @@ impl Region {
         &self.0
     }
 
-    /// Where a service is in it.
-    pub fn address(&self, service: Service) -> String {
+    /// The address of a service in it.
+    pub(crate) fn endpoint(&self, service: Service) -> String {
         let domain = if self.0.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         format!("https://{}.{}.{domain}", service.name(), self.0)
     }
 }
 
 impl FromStr for Region {
-    type Err = Error;
+    type Err = InvalidRegion;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, InvalidRegion> {
         let part = |part: &str| {
             !part.is_empty()
                 && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -36,8 +35,7 @@ impl FromStr for Region {
             .is_some_and(|end| end.bytes().all(|byte| byte.is_ascii_digit()));
         match text.split('-').all(part) && text.split('-').count() >= 3 && ends_in_a_number {
             true => Ok(Region(text.to_owned())),
-            false => Err(Error::usage(format!("`{text}` is no region of AWS"))
-                .hint("for example `--region eu-central-1`")),
+            false => Err(InvalidRegion(text.to_owned())),
         }
     }
 }
@@ -48,12 +46,24 @@ impl fmt::Display for Region {
     }
 }
 
+/// A text that is not the name of a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRegion(pub String);
+
+impl fmt::Display for InvalidRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is not an AWS region", self.0)
+    }
+}
+
+impl std::error::Error for InvalidRegion {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_would_lead_to_another_host_is_no_region() {
+    fn a_name_that_would_lead_to_another_host_is_refused() {
         for wrong in [
             "",
             "eu",
@@ -66,9 +76,9 @@ mod tests {
         ] {
             assert!(wrong.parse::<Region>().is_err(), "{wrong}");
         }
-        let address = |region: &str| region.parse::<Region>().unwrap().address(Service::Ebs);
-        assert_eq!(address("eu-central-1"), "https://ebs.eu-central-1.amazonaws.com");
-        assert_eq!(address("us-gov-west-1"), "https://ebs.us-gov-west-1.amazonaws.com");
-        assert_eq!(address("cn-north-1"), "https://ebs.cn-north-1.amazonaws.com.cn");
+        let endpoint = |region: &str| region.parse::<Region>().unwrap().endpoint(Service::Ebs);
+        assert_eq!(endpoint("eu-central-1"), "https://ebs.eu-central-1.amazonaws.com");
+        assert_eq!(endpoint("us-gov-west-1"), "https://ebs.us-gov-west-1.amazonaws.com");
+        assert_eq!(endpoint("cn-north-1"), "https://ebs.cn-north-1.amazonaws.com.cn");
     }
 }

@@ -1,6 +1,6 @@
-//! Every call that osbuild makes to AWS, and no other.
+//! The calls that osbuild makes to AWS: all of them, and no others.
 
-/// A part of AWS with an address of its own.
+/// A service of AWS, with an endpoint of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
     /// EBS direct: the blocks of snapshots.
@@ -12,7 +12,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// Its name in host names, in signatures and in the names of permissions.
+    /// Its name in host names, signatures and permissions.
     pub fn name(self) -> &'static str {
         match self {
             Service::Ebs => "ebs",
@@ -25,33 +25,33 @@ impl Service {
 /// A call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Begins a snapshot.
+    /// Starts a snapshot.
     StartSnapshot,
-    /// Puts 512 KiB into a snapshot.
+    /// Writes one block of a snapshot.
     PutSnapshotBlock,
-    /// Says that all blocks of a snapshot are there.
+    /// Ends a snapshot, once it has all its blocks.
     CompleteSnapshot,
-    /// Writes tags of snapshots and images: by itself, and as a part of the calls that make them.
+    /// Tags snapshots and images: as a call of its own, and as a part of those that create them.
     CreateTags,
-    /// Looks for snapshots.
+    /// Lists snapshots.
     DescribeSnapshots,
-    /// Removes a snapshot.
+    /// Deletes a snapshot.
     DeleteSnapshot,
-    /// Looks for images.
+    /// Lists images.
     DescribeImages,
-    /// Makes an image of a snapshot.
+    /// Creates an image from a snapshot.
     RegisterImage,
     /// Copies an image from another region.
     CopyImage,
-    /// Says who may start an image.
+    /// Sets which accounts may launch an image.
     ModifyImageAttribute,
-    /// Says from when on an image is deprecated.
+    /// Sets the day from which an image is deprecated.
     EnableImageDeprecation,
-    /// Removes an image.
+    /// Deregisters an image.
     DeregisterImage,
     /// Reads the public half of a key.
     GetPublicKey,
-    /// Signs.
+    /// Signs a digest.
     Sign,
 }
 
@@ -74,7 +74,7 @@ impl Action {
         Action::Sign,
     ];
 
-    /// Who answers it.
+    /// The service that has it.
     pub fn service(self) -> Service {
         match self {
             Action::StartSnapshot | Action::PutSnapshotBlock | Action::CompleteSnapshot => {
@@ -90,13 +90,13 @@ impl Action {
         format!("{self:?}")
     }
 
-    /// The permission that it needs, as policies name it.
+    /// The permission that it needs, as in IAM policies: `ec2:CopyImage`.
     pub fn permission(self) -> String {
         format!("{}:{self:?}", self.service().name())
     }
 
     /// Whether it changes nothing.
-    pub fn only_looks(self) -> bool {
+    pub fn is_read_only(self) -> bool {
         matches!(self, Action::DescribeSnapshots | Action::DescribeImages | Action::GetPublicKey)
     }
 }

@@ -1,18 +1,18 @@
-//! What AWS answers: XML from EC2, JSON from EBS and KMS.
+//! Responses of AWS: XML from EC2, JSON from EBS and KMS.
 
 use super::Failure;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 use serde_json::Value;
 
-/// An answer to a call that succeeded.
+/// The response to a call that succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// Its body.
     pub body: Vec<u8>,
 }
 
-/// An element of an XML document. Attributes are left out: AWS says nothing in them.
+/// An element of an XML document, without its attributes: AWS has no data in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Its name.
@@ -23,35 +23,35 @@ pub struct Element {
     pub children: Vec<Element>,
 }
 
-impl Answer {
+impl Response {
     /// The body as JSON.
     pub fn json(&self) -> Result<Value, Failure> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| Failure::Unclear(format!("the answer is no JSON: {error}")))
+            .map_err(|error| Failure::Invalid(format!("the response is not JSON: {error}")))
     }
 
     /// The root of the body as XML.
     pub fn xml(&self) -> Result<Element, Failure> {
         Element::parse(&self.body)
-            .ok_or_else(|| Failure::Unclear("the answer is no XML".to_owned()))
+            .ok_or_else(|| Failure::Invalid("the response is not XML".to_owned()))
     }
 
-    /// A text of a JSON object, which must be there.
+    /// A required text of the JSON object.
     pub fn member(&self, name: &str) -> Result<String, Failure> {
         let found = self.json()?.get(name).and_then(Value::as_str).map(str::to_owned);
-        found.ok_or_else(|| Failure::Unclear(format!("the answer names no `{name}`")))
+        found.ok_or_else(|| Failure::Invalid(format!("the response has no `{name}`")))
     }
 
-    /// The text of an element of an XML document's root, which must be there.
+    /// The text of a required element of the XML document's root.
     pub fn element(&self, name: &str) -> Result<String, Failure> {
         let root = self.xml()?;
         let found = root.get(name).map(str::to_owned);
-        found.ok_or_else(|| Failure::Unclear(format!("the answer names no `{name}`")))
+        found.ok_or_else(|| Failure::Invalid(format!("the response has no `{name}`")))
     }
 }
 
 impl Element {
-    /// Reads a document and gives its root; nothing if it is none.
+    /// Reads a document and returns its root; `None` if it is not XML.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader::from_reader(bytes);
         let mut open = vec![Element::default()];
@@ -87,12 +87,12 @@ impl Element {
         self.child(name).map(|child| child.text.trim())
     }
 
-    /// The items of a list: EC2 calls each of them `item`.
+    /// The items of a list, which EC2 names `item` each.
     pub fn items(&self, list: &str) -> &[Element] {
         self.child(list).map_or(&[], |list| &list.children)
     }
 
-    /// The first element of this name, however deep.
+    /// The first element of this name at any depth.
     pub fn find(&self, name: &str) -> Option<&Element> {
         self.child(name).or_else(|| self.children.iter().find_map(|child| child.find(name)))
     }
@@ -102,7 +102,7 @@ impl Element {
     }
 }
 
-/// What `&…;` stands for.
+/// The character of a reference such as `&amp;`.
 fn character(name: &quick_xml::events::BytesRef) -> Option<char> {
     if let Some(found) = name.resolve_char_ref().ok()? {
         return Some(found);
@@ -123,9 +123,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lists_of_items_are_read_with_what_is_escaped_in_them() {
-        let text = "<?xml version=\"1.0\"?>\n<R xmlns=\"http://x/\"><imagesSet><item><imageId>ami-1</imageId><name>a &lt;&#38;&gt; b</name>\
-                    <empty/></item><item><imageId>ami-2</imageId></item></imagesSet></R>";
+    fn lists_are_read_and_their_escapes_resolved() {
+        let text = "<?xml version=\"1.0\"?>\n<R xmlns=\"http://x/\"><imagesSet><item>\
+                    <imageId>ami-1</imageId><name>a &lt;&#38;&gt; b</name><empty/></item>\
+                    <item><imageId>ami-2</imageId></item></imagesSet></R>";
         let root = Element::parse(text.as_bytes()).unwrap();
         let items = root.items("imagesSet");
         assert_eq!(
@@ -141,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(bytes: Vec<u8>, text: String) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, text: String) {
             let _ = Element::parse(&bytes);
             let _ = Element::parse(format!("<a>{text}</a>").as_bytes());
         }
