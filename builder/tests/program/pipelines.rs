@@ -185,8 +185,8 @@ fn each_job_has_existing_recipes_and_only_the_rights_that_it_uses() {
     assert_eq!(builds.len(), 1, "workflows build different recipes: {builds:?}");
 }
 
-/// GitHub keeps the cache of the event `pull_request` from other branches and pull requests; that of
-/// `main` is readable for all.
+/// GitHub keeps the cache of the event `pull_request` from other branches and pull requests; that
+/// of `main` is readable for all.
 #[test]
 fn no_release_reads_a_cache_and_pull_requests_restore_that_of_main() {
     for name in ["release", "promote"] {

@@ -134,8 +134,8 @@ impl<'a> Node<'a> {
         ))
     }
 
-    /// Writes everything that the console has printed so far to the log. A later wait still finds the
-    /// lines.
+    /// Writes everything that the console has printed so far to the log. A later wait still finds
+    /// the lines.
     ///
     /// # Errors
     /// The machine has ended.
