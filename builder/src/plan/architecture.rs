@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The architecture of a node, or of the machine that builds it.
+/// The architecture of a node, or of the build machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Architecture {
     /// 64-bit x86.

@@ -34,13 +34,12 @@ pub fn run(mut session: Session, flags: &cli::Release) -> Result<()> {
     let signer = image_signer(&session, flags, name)?;
     let keys = session.keys(name)?;
     if is_for_development(&keys.certificate(Role::Db)?) && !flags.allow_dev_key {
-        return Err(Error::usage(format!(
-            "the keys `{name}` are for development only, and sign no \
-                                         release"
-        ))
-        .hint(
-            "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or \
-                   say `--allow-dev-key`",
+        let error = Error::usage(format!(
+            "the keys `{name}` are for development only and cannot sign a release"
+        ));
+        return Err(error.hint(
+            "make keys with `cargo osbuild keys new NAME` and use `--key NAME`, or pass \
+             `--allow-dev-key`",
         ));
     }
     let folder = flags

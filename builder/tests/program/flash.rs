@@ -271,7 +271,7 @@ fn a_device_that_is_not_one_whole_disk_is_refused() {
         output.contains("is a partition") && output.contains(&format!("`--device {}`", one.device)),
         "{output}"
     );
-    assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is no disk\n"));
+    assert!(says(&["/dev/null"]).starts_with("error: `/dev/null` is not a disk\n"));
     assert!(says(&[&one.device, &other.device]).contains("are two disks"));
 }
 

@@ -84,7 +84,7 @@ fn keys_have_their_modes_names_and_days() {
     assert!(again.stderr.starts_with("error: there are keys `mine` already\n"), "{}", again.stderr);
     let odd = scratch.osbuild(&["keys", "new", "../mine"]);
     assert_eq!(
-        (odd.code, odd.stderr.starts_with("error: `../mine` is no name for keys")),
+        (odd.code, odd.stderr.starts_with("error: `../mine` is not a valid name for keys")),
         (Some(2), true),
         "{}",
         odd.stderr

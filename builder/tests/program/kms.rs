@@ -169,7 +169,7 @@ fn offline_uses_no_kms_key_and_builds_nothing() {
             "{words:?}: {}",
             ran.stderr
         );
-        assert!(ran.stderr.contains("hint: leave `--offline` away"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("hint: leave out `--offline`"), "{}", ran.stderr);
     }
     assert_eq!(cloud.names().len(), asked, "{:?}", cloud.names());
     assert!(!scratch.project().join("out").join(RECIPE).join("node.efi").exists());

@@ -133,7 +133,7 @@ fn flags_for_nodes_are_refused_for_programs() {
         refused(
             &scratch.osbuild(&[verb, "lab"]),
             2,
-            "recipe `lab` makes programs for this machine, and no node",
+            "recipe `lab` makes programs for this machine, not a node",
         );
     }
     refused(

@@ -46,7 +46,7 @@ fn wait_for(path: &Path, text: &str) {
     while !fs::read_to_string(path).is_ok_and(|output| output.contains(text)) {
         assert!(
             Instant::now() < end,
-            "nobody output {text:?}: {}",
+            "no output with {text:?}: {}",
             fs::read_to_string(path).unwrap_or_default()
         );
         std::thread::sleep(Duration::from_millis(20));

@@ -91,7 +91,7 @@ fn a_revoked_certificate_moves_to_dbx_but_not_the_signing_one() {
         let never = scratch.osbuild(&["keys", "revoke", "mine", "--certificate", &file(name)]);
         assert_eq!(never.code, Some(2), "{}", never.stderr);
         assert!(
-            never.stderr.contains("none by which the keys `mine` signed images"),
+            never.stderr.contains("not one with which the keys `mine` signed images"),
             "{}",
             never.stderr
         );

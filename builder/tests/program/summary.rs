@@ -56,7 +56,7 @@ fn a_summary_needs_no_release_but_needs_a_build() {
         "{}",
         ran.stdout
     );
-    assert!(ran.stderr.contains("name a release by `--against FOLDER`"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("name a release with `--against FOLDER`"), "{}", ran.stderr);
     fs::remove_file(scratch.project().join("out").join(RECIPE).join("image.raw")).unwrap();
     let ran = scratch.osbuild(&["summary", RECIPE]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
@@ -91,5 +91,5 @@ fn a_folder_without_a_release_of_the_recipe_is_not_compared() {
 fn a_folder_of_something_else_is_an_error() {
     let ran = project().osbuild(&["summary", RECIPE, "--against", "recipes"]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("`recipes` is no folder of releases"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("`recipes` is not a folder of releases"), "{}", ran.stderr);
 }

@@ -247,7 +247,7 @@ fn an_unknown_name_suggests_the_nearest_and_lists_what_there_is() {
     let output = ran(&scratch, 2, &["update", "ca-certificate"]).stderr;
     assert!(output.ends_with("hint: did you mean `ca-certificates`?\n"), "{output}");
     let output = ran(&scratch, 2, &["update", "dhcp"]).stderr;
-    assert!(output.starts_with("error: `dhcp` has no version to move"), "{output}");
+    assert!(output.starts_with("error: `dhcp` has no version to update"), "{output}");
 }
 
 #[test]

@@ -509,13 +509,13 @@ fn flags_without_effect_are_refused_and_trust_must_be_given() {
     for (words, output) in [
         (
             &[uki.as_str()][..],
-            "`--cert FILE`, keys of the project by `--key NAME`, or leave signatures aside by \
+            "`--cert FILE`, keys of the project with `--key NAME`, or skip signatures with \
              `--unsigned`",
         ),
         (&[&uki, "--key", "mine", "--channel", "stable"], "`--channel` has no effect"),
         (&[&uki, "--key", "mine", "--memory", "seen"], "`--memory` has no effect"),
         (&[&folder, "--key", "mine", "--against", RECIPE], "`--against` has no effect"),
-        (&[&uki, "--cert", &key], "holds no certificate"),
+        (&[&uki, "--cert", &key], "has no certificate"),
         (&[&uki, "--cert", "missing"], "cannot read `missing`"),
         (&[&folder, "--cert", &cert, "--root", &cert], "it is not a valid root of trust"),
         (&[&uki, "--key", "nobody"], "there are no keys `nobody`"),

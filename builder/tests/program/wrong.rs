@@ -270,7 +270,7 @@ fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
         &ran,
         1,
         &format!(
-            "error: no space left on the disk of `{}/small/image.raw`\nhint: make room there, ",
+            "error: no space left on the disk of `{}/small/image.raw`\nhint: free some space there, ",
             out.display()
         ),
     );
