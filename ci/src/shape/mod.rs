@@ -14,7 +14,7 @@ use osbuild::error::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Limits on the lines of functions and files.
+/// Limits on the lengths of functions, files and lines.
 pub fn size(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     Ok(Outcome::of(
