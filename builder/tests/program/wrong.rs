@@ -270,7 +270,8 @@ fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
         &ran,
         1,
         &format!(
-            "error: no space left on the disk of `{}/small/image.raw`\nhint: free some space there, ",
+            "error: no space left on the disk of `{}/small/image.raw`\n\
+             hint: free some space there, ",
             out.display()
         ),
     );
