@@ -259,7 +259,7 @@ fn disk_full_says_so() {
             "{error}"
         );
         assert!(
-            error.contains("\nhint: make room there, or let `cargo osbuild clean` "),
+            error.contains("\nhint: free some space there, or run `cargo osbuild clean`"),
             "{error}"
         );
     }

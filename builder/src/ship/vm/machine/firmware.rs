@@ -229,7 +229,7 @@ mod tests {
             Firmware::find(Architecture::Amd64, &SecureBoot::Off, Some(&code), &Download::Refused)
                 .unwrap_err()
                 .to_string()
-                .contains("no file of variables")
+                .contains("no variable store")
         );
         let error = Firmware::find(
             Architecture::Amd64,
