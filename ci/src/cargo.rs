@@ -1,24 +1,23 @@
-//! What cargo itself can check: format, lints, tests, and the node's crates for the other
-//! architecture.
+//! Checks by cargo: format, lints, tests, and the node's crates for the other architecture.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use crate::workspace::{Member, members};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{Architecture, closure};
 use std::collections::BTreeSet;
 
-/// The crate by which build scripts call a C compiler.
+/// The crate with which build scripts call a C compiler.
 const C_COMPILER: &str = "cc";
 
 /// The whole workspace is formatted.
-pub fn format(site: &Site) -> Result<Verdict> {
+pub fn format(site: &Site) -> Result<Outcome> {
     site.finish("format", site.cargo()?.args(["fmt", "--all", "--check"]))?;
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
-/// The compiler and clippy have nothing to say.
-pub fn lints(site: &Site) -> Result<Verdict> {
+/// The compiler and clippy have no warnings.
+pub fn lints(site: &Site) -> Result<Outcome> {
     site.finish(
         "lints",
         site.cargo()?.args([
@@ -32,42 +31,42 @@ pub fn lints(site: &Site) -> Result<Verdict> {
             "warnings",
         ]),
     )?;
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
-/// Every test of the workspace passes, and none is passed over.
-pub fn tests(site: &Site) -> Result<Verdict> {
+/// Every test of the workspace passes, and none is ignored.
+pub fn tests(site: &Site) -> Result<Outcome> {
     let ran = site
         .run("tests", site.cargo()?.args(["test", "--locked", "--workspace", "--no-fail-fast"]))?;
-    let counted = count(&ran.said);
+    let counted = count(&ran.output);
     let mut problems: Vec<Problem> = counted
         .names
         .iter()
         .map(|name| Problem::new(format!("the test `{name}` failed")))
         .collect();
     problems.extend((problems.len()..counted.failed).map(|_| Problem::new("a test failed")));
-    problems.extend((0..counted.ignored).map(|_| Problem::new("a test was passed over")));
+    problems.extend((0..counted.ignored).map(|_| Problem::new("a test was ignored")));
     if problems.is_empty() && (ran.code != Some(0) || counted.passed == 0) {
         problems.push(Problem::new("the tests did not run to their end"));
     }
     if let Some(last) = problems.last_mut() {
         last.log = evidence(&ran).problems.pop().and_then(|problem| problem.log);
     }
-    Ok(Verdict { passed: counted.passed, problems, said: format!("{} tests", counted.passed) })
+    Ok(Outcome { passed: counted.passed, problems, summary: format!("{} tests", counted.passed) })
 }
 
-/// What failed tests and compilers said, without the long lists of what passed.
+/// The output of failed tests and of compilers, without the lists of passed tests.
 fn evidence(ran: &Ran) -> Error {
     let telling = |line: &&str| {
         !(line.starts_with("test ") && line.ends_with(" ok")
             || line.trim_start().starts_with("Compiling "))
     };
-    let said = ran.said.lines().filter(telling).collect::<Vec<_>>().join("\n");
-    Ran { code: ran.code, said, log: ran.log.clone() }.failure("`cargo test` failed")
+    let output = ran.output.lines().filter(telling).collect::<Vec<_>>().join("\n");
+    Ran { code: ran.code, output, log: ran.log.clone() }.failure("`cargo test` failed")
 }
 
-/// What libtest printed. Another thread's words may stand inside the line of a test, so the numbers
-/// come from the summaries.
+/// libtest's results. Another thread may print within the line of a test, so the numbers are those
+/// of the summaries.
 #[derive(Debug, Default, PartialEq)]
 struct Counted {
     passed: usize,
@@ -76,9 +75,9 @@ struct Counted {
     names: Vec<String>,
 }
 
-fn count(said: &str) -> Counted {
+fn count(output: &str) -> Counted {
     let mut counted = Counted::default();
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some((_, rest)) =
             line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         {
@@ -99,9 +98,9 @@ fn count(said: &str) -> Counted {
     counted
 }
 
-/// The crates that go onto a node compile for arm64, with nothing but Rust's own linker. Those with
-/// C in them are built by `osbuild` alone, whose sandbox has a compiler for that.
-pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
+/// The node's crates compile for arm64 with Rust's own linker. Crates with C in them are left out:
+/// only `osbuild`'s sandbox has a cross compiler.
+pub fn node_for_arm64(site: &Site) -> Result<Outcome> {
     let packages = node_packages(site)?;
     let target = Architecture::Arm64.rust_musl();
     let linker = format!("CARGO_TARGET_{}_LINKER", target.to_uppercase().replace('-', "_"));
@@ -113,12 +112,12 @@ pub fn node_for_arm64(site: &Site) -> Result<Verdict> {
         cargo.args(["--package", package]);
     }
     site.finish("node-for-arm64", &mut cargo)?;
-    Ok(Verdict::holds(packages.join(" ")))
+    Ok(Outcome::holds(packages.join(" ")))
 }
 
-/// slotboot compiles for the firmware of both architectures, and the compiler and clippy have
-/// nothing to say.
-pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
+/// slotboot compiles for the firmware of both architectures without warnings of the compiler and
+/// clippy.
+pub fn slotboot_for_uefi(site: &Site) -> Result<Outcome> {
     for architecture in Architecture::ALL {
         let target = architecture.rust_uefi();
         let mut cargo = site.cargo()?;
@@ -136,10 +135,10 @@ pub fn slotboot_for_uefi(site: &Site) -> Result<Verdict> {
         ]);
         site.finish("slotboot-for-uefi", &mut cargo)?;
     }
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }
 
-/// The workspace's packages in `components/` that have a program, and are Rust from end to end.
+/// The workspace's packages in `components/` that have a program and contain no C.
 fn node_packages(site: &Site) -> Result<Vec<String>> {
     let components = site.root.join("components");
     let on_the_node = members(site)?
@@ -162,12 +161,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libtests_words_are_understood() {
-        let said = "running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored, too slow\n\
-                    test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
-                    test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+    fn the_results_of_libtest_are_counted() {
+        let output = "\
+            running 3 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\
+            test a::d ... ignored, too slow\n\
+            test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; \
+            0 filtered out; finished in 0.00s\n\
+            test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; \
+            0 filtered out; finished in 0.00s\n";
         assert_eq!(
-            count(said),
+            count(output),
             Counted { passed: 13, failed: 1, ignored: 1, names: vec!["a::c".into()] }
         );
     }

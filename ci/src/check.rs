@@ -1,47 +1,56 @@
-//! A check: a name, something to run, and what came of it. All run, even when one of them failed;
-//! some beside each other.
+//! A check: a name, a function, and its outcome. Every check runs, also after another one failed or
+//! panicked; lanes of checks run in parallel.
 
 use crate::site::Site;
 use osbuild::error::{Error, Kind, Problem, Result};
-use osbuild::report::Outcome;
+use osbuild::report::{self, Report};
+use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One row of the table of checks.
 pub struct Check {
-    /// Its name.
+    /// The name that `cargo ci NAME` takes.
     pub name: &'static str,
-    /// What it does. An error counts as one failure.
-    pub run: fn(&Site) -> Result<Verdict>,
+    /// The check itself. An error counts as one failure for each of its problems.
+    pub run: fn(&Site) -> Result<Outcome>,
 }
 
-/// What came of a check.
+/// What a check found.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct Outcome {
     /// How many claims held.
     pub passed: usize,
-    /// Those that did not.
+    /// One for each claim that did not.
     pub problems: Vec<Problem>,
-    /// What the check's line says.
-    pub said: String,
+    /// The text behind the check's name in the report.
+    pub summary: String,
 }
 
-impl Verdict {
-    /// One claim, which holds.
-    pub fn holds(said: impl Into<String>) -> Self {
-        Verdict { passed: 1, problems: Vec::new(), said: said.into() }
+impl Outcome {
+    /// The outcome of a single claim that holds.
+    pub fn holds(summary: impl Into<String>) -> Self {
+        Outcome { passed: 1, problems: Vec::new(), summary: summary.into() }
     }
 
-    /// One claim, which holds when there are no problems.
-    pub fn of(problems: Vec<Problem>, said: impl Into<String>) -> Self {
-        Verdict { passed: usize::from(problems.is_empty()), problems, said: said.into() }
+    /// The outcome of a single claim, which holds if there are no problems.
+    pub fn of(problems: Vec<Problem>, summary: impl Into<String>) -> Self {
+        Outcome { passed: usize::from(problems.is_empty()), problems, summary: summary.into() }
     }
 
-    /// Adds one claim, which does not hold for this reason.
+    /// Adds a claim; the error is the reason why it does not hold.
     pub fn claim(&mut self, name: &str, holds: std::result::Result<(), String>) {
         match holds {
             Ok(()) => self.passed += 1,
             Err(why) => self.problems.push(Problem::new(format!("not so: {name}")).cause(why)),
         }
+    }
+}
+
+/// A check that ends with an error has failed.
+impl From<Error> for Outcome {
+    fn from(error: Error) -> Self {
+        Outcome { problems: error.problems, ..Outcome::default() }
     }
 }
 
@@ -61,70 +70,106 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
-    fn of(verdict: &Verdict) -> Self {
-        Tally { passed: verdict.passed, failed: verdict.problems.len() }
+    fn of(outcome: &Outcome) -> Self {
+        Tally { passed: outcome.passed, failed: outcome.problems.len() }
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Tally) -> Self {
         Tally { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
 
-/// Checks that run one after the other.
+/// Checks that run one after another.
 pub type Lane = Vec<&'static Check>;
 
-/// Runs these lanes beside each other, with a line for each check that has ended.
+/// Runs the lanes in parallel, and reports each check when it ends.
 pub fn run(site: &Site, lanes: &[Lane]) -> Tally {
     std::thread::scope(|scope| {
-        let running: Vec<_> =
-            lanes.iter().map(|lane| scope.spawn(|| one_after_the_other(site, lane))).collect();
-        // A check that panics is a mistake in the check: the others still count.
-        let tallies =
-            running.into_iter().map(|lane| lane.join().unwrap_or(Tally { passed: 0, failed: 1 }));
+        let running: Vec<_> = lanes
+            .iter()
+            .map(|lane| {
+                let checks = lane.iter().map(move |check| (check.name, move || (check.run)(site)));
+                scope.spawn(move || run_lane(site.report, checks))
+            })
+            .collect();
+        let tallies = running.into_iter().map(|lane| lane.join().expect("a lane catches panics"));
         tallies.fold(Tally::default(), Tally::plus)
     })
 }
 
-fn one_after_the_other(site: &Site, lane: &[&Check]) -> Tally {
+fn run_lane<'n, F: FnOnce() -> Result<Outcome>>(
+    report: &Report,
+    checks: impl Iterator<Item = (&'n str, F)>,
+) -> Tally {
     let mut tally = Tally::default();
-    for check in lane {
-        let step = site.report.step(check.name);
-        let verdict = judge((check.run)(site));
-        let said = match verdict.problems.len() {
-            0 => verdict.said.clone(),
+    for (name, check) in checks {
+        let step = report.step(name);
+        let outcome = outcome_of(check);
+        let summary = match outcome.problems.len() {
+            0 => outcome.summary.clone(),
             failed => format!("{failed} FAILED"),
         };
-        step.done(&said, None, Outcome::Ran);
-        tally = tally.plus(Tally::of(&verdict));
-        if !verdict.problems.is_empty() {
-            site.report.error(&Error::many(Kind::Build, verdict.problems));
+        step.done(&summary, None, report::Outcome::Ran);
+        tally = tally.plus(Tally::of(&outcome));
+        if !outcome.problems.is_empty() {
+            report.error(&Error::many(Kind::Build, outcome.problems));
         }
     }
     tally
 }
 
-/// A check that broke has failed.
-fn judge(result: Result<Verdict>) -> Verdict {
-    result.unwrap_or_else(|error| Verdict { problems: error.problems, ..Verdict::default() })
+/// Runs a check. A panic is a mistake in the check: it fails, and the lane goes on.
+fn outcome_of(check: impl FnOnce() -> Result<Outcome>) -> Outcome {
+    catch_unwind(AssertUnwindSafe(check))
+        .unwrap_or_else(|panic| Err(Error::build("the check panicked").cause(message(&*panic))))
+        .unwrap_or_else(Outcome::from)
+}
+
+/// The text that `panic!` was called with.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "its message is no text".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use osbuild::report::{Color, Verbosity};
+
+    type NamedCheck = (&'static str, fn() -> Result<Outcome>);
 
     #[test]
     fn every_check_is_counted_even_when_one_breaks() {
-        let fails_twice = Verdict {
-            passed: 3,
-            problems: vec![Problem::new("one"), Problem::new("two")],
-            said: String::new(),
+        let two = || {
+            let problems = vec![Problem::new("one"), Problem::new("two")];
+            Ok(Outcome { passed: 3, problems, summary: String::new() })
         };
-        let results = [Err(Error::build("broken")), Ok(fails_twice), Ok(Verdict::holds("well"))];
-        let tallies = results.map(|result| Tally::of(&judge(result)));
-        assert_eq!(
-            tallies.into_iter().fold(Tally::default(), Tally::plus).to_string(),
-            "4 passed, 3 failed"
-        );
+        let checks: [NamedCheck; 3] = [
+            ("breaks", || Err(Error::build("broken"))),
+            ("fails", two),
+            ("holds", || Ok(Outcome::holds("well"))),
+        ];
+        assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "4 passed, 3 failed");
+    }
+
+    #[test]
+    fn a_check_that_panics_fails_and_its_lane_goes_on() {
+        let checks: [NamedCheck; 2] =
+            [("panics", || panic!("index {} of 3", 3)), ("holds", || Ok(Outcome::holds("well")))];
+        assert_eq!(run_lane(&report(), checks.into_iter()).to_string(), "1 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_panic_is_reported_with_its_message() {
+        let formatted = outcome_of(|| panic!("index {} of 3", 3));
+        assert_eq!(formatted.problems[0].message, "the check panicked");
+        assert_eq!(formatted.problems[0].causes, ["index 3 of 3"]);
+        assert_eq!(outcome_of(|| panic!("plain")).problems[0].causes, ["plain"]);
+    }
+
+    fn report() -> Report {
+        Report::new(Verbosity::Quiet, Color::Never)
     }
 }

@@ -1,21 +1,20 @@
-//! What `cargo deny` says of the libraries that we use. Its rules are in `ci/deny.toml`.
+//! `cargo deny` on our dependencies. Its rules are in `ci/deny.toml`.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::Result;
 
-/// The version that is installed. It is compiled from source, so that takes some minutes once.
+/// The version to install. Its first compilation takes some minutes.
 const CARGO_DENY: &str = "0.20.2";
 
-/// What cargo-deny says when it cannot get the list of advisories.
+/// cargo-deny's message when it cannot fetch the list of advisories.
 const UNREACHABLE: &str = "failed to fetch advisory database";
 
-/// Every library has a licence that ours goes with, comes from crates.io and once only, and no
-/// advisory speaks against it.
+/// Every library has a compatible licence, comes from crates.io in one version, and has no
+/// advisory.
 ///
-/// Where the advisories cannot be reached the check's line says so: it is not a fault of the
-/// checkout.
-pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
+/// If the advisories cannot be fetched, the report shows that, and the check passes.
+pub fn libraries_are_fit(site: &Site) -> Result<Outcome> {
     let root = site.tools();
     let install =
         ["install", "--quiet", "--locked", "--version", CARGO_DENY, "cargo-deny", "--root"];
@@ -37,22 +36,22 @@ pub fn libraries_are_fit(site: &Site) -> Result<Verdict> {
     };
     let rules = check("rules", &["bans", "licenses", "sources"])?;
     if rules.code != Some(0) {
-        return Err(rules.failure("a library is not as `ci/deny.toml` wants it"));
+        return Err(rules.failure("a library breaks a rule of `ci/deny.toml`"));
     }
     let advisories = check("advisories", &["advisories"])?;
     match advisories.code {
-        Some(0) => Ok(Verdict { passed: 2, ..Verdict::default() }),
-        _ if advisories.said.contains(UNREACHABLE) => {
-            Ok(Verdict::holds("ADVISORIES UNCHECKED: not reachable"))
+        Some(0) => Ok(Outcome { passed: 2, ..Outcome::default() }),
+        _ if advisories.output.contains(UNREACHABLE) => {
+            Ok(Outcome::holds("ADVISORIES UNCHECKED: not reachable"))
         }
-        _ => Err(advisories.failure("an advisory speaks against a library")),
+        _ => Err(advisories.failure("a library has an advisory")),
     }
 }
 
-/// The search path with the programs that `cargo install` put into `root`.
+/// The search path with the programs that `cargo install` installed in `root`.
 fn path_with(root: &std::path::Path) -> std::ffi::OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let all =
         std::iter::once(root.join("bin")).chain(std::env::split_paths(&rest).collect::<Vec<_>>());
-    std::env::join_paths(all).expect("what was split at colons has none")
+    std::env::join_paths(all).expect("the parts of a path have no colons")
 }

@@ -1,10 +1,9 @@
-//! The fuzz targets of `ci/fuzz`, each for a while: with what was found useful before, with seeds,
-//! and with what once was a mistake.
+//! Runs each fuzz target of `ci/fuzz` for a while, with its corpus, its seeds and its regressions.
 //!
-//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that sees this
-//! machine and can write to its corpus alone.
+//! Corpora stay in `out/ci/fuzz` for the next run. A target runs in a sandbox that can read this
+//! host and write only to the target's corpus.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::{Ran, Site};
 use osbuild::error::{Context, Error, Kind, Problem, Result};
 use std::fs;
@@ -14,19 +13,16 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
-/// How long the check runs each target, in seconds.
+/// Seconds for which the check runs each target.
 const SECONDS: u32 = 120;
 
-/// How long one input may take, in seconds. A second is what the slowest takes on a machine that
-/// does much else.
-const LONGEST: u32 = 10;
+/// Seconds that one input may take. The slowest takes one second on a busy host.
+const INPUT_TIMEOUT: u32 = 10;
 
-/// How much memory a target may take, in MiB: what it holds itself, and what decoders in C take for
-/// one input.
+/// Memory of a target in MiB: its own, and that of decoders in C for one input.
 const MEMORY: u32 = 1024;
 
-/// The coverage that guides libFuzzer, as LLVM's passes make it, and the comparisons that show it
-/// what parsers look for.
+/// LLVM's instrumentation for libFuzzer: coverage, and the operands of comparisons.
 const FLAGS: [&str; 6] = [
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -36,21 +32,21 @@ const FLAGS: [&str; 6] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// What libFuzzer says before the number of inputs that it has run.
+/// libFuzzer's label of the number of inputs that it has run.
 const EXECUTIONS: &str = "stat::number_of_executed_units:";
 
-/// What it says before the path of an input for which a property does not hold.
+/// libFuzzer's label of the path of an input that breaks a property.
 const WRITTEN: &str = "Test unit written to ";
 
 /// No target finds anything in the time that the check gives it.
-pub fn nothing_is_found(site: &Site) -> Result<Verdict> {
+pub fn nothing_is_found(site: &Site) -> Result<Outcome> {
     Fuzzer::ready(site)?.run(&[], SECONDS)
 }
 
-/// `cargo ci fuzz [SECONDS] [TARGET…]`: as long as the words say, for the targets that they name.
+/// `cargo ci fuzz [SECONDS] [TARGET…]`.
 ///
 /// # Errors
-/// A property does not hold.
+/// An input breaks a property.
 pub fn longer(site: &Site, words: &[String]) -> Result<()> {
     let (mut names, mut seconds) = (Vec::new(), SECONDS);
     for word in words {
@@ -59,12 +55,12 @@ pub fn longer(site: &Site, words: &[String]) -> Result<()> {
             Err(_) => names.push(word.as_str()),
         }
     }
-    let verdict = Fuzzer::ready(site)?.run(&names, seconds)?;
-    site.report.data(&verdict.said);
-    if verdict.problems.is_empty() {
+    let outcome = Fuzzer::ready(site)?.run(&names, seconds)?;
+    site.report.data(&outcome.summary);
+    if outcome.problems.is_empty() {
         Ok(())
     } else {
-        Err(Error::many(Kind::Build, verdict.problems))
+        Err(Error::many(Kind::Build, outcome.problems))
     }
 }
 
@@ -72,7 +68,7 @@ pub fn longer(site: &Site, words: &[String]) -> Result<()> {
 struct Fuzzer<'a> {
     site: &'a Site<'a>,
     program: PathBuf,
-    /// Where seeds, corpora and what is found are: in folders of the targets' names.
+    /// The folder of seeds, corpora and findings, with a folder for each target in each.
     folder: PathBuf,
     targets: Vec<String>,
 }
@@ -89,8 +85,8 @@ impl<'a> Fuzzer<'a> {
         Ok(Fuzzer { site, program: compiled(site)?, folder, targets })
     }
 
-    /// Runs the targets of these names, or all if there are none: one on each processor.
-    fn run(&self, names: &[&str], seconds: u32) -> Result<Verdict> {
+    /// Runs the targets with these names, or all without a name: one on each processor.
+    fn run(&self, names: &[&str], seconds: u32) -> Result<Outcome> {
         if let Some(name) =
             names.iter().find(|name| !self.targets.iter().any(|target| target == *name))
         {
@@ -102,11 +98,11 @@ impl<'a> Fuzzer<'a> {
             .iter()
             .filter(|target| names.is_empty() || names.contains(&target.as_str()));
         let (chosen, found) = (Mutex::new(chosen), Mutex::new(Vec::new()));
-        let next = || chosen.lock().expect("nobody panics with the lock").next();
+        let next = || chosen.lock().expect("no thread panics with the lock").next();
         let work = || {
             while let Some(target) = next() {
                 let ran = self.one(target, seconds);
-                found.lock().expect("nobody panics with the lock").push(ran);
+                found.lock().expect("no thread panics with the lock").push(ran);
             }
         };
         std::thread::scope(|scope| {
@@ -114,26 +110,25 @@ impl<'a> Fuzzer<'a> {
                 scope.spawn(work);
             }
         });
-        let (mut executions, mut verdict) = (0, Verdict::default());
-        for ran in found.into_inner().expect("nobody panics with the lock") {
+        let (mut executions, mut outcome) = (0, Outcome::default());
+        for ran in found.into_inner().expect("no thread panics with the lock") {
             let (more, problem) = ran?;
             executions += more;
-            verdict.passed += usize::from(problem.is_none());
-            verdict.problems.extend(problem);
+            outcome.passed += usize::from(problem.is_none());
+            outcome.problems.extend(problem);
         }
-        verdict.said =
-            format!("{} targets, {executions} executions", verdict.passed + verdict.problems.len());
-        Ok(verdict)
+        outcome.summary =
+            format!("{} targets, {executions} executions", outcome.passed + outcome.problems.len());
+        Ok(outcome)
     }
 
-    /// Runs a target, and gives how many inputs it had and what was found.
+    /// Runs a target, and returns the number of its inputs and the finding.
     fn one(&self, target: &str, seconds: u32) -> Result<(u64, Option<Problem>)> {
         let ran = self.site.run(&format!("fuzz-{target}"), &mut self.command(target, seconds)?)?;
-        Ok((executions(&ran.said), self.problem(target, &ran)))
+        Ok((executions(&ran.output), self.problem(target, &ran)))
     }
 
-    /// libFuzzer on one target. Its corpus is the first folder: what it finds useful is added
-    /// there.
+    /// libFuzzer on one target. The first folder is its corpus, to which it adds new inputs.
     fn command(&self, target: &str, seconds: u32) -> Result<Command> {
         let [corpus, found] = ["corpus", "found"].map(|name| self.folder.join(name).join(target));
         for folder in [&corpus, &found] {
@@ -153,7 +148,7 @@ impl<'a> Fuzzer<'a> {
             "--proc",
             "/proc",
         ]);
-        // The memory of `/dev/shm` is where it makes files of its own.
+        // It writes its temporary files to the memory of `/dev/shm`.
         command.args(["--setenv", "TMPDIR", "/dev/shm", "--setenv", "FUZZ_TARGET", target]);
         for folder in [&corpus, &found] {
             command.arg("--bind").args([folder, folder]);
@@ -168,21 +163,21 @@ impl<'a> Fuzzer<'a> {
             .arg(format!("-max_total_time={seconds}"))
             .arg(format!("-artifact_prefix={}/", found.display()));
         command.args([
-            format!("-timeout={LONGEST}"),
+            format!("-timeout={INPUT_TIMEOUT}"),
             format!("-rss_limit_mb={MEMORY}"),
             "-print_final_stats=1".to_owned(),
         ]);
         Ok(command)
     }
 
-    /// What a run has found, with the command that shows it again.
+    /// The finding of a run, with the command that reproduces it.
     fn problem(&self, target: &str, ran: &Ran) -> Option<Problem> {
         if ran.code == Some(0) {
             return None;
         }
         let mut problem =
             ran.failure(&format!("the fuzz target `{target}` failed")).problems.pop()?;
-        if let Some(file) = written(&ran.said) {
+        if let Some(file) = written(&ran.output) {
             let file = file.strip_prefix(&self.site.root).unwrap_or(file).display();
             problem = problem.cause(format!("the input is in `{file}`"));
             problem = problem
@@ -192,16 +187,16 @@ impl<'a> Fuzzer<'a> {
     }
 }
 
-/// Has the targets' seeds written to a folder, and gives their names.
+/// Writes the targets' seeds to a folder, and returns the targets' names.
 fn seeded(site: &Site, seeds: &Path) -> Result<Vec<String>> {
     let mut make = site.cargo()?;
     make.args(["run", "--quiet", "--locked", "--package", "fuzz", "--bin", "fuzz", "--", "seeds"])
         .arg(seeds);
-    Ok(site.finish("fuzz-seeds", &mut make)?.said.lines().map(str::to_owned).collect())
+    Ok(site.finish("fuzz-seeds", &mut make)?.output.lines().map(str::to_owned).collect())
 }
 
-/// The program with all targets. The target triple is named so that the flags are for it alone, and
-/// not for build scripts.
+/// Compiles the program with all targets. With an explicit target triple the flags do not apply to
+/// build scripts.
 fn compiled(site: &Site) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = site.cargo()?;
@@ -224,21 +219,21 @@ fn compiled(site: &Site) -> Result<PathBuf> {
         "--message-format",
         "json-render-diagnostics",
     ]);
-    let said = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.said;
+    let output = site.finish("fuzz-build", cargo.env("RUSTFLAGS", FLAGS.join(" ")))?.output;
     let mut built =
-        said.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let program = built.find_map(|message| message["executable"].as_str().map(PathBuf::from));
-    program.ok_or_else(|| Error::build("cargo does not say where the fuzzer is"))
+    program.ok_or_else(|| Error::build("cargo does not print the path of the fuzzer"))
 }
 
-/// How many inputs were run, as libFuzzer counts them at its end.
-fn executions(said: &str) -> u64 {
-    said.lines().find_map(|line| line.strip_prefix(EXECUTIONS)?.trim().parse().ok()).unwrap_or(0)
+/// The number of inputs that libFuzzer has run.
+fn executions(output: &str) -> u64 {
+    output.lines().find_map(|line| line.strip_prefix(EXECUTIONS)?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The input for which a property does not hold.
-fn written(said: &str) -> Option<&Path> {
-    said.lines().find_map(|line| line.split_once(WRITTEN)).map(|(_, path)| Path::new(path.trim()))
+/// The file with the input that breaks a property.
+fn written(output: &str) -> Option<&Path> {
+    output.lines().find_map(|line| line.split_once(WRITTEN)).map(|(_, path)| Path::new(path.trim()))
 }
 
 #[cfg(test)]
@@ -246,14 +241,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libfuzzers_words_are_understood() {
+    fn the_output_of_libfuzzer_is_read() {
         assert_eq!(
             executions(
-                "Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\nstat::new_units_added: 8\n"
+                "Done 12 runs in 1 second(s)\nstat::number_of_executed_units: 12\n\
+                 stat::new_units_added: 8\n"
             ),
             12
         );
-        let crash = "==9==ERROR: libFuzzer: deadly signal\nartifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
+        let crash = "==9==ERROR: libFuzzer: deadly signal\n\
+                     artifact_prefix='/out/'; Test unit written to /out/crash-1e6\nBase64: AA==\n";
         assert_eq!((executions(crash), written(crash)), (0, Some(Path::new("/out/crash-1e6"))));
         assert_eq!(written("Done 12 runs in 1 second(s)\n"), None);
     }

@@ -1,6 +1,6 @@
 //! The image that the VM tests boot, built from the lock as a user would.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
 use osbuild::ship::audit::diff::diff;
@@ -13,51 +13,50 @@ use std::process::Command;
 /// The recipe of the VM tests.
 pub const RECIPE: &str = "qemu-amd64";
 
-/// The same for the other architecture.
+/// The recipe of the VM tests for the other architecture.
 pub const ARM64: &str = "qemu-arm64";
 
-/// The recipe of the control plane that nodes join.
+/// The recipe of the lab's control plane.
 const LAB: &str = "lab";
 
 /// `osbuild`'s exit code when the lock is out of date or a locked source is gone.
 const LOCK: i32 = 3;
 
-/// The words by which `osbuild` says that Debian has replaced a locked package.
+/// `osbuild`'s message when Debian has replaced a locked package.
 const GONE: &str = "the archive no longer has";
 
-/// `osbuild build` makes the image of [`RECIPE`] from its lock. Debian drops old packages within
-/// weeks: on the day when a locked one is gone, the lock is renewed in a copy of the checkout, and
-/// everything goes on there.
-pub fn builds(site: &Site) -> Result<Verdict> {
+/// `osbuild build` makes the image of [`RECIPE`] from its lock. Debian removes old packages within
+/// weeks: if a locked one is gone, the lock is renewed in a copy of the checkout, and the checks go
+/// on there.
+pub fn builds(site: &Site) -> Result<Outcome> {
     build(site, RECIPE)
 }
 
-/// The same recipe for arm64, every program of it cross-compiled.
-pub fn builds_for_arm64(site: &Site) -> Result<Verdict> {
+/// The recipe for arm64, with every program cross-compiled.
+pub fn builds_for_arm64(site: &Site) -> Result<Outcome> {
     build(site, ARM64)
 }
 
-/// The programs of the lab, for this machine. They are compiled before any machine runs beside
-/// them: an emulated one would miss its deadlines.
-pub fn builds_the_lab(site: &Site) -> Result<Verdict> {
+/// The programs of the lab. They are compiled before any machine runs: an emulated machine would
+/// miss its deadlines meanwhile.
+pub fn builds_the_lab(site: &Site) -> Result<Outcome> {
     build(site, LAB)
 }
 
-fn build(site: &Site, recipe: &str) -> Result<Verdict> {
+fn build(site: &Site, recipe: &str) -> Result<Outcome> {
     let mut renewed = BTreeSet::new();
     loop {
         let ran =
             site.run(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
         match ran.code {
-            Some(0) if site.project() == site.root => return Ok(Verdict::holds(recipe)),
-            Some(0) => return Ok(Verdict::holds(format!("{recipe}, WITH A RENEWED LOCK"))),
+            Some(0) if site.project() == site.root => return Ok(Outcome::holds(recipe)),
+            Some(0) => return Ok(Outcome::holds(format!("{recipe}, WITH A RENEWED LOCK"))),
             Some(LOCK) => {}
             _ => return Err(ran.failure(&format!("`osbuild build {recipe}` failed"))),
         }
-        // The steps that fetch see what is gone one after the other, so that there may be more
-        // after each renewal.
+        // The steps fetch one after another, so more packages may be gone after each renewal.
         let gone: BTreeSet<String> =
-            gone(&ran.said).filter(|name| !renewed.contains(*name)).map(str::to_owned).collect();
+            gone(&ran.output).filter(|name| !renewed.contains(*name)).map(str::to_owned).collect();
         if gone.is_empty() {
             return Err(ran.failure(&format!("`osbuild build {recipe}` does not accept its lock")));
         }
@@ -66,24 +65,37 @@ fn build(site: &Site, recipe: &str) -> Result<Verdict> {
     }
 }
 
-/// The image of another recipe, built from its lock.
+/// Builds another recipe from its lock, and returns the image.
 pub fn image(site: &Site, recipe: &str) -> Result<PathBuf> {
-    site.finish(&format!("build-{recipe}"), site.osbuild()?.args(["build", recipe, "--yes"]))?;
-    Ok(site.project().join("out").join(recipe).join("image.raw"))
+    image_in(site, &site.project(), recipe)
 }
 
-/// The packages that `osbuild` says are gone.
-fn gone(said: &str) -> impl Iterator<Item = &str> {
-    said.split(GONE).skip(1).filter_map(|rest| rest.split('`').nth(1))
+/// Like [`image`], in another copy of the checkout.
+pub fn image_in(site: &Site, project: &Path, recipe: &str) -> Result<PathBuf> {
+    let mut osbuild = site.osbuild()?;
+    osbuild.current_dir(project).args(["build", recipe, "--yes"]);
+    site.finish(&format!("build-{recipe}"), &mut osbuild)?;
+    Ok(image_of(project, recipe))
 }
 
-/// Moves on to a copy of the checkout, and moves `packages` there.
+/// Where a build in `project` leaves the image of a recipe.
+pub fn image_of(project: &Path, recipe: &str) -> PathBuf {
+    project.join("out").join(recipe).join("image.raw")
+}
+
+/// The packages that are gone, from `osbuild`'s output.
+fn gone(output: &str) -> impl Iterator<Item = &str> {
+    output.split(GONE).skip(1).filter_map(|rest| rest.split('`').nth(1))
+}
+
+/// Goes on in a copy of the checkout, whose lock has newer versions of `packages`.
 fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
     let copy = site.root.join("out/ci/relocked");
     if site.project() != copy {
         let warn = |text: &str| site.report.warning(text);
         warn(
-            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and that is what is tested.",
+            "A LOCKED DEBIAN PACKAGE IS GONE FROM THE ARCHIVE. The lock is renewed in a copy, and \
+             the checks test that.",
         );
         warn("renew the locks themselves: cargo osbuild update");
         site.copy_to(&copy)?;
@@ -93,8 +105,8 @@ fn renew(site: &Site, packages: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// The image, its UKI and its initramfs, each looked into by itself, hold the same node.
-pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
+/// `inspect` finds the same node in the image, in its UKI and in its initramfs.
+pub fn three_inspections_agree(site: &Site) -> Result<Outcome> {
     let out = site.project().join("out").join(RECIPE);
     let [image, uki, initramfs] =
         ["image.raw", "node.efi", "initramfs.cpio"].map(|name| inspect(&out.join(name)));
@@ -115,7 +127,7 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
         return Err(Error::build("the image and its UKI do not have the same good signature"));
     }
     if image.disk.as_ref().is_none_or(|disk| disk.boot.signatures != signatures[0]) {
-        return Err(Error::build("what the firmware starts is not signed like the UKI"));
+        return Err(Error::build("the boot program does not have the UKI's signature"));
     }
     let has_options = image
         .uki
@@ -133,12 +145,11 @@ pub fn three_inspections_agree(site: &Site) -> Result<Verdict> {
             .cause(found));
         }
     }
-    Ok(Verdict::holds(&*signatures[0][0].signer))
+    Ok(Outcome::holds(&*signatures[0][0].signer))
 }
 
-/// Whoever has the certificate and the files, or a disk, verifies them, without the project: all of
-/// it is as it should be.
-pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Verdict> {
+/// A user with the certificate and the files, or a disk, verifies them without the project.
+pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     let (out, certificate) = (site.project().join("out").join(RECIPE), certificate(site));
     let disk = LoopDevice::of(site, &out.join("image.raw"))?;
     let files = [
@@ -151,19 +162,19 @@ pub fn each_file_is_verified_from_outside(site: &Site) -> Result<Verdict> {
         let mut osbuild = site.osbuild()?;
         osbuild.current_dir("/").arg("verify").arg(file).arg("--cert").arg(&certificate);
         let ran = site.finish("verify", &mut osbuild)?;
-        if ran.said.contains("WRONG")
-            || !ran.said.contains("the 7 files of /bin are those of a node")
+        if ran.output.contains("WRONG")
+            || !ran.output.contains("the 7 files of /bin are those of a node")
         {
             return Err(ran.failure(&format!(
-                "`osbuild verify` does not say what it found in `{}`",
+                "`osbuild verify` does not report its findings in `{}`",
                 file.display()
             )));
         }
     }
-    Ok(Verdict { passed: files.len(), ..Verdict::default() })
+    Ok(Outcome { passed: files.len(), ..Outcome::default() })
 }
 
-/// A disk that holds a file and that nothing can write to, until it is dropped.
+/// A read-only loop device over a file. Dropping it detaches the device.
 struct LoopDevice {
     path: PathBuf,
 }
@@ -174,21 +185,19 @@ impl LoopDevice {
             "losetup",
             Command::new("losetup").args(["--find", "--show", "--read-only"]).arg(file),
         )?;
-        Ok(LoopDevice { path: ran.said.trim().into() })
+        Ok(LoopDevice { path: ran.output.trim().into() })
     }
 }
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // A device that stays holds a file that nobody needs any more, and no other check waits for
-        // it.
+        // A device that stays attached disturbs no other check.
         let _ = Command::new("losetup").arg("--detach").arg(&self.path).status();
     }
 }
 
-/// Whoever has the root of trust and the certificate verifies a release, without the project: all
-/// that it says of itself is so.
-pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Verdict> {
+/// A user with the root of trust and the certificate verifies a release without the project.
+pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Outcome> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let mut osbuild = site.osbuild()?;
     osbuild.args(["release", RECIPE, "--allow-dev-key", "--to"]).arg(folder.path());
@@ -198,15 +207,15 @@ pub fn a_release_is_verified_from_outside(site: &Site) -> Result<Verdict> {
     let ran =
         site.finish("verify", osbuild.arg("--root").arg(certificate.with_file_name("root.json")))?;
     let papers = ["lock", "contents", "sources", "provenance", "sbom"];
-    match papers.iter().find(|name| !ran.said.contains(&format!("ok     {name} "))) {
+    match papers.iter().find(|name| !ran.output.contains(&format!("ok     {name} "))) {
         Some(name) => Err(ran.failure(&format!(
-            "`osbuild verify` does not say what it found in the {name} of a release"
+            "`osbuild verify` does not report its findings in the {name} of a release"
         ))),
-        None => Ok(Verdict::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
+        None => Ok(Outcome::holds("UKI, slotboot, lock, sources, provenance, SBOM")),
     }
 }
 
-/// The certificate of the keys that the recipe names.
+/// The certificate of the recipe's keys.
 pub fn certificate(site: &Site) -> PathBuf {
     site.project().join("keys").join(DEV).join("db.crt")
 }
@@ -216,9 +225,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_packages_that_are_gone_are_told_by_their_names() {
-        let said = "error: the archive no longer has `bash` 5.1-1\n  its newest version is 5.2-1\n\nerror: the archive no longer has `bc` 1\n";
-        assert_eq!(gone(said).collect::<Vec<_>>(), ["bash", "bc"]);
+    fn the_packages_that_are_gone_are_read_from_the_output() {
+        let output = "error: the archive no longer has `bash` 5.1-1\n  \
+                      its newest version is 5.2-1\n\nerror: the archive no longer has `bc` 1\n";
+        assert_eq!(gone(output).collect::<Vec<_>>(), ["bash", "bc"]);
         assert_eq!(gone("error: `recipes/node.lock` is out of date").count(), 0);
     }
 }

@@ -1,21 +1,21 @@
-//! A loop device: a disk that a check may destroy.
+//! A loop device: a disk that a check may overwrite.
 
 use crate::site::Site;
 use osbuild::error::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// A disk over a file. It is gone when this is dropped.
+/// A loop device over a file. Dropping it detaches the device.
 pub struct Loop {
     device: String,
 }
 
 impl Loop {
-    /// A disk over `file` with sectors of so many bytes.
+    /// Attaches `file` with sectors of `sector_size` bytes.
     pub fn over(site: &Site, file: &Path, sector_size: u32) -> Result<Self> {
         let mut losetup = Command::new("losetup");
         losetup.args(["--find", "--show", "--sector-size", &sector_size.to_string()]).arg(file);
-        Ok(Loop { device: site.finish("losetup", &mut losetup)?.said.trim().to_owned() })
+        Ok(Loop { device: site.finish("losetup", &mut losetup)?.output.trim().to_owned() })
     }
 
     /// Its device file.
@@ -26,7 +26,7 @@ impl Loop {
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        // It fails only for a device that is gone already.
+        // It fails only if the device is gone already.
         let _ = Command::new("losetup").args(["--detach", &self.device]).status();
     }
 }

@@ -1,7 +1,7 @@
-//! `cargo ci [--yes] [full|NAME…]`: sets the machine up, which it asks for where somebody can
-//! answer, then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci
-//! bench [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci
-//! fuzz SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
+//! `cargo ci [--yes] [full|NAME…]`: installs what the checks need, after it asked on a terminal,
+//! then runs every check and test, and ends with the line `N passed, N failed`. `cargo ci bench
+//! [cold] [--json] [build|boot|update|fallback|flash|upload|install]`: measures. `cargo ci fuzz
+//! SECONDS|TARGET…`: the check `fuzz`, for longer or for some targets.
 
 mod bench;
 mod cargo;
@@ -20,7 +20,7 @@ mod site;
 mod vm;
 mod workspace;
 
-use bench::Wish;
+use bench::BenchOptions;
 use check::{Check, Lane, Tally};
 use osbuild::error::{Error, Result};
 use osbuild::host::{self, Consent};
@@ -28,13 +28,17 @@ use osbuild::report::{Color, Report, Verbosity};
 use site::Site;
 use std::process::ExitCode;
 
-/// What `cargo ci` checks first, in the order in which it does: what fails soonest comes first.
+/// How the names of the checks begin that only read the files of git.
+const SHAPE: &str = "shape: ";
+
+/// The first checks of `cargo ci`, fastest first.
 const CHECKS: &[Check] = &[
     Check { name: "format", run: cargo::format },
     Check { name: "shape: size", run: shape::size },
     Check { name: "shape: layers", run: shape::layers },
     Check { name: "shape: words", run: shape::words },
     Check { name: "shape: claims", run: shape::claims },
+    Check { name: "shape: maps", run: shape::maps },
     Check { name: "lints", run: cargo::lints },
     Check { name: "tests", run: cargo::tests },
     Check { name: "node for arm64", run: cargo::node_for_arm64 },
@@ -49,65 +53,65 @@ const CHECKS: &[Check] = &[
     Check { name: "same bytes elsewhere", run: same::ours_are_the_same_elsewhere },
     Check {
         name: "vm: nothing to boot",
-        run: vm::refusals::an_empty_disk_is_an_error_that_says_why,
+        run: vm::refusals::an_empty_disk_is_an_error_that_quotes_the_firmware,
     },
-    Check { name: "vm: lacking", run: vm::refusals::what_a_machine_lacks_is_named },
+    Check { name: "vm: lacking", run: vm::refusals::missing_programs_and_firmware_are_named },
     Check { name: "vm: interrupted", run: vm::interrupted::ctrl_c_ends_the_machine_with_code_130 },
 ];
 
-/// Then these two rows, beside each other: a machine of one processor leaves the other one of a
-/// small host idle.
+/// The first of two lanes of machines, which run in parallel: a machine of one processor leaves the
+/// other one of a small host idle.
 const NODES: &[Check] = &[
-    Check { name: "vm: boots to ready", run: vm::boots::boots_to_ready_with_an_address },
-    Check { name: "vm: IPv6 alone", run: vm::boots::boots_to_ready_with_an_address_of_ipv6_alone },
+    Check { name: "vm: boots to ready", run: vm::run_command::boots_to_ready_with_an_address },
+    Check { name: "vm: IPv6 alone", run: vm::run_command::boots_to_ready_with_an_ipv6_address },
+    Check { name: "vm: secure boot", run: vm::secure::the_firmware_starts_only_what_it_trusts },
     Check {
-        name: "vm: secure boot",
-        run: vm::secure::the_firmware_starts_what_it_trusts_and_nothing_else,
+        name: "vm: ordinary pod",
+        run: vm::ordinary_pod::an_ordinary_pod_runs_without_a_cluster,
     },
-    Check { name: "vm: ordinary pod", run: vm::ordinary::an_ordinary_pod_runs_without_a_cluster },
-    Check { name: "vm: own pod", run: vm::own::a_pod_from_an_archive_runs },
+    Check { name: "vm: own pod", run: vm::own_pod::a_pod_from_an_archive_runs },
     Check { name: "vm: inside", run: vm::inside::the_node_is_what_was_promised },
-    Check { name: "vm: again", run: vm::again::a_power_cut_costs_nothing_but_the_boot },
+    Check { name: "vm: again", run: vm::power_loss::a_node_boots_again_after_a_power_cut },
     Check { name: "vm: power button", run: vm::ends::a_pressed_power_button_ends_a_node_in_order },
     Check { name: "vm: planted", run: vm::planted::system_pods_do_not_come_from_data },
-    Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_a_word_make_the_node_join },
+    Check { name: "vm: joins", run: vm::joins::a_kubeconfig_and_one_command_make_the_node_join },
     Check {
         name: "vm: cluster",
         run: vm::cluster::a_node_joins_runs_pods_and_is_the_same_after_a_reboot,
     },
 ];
 
-/// The power cuts play again what the updated machine wrote. The machines of this row have disks of
-/// their own, as those of the other row share theirs.
+/// The second lane. The power cuts replay the writes of the updated machine. Its machines have
+/// disks of their own; those of the first lane share theirs.
 const UPDATES: &[Check] = &[
     Check { name: "vm: update", run: vm::update::a_node_updates_itself },
     Check { name: "vm: power cuts", run: vm::power::a_node_survives_any_power_cut },
     Check { name: "vm: slots", run: vm::slots::a_bad_slot_never_ends_the_node },
 ];
 
-/// What `cargo ci full` checks at last, because it takes longer than people wait.
+/// The further checks of `cargo ci full`, which take longer than a developer waits.
 const FULL: &[Check] = &[
     Check { name: "libraries", run: dependencies::libraries_are_fit },
     Check { name: "fuzz", run: fuzz::nothing_is_found },
-    Check { name: "vm: setup mode", run: vm::boots::a_machine_in_setup_mode_boots_and_says_so },
-    Check { name: "vm: aws-amd64", run: vm::boots::aws_amd64_boots_to_ready_with_an_address },
+    Check { name: "vm: setup mode", run: vm::run_command::a_node_in_setup_mode_boots_and_warns },
+    Check { name: "vm: aws-amd64", run: vm::run_command::aws_amd64_boots_to_ready_with_an_address },
     Check {
         name: "vm: not ready in time",
-        run: vm::refusals::a_node_that_is_not_ready_in_time_is_an_error_that_says_how_far_it_got,
+        run: vm::refusals::a_boot_that_times_out_names_its_last_phase,
     },
+    Check { name: "vm: too little memory", run: vm::refusals::a_node_with_too_little_memory_warns },
     Check {
-        name: "vm: too little memory",
-        run: vm::refusals::too_little_memory_is_said_on_the_console,
+        name: "vm: secure boot refuses",
+        run: vm::secure::run_reports_that_the_firmware_refused_the_image,
     },
-    Check { name: "vm: secure boot refuses", run: vm::secure::run_says_what_the_firmware_refused },
     Check { name: "vm: beside the UKI", run: vm::secure::nothing_beside_the_uki_is_read },
     Check {
         name: "vm: secure boot, at length",
-        run: vm::secure::the_firmware_is_not_fooled_by_halves,
+        run: vm::secure::the_firmware_checks_every_signature_and_every_part,
     },
     Check {
         name: "vm: no secure boot",
-        run: vm::boots::a_machine_without_secure_boot_boots_and_says_so,
+        run: vm::run_command::a_node_without_secure_boot_boots_and_warns,
     },
     Check { name: "vm: more power cuts", run: vm::power::a_node_survives_any_power_cut_at_length },
     Check {
@@ -122,7 +126,7 @@ const FULL: &[Check] = &[
     Check { name: "vm: hung daemons", run: vm::ends::a_daemon_that_hangs_is_replaced },
     Check {
         name: "vm: planted, at length",
-        run: vm::planted::a_node_gets_ready_whatever_is_planted,
+        run: vm::planted::a_node_becomes_ready_whatever_is_planted,
     },
     Check { name: "vm: time", run: vm::time::a_node_asks_the_time_server_of_its_recipe },
     Check { name: "vm: large sectors", run: vm::sectors::a_flashed_disk_of_large_sectors_boots },
@@ -138,13 +142,13 @@ const FULL: &[Check] = &[
     Check { name: "image for arm64", run: image::builds_for_arm64 },
     Check {
         name: "vm: arm64 boots to ready",
-        run: vm::boots::arm64_boots_to_ready_with_an_address,
+        run: vm::run_command::arm64_boots_to_ready_with_an_address,
     },
     Check {
         name: "vm: power button with arm64",
         run: vm::ends::a_pressed_power_button_ends_a_node_with_arm64,
     },
-    Check { name: "vm: aws-arm64", run: vm::boots::aws_arm64_boots_to_ready_with_an_address },
+    Check { name: "vm: aws-arm64", run: vm::run_command::aws_arm64_boots_to_ready_with_an_address },
     Check {
         name: "vm: bare machine with arm64",
         run: vm::boards::a_bare_machine_with_arm64_boots_from_any_bus_beside_another_disk,
@@ -183,10 +187,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Checks, and says whether all of it holds.
+/// Runs checks, and returns whether all of them passed.
 fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     let parts = chosen(words)?;
-    let site = site(report, yes)?;
+    let reads_only = parts.iter().flatten().flatten().all(|check| check.name.starts_with(SHAPE));
+    let tools = if reads_only { oracles::git() } else { oracles::all() };
+    host::set_up(report, &tools, Consent { yes, offline: false })?;
+    let site = Site::new(report)?;
     let tally =
         parts.iter().map(|lanes| check::run(&site, lanes)).fold(Tally::default(), Tally::plus);
     report.data(tally.to_string());
@@ -194,8 +201,8 @@ fn ci(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
 }
 
 fn bench(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
-    let wish = Wish::parse(words)?;
-    bench::bench(&site(report, yes)?, &wish)?;
+    let options = BenchOptions::parse(words)?;
+    bench::bench(&site(report, yes)?, &options)?;
     Ok(true)
 }
 
@@ -204,13 +211,13 @@ fn fuzz(report: &Report, yes: bool, words: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// The checkout, on a machine that has all that the checks need.
+/// The checkout, after what the checks need was installed.
 fn site(report: &Report, yes: bool) -> Result<Site<'_>> {
     host::set_up(report, &oracles::all(), Consent { yes, offline: false })?;
     Site::new(report)
 }
 
-/// All checks there are.
+/// All checks.
 fn all() -> impl Iterator<Item = &'static Check> {
     [CHECKS, NODES, UPDATES, FULL].into_iter().flatten()
 }
@@ -220,9 +227,9 @@ fn names() -> impl Iterator<Item = &'static str> {
     all().map(|check| check.name)
 }
 
-/// What people wait for, with `full` all there is, with other words the checks that are called so
-/// or, if none is, whose names begin so: parts that follow each other, each of lanes that run
-/// beside each other.
+/// The checks for the words of the command line: without a word the usual ones, with `full` all,
+/// otherwise those with these names or, if there are none, with names that begin so. Returns parts
+/// that run one after another, each with lanes that run in parallel.
 fn chosen(words: &[String]) -> Result<Vec<Vec<Lane>>> {
     let lane = |checks: &'static [Check]| checks.iter().collect::<Lane>();
     let usual = vec![vec![lane(CHECKS)], vec![lane(NODES), lane(UPDATES)]];
@@ -258,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_word_every_check_runs() {
+    fn without_a_word_the_usual_checks_run() {
         assert_eq!(names_of(&[]).len(), all().count() - FULL.len());
     }
 
     #[test]
-    fn full_is_all_there_is() {
+    fn full_is_every_check() {
         assert_eq!(names_of(&["full"]).len(), all().count());
     }
 

@@ -1,19 +1,19 @@
-//! The tools that the tests hold our code against. A missing one is installed, and if that fails
-//! nothing passes.
+//! The tools that the tests compare our code with. A missing tool is installed; without it no check
+//! runs.
 
 use osbuild::host::{Found, Remedy, Tool, for_run, for_sources, for_steps};
 use osbuild::plan::Architecture;
 
-/// Program, Debian package, and what it is for.
+/// Program, Debian package, and purpose.
 const ORACLES: &[(&str, &str, &str)] = &[
-    ("busybox", "busybox-static", "is all that the sandboxes of our tests have"),
+    ("busybox", "busybox-static", "is the only program in the sandboxes of our tests"),
     (
         "cert-to-efi-sig-list",
         "efitools",
-        "writes the lists and updates of Secure Boot that ours are held against",
+        "writes lists and updates of Secure Boot that we compare ours with",
     ),
     ("cgpt", "cgpt", "reads the state of our slots"),
-    ("cmark-gfm", "cmark-gfm", "reads our reports as sites do that show pull requests"),
+    ("cmark-gfm", "cmark-gfm", "renders our reports as sites with pull requests do"),
     ("cpio", "cpio", "unpacks our initramfs"),
     ("chronyd", "chrony", "serves the time to our SNTP client"),
     ("ctr", "containerd", "brings containerd into a state that a node has met"),
@@ -25,7 +25,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ("g++", "g++", "compiles the fuzzer"),
     ("git", "git", "lists the files of the checkout"),
     ("gpg", "gpg", "signs the archives that `apt-get` verifies in our tests"),
-    ("ip", "iproute2", "makes the links that our DHCP client is tested on"),
+    ("ip", "iproute2", "makes the links for the tests of our DHCP client"),
     (
         "losetup",
         "mount",
@@ -43,7 +43,7 @@ const ORACLES: &[(&str, &str, &str)] = &[
     ),
     ("osslsigncode", "osslsigncode", "computes the checksum of our UKI"),
     ("pgrep", "procps", "looks for processes that a build has left"),
-    ("pip3", "python3-pip", "installs the oracle that Debian does not have"),
+    ("pip3", "python3-pip", "installs the tools that Debian does not have"),
     ("pkcs11-tool", "opensc", "makes keys in the token of our tests"),
     ("sbverify", "sbsigntool", "verifies the signature of our UKI as firmware would"),
     ("sfdisk", "fdisk", "reads our partition table"),
@@ -68,7 +68,16 @@ const FILES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Everything that `cargo ci` needs on this machine.
+/// The tool that lists the files of the checkout.
+pub fn git() -> Vec<Tool> {
+    ORACLES
+        .iter()
+        .filter(|(program, ..)| *program == "git")
+        .map(|(program, package, why)| Tool::package(program, package, why))
+        .collect()
+}
+
+/// Everything that `cargo ci` needs on this host.
 pub fn all() -> Vec<Tool> {
     let oracles =
         ORACLES.iter().map(|(program, package, why)| Tool::package(program, package, why));
@@ -102,7 +111,7 @@ pub fn all() -> Vec<Tool> {
             "botocore",
             Found::PythonModule("botocore".to_owned()),
             "botocore==1.43.11",
-            "signs our calls to AWS once more, and knows each word of them",
+            "signs our calls to AWS independently, and validates them",
         ),
         Tool::pip(
             "boto3",
@@ -114,7 +123,7 @@ pub fn all() -> Vec<Tool> {
             "zizmor",
             program("zizmor"),
             "zizmor==1.32.0",
-            "looks for holes in the pipelines that users copy",
+            "audits the pipelines that users copy",
         ),
         Tool::pip(
             "check-jsonschema",

@@ -1,6 +1,6 @@
-//! The image that the VMs boot, as an AMI in moto, and what somebody else reads of it there.
+//! The image that the VMs boot, published as an AMI in moto and read back by boto3.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::engine::digest::Hasher;
@@ -19,12 +19,12 @@ const READS: &str = include_str!("../../builder/tests/program/boto3_reads.py");
 const REGION: &str = "eu-central-1";
 
 /// How long moto may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The size of the volume that the image gets.
+/// Size of the image's EBS volume.
 const VOLUME: u64 = 1 << 30;
 
-/// moto on the loopback, until this is dropped.
+/// moto on the loopback. Dropping it ends the server.
 struct Moto {
     server: Child,
     address: String,
@@ -42,7 +42,7 @@ impl Moto {
         let moto = Moto { server, address: format!("http://127.0.0.1:{port}") };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 return Err(Error::build("`moto_server` does not answer"));
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -59,8 +59,8 @@ impl Drop for Moto {
     }
 }
 
-/// boto3 finds one image whose snapshot is the disk that was built, byte for byte.
-pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Verdict> {
+/// boto3 finds one image whose snapshot equals the built disk byte for byte.
+pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Outcome> {
     let moto = Moto::start()?;
     let mut publish = site.osbuild()?;
     publish.args(["publish", "aws", RECIPE, "--region", REGION, "--allow-dev-key"]);
@@ -73,26 +73,26 @@ pub fn boto3_reads_the_disk_that_was_published(site: &Site) -> Result<Verdict> {
         "published",
         Command::new("python3").args(["-c", READS, &moto.address, REGION, RECIPE]),
     )?;
-    let said = ran.said.lines().last().unwrap_or_default();
+    let output = ran.output.lines().last().unwrap_or_default();
     let seen: Value =
-        serde_json::from_str(said).map_err(|_| ran.failure("boto3 has read nothing"))?;
+        serde_json::from_str(output).map_err(|_| ran.failure("boto3 has read nothing"))?;
     let disk = volume(&site.project().join("out").join(RECIPE).join("image.raw"))?;
-    let mut verdict =
-        Verdict { said: format!("disk sha256:{}…", &disk[..12]), ..Verdict::default() };
+    let mut outcome =
+        Outcome { summary: format!("disk sha256:{}…", &disk[..12]), ..Outcome::default() };
     let differs = || format!("boto3 reads sha256:{}, and it is sha256:{disk}", seen["disk"]);
-    verdict.claim(
+    outcome.claim(
         "the snapshot is the disk that was built",
         if seen["disk"] == disk { Ok(()) } else { Err(differs()) },
     );
     let images = seen["images"].as_array().map_or(0, Vec::len);
-    verdict.claim(
+    outcome.claim(
         "one image is made of it",
         if images == 1 { Ok(()) } else { Err(format!("there are {images}")) },
     );
-    Ok(verdict)
+    Ok(outcome)
 }
 
-/// The SHA-256 of a disk that is filled up to its volume with zeros.
+/// The SHA-256 of a disk that is padded with zeros to the volume's size.
 fn volume(image: &Path) -> Result<String> {
     let cannot = || format!("cannot read `{}`", image.display());
     let mut disk = File::open(image).or_build(cannot)?.chain(io::repeat(0)).take(VOLUME);

@@ -1,7 +1,7 @@
-//! What others' programs read in the image that the VMs boot: each format that we write, with a
-//! reader that we did not.
+//! Other projects' programs read the image that the VMs boot: each format that we write has an
+//! independent reader.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::{RECIPE, certificate};
 use crate::site::{Ran, Site};
 use osbuild::engine::digest::Digest;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The products of a build, and a folder for what is taken out of them.
+/// The products of a build, and a folder for extracted files.
 struct Products<'a> {
     site: &'a Site<'a>,
     out: PathBuf,
@@ -22,10 +22,10 @@ struct Products<'a> {
     image: Inspection,
 }
 
-/// What the firmware starts, once it was taken out of the ESP.
+/// The boot program, extracted from the ESP.
 const LOADER: &str = "loader.efi";
 
-/// What is claimed, by name.
+/// A claim's name, and its check.
 type Claim = (&'static str, fn(&Products) -> Result<()>);
 
 const CLAIMS: &[Claim] = &[
@@ -34,28 +34,28 @@ const CLAIMS: &[Claim] = &[
     ("cgpt reads the state of the slots, and dd the UKI in the first one", slots),
     ("e2fsck finds no problem in DATA", data),
     ("objcopy finds the initramfs in the UKI", uki),
-    ("sbverify finds a good signature in the UKI and in what is on the ESP", signature),
+    ("sbverify finds a good signature in the UKI and in the boot program", signature),
     ("openssl finds a good signature beside the initramfs", signature_beside),
     ("cpio unpacks the initramfs, and fsck.erofs finds no problem in a layer", initramfs),
     ("skopeo finds every pod's image in the layout", images),
 ];
 
-/// Other people's programs read everything that a build left.
-pub fn others_read_what_we_write(site: &Site) -> Result<Verdict> {
+/// Independent programs read every product of a build.
+pub fn others_read_what_we_write(site: &Site) -> Result<Outcome> {
     let out = site.project().join("out").join(RECIPE);
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let image = inspect(&out.join("image.raw"))?;
     let products = Products { site, out, folder, image };
-    let mut verdict = Verdict::default();
+    let mut outcome = Outcome::default();
     for (name, claim) in CLAIMS {
         match claim(&products) {
-            Ok(()) => verdict.passed += 1,
-            Err(error) => verdict
+            Ok(()) => outcome.passed += 1,
+            Err(error) => outcome
                 .problems
                 .extend(error.problems.into_iter().map(|problem| unmet(name, problem))),
         }
     }
-    Ok(verdict)
+    Ok(outcome)
 }
 
 fn unmet(name: &str, problem: Problem) -> Problem {
@@ -75,7 +75,7 @@ impl Products<'_> {
         self.out.join(name).display().to_string()
     }
 
-    /// Where a partition begins and how long it is, in bytes.
+    /// Offset and size of a partition in bytes.
     fn partition(&self, purpose: &str) -> Result<(u64, u64)> {
         let mut partitions = self.image.disk.iter().flat_map(|disk| &disk.partitions);
         let found = partitions.find(|partition| partition.purpose == purpose);
@@ -87,10 +87,10 @@ impl Products<'_> {
 
 fn partition_table(products: &Products) -> Result<()> {
     let ran = products.run("sgdisk", &["--verify", &products.path("image.raw")])?;
-    if ran.said.contains("No problems found") {
+    if ran.output.contains("No problems found") {
         Ok(())
     } else {
-        Err(ran.failure("sgdisk is not content"))
+        Err(ran.failure("sgdisk reports problems"))
     }
 }
 
@@ -98,14 +98,14 @@ fn system_partition(products: &Products) -> Result<()> {
     loader(products)?;
     products.run("fsck.fat", &["-n", "esp"])?;
     let ran = products.run("objdump", &["--private-headers", LOADER])?;
-    if ran.said.contains("(EFI application)") {
+    if ran.output.contains("(EFI application)") {
         Ok(())
     } else {
         Err(ran.failure("objdump finds no EFI application"))
     }
 }
 
-/// Has `mcopy` take what the firmware starts out of the ESP.
+/// Extracts the boot program from the ESP with `mcopy`.
 fn loader(products: &Products) -> Result<()> {
     let (start, size) = products.partition("esp")?;
     let volume = products.folder.path().join("esp");
@@ -118,7 +118,7 @@ fn slots(products: &Products) -> Result<()> {
         [("2", "priority=1 tries=15 successful=0"), ("3", "priority=0 tries=0 successful=0")]
     {
         let ran = products.run("cgpt", &["show", "-i", number, &products.path("image.raw")])?;
-        if !ran.said.contains(state) {
+        if !ran.output.contains(state) {
             return Err(ran.failure(&format!("cgpt does not find `{state}`")));
         }
     }

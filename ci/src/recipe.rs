@@ -1,4 +1,4 @@
-//! Recipes that checks make of the project's, in copies of the checkout.
+//! Recipes of checks, which inherit the project's, in copies of the checkout.
 
 use crate::site::Site;
 use osbuild::error::{Context, Result};
@@ -6,8 +6,8 @@ use osbuild::plan::Lock;
 use std::fs;
 use std::path::Path;
 
-/// Writes the recipe `name`, which inherits `base` and says `more`, and locks it with what `base`
-/// is locked with.
+/// Writes the recipe `name`, which inherits `base` and adds the text `more`, and locks it with the
+/// lock of `base`.
 pub fn inherit(site: &Site, project: &Path, name: &str, base: &str, more: &str) -> Result<()> {
     let lock = |recipe: &str| project.join(Lock::path(recipe));
     let (was, is) = (format!("recipe = \"{base}\""), format!("recipe = \"{name}\""));

@@ -1,7 +1,7 @@
-//! Same lock, same bytes: the image is built again where everything that must not matter is
-//! different.
+//! Same lock, same bytes: the image is built again in an environment that differs in everything
+//! that must not matter.
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::engine::digest::Digest;
@@ -10,21 +10,22 @@ use osbuild::ship::keys::DEV;
 use std::path::Path;
 use std::process::Command;
 
-/// What a build leaves.
+/// The products that are compared.
 const PRODUCTS: [&str; 3] = ["image.raw", "node.efi", "initramfs.cpio"];
 
-/// Steps that are made again: our own crates and everything that is made of them. `cargo ci full`
-/// makes all of them again.
-const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,slotboot amd64,layer,data";
+/// Steps to run again: our own crates and everything that contains them. `cargo ci full` runs all
+/// steps again.
+const OURS: &str = "init amd64,mount amd64,pod-dhcp amd64,pod-pause amd64,pod-time amd64,\
+                    slotboot amd64,layer,data";
 
-/// Our own crates and the assembly give the same image in another folder, under another umask, time
+/// Our own crates and the assembly give the same image in another folder, with another umask, time
 /// zone, locale, clock and number of jobs.
-pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
+pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Outcome> {
     let copy = site.root.join("out/ci/a folder with a longer name");
     site.copy_to(&copy)?;
     copy_keys(site, &copy)?;
     let program = site.osbuild()?.get_program().to_owned();
-    // The clock is that of a later year, on which the kubelet is past its end of life.
+    // By this clock the kubelet is past its end of life.
     let mut elsewhere = Command::new("faketime");
     elsewhere
         .args(["2031-02-03 04:05:06", "sh", "-c", "umask 077; exec \"$@\"", "sh"])
@@ -35,13 +36,13 @@ pub fn ours_are_the_same_elsewhere(site: &Site) -> Result<Verdict> {
         .env("TZ", "Pacific/Kiritimati")
         .env("LC_ALL", "C.UTF-8")
         .env("USER", "somebody");
-    // By that clock, nobody has used anything of the store for years.
+    // By this clock the store was not used for years.
     elsewhere.env("OSBUILD_STORE_MAX_GIB", "0");
     site.finish("same-elsewhere", &mut elsewhere)?;
     compare(&site.project(), &copy)
 }
 
-/// The keys that signed one build sign the other one too: they are not in git.
+/// Copies the keys, which are not in git, so that both builds have the same signatures.
 fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
     let [from, to] =
         [site.project(), copy.to_owned()].map(|checkout| checkout.join("keys").join(DEV));
@@ -50,10 +51,10 @@ fn copy_keys(site: &Site, copy: &Path) -> Result<()> {
     site.finish("copy-keys", Command::new("cp").arg("-rp").args([from, to])).map(drop)
 }
 
-/// Compares what two checkouts built.
-pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
+/// Compares the products of two checkouts.
+pub fn compare(one: &Path, other: &Path) -> Result<Outcome> {
     let mut problems = Vec::new();
-    let mut said = String::new();
+    let mut output = String::new();
     for name in PRODUCTS {
         let [first, second] = [one, other]
             .map(|checkout| Digest::of_file(&checkout.join("out").join(RECIPE).join(name)));
@@ -65,16 +66,16 @@ pub fn compare(one: &Path, other: &Path) -> Result<Verdict> {
                 second.hex()
             )));
         }
-        if said.is_empty() {
-            said = format!("{name} is sha256:{}…", &first.hex()[..12]);
+        if output.is_empty() {
+            output = format!("{name} is sha256:{}…", &first.hex()[..12]);
         }
     }
-    Ok(Verdict::of(problems, said))
+    Ok(Outcome::of(problems, output))
 }
 
-/// Everything, the kernel and the kubelet too, gives the same image when another user makes it in
-/// an empty store from exported sources with no network at all.
-pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdict> {
+/// Everything, including kernel and kubelet, gives the same image when another user builds it in an
+/// empty store from exported sources without a network.
+pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Outcome> {
     let folder = tempfile::Builder::new()
         .prefix("osbuild-")
         .tempdir_in("/var/tmp")
@@ -103,10 +104,10 @@ pub fn everything_is_the_same_from_exported_sources(site: &Site) -> Result<Verdi
         .env_remove("XDG_CACHE_HOME")
         .current_dir(&copy);
     site.finish("same-from-sources", &mut cut_off)?;
-    let verdict = compare(&site.project(), &copy)?;
-    if verdict.passed == 0 {
-        Err(Error::many(osbuild::error::Kind::Digest, verdict.problems))
+    let outcome = compare(&site.project(), &copy)?;
+    if outcome.passed == 0 {
+        Err(Error::many(osbuild::error::Kind::Digest, outcome.problems))
     } else {
-        Ok(verdict)
+        Ok(outcome)
     }
 }

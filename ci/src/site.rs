@@ -1,4 +1,4 @@
-//! Where the checks work: the checkout, and the folders that outlive it.
+//! The checkout that the checks work on, and the folders that they keep.
 
 use osbuild::engine::store::Store;
 use osbuild::error::{Context, Error, LogTail, Result};
@@ -15,26 +15,26 @@ use std::time::Instant;
 /// How many of a failed command's last lines are shown.
 const TAIL: usize = 60;
 
-/// The checkout and what belongs to it.
+/// The checkout, its logs and the terminal.
 pub struct Site<'a> {
     /// The only way to the terminal.
     pub report: &'a Report,
     /// The checkout.
     pub root: PathBuf,
-    /// Where `osbuild run` keeps what holds for this machine.
+    /// The folder of `osbuild run` for facts about this host.
     pub machine: PathBuf,
     compiled: Compiled,
     logs: PathBuf,
     project: Mutex<PathBuf>,
 }
 
-/// What a command that ran to its end has left.
+/// The result of a command.
 pub struct Ran {
     /// Its exit code, or none if a signal ended it.
     pub code: Option<i32>,
-    /// All that it wrote to stdout and stderr.
-    pub said: String,
-    /// The file with the same text.
+    /// Its stdout and stderr.
+    pub output: String,
+    /// The file with the same output.
     pub log: PathBuf,
 }
 
@@ -48,8 +48,8 @@ impl<'a> Site<'a> {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
         let store = Store::open(Store::usual_root(variable("XDG_CACHE_HOME"), variable("HOME"))?)?;
         let machine = store.state("run")?;
-        let compiled = Compiled::usual()
-            .or_build(|| "cannot make the folder of what is compiled".to_owned())?;
+        let compiled =
+            Compiled::usual().or_build(|| "cannot make cargo's build folder".to_owned())?;
         let logs = root.join("out/ci");
         fs::create_dir_all(&logs).or_build(|| format!("cannot make `{}`", logs.display()))?;
         Ok(Site { report, project: Mutex::new(root.clone()), root, machine, compiled, logs })
@@ -60,27 +60,26 @@ impl<'a> Site<'a> {
         self.project.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on images are built from this checkout.
+    /// Builds images from this checkout from now on.
     pub fn move_to(&self, project: PathBuf) {
         *self.project.lock().unwrap_or_else(PoisonError::into_inner) = project;
     }
 
-    /// cargo, with a folder for what it compiles that all checkouts of this user share. Nobody
-    /// else's cargo works in it until this one is dropped.
+    /// cargo, with a build folder that all checkouts of this user share. It is locked until the
+    /// result is dropped.
     pub fn cargo(&self) -> Result<Cargo> {
         let cargo = self.compiled.cargo(&self.root, |waits| self.report.note(waits));
-        let mut cargo =
-            cargo.or_build(|| "cannot use the folder of what is compiled".to_owned())?;
+        let mut cargo = cargo.or_build(|| "cannot use cargo's build folder".to_owned())?;
         cargo.env("CARGO_TERM_COLOR", "never");
         Ok(cargo)
     }
 
-    /// Where `cargo install` puts what the checks use.
+    /// The folder of the programs that `cargo install` installs for the checks.
     pub fn tools(&self) -> PathBuf {
         self.compiled.tools()
     }
 
-    /// The program `osbuild`, as a user would run it, at work on [`Self::project`].
+    /// The program `osbuild` in [`Self::project`], as a user runs it.
     pub fn osbuild(&self) -> Result<Command> {
         let ours = std::env::current_exe().or_build(|| "cannot find this program".to_owned())?;
         let mut command = Command::new(ours.with_file_name("osbuild"));
@@ -93,14 +92,14 @@ impl<'a> Site<'a> {
         let mut git = Command::new("git");
         let ran = self.finish("files", git.current_dir(&self.root).args(["ls-files", "-z"]))?;
         Ok(ran
-            .said
+            .output
             .split_terminator('\0')
             .map(str::to_owned)
             .filter(|file| self.root.join(file).is_file())
             .collect())
     }
 
-    /// Copies every file that git knows to `copy`, which is a checkout without history then.
+    /// Copies every file that git knows to `copy`: a checkout without history.
     pub fn copy_to(&self, copy: &Path) -> Result<()> {
         if copy.exists() {
             fs::remove_dir_all(copy).or_build(|| format!("cannot remove `{}`", copy.display()))?;
@@ -120,12 +119,12 @@ impl<'a> Site<'a> {
         self.logs.join(format!("{name}.log"))
     }
 
-    /// Runs a command to its end. Its words go to the log `name`.
+    /// Runs a command. Its output is written to the log `name`.
     pub fn run(&self, name: &str, command: &mut Command) -> Result<Ran> {
         let log = self.log(name);
         let cannot = || format!("cannot write `{}`", log.display());
-        // A file of its own, because a check beside this one may run a command of the same name.
-        // There may be none yet.
+        // A new file: a check in the other lane may run a command of the same name. The old file
+        // may not exist.
         let _ = fs::remove_file(&log);
         let mut file = File::options()
             .create(true)
@@ -143,12 +142,12 @@ impl<'a> Site<'a> {
             .stderr(err)
             .status()
             .or_build(|| format!("cannot start `{line}`"))?;
-        let mut said = Vec::new();
-        file.rewind().and_then(|()| file.read_to_end(&mut said)).or_build(cannot)?;
-        let said = String::from_utf8_lossy(&said).into_owned();
+        let mut output = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut output)).or_build(cannot)?;
+        let output = String::from_utf8_lossy(&output).into_owned();
         self.report
             .detail(format!("{line}: {status} after {:.1} s", started.elapsed().as_secs_f64()));
-        Ok(Ran { code: status.code(), said, log })
+        Ok(Ran { code: status.code(), output, log })
     }
 
     /// Runs a command that must succeed.
@@ -163,9 +162,9 @@ impl<'a> Site<'a> {
 }
 
 impl Ran {
-    /// An error that shows the end of what the command said.
+    /// An error that shows the end of the output.
     pub fn failure(&self, message: &str) -> Error {
-        let lines: Vec<String> = self.said.lines().map(str::to_owned).collect();
+        let lines: Vec<String> = self.output.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
         Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
     }

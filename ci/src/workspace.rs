@@ -1,4 +1,4 @@
-//! The packages of this workspace, as cargo tells them.
+//! The packages of this workspace, from cargo's metadata.
 
 use crate::site::Site;
 use osbuild::error::{Context, Result};
@@ -11,15 +11,15 @@ pub struct Member {
     pub name: String,
     /// The folder of its `Cargo.toml`.
     pub folder: PathBuf,
-    /// Whether one can run something of it.
+    /// Whether it has a program.
     pub has_program: bool,
 }
 
-/// All of them.
+/// All packages.
 pub fn members(site: &Site) -> Result<Vec<Member>> {
     let mut cargo = site.cargo()?;
     cargo.args(["metadata", "--quiet", "--format-version", "1", "--no-deps", "--locked"]);
-    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.said)
+    let metadata: Value = serde_json::from_str(&site.finish("metadata", &mut cargo)?.output)
         .or_build(|| "cannot read cargo's metadata".to_owned())?;
     Ok(metadata["packages"].as_array().into_iter().flatten().filter_map(member).collect())
 }

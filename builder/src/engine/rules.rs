@@ -6,11 +6,14 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The version of these rules. Raise it in the commit that changes one of them, and add a row.
+/// The version of these rules. Raise it in the commit that changes one of them, and add what an
+/// action sees then.
 ///
-/// | version | what an action sees |
-/// |---|---|
-/// | 1 | bubblewrap with [`ISOLATION`]; the root read-only at `/`; a minimal `/dev`, a `/proc` of its own; `/tmp` and `/build` empty but for the inputs; toolchains read-only below `/toolchain`; the environment of [`Action::environment`](super::action::Action::environment) and nothing of the host's; [`UMASK`]; inputs of [`file_mode`] and of [`input_time`]; no standard input, and both output streams in one pipe |
+/// 1. bubblewrap with [`ISOLATION`]; the root read-only at `/`; a minimal `/dev`, a `/proc` of its
+///    own; `/tmp` and `/build` empty but for the inputs; toolchains read-only below `/toolchain`;
+///    the environment of [`Action::environment`](super::action::Action::environment) and nothing of
+///    the host's; [`UMASK`]; inputs of [`file_mode`] and of [`input_time`]; no standard input, and
+///    both output streams in one pipe
 pub const VERSION: u32 = 1;
 
 /// The arguments of bubblewrap that separate an action from the host: no network, no process and

@@ -71,7 +71,8 @@ impl From<InvalidRegion> for Error {
 impl From<InvalidArn> for Error {
     fn from(error: InvalidArn) -> Self {
         Error::usage(error.to_string()).hint(
-            "for example arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+            "for example arn:aws:kms:eu-central-1:111122223333:\
+             key/1234abcd-12ab-34cd-56ef-1234567890ab",
         )
     }
 }

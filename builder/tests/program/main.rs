@@ -57,6 +57,5 @@ mod terminal;
 mod tokens;
 mod updates;
 mod verify;
-mod workflow;
 mod workshop;
 mod wrong;

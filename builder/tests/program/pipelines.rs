@@ -1,34 +1,74 @@
-//! The pipelines in `ci/pipelines`, which users copy: other people's linters read them, each step
-//! of ours is one `osbuild` command, and all of them run, job by job, against a cloud of ours.
+//! The pipelines in `ci/pipelines`, which users copy. Linters of other projects check them; each
+//! step of ours is one `osbuild` command; the steps that make a release run here in order, once, on
+//! two checkouts and against a cloud of ours. GitHub executes everything else in them.
 
+use crate::builds::done;
 use crate::cloud::{ACCESS_KEY, ARN, Cloud, P256_ARN, SECRET_KEY};
 use crate::keys::tool;
-use crate::scratch::{RECIPE, Ran, Scratch};
-use crate::workflow::{Host, Workflow, all_done, folder};
+use crate::scratch::{RECIPE, Ran, Scratch, copy};
 use crate::workshop::open_with_layers;
 use clap::Parser;
 use osbuild::cli::Cli;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Of the tools that read workflows, the one that pip has not.
+/// The linter that pip does not have.
 const ACTIONLINT: &str = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12";
 
-/// What a version is called that is in none of the tests' recipes by name.
-fn version(scratch: &Scratch) -> String {
-    scratch.plan().product.version
-}
-
-/// The words of a linter: actionlint, zizmor as strict as it gets without being a matter of taste,
-/// and the schema.
+/// The linters: actionlint, zizmor at its strictest level that is not a matter of taste, and the
+/// schema.
 const LINTERS: [&[&str]; 3] = [
     &["go", "run", ACTIONLINT, "-no-color"],
     &["zizmor", "--offline", "--no-progress", "--persona", "pedantic", "--min-severity", "low"],
     &["check-jsonschema", "--builtin-schema", "vendor.github-workflows"],
 ];
+
+/// A workflow of GitHub Actions.
+struct Workflow {
+    path: PathBuf,
+    text: Value,
+}
+
+impl Workflow {
+    fn named(name: &str) -> Self {
+        let path = folder().join(format!("{name}.yml"));
+        let text = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        Workflow { path, text }
+    }
+
+    fn all() -> Vec<Self> {
+        let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+        files.map(|path| Workflow::named(path.file_stem().unwrap().to_str().unwrap())).collect()
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.text["jobs"].as_object().unwrap().iter()
+    }
+
+    fn steps(&self, job: &str) -> &[Value] {
+        self.text["jobs"][job]["steps"].as_array().unwrap()
+    }
+
+    /// The shell commands of a job, in order.
+    fn commands(&self, job: &str) -> Vec<&str> {
+        self.steps(job).iter().filter_map(|step| step["run"].as_str()).collect()
+    }
+
+    /// The position and the parameters of the step of a job that uses an action.
+    fn action(&self, job: &str, name: &str) -> (usize, &Value) {
+        let uses = |step: &Value| step["uses"].as_str().is_some_and(|uses| uses.starts_with(name));
+        let place = self.steps(job).iter().position(uses).unwrap_or_else(|| panic!("{name}"));
+        (place, &self.steps(job)[place]["with"])
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("ci/pipelines/github")
+}
 
 #[test]
 fn the_linters_accept_the_workflows() {
@@ -43,7 +83,7 @@ fn the_linters_accept_the_workflows() {
 }
 
 #[test]
-fn a_linter_would_find_a_mistake() {
+fn each_linter_finds_a_mistake() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("release.yml");
     let text = fs::read_to_string(&Workflow::named("release").path).unwrap();
@@ -58,87 +98,78 @@ fn a_linter_would_find_a_mistake() {
     for (linter, right, wrong) in mistakes {
         assert!(text.contains(right), "{right}");
         fs::write(&path, text.replace(right, wrong)).unwrap();
-        let found = Command::new(linter[0])
+        let output = Command::new(linter[0])
             .args(&linter[1..])
             .arg(&path)
             .current_dir(folder.path())
             .output()
             .unwrap();
-        assert!(!found.status.success(), "{linter:?} overlooks `{wrong}`");
+        assert!(!output.status.success(), "{linter:?} overlooks `{wrong}`");
     }
 }
 
 #[test]
 fn each_workflow_step_is_one_valid_osbuild_command() {
-    let mut verbs = Vec::new();
+    let mut verbs = BTreeSet::new();
     for workflow in Workflow::all() {
-        for step in workflow.steps().iter().filter(|step| step["run"].is_string()) {
-            let line = step["run"].as_str().unwrap();
-            // What asks GitHub itself has a token for that, and nothing of ours in it.
-            if step["env"]["GH_TOKEN"].is_string() {
-                assert!(line.contains("gh ") && !line.contains("osbuild"), "{line}");
-                continue;
+        for (name, job) in workflow.jobs() {
+            for step in workflow.steps(name).iter().filter(|step| step["run"].is_string()) {
+                let line = step["run"].as_str().unwrap();
+                // A step with a token of GitHub calls only GitHub, and no `osbuild`.
+                if step["env"]["GH_TOKEN"].is_string() {
+                    assert!(line.contains("gh ") && !line.contains("osbuild"), "{line}");
+                    continue;
+                }
+                let words = words(line, &job["env"]);
+                assert_eq!(words[..2], ["cargo", "osbuild"], "{line}");
+                Cli::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{line}: {error}"));
+                verbs.insert(words[2].clone());
             }
-            let words = words(line);
-            assert_eq!(words[..2], ["cargo", "osbuild"], "{line}");
-            // The same words reach `osbuild`: nothing but them and variables is in the line.
-            Cli::try_parse_from(&words[1..]).unwrap_or_else(|error| panic!("{line}: {error}"));
-            verbs.push(words[2].clone());
         }
     }
     for verb in ["check", "sources", "build", "verify", "publish", "release", "summary"] {
-        assert!(verbs.iter().any(|other| other == verb), "no pipeline has `{verb}`");
+        assert!(verbs.contains(verb), "no pipeline has `{verb}`");
     }
 }
 
-/// The words of a command, with variables of the job in their places. Only a report's redirection
-/// is anything else.
-fn words(line: &str) -> Vec<String> {
+/// The words of a command, in which the job's variables are replaced. The redirection of a report
+/// is the only other syntax of the shell.
+fn words(line: &str, environment: &Value) -> Vec<String> {
     let line = line.strip_suffix(" >>\"$GITHUB_STEP_SUMMARY\"").unwrap_or(line);
-    let variables = [
-        ("$RECIPE", RECIPE),
-        ("$REGION", "eu-central-1"),
-        ("$VERSION", "1.35.8"),
-        ("$CHANNEL", "stable"),
-        ("$GITHUB_REPOSITORY", "organization/repository"),
-    ];
-    let line =
-        variables.iter().fold(line.to_owned(), |line, (name, value)| line.replace(name, value));
-    let plain = |word: &str| word.trim_matches('"').to_owned();
+    let mut line = line.replace("$GITHUB_REPOSITORY", "organization/repository");
+    for (name, value) in [
+        ("RECIPE", RECIPE),
+        ("REGION", "eu-central-1"),
+        ("VERSION", "1.35.8"),
+        ("CHANNEL", "stable"),
+    ] {
+        assert!(!line.contains(&format!("${name}\"")) || environment[name].is_string(), "{line}");
+        line = line.replace(&format!("${name}\""), &format!("{value}\""));
+        line = line.replace(&format!("${name}/"), &format!("{value}/"));
+    }
     assert!(
         !line.contains(['\n', ';', '|', '&', '>', '<', '`', '$', '\'', '(', '\\']),
         "{line} is more than one command"
     );
-    line.split(' ').map(plain).collect()
+    line.split(' ').map(|word| word.trim_matches('"').to_owned()).collect()
 }
 
 #[test]
-fn workflow_jobs_name_existing_recipes_and_have_no_unused_rights() {
+fn each_job_has_existing_recipes_and_only_the_rights_that_it_uses() {
     let root = folder().join("../../..");
-    let mut builds = std::collections::BTreeSet::new();
+    let mut builds = BTreeSet::new();
     for workflow in Workflow::all() {
-        assert_eq!(
-            workflow.text["permissions"],
-            serde_json::json!({}),
-            "{}",
-            workflow.path.display()
-        );
+        assert_eq!(workflow.text["permissions"], json!({}), "{}", workflow.path.display());
         for (name, job) in workflow.jobs() {
-            let of_matrix = job["strategy"]["matrix"]["recipe"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|recipe| recipe.as_str().unwrap());
-            let listed = job["steps"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .filter_map(|step| step["env"]["RECIPES"].as_str());
+            let of_matrix = job["strategy"]["matrix"]["recipe"].as_array().into_iter().flatten();
+            let of_matrix = of_matrix.map(|recipe| recipe.as_str().unwrap());
+            let listed = workflow.steps(name).iter();
+            let listed = listed.filter_map(|step| step["env"]["RECIPES"].as_str());
             let recipes: Vec<&str> =
                 of_matrix.chain(listed.flat_map(|recipes| recipes.split(' '))).collect();
-            recipes.iter().for_each(|recipe| {
-                assert!(root.join(format!("recipes/{recipe}.lock")).is_file(), "{recipe}")
-            });
+            for recipe in &recipes {
+                assert!(root.join(format!("recipes/{recipe}.lock")).is_file(), "{recipe}");
+            }
             builds.extend((!recipes.is_empty()).then_some(recipes.join(" ")));
             let calls_aws = job.to_string().contains("configure-aws-credentials");
             let writes = job.to_string().contains("github_token");
@@ -147,282 +178,223 @@ fn workflow_jobs_name_existing_recipes_and_have_no_unused_rights() {
             assert_eq!(
                 job["environment"] == "release",
                 calls_aws,
-                "{name}: somebody has to approve what is signed"
+                "{name}: a person has to approve what is signed"
             );
         }
     }
     assert_eq!(builds.len(), 1, "workflows build different recipes: {builds:?}");
 }
 
-/// What stands for `gh`: it knows the tags of the repository and the files of its releases, has jq
-/// read them, and notes which workflows are started.
+/// GitHub keeps the cache of the event `pull_request` from other branches and pull requests; that
+/// of `main` is readable for all.
+#[test]
+fn no_release_reads_a_cache_and_pull_requests_restore_that_of_main() {
+    for name in ["release", "promote"] {
+        assert!(!Workflow::named(name).text.to_string().contains("actions/cache"), "{name}");
+    }
+    let [main, pull_request] = ["main", "pull-request"].map(Workflow::named);
+    assert_eq!(pull_request.text["on"], "pull_request");
+    let (_, cache) = main.action("build", "actions/cache@");
+    assert_eq!(pull_request.action("build", "actions/cache@").1, cache);
+    let [key, prefix] = ["key", "restore-keys"].map(|name| cache[name].as_str().unwrap());
+    assert_eq!(key.strip_prefix(prefix), Some("${{ github.sha }}"));
+}
+
+#[test]
+fn releases_run_one_at_a_time_in_the_listed_order() {
+    let [release, promote] = ["release", "promote"].map(Workflow::named);
+    let strategy = |job: &str| &release.text["jobs"][job]["strategy"];
+    let listed = "${{ fromJSON(needs.list.outputs.left) }}";
+    assert_eq!(strategy("build")["matrix"]["include"], listed);
+    assert_eq!(strategy("release")["matrix"]["include"], listed);
+    assert_eq!(strategy("release")["max-parallel"], 1);
+    assert_eq!(strategy("release")["fail-fast"], true);
+    assert_eq!(release.text["concurrency"], promote.text["concurrency"]);
+    let last = &promote.text["jobs"]["release"];
+    assert_eq!((&last["needs"], &last["if"]), (&json!("promote"), &json!("${{ !cancelled() }}")));
+    assert!(promote.commands("release")[0].starts_with("gh workflow run release.yml "));
+}
+
+/// `gh api --paginate PATH --jq FILTER`, whose responses are files.
 const GH: &str = r#"#!/bin/bash
 set -euo pipefail
-if [ "$1 $2" = "workflow run" ]; then echo "$3" >>GITHUB/started; exit; fi
-[ "$1 $2 $4" = "api --paginate --jq" ] && [ "$GH_TOKEN" = a-token ]
-case "$3" in
-repos/organization/repository/git/matching-refs/tags/v)
-    git -C ORIGIN for-each-ref --format '{"ref":"%(refname)"}' 'refs/tags/v*' | jq -s . ;;
-repos/organization/repository/releases)
-    mkdir -p GITHUB/attached
-    find GITHUB/attached -type f -printf '%P\n' |
-        jq -R 'split("/") | {tag_name: .[0], assets: [{name: .[1]}]}' | jq -s . ;;
-esac | jq -r "$5"
+[ "$1 $2 $4 $GH_TOKEN" = "api --paginate --jq a-token" ]
+jq -r "$5" "RESPONSES/$(basename "$3").json"
 "#;
 
-/// GitHub with a repository of a project whose keys are in KMS, as builder/docs/release-pipeline.md
-/// says, and a branch for releases without any.
-fn github(cloud: &Cloud) -> (Scratch, Host) {
+/// Runs the command that lists what is left to release, for these tags and these names of tags with
+/// a provenance.
+fn left(tags: &[&str], released: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let refs: Vec<Value> =
+        tags.iter().map(|tag| json!({ "ref": format!("refs/tags/{tag}") })).collect();
+    let release = |tag: &&str| {
+        let assets = [json!({ "name": "small_1.35.8_provenance.dsse.json" })];
+        json!({ "tag_name": tag, "assets": assets })
+    };
+    let releases: Vec<Value> = released.iter().map(release).collect();
+    fs::write(folder.path().join("v.json"), Value::from(refs).to_string()).unwrap();
+    fs::write(folder.path().join("releases.json"), Value::from(releases).to_string()).unwrap();
+    let gh = folder.path().join("gh");
+    fs::write(&gh, GH.replace("RESPONSES", &folder.path().display().to_string())).unwrap();
+    fs::set_permissions(&gh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let output = folder.path().join("output");
+    let release = Workflow::named("release");
+    let mut command = Command::new("bash");
+    command.args(["-euc", release.commands("list")[0]]).env_clear().env("PATH", path);
+    command.env("GH_TOKEN", "a-token").env("RECIPES", RECIPE).env("GITHUB_OUTPUT", &output);
+    command.env("GITHUB_REPOSITORY", "organization/repository");
+    done(&Ran::of(&mut command));
+    let output = fs::read_to_string(output).unwrap();
+    let left: Value = serde_json::from_str(output.strip_prefix("left=").unwrap()).unwrap();
+    let entries = left.as_array().unwrap().iter();
+    let names = entries.map(|entry| format!("{} {}", entry["tag"], entry["recipe"]));
+    names.collect::<Vec<_>>().join(", ").replace('"', "")
+}
+
+#[test]
+fn every_tag_without_a_provenance_is_listed_the_lowest_version_first() {
+    assert_eq!(left(&["v1"], &[]), "v1 small");
+    let tags = ["v1", "v1.10", "v1.9", "v2", "v;x"];
+    assert_eq!(left(&tags, &["v1"]), "v1.9 small, v1.10 small, v2 small");
+    assert_eq!(left(&tags, &["v1", "v1.9", "v1.10"]), "v2 small");
+    assert_eq!(left(&tags, &["v1", "v1.9", "v1.10", "v2"]), "");
+}
+
+/// A project in git whose keys are in KMS, as `builder/docs/release-pipeline.md` describes.
+fn project(cloud: &Cloud) -> Scratch {
     let mut scratch = open_with_layers();
     scratch.set("AWS_ENDPOINT_URL", &cloud.address);
     scratch.set("AWS_ACCESS_KEY_ID", ACCESS_KEY);
     scratch.set("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
-    let made = [
-        &["keys", "new", "prod", "--token", ARN][..],
-        &["keys", "rotate", "prod", "--role", "release", "--token", P256_ARN],
-    ];
-    all_done(&made.map(|words| scratch.osbuild(words)));
+    done(&scratch.osbuild(&["keys", "new", "prod", "--token", ARN]));
+    done(&scratch.osbuild(&["keys", "rotate", "prod", "--role", "release", "--token", P256_ARN]));
     fs::copy(folder().join("../../../.gitignore"), scratch.project().join(".gitignore")).unwrap();
     let git = |words: &[&str]| {
-        tool(
-            &scratch.project(),
-            "git",
-            &[&["git", "-c", "user.name=x", "-c", "user.email=x@example.com"], words].concat(),
-        )
+        let git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
+        tool(&scratch.project(), "git", &[&git[..], words].concat())
     };
-    git(&["init", "--quiet", "--initial-branch", "updates"]);
-    git(&["commit", "--quiet", "--allow-empty", "-m", "x"]);
-    git(&["switch", "--quiet", "--orphan", "main"]);
+    git(&["init", "--quiet"]);
     git(&["add", "--all"]);
     git(&["commit", "--quiet", "-m", "x"]);
     assert!(!git(&["ls-files"]).contains(".key"), "a private key is in git");
-    git(&["tag", "v1"]);
-    let bin = scratch.path("bin");
-    fs::create_dir(&bin).unwrap();
-    let gh = GH
-        .replace("ORIGIN", &scratch.project().display().to_string())
-        .replace("GITHUB", &scratch.path("github").display().to_string());
-    fs::write(bin.join("gh"), gh).unwrap();
-    fs::set_permissions(bin.join("gh"), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let pairs = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    };
-    let host = Host {
-        origin: scratch.project(),
-        folder: scratch.path("github"),
-        values: BTreeMap::from([
-            ("matrix.recipe", RECIPE.to_owned()),
-            ("matrix.tag", "v1".to_owned()),
-            ("github.token", "a-token".to_owned()),
-            ("github.ref", "refs/heads/main".to_owned()),
-            ("github.sha", "0123456789012345678901234567890123456789".to_owned()),
-            ("RECIPES", RECIPE.to_owned()),
-            ("vars.AWS_REGION", "eu-central-1".to_owned()),
-            ("vars.AWS_ROLE", "arn:aws:iam::111122223333:role/release".to_owned()),
-            ("inputs.recipe", RECIPE.to_owned()),
-            ("inputs.version", version(&scratch)),
-            ("inputs.channel", "stable".to_owned()),
-        ]),
-        environment: pairs(&[
-            ("PATH", &path),
-            ("AWS_ENDPOINT_URL", &cloud.address),
-            ("GITHUB_REPOSITORY", "organization/repository"),
-        ]),
-        credentials: pairs(&[
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
-            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
-        ]),
-    };
-    fs::create_dir(&host.folder).unwrap();
-    (scratch, host)
+    scratch
 }
 
-#[test]
-fn the_workflows_build_twice_compare_sign_publish_and_promote() {
-    let cloud = Cloud::start();
-    let (scratch, host) = github(&cloud);
-    let (store, pull_request) = (scratch.path("cache"), Workflow::named("pull-request"));
-    ["check", "build"].iter().for_each(|job| all_done(&host.run(&pull_request, job, Some(&store))));
-    let report = fs::read_to_string(host.report()).unwrap();
-    assert!(
-        report.starts_with(&format!(
-            "## `{RECIPE}` for arm64\n\nThere was no release to compare it with.\n"
-        )),
-        "{report}"
-    );
-    assert!(
-        cloud.names().iter().all(|call| ["GetPublicKey", "Sign"].contains(&call.as_str())),
-        "{:?}",
-        cloud.names()
-    );
+/// A machine of GitHub's: a clone of the project, and a store of its own.
+struct Machine<'a> {
+    cloud: &'a Cloud,
+    folder: PathBuf,
+}
 
+impl<'a> Machine<'a> {
+    fn new(cloud: &'a Cloud, scratch: &Scratch, name: &str) -> Self {
+        let machine = Machine { cloud, folder: scratch.path(name) };
+        fs::create_dir(&machine.folder).unwrap();
+        let [from, to] = [scratch.project(), machine.project()];
+        let clone = ["git", "clone", "--quiet", from.to_str().unwrap(), to.to_str().unwrap()];
+        tool(&machine.folder, "git", &clone);
+        fs::create_dir(machine.project().join("updates")).unwrap();
+        machine
+    }
+
+    fn project(&self) -> PathBuf {
+        self.folder.join("project")
+    }
+
+    /// Runs the commands of a job of `release.yml` up to the first that fails.
+    fn run(&self, job: &str) -> Vec<Ran> {
+        let release = Workflow::named("release");
+        let mut ran = Vec::new();
+        for command in release.commands(job) {
+            ran.push(self.command(command));
+            if ran.last().unwrap().code != Some(0) {
+                break;
+            }
+        }
+        ran
+    }
+
+    fn command(&self, line: &str) -> Ran {
+        let cargo = "cargo() { [ \"$1\" = osbuild ] && shift && \"$OSBUILD\" \"$@\"; }\n";
+        let mut bash = Command::new("bash");
+        bash.args(["-euc", &format!("{cargo}{line}")]).current_dir(self.project()).env_clear();
+        bash.env("OSBUILD", env!("CARGO_BIN_EXE_osbuild"));
+        bash.env("PATH", std::env::var_os("PATH").unwrap());
+        bash.env("HOME", self.folder.join("home")).env("XDG_CACHE_HOME", self.folder.join("cache"));
+        bash.env("RECIPE", RECIPE).env("REGION", "eu-central-1");
+        bash.env("GITHUB_REPOSITORY", "organization/repository");
+        bash.env("AWS_ENDPOINT_URL", &self.cloud.address);
+        bash.env("AWS_ACCESS_KEY_ID", ACCESS_KEY).env("AWS_SECRET_ACCESS_KEY", SECRET_KEY);
+        Ran::of(&mut bash)
+    }
+
+    /// Takes over what the other machine has built, as the artifact of `release.yml` does.
+    fn download(&self, from: &Machine) {
+        let first = self.project().join("first");
+        copy(&from.project().join("sources"), &first.join("sources"));
+        let image = Path::new("out").join(RECIPE).join("image.raw");
+        fs::create_dir_all(first.join(&image).parent().unwrap()).unwrap();
+        fs::copy(from.project().join(&image), first.join(&image)).unwrap();
+    }
+}
+
+/// The steps of the two jobs that make a release, on machines that share nothing but the artifact.
+/// The second machine has no source and asks no registry.
+#[test]
+fn a_release_is_built_twice_compared_signed_published_and_verified() {
     let release = Workflow::named("release");
-    all_done(&host.run(&release, "build", Some(&store)));
-    // The other machine has no source of its own and asks no registry.
-    let ran = host.run(&release, "release", None);
-    all_done(&ran);
+    let (_, upload) = release.action("build", "actions/upload-artifact@");
+    assert_eq!(upload["path"], "sources\nout/${{ matrix.recipe }}/image.raw\n");
+    let (_, download) = release.action("release", "actions/download-artifact@");
+    assert_eq!((&download["path"], &download["name"]), (&json!("first"), &upload["name"]));
+    let (_, pages) = release.action("release", "peaceiris/actions-gh-pages@");
+    assert_eq!(pages["publish_dir"], "updates");
+    let (_, attached) = release.action("release", "softprops/action-gh-release@");
+    assert_eq!(attached["files"], "out/${{ matrix.recipe }}/released/*");
+
+    let cloud = Cloud::start();
+    let scratch = project(&cloud);
+    let [first, second] = ["first", "second"].map(|name| Machine::new(&cloud, &scratch, name));
+    copy(&scratch.path("cache"), &first.folder.join("cache"));
+    first.run("build").iter().for_each(done);
+    second.download(&first);
+    let ran = second.run("release");
+    ran.iter().for_each(done);
     cloud.is_content();
     assert_eq!((cloud.calls("RegisterImage").len(), ran.len()), (1, 4));
     assert!(ran[0].stdout.contains("byte for byte"), "{}", ran[0].stdout);
-    let end = |name: &str| {
-        host.attached().join("v1").join(format!("{RECIPE}_{}_{name}", version(&scratch))).is_file()
-    };
-    assert!(
-        ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"]
-            .iter()
-            .all(|name| end(name))
-    );
-
-    fs::remove_file(host.report()).unwrap();
-    all_done(&host.run(&pull_request, "build", Some(&store)));
-    let report = fs::read_to_string(host.report()).unwrap();
-    assert!(
-        report.contains(&format!("Compared with `updates@{RECIPE}_{}`.\n", version(&scratch))),
-        "{report}"
-    );
-    let promote = Workflow::named("promote");
-    let ran = host.run(&promote, "promote", None);
-    all_done(&ran);
-    assert!(ran[1].stdout.contains("stable"), "{}", ran[1].stdout);
-    // A release that GitHub cancelled for it is not lost.
-    all_done(&host.run(&promote, "release", None));
-    assert_eq!(fs::read_to_string(host.folder.join("started")).unwrap(), "release.yml\n");
-}
-
-/// Commits another version of the recipe with this tag.
-fn tag(scratch: &Scratch, tag: &str, version: &str) {
-    let recipe = scratch.read("recipes/small.toml");
-    let rest: String = recipe
-        .lines()
-        .filter(|line| !line.starts_with("version = "))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    fs::write(
-        scratch.project().join("recipes/small.toml"),
-        format!("version = \"{version}\"\n{rest}"),
-    )
-    .unwrap();
-    let git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.com"];
-    tool(
-        &scratch.project(),
-        "git",
-        &[&git[..], &["commit", "--quiet", "--all", "-m", tag]].concat(),
-    );
-    tool(&scratch.project(), "git", &["git", "tag", tag]);
-}
-
-/// A run of `release` from its beginning: lists what is left, and builds and releases that in
-/// order. Gives the tags.
-fn release_what_is_left(scratch: &Scratch, host: &Host) -> Vec<String> {
-    let release = Workflow::named("release");
-    let left = host.list(&release, "list", "left");
-    for (job, store) in [("build", Some(scratch.path("cache"))), ("release", None)] {
-        for entry in &left {
-            let host =
-                host.with([("matrix.tag", &entry["tag"]), ("matrix.recipe", &entry["recipe"])]);
-            all_done(&host.run(&release, job, store.as_deref()));
-        }
+    let version = scratch.plan().product.version;
+    let released = second.project().join("out").join(RECIPE).join("released");
+    for end in ["sbom.spdx.json", "provenance.dsse.json", "recipe.lock", "sources.txt"] {
+        assert!(released.join(format!("{RECIPE}_{version}_{end}")).is_file(), "{end}");
     }
-    left.into_iter().map(|mut entry| entry.remove("tag").unwrap()).collect()
 }
 
 #[test]
-fn tags_pushed_at_once_are_all_released_in_order() {
-    let cloud = Cloud::start();
-    let (scratch, host) = github(&cloud);
-    assert_eq!(release_what_is_left(&scratch, &host), ["v1"]);
-    // While it ran, three more came. GitHub started a run for each, and kept the last one that
-    // waited.
-    [("v1.9", "1.35.8-2"), ("v1.10", "1.35.8-3"), ("v2", "1.35.8-4")]
-        .iter()
-        .for_each(|(name, version)| tag(&scratch, name, version));
-    assert_eq!(release_what_is_left(&scratch, &host), ["v1.9", "v1.10", "v2"]);
-    assert_eq!(release_what_is_left(&scratch, &host), [""; 0]);
-    let updates = scratch.path("updates");
-    tool(
-        &scratch.path(""),
-        "git",
-        &[
-            "git",
-            "clone",
-            "--quiet",
-            "--branch",
-            "updates",
-            scratch.project().to_str().unwrap(),
-            updates.to_str().unwrap(),
-        ],
-    );
-    let ran = scratch.osbuild(&["verify", updates.to_str().unwrap(), "--key", "prod", "--all"]);
-    all_done(std::slice::from_ref(&ran));
-    assert!(
-        ran.stdout.contains("candidate_small.json is version 1.35.8-4 of small"),
-        "{}",
-        ran.stdout
-    );
-    for version in ["1.35.8", "1.35.8-2", "1.35.8-3", "1.35.8-4"] {
-        let named = |entry: fs::DirEntry| {
-            entry.file_name().to_str().unwrap().ends_with(&format!(".small_{version}_node.efi"))
-        };
-        assert!(
-            fs::read_dir(updates.join("targets")).unwrap().any(|entry| named(entry.unwrap())),
-            "{version}"
-        );
-    }
-    // One whose files did not all arrive is released once more, or says why it cannot be.
-    let provenance = host.attached().join("v2").join("small_1.35.8-4_provenance.dsse.json");
-    fs::remove_file(provenance).unwrap();
-    let left = host.list(&Workflow::named("release"), "list", "left");
-    assert_eq!((left.len(), left[0]["tag"].as_str()), (1, "v2"));
-}
-
-#[test]
-fn a_pull_requests_first_build_reuses_what_main_has_compiled() {
-    let cloud = Cloud::start();
-    let (scratch, host) = github(&cloud);
-    let pull_request = |number: &str| host.with([("github.ref", number), ("github.sha", number)]);
-    let (main, pull) = (Workflow::named("main"), Workflow::named("pull-request"));
-    // The machine of `main` has every source in its store, and no other machine has anything.
-    let of_main = host.run(&main, "build", Some(&scratch.path("cache")));
-    all_done(&of_main);
-    let first = pull_request("refs_pull_1_merge").run(&pull, "build", None);
-    all_done(&first);
-    let compiled = |ran: &Ran| {
-        ran.stderr
-            .lines()
-            .filter(|line| ["kernel", "kubelet", "layer"].iter().any(|step| line.starts_with(step)))
-            .count()
-    };
-    assert!(
-        compiled(&of_main[0]) >= 3 && compiled(&first[0]) == 0,
-        "{}\n{}",
-        of_main[0].stderr,
-        first[0].stderr
-    );
-    // What a pull request has kept, no other one reads: it could have put anything there.
-    let kept = host.folder.join("caches/refs_pull_1_merge");
-    assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
-    fs::remove_dir_all(host.folder.join("caches/refs_heads_main")).unwrap();
-    let other = pull_request("refs_pull_2_merge").run(&pull, "build", None);
-    assert!(other[0].code != Some(0), "{}", other[0].stderr);
-}
-
-#[test]
-fn an_image_the_second_machine_cannot_reproduce_is_not_published() {
-    let cloud = Cloud::start();
-    let (scratch, host) = github(&cloud);
+fn an_image_that_differs_is_neither_signed_nor_published() {
     let release = Workflow::named("release");
-    all_done(&host.run(&release, "build", Some(&scratch.path("cache"))));
-    let image = host
-        .folder
-        .join("handed-on")
-        .join(format!("v1_{RECIPE}"))
-        .join("out")
-        .join(RECIPE)
-        .join("image.raw");
-    change_last_byte_of_a_slot(&image);
+    let compares = |step: &Value| {
+        step["run"].as_str().is_some_and(|line| line.contains("--rebuild --sources first/sources"))
+    };
+    let comparison = release.steps("release").iter().position(compares).unwrap();
+    assert!(comparison < release.action("release", "aws-actions/configure-aws-credentials@").0);
+
+    let cloud = Cloud::start();
+    let scratch = project(&cloud);
+    let [first, second] = ["first", "second"].map(|name| Machine::new(&cloud, &scratch, name));
+    copy(&scratch.path("cache"), &first.folder.join("cache"));
+    first.run("build").iter().for_each(done);
+    second.download(&first);
+    let image = second.project().join("first/out").join(RECIPE).join("image.raw");
+    let mut bytes = fs::read(&image).unwrap();
+    // A byte that is neither slotboot's nor the UKI's: it is in front of the backup table.
+    let place = bytes.len() - (33 << 9) - (1 << 20);
+    bytes[place] ^= 1;
+    fs::write(&image, bytes).unwrap();
     let before = cloud.names().len();
-    let ran = host.run(&release, "release", None);
+    let ran = second.run("release");
     assert_eq!((ran.len(), ran[0].code), (1, Some(4)), "{}", ran[0].stderr);
     assert!(
         ran[0].stderr.contains(&format!("it is not what `{RECIPE}` gives")),
@@ -430,13 +402,4 @@ fn an_image_the_second_machine_cannot_reproduce_is_not_published() {
         ran[0].stderr
     );
     assert_eq!(cloud.names().len(), before);
-}
-
-/// Changes something that is neither slotboot nor the UKI: the last byte that is not zero, in front
-/// of the backup table.
-fn change_last_byte_of_a_slot(image: &Path) {
-    let mut bytes = fs::read(image).unwrap();
-    let backup = bytes.len() - (33 << 9);
-    bytes[backup - (1 << 20)] ^= 1;
-    fs::write(image, bytes).unwrap();
 }

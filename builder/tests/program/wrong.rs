@@ -52,8 +52,8 @@ fn a_dynamic_program_among_the_binaries_is_refused() {
     let scratch = open_with(
         "program() { case $1 in out/mount) cp /usr/lib/dynamic $1 ;; *) sound $1 ;; esac; }\n",
     );
-    let expected = "error: `mount` cannot be installed on the node\n  caused by: it names an interpreter, \
-                    so it is dynamically linked\nhint: ";
+    let expected = "error: `mount` cannot be installed on the node\n  \
+                    caused by: it names an interpreter, so it is dynamically linked\nhint: ";
     refused(&scratch, 1, expected);
 }
 
@@ -270,7 +270,8 @@ fn a_disk_full_during_the_image_is_named_and_no_partial_image_stays() {
         &ran,
         1,
         &format!(
-            "error: no space left on the disk of `{}/small/image.raw`\nhint: free some space there, ",
+            "error: no space left on the disk of `{}/small/image.raw`\n\
+             hint: free some space there, ",
             out.display()
         ),
     );

@@ -1,21 +1,20 @@
-//! Fuzz targets: every parser of ours that reads bytes which somebody else could have made. One
-//! file a target.
+//! Fuzz targets: each of our parsers of untrusted bytes, one file a target.
 //!
-//! `cargo ci fuzz` runs each for a while. The engine is libFuzzer, by the crate `libfuzzer-sys`: it
-//! compiles with g++, and the coverage that guides it needs nothing but LLVM's own passes, which
-//! the pinned stable compiler has. Passed over were `cargo-fuzz`, a program more to install that
-//! would only set the flags which the check sets; `afl.rs`, whose program compiles another LLVM
-//! plugin and changes settings of the kernel; and `bolero`, which wraps both for tests that we have
-//! as properties already. There is no sanitizer: the parsers are safe Rust, and AddressSanitizer
-//! would need an unstable flag and made a trivial target ten times slower.
+//! `cargo ci fuzz` runs each for a while. The engine is libFuzzer from the crate `libfuzzer-sys`:
+//! it compiles with g++, and its coverage needs only LLVM's own passes, which the pinned stable
+//! compiler has. We decided against `cargo-fuzz`, one more program to install that only sets the
+//! flags which the check sets; `afl.rs`, which compiles another LLVM plugin and changes settings of
+//! the kernel; and `bolero`, which wraps both for tests that we have as properties already. No
+//! sanitizer runs: the parsers are safe Rust, and AddressSanitizer needs an unstable flag and made
+//! a trivial target ten times slower.
 //!
-//! What is lost with it, libFuzzer's limit on one allocation, [`Target::check`] does better: it
-//! measures what an input made Rust allocate at one time and holds that against the input's length.
-//! Inputs are small: what parsers read of larger things (a disk, a volume, an archive with
-//! checksums) a target makes of them.
+//! Without it libFuzzer's limit on one allocation is missing. [`Target::check`] limits more: it
+//! compares the peak of Rust's allocations with the input's length. Inputs are small: a target
+//! builds larger objects (a disk, a volume, an archive with checksums) from them.
 //!
-//! Left out are parsers that others keep (`sntpc` of the pod `time`, `zip` for Go's modules), but
-//! for `tough`, whose input a web server makes; and what a client has checked by then.
+//! Parsers of other projects are left out (`sntpc` of the pod `time`, `zip` for Go's modules),
+//! except `tough`, whose input comes from a web server; so are inputs that a client has verified
+//! before.
 
 pub mod documents;
 pub mod patch;
@@ -38,7 +37,7 @@ mod tests {
     use std::panic::catch_unwind;
     use std::path::Path;
 
-    /// What of some inputs does not hold, each by a name.
+    /// The names of inputs that break a property.
     fn failures(
         inputs: impl IntoIterator<Item = (String, Vec<u8>)>,
         target: &'static Target,
@@ -62,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_seed_of_each_target_is_taken() {
+    fn the_first_seed_of_each_target_is_accepted() {
         let refuses = |target: &&Target| (target.run)(&(target.seeds)()[0]) == Answer::Refused;
         assert_eq!(
             TARGETS.iter().filter(refuses).map(|target| target.name).collect::<Vec<_>>(),
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_once_holds_for_ever() {
+    fn every_regression_holds() {
         let files = |folder: &Path| {
             fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect::<Vec<_>>()
         };

@@ -1,5 +1,5 @@
-//! libFuzzer's program for every target: `FUZZ_TARGET` names the one that it runs. Its arguments
-//! are libFuzzer's own.
+//! libFuzzer's program for every target. `FUZZ_TARGET` names the target to run; the arguments are
+//! libFuzzer's own.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
-//! `fuzz seeds FOLDER`: writes what the fuzzer begins with into a folder a target, and prints the
-//! targets' names. `fuzz replay TARGET FILE…`: gives files to one target; a property that does not
-//! hold is a panic.
+//! `fuzz seeds FOLDER`: writes the seeds of each target to a folder of its name, and prints the
+//! names. `fuzz replay TARGET FILE…`: runs one target on files; a property that does not hold is a
+//! panic.
 
 use std::error::Error;
 use std::fs;

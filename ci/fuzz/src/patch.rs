@@ -1,9 +1,8 @@
-//! Inputs for parsers of things that are much larger than an input should be: changes to a sound
-//! one.
+//! Inputs for parsers of large objects: changes to a sound object.
 //!
-//! A change is a region, a place in it (16 bits, little-endian), a length, and as many bytes.
+//! A change is a region, an offset in it (16 bits, little-endian), a length, and as many bytes.
 
-/// The changes of an input to something of `size` bytes whose regions begin at these offsets:
+/// The changes of an input to an object of `size` bytes whose regions begin at these offsets:
 /// offsets and bytes, all within the size.
 pub fn changes<'a>(
     mut input: &'a [u8],
@@ -21,7 +20,7 @@ pub fn changes<'a>(
     })
 }
 
-/// A change as an input has it. `bytes` are at most 255.
+/// The encoding of a change. `bytes` are at most 255.
 pub fn change(region: u8, place: u16, bytes: &[u8]) -> Vec<u8> {
     let [low, high] = place.to_le_bytes();
     [&[region, low, high, bytes.len() as u8], bytes].concat()

@@ -8,16 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often what is quick is measured; the fastest counts.
+/// Rounds of each quick measurement. The fastest counts.
 const ROUNDS: usize = 5;
 
-/// Clock ticks of a second, as the kernel shows them to programs on both architectures.
+/// `USER_HZ`: clock ticks per second on both architectures.
 const TICKS: u64 = 100;
 
-/// What signing may add to a build.
+/// The time that signing may add to a build.
 const SIGNING: Duration = Duration::from_millis(300);
 
-/// A copy of the checkout that builds.
+/// A copy of the checkout for builds.
 struct Builder<'a> {
     site: &'a Site<'a>,
     copy: PathBuf,
@@ -61,8 +61,8 @@ pub fn rows(site: &Site, cold: bool) -> Result<Vec<Row>> {
 }
 
 impl Builder<'_> {
-    /// A build that runs every step: it may take a tenth longer than the processors would if they
-    /// had nothing else to do.
+    /// A build that runs every step. It may take a tenth longer than its processor time divided by
+    /// the processors.
     fn cold(&self) -> Result<[Row; 2]> {
         let before = processors_time()?;
         let wall = self.build(&["--rebuild"])?;
@@ -82,7 +82,7 @@ impl Builder<'_> {
         Ok(started.elapsed())
     }
 
-    /// The fastest of some builds with these flags, before each of which something is done.
+    /// The fastest of some builds with these flags. Each follows a call of `before`.
     fn fastest(&self, flags: &[&str], before: impl Fn(usize) -> Result<()>) -> Result<Duration> {
         let mut fastest = Duration::MAX;
         for round in 0..ROUNDS {
@@ -99,20 +99,18 @@ fn edit(path: &Path, change: impl Fn(&str) -> String) -> Result<()> {
     fs::write(path, change(&text)).or_build(cannot)
 }
 
-/// Nanoseconds since 1970: a text that no store has seen.
+/// Nanoseconds since 1970, for a text that no store contains.
 fn now() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos())
 }
 
-/// How long processors have worked for all that this process has started and waited for
-/// (proc_pid_stat(5)).
+/// Processor time of all children that this process has waited for (proc_pid_stat(5)).
 fn processors_time() -> Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")
         .or_build(|| "cannot read `/proc/self/stat`".to_owned())?;
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    // What follows the name begins with field 3; 16 and 17 are the children's time in programs and
-    // in the kernel.
+    // The fields behind the name begin with 3; 16 and 17 are the children's user and system time.
     let ticks: u64 =
         [16, 17].iter().filter_map(|field| fields.get(field - 3)?.parse::<u64>().ok()).sum();
     Ok(Duration::from_millis(ticks * 1000 / TICKS))

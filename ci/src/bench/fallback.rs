@@ -1,4 +1,4 @@
-//! How long a node is away that falls back from a bad slot, for each fault that the checks know.
+//! How long a fallback from a bad slot takes, for each fault of the checks.
 
 use super::Row;
 use crate::site::Site;

@@ -12,13 +12,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How often each is measured, in turn; the fastest counts.
+/// Rounds of each measurement, in turn. The fastest counts.
 const ROUNDS: usize = 5;
 
 const SECTOR_SIZE: u32 = 512;
 const DISK_SIZE: u64 = 2 << 30;
 
-/// Bytes that are looked at together: if all are zero, nobody writes them.
+/// Bytes of a block. Blocks of zeros are not written.
 const BLOCK: usize = 64 << 10;
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
@@ -46,7 +46,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     ])
 }
 
-/// Both begin with a disk without anything on it, and with nothing of it in memory.
+/// Discards the disk and flushes the page cache before each measurement.
 fn empty(site: &Site, disk: &Loop) -> Result<()> {
     site.finish("bench-discard", Command::new("blkdiscard").args(["--force", disk.device()]))?;
     site.finish("bench-sync", &mut Command::new("sync")).map(drop)
@@ -60,7 +60,7 @@ fn copy(site: &Site, bytes: &Path, disk: &Loop) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// How long it takes until the image is on the medium, as it says itself, and until it has ended.
+/// The times until the image is on the medium, as the command reports, and until the command ends.
 fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
     let mut osbuild = site.osbuild()?;
     osbuild.args([
@@ -77,12 +77,12 @@ fn flash(site: &Site, disk: &Loop) -> Result<(Duration, Duration)> {
     let started = Instant::now();
     let ran = site.finish("bench-flash", &mut osbuild)?;
     let whole = started.elapsed();
-    let flashed: Value = serde_json::from_str(ran.said.trim())
-        .or_build(|| "cannot read what `osbuild flash --json` says".to_owned())?;
+    let flashed: Value = serde_json::from_str(ran.output.trim())
+        .or_build(|| "cannot read the output of `osbuild flash --json`".to_owned())?;
     Ok((Duration::from_secs_f64(flashed["write-s"].as_f64().unwrap_or_default()), whole))
 }
 
-/// Writes the blocks of an image that are not zero, one behind the other.
+/// Writes the blocks of an image that are not zero one after another.
 fn not_zero(image: &Path, to: &Path) -> Result<()> {
     let bytes = fs::read(image).or_build(|| format!("cannot read `{}`", image.display()))?;
     let file = File::create(to).or_build(|| "cannot make a file".to_owned())?;

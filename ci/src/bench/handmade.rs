@@ -1,6 +1,5 @@
-//! A node of the same programs, put together by hand: the whole root as a compressed cpio archive,
-//! a shell script as PID 1, no firmware, no disk, no network. It is what the start of ours is held
-//! against, in the same run.
+//! A hand-made node of the same programs, for comparison in the same run: the whole root is a
+//! compressed cpio archive, PID 1 is a shell script, and there is no firmware, disk or network.
 
 use crate::image::RECIPE;
 use crate::site::Site;
@@ -11,14 +10,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// PID 1 and all that it does.
+/// PID 1.
 const INIT: &str = include_str!("handmade/init.sh");
 
-/// What it says when the first line is in the log of a pod.
-const SPOKEN: &str = "handmade: a pod has spoken";
+/// What PID 1 prints when a pod has written its first line.
+const FIRST_LINE: &str = "handmade: a pod has spoken";
 
-/// Takes the programs out of what the last build left, and makes of them `root.cpio.zst` and
-/// `kernel`.
+/// Makes `root.cpio.zst` and `kernel` from the products of the last build.
 const ASSEMBLE: &str = "\
 cpio --extract --make-directories --quiet --file \"$1/initramfs.cpio\" 'layers/*'
 for layer in layers/*; do fsck.erofs --extract=root --overwrite \"$layer\" >/dev/null; done
@@ -28,7 +26,7 @@ chmod 755 root/init
 (cd root && find . | cpio --create --format=newc --quiet) | zstd -q -10 -T0 -o root.cpio.zst
 objcopy --dump-section .linux=kernel \"$1/node.efi\" copy.efi";
 
-/// How long it takes from power-on until a pod has written its first line.
+/// The time from power-on until a pod has written its first line.
 pub fn first_pod(site: &Site) -> Result<Duration> {
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     fs::write(folder.path().join("init.sh"), INIT).or_build(|| "cannot write PID 1".to_owned())?;
@@ -64,14 +62,14 @@ fn boot(folder: &Path) -> Result<Duration> {
         .spawn()
         .or_build(|| "cannot start QEMU".to_owned())?;
     let console = BufReader::new(machine.stdout.take().expect("stdout was asked for"));
-    let spoken = console.lines().map_while(|line| line.ok()).any(|line| line.contains(SPOKEN));
+    let printed = console.lines().map_while(|line| line.ok()).any(|line| line.contains(FIRST_LINE));
     let time = started.elapsed();
     // It may have ended by itself already.
     let _ = machine.kill();
     machine.wait().or_build(|| "cannot wait for QEMU".to_owned())?;
-    if spoken {
+    if printed {
         Ok(time)
     } else {
-        Err(Error::build("the hand-made node ended before a pod had spoken"))
+        Err(Error::build("the hand-made node ended before a pod wrote a line"))
     }
 }

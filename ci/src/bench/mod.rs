@@ -1,5 +1,5 @@
 //! `cargo ci bench [cold] [--json] [GROUP…]`: how long things take and how big they are. Numbers
-//! are shown and never judged: a machine that is busy is no fault of the code.
+//! are shown and never fail: a busy host is not a fault of the code.
 
 mod build;
 mod fallback;
@@ -21,11 +21,11 @@ use std::time::Duration;
 pub struct Row {
     name: String,
     value: Measure,
-    /// What the project aims at, where it does.
+    /// The project's aim, if it has one.
     aim: Option<Measure>,
 }
 
-/// What was measured.
+/// A measured value.
 #[derive(Clone, Copy)]
 enum Measure {
     Time(Duration),
@@ -52,17 +52,18 @@ impl Row {
 
 impl Row {
     fn text(&self) -> String {
-        let came =
+        let result =
             |aim: Measure| if self.value.number() < aim.number() { "held" } else { "missed" };
         let aim = self
             .aim
-            .map(|aim| format!("aim: below {}, {}", aim.text(), came(aim)))
+            .map(|aim| format!("aim: below {}, {}", aim.text(), result(aim)))
             .unwrap_or_default();
         format!("{:52} {:>10}  {aim}", self.name, self.value.text()).trim_end().to_owned()
     }
 
     fn json(&self, group: &str) -> Value {
-        json!({ "group": group, "name": self.name, "value": self.value.json(), "aim": self.aim.map(Measure::json) })
+        let (value, aim) = (self.value.json(), self.aim.map(Measure::json));
+        json!({ "group": group, "name": self.name, "value": value, "aim": aim })
     }
 }
 
@@ -93,10 +94,10 @@ impl Measure {
     }
 }
 
-/// What is measured together.
+/// Numbers that are measured together.
 struct Group {
     name: &'static str,
-    /// With `true` also what takes as long as it says.
+    /// Measures them; with `true` also a cold build.
     rows: fn(&Site, bool) -> Result<Vec<Row>>,
 }
 
@@ -118,53 +119,53 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// What is asked for.
-pub struct Wish {
+/// The groups to measure, and how to print them.
+pub struct BenchOptions {
     cold: bool,
     json: bool,
     groups: Vec<&'static Group>,
 }
 
-impl Wish {
-    /// Understands `[cold] [--json] [GROUP…]`; without a group it is all of them.
+impl BenchOptions {
+    /// Parses `[cold] [--json] [GROUP…]`; without a group, all are measured.
     pub fn parse(words: &[String]) -> Result<Self> {
-        let mut wish = Wish { cold: false, json: false, groups: Vec::new() };
+        let mut options = BenchOptions { cold: false, json: false, groups: Vec::new() };
         for word in words {
             match (word.as_str(), GROUPS.iter().find(|group| group.name == word)) {
-                ("cold", _) => wish.cold = true,
-                ("--json", _) => wish.json = true,
-                (_, Some(group)) => wish.groups.push(group),
+                ("cold", _) => options.cold = true,
+                ("--json", _) => options.json = true,
+                (_, Some(group)) => options.groups.push(group),
                 (_, None) => {
                     let names: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
                     let hint = format!("cargo ci bench [cold] [--json] [{}]", names.join("|"));
                     return Err(
-                        Error::usage(format!("`cargo ci bench` knows no `{word}`")).hint(hint)
+                        Error::usage(format!("`cargo ci bench` has no group `{word}`")).hint(hint)
                     );
                 }
             }
         }
-        if wish.groups.is_empty() {
-            wish.groups.extend(GROUPS);
+        if options.groups.is_empty() {
+            options.groups.extend(GROUPS);
         }
-        Ok(wish)
+        Ok(options)
     }
 }
 
-/// Measures, and shows each group as soon as it is there.
-pub fn bench(site: &Site, wish: &Wish) -> Result<()> {
+/// Measures, and prints each group when it is complete.
+pub fn bench(site: &Site, options: &BenchOptions) -> Result<()> {
     image::builds(site)?;
     let mut all = Vec::new();
-    for group in &wish.groups {
+    for group in &options.groups {
         let step = site.report.step(format!("bench: {}", group.name));
-        let rows = (group.rows)(site, wish.cold)?;
+        let rows = (group.rows)(site, options.cold)?;
         step.done("", None, Outcome::Ran);
-        if wish.json {
+        if options.json {
             all.extend(rows.iter().map(|row| row.json(group.name)));
         } else {
             rows.iter().for_each(|row| site.report.data(row.text()));
         }
     }
-    if wish.json {
+    if options.json {
         site.report.data(Value::from(all).to_string());
     }
     Ok(())
@@ -174,23 +175,23 @@ pub fn bench(site: &Site, wish: &Wish) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn wish(words: &[&str]) -> Result<Wish> {
-        Wish::parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
+    fn parse(words: &[&str]) -> Result<BenchOptions> {
+        BenchOptions::parse(&words.iter().map(|word| word.to_string()).collect::<Vec<_>>())
     }
 
     #[test]
     fn without_a_group_all_are_measured() {
-        let all = wish(&["--json"]).unwrap();
+        let all = parse(&["--json"]).unwrap();
         assert!(all.json && !all.cold);
         assert_eq!(all.groups.len(), GROUPS.len());
-        let some = wish(&["update", "cold"]).unwrap();
+        let some = parse(&["update", "cold"]).unwrap();
         assert!(some.cold && !some.json);
         assert_eq!(some.groups.iter().map(|group| group.name).collect::<Vec<_>>(), ["update"]);
     }
 
     #[test]
     fn a_wrong_word_is_an_error_that_lists_the_groups() {
-        let error = wish(&["updates"]).err().unwrap();
+        let error = parse(&["updates"]).err().unwrap();
         assert!(
             error.to_string().contains("cargo ci bench [cold] [--json] [build|boot|"),
             "{error}"
@@ -198,12 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn an_aim_stands_behind_what_it_is_about() {
+    fn a_row_ends_with_its_aim_and_whether_it_was_held() {
         let row =
             Row::time("no-op build", Duration::from_millis(52)).below(Duration::from_millis(100));
         assert_eq!(
             row.text(),
-            "no-op build                                             0.052 s  aim: below 0.100 s, held"
+            "no-op build                                             0.052 s  \
+             aim: below 0.100 s, held"
         );
         assert!(Row::size("memory", 5).less_than(5).text().ends_with("aim: below 5 B, missed"));
         assert_eq!(row.json("build")["aim"]["seconds"], 0.1);

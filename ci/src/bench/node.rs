@@ -1,18 +1,18 @@
-//! How long a node takes to be ready, how big it is, and what it needs of memory.
+//! How long a node takes to become ready, its size, and its use of memory.
 
 use super::{Row, handmade};
 use crate::image::RECIPE;
 use crate::site::Site;
-use crate::vm::inside::{self, PROBE};
+use crate::vm::{inside, probe};
 use osbuild::error::{Context, Error, Result};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;
 
-/// What the node may need of memory when it is ready.
+/// The memory that a ready node may use.
 const MEMORY: u64 = 200 << 20;
 
-/// What slotboot may add to a boot, without its hash and the firmware's loading.
+/// The time that slotboot may add to a boot, without its hash and the firmware's loading.
 const SLOTBOOT: Duration = Duration::from_millis(300);
 
 pub fn rows(site: &Site) -> Result<Vec<Row>> {
@@ -27,8 +27,8 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         "bench-boot",
         site.osbuild()?.args(["run", RECIPE, "--until", "ready", "--json", "--quiet", "--yes"]),
     )?;
-    let boot: Value = serde_json::from_str(ran.said.trim())
-        .or_build(|| "cannot read what `osbuild run --json` says".to_owned())?;
+    let boot: Value = serde_json::from_str(ran.output.trim())
+        .or_build(|| "cannot read the output of `osbuild run --json`".to_owned())?;
     let seconds = |value: &Value| Duration::from_secs_f64(value.as_f64().unwrap_or_default());
     rows.push(Row::time("boot: firmware", seconds(&boot["firmware"])));
     let slotboot = &boot["slotboot"];
@@ -50,11 +50,12 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
         Row::time("boot: power-on to the first pod's work", seconds(&boot["addressed"])).below(aim),
     );
     rows.push(Row::time("boot: power-on to READY", seconds(&boot["ready"])));
-    let facts = inside::facts(site, "bench", &[])?;
+    let facts = inside::facts(site, "bench")?;
     let number = |words: &[&str], index: usize| {
         let number = words.get(index).and_then(|word| word.parse::<u64>().ok());
         number.ok_or_else(|| {
-            Error::build(format!("the probe of recipe `{PROBE}` says no number in {words:?}"))
+            let recipe = probe::RECIPE;
+            Error::build(format!("the probe of recipe `{recipe}` reports no number in {words:?}"))
         })
     };
     for words in facts.lines().map(|line| line.split(' ').collect::<Vec<_>>()) {

@@ -1,30 +1,23 @@
-//! How long an update takes, held against what `dd` would do with the same bytes on the same node,
-//! over the same network; and how long a node boots from its old slot and from its new one.
+//! How long an update takes, compared with `dd` of the same bytes on the same node over the same
+//! network; and how long a node boots from its old slot and from its new one.
 
 use super::Row;
 use crate::site::Site;
-use crate::vm::node::{answer, free_port};
-use crate::vm::slots::disk::{A, B, Disk, Slot};
-use crate::vm::slots::hears;
+use crate::vm::probe::{self, free_port};
+use crate::vm::slots::disk::{A, B, Slot, SlotDisk};
 use crate::vm::update::lab::{Lab, Releases};
 use crate::vm::update::server::Server;
-use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, PATIENCE};
+use crate::vm::update::{DISK_MIB, NEW, NEXT, OLD, OPENED, TIMEOUT};
 use osbuild::error::{Error, Result};
-use osbuild::ship::vm::machine::Forward;
-use osbuild::ship::vm::node::Node;
-use osbuild::ship::vm::run::RunOptions;
 use osbuild_abi::console::{SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_slots::State;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// Where the probe takes what it writes as `dd` would.
-const COPY: u16 = 7075;
-
-/// How often it does. The fastest counts: the first time the host finds room on its own disk.
+/// Rounds of each copy. The fastest counts: in the first one the host allocates its own disk.
 const ROUNDS: usize = 3;
 
-/// What the updater may take of `dd`'s time, in tenths.
+/// The limit for the updater, in tenths of `dd`'s time.
 const TENTHS: u32 = 12;
 
 /// A good slot, of this priority.
@@ -38,7 +31,7 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
     lab.write_recipe(OLD, Releases::Web(server.port()))?;
     lab.build()?;
     lab.keep_old()?;
-    let disk = Disk::of(site, lab.old(), lab.keys()?, "bench-update")?;
+    let disk = SlotDisk::of(site, lab.old(), lab.keys()?, "bench-update")?;
     let mut rows = update(&lab, &server, &disk)?;
     rows.extend(native(site)?);
     for (name, slot, first) in [("old", A, 3), ("new", B, 1)] {
@@ -50,14 +43,11 @@ pub fn rows(site: &Site) -> Result<Vec<Row>> {
 }
 
 /// The node finds the release, installs it, and becomes a good one from the other slot.
-fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
+fn update(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<Vec<Row>> {
     let port = free_port()?;
-    let mut node = disk.boot_with(|options| RunOptions {
-        disk_size_mib: Some(DISK_MIB),
-        forwards: vec![Forward { host: port, node: COPY }],
-        ..options
-    })?;
-    hears(&mut node, SLOT_GOOD, &["SLOT-A"])?;
+    let machine = disk.machine()?.disk_size(DISK_MIB).forward(port, probe::COPY);
+    let mut node = machine.timeout(TIMEOUT).start()?;
+    node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.build()?;
     let uki = lab.uki()?;
@@ -65,13 +55,13 @@ fn update(lab: &Lab, server: &Server, disk: &Disk) -> Result<Vec<Row>> {
         (0..ROUNDS).map(|_| plain_copy(port, "SLOT-B", &uki)).collect::<Result<Vec<_>>>()?;
     let plain = copies.into_iter().min().unwrap_or_default();
     lab.release()?;
-    node.hear(OPENED, PATIENCE)?;
+    node.wait_for(OPENED)?;
     let opened = Instant::now();
-    node.hear(NEXT, PATIENCE)?;
+    node.wait_for(NEXT)?;
     let installed = opened.elapsed();
-    hears(&mut node, SLOTBOOT_STARTS, &["SLOT-B", NEW])?;
+    node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-B", NEW])?;
     let rebooted = opened.elapsed() - installed;
-    hears(&mut node, SLOT_GOOD, &["SLOT-B"])?;
+    node.wait_for_line(SLOT_GOOD, &["SLOT-B"])?;
     let became_good = opened.elapsed() - installed;
     node.power_off()?;
     Ok(vec![
@@ -99,11 +89,11 @@ fn native(site: &Site) -> Result<Vec<Row>> {
         "--",
         "--nocapture",
     ]);
-    let said = site.finish("bench-updater", &mut test)?.said;
+    let output = site.finish("bench-updater", &mut test)?.output;
     let time = |what: &str| {
-        let seconds = said.lines().find_map(|line| line.split_once(what)?.1.parse().ok());
+        let seconds = output.lines().find_map(|line| line.split_once(what)?.1.parse().ok());
         seconds.map(Duration::from_secs_f64).ok_or_else(|| {
-            Error::build("the updater's test does not say how long it took").cause(&said)
+            Error::build("the updater's test does not print its duration").cause(&output)
         })
     };
     let mut rows = Vec::new();
@@ -121,7 +111,7 @@ fn native(site: &Site) -> Result<Vec<Row>> {
 
 /// How long the probe takes to write the bytes to a partition.
 fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
-    let answer = answer(port, |stream| {
+    let answer = probe::request(port, |stream| {
         writeln!(stream, "{partition}")?;
         stream.write_all(bytes)
     })?;
@@ -131,11 +121,11 @@ fn plain_copy(port: u16, partition: &str, bytes: &[u8]) -> Result<Duration> {
 }
 
 /// From power-on until the kubelet is healthy and the declared pods run.
-fn boot(disk: &Disk, slot: Slot) -> Result<Duration> {
-    let mut node: Node = disk.boot()?;
-    hears(&mut node, SLOTBOOT_STARTS, &[slot.name()])?;
-    node.ready(Some(PATIENCE))?;
-    let ready = node.boot().ready.unwrap_or_default();
+fn boot(disk: &SlotDisk, slot: Slot) -> Result<Duration> {
+    let mut node = disk.machine()?.timeout(TIMEOUT).start()?;
+    node.wait_for_line(SLOTBOOT_STARTS, &[slot.name()])?;
+    node.ready()?;
+    let ready = node.progress().ready.unwrap_or_default();
     node.power_off()?;
     Ok(ready)
 }

@@ -131,7 +131,8 @@ fn minimal(address: &SocketAddr, path: &Path, content: &Content) -> Result<Durat
             let path = format!("/snapshots/snap-1/blocks/{index}");
             write!(
                 stream,
-                "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\nContent-Length: {BLOCK_SIZE}\r\n\r\n"
+                "PUT {path} HTTP/1.1\r\nHost: x\r\nx-amz-checksum: {checksum}\r\n\
+                 Content-Length: {BLOCK_SIZE}\r\n\r\n"
             )?;
             stream.write_all(&block)?;
             let mut answer = [0; 45];

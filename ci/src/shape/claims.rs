@@ -1,21 +1,21 @@
-//! What a text says that a test shows: there has to be a test, or a check, of that name.
+//! Tests and checks that a text cites: each has to exist.
 
 use super::code::problem;
 use osbuild::error::Problem;
 use std::collections::BTreeSet;
 
-/// How many words make a name one of a test, and not of a function or a type that a text speaks of.
-const WORDS: usize = 4;
+/// A name of at least this many words is that of a test, not of another function or type.
+const MIN_WORDS: usize = 4;
 
-/// How the checks of `cargo ci` that start machines are called.
+/// How the names of the checks that boot machines begin.
 const MACHINES: &str = "vm: ";
 
-/// Names of tests and checks in `text` that nothing has. `known` are those that there are.
+/// Names of tests and checks that `text` cites and that are not `known`.
 pub fn problems(file: &str, text: &str, known: &BTreeSet<String>) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let named = line.split('`').skip(1).step_by(2).filter(|name| is_claim(name));
-        let unknown = named.filter(|name| !known.contains(*name));
+        let cited = line.split('`').skip(1).step_by(2).filter(|name| is_claim(name));
+        let unknown = cited.filter(|name| !known.contains(*name));
         problems.extend(unknown.map(|name| {
             problem(file, text, index + 1, name, format!("there is no test or check `{name}`"))
         }));
@@ -27,27 +27,109 @@ fn is_claim(name: &str) -> bool {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
-    name.starts_with(MACHINES) || name.split('_').count() >= WORDS && name.split('_').all(is_word)
+    name.starts_with(MACHINES)
+        || name.split('_').count() >= MIN_WORDS && name.split('_').all(is_word)
 }
 
-/// Names of functions and whole words in quotes that look like names of tests, in the code of a
-/// file.
-pub fn known(code: &str) -> impl Iterator<Item = String> {
-    let word = |c: char| !(c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    code.split(word).filter(|name| is_claim(name)).map(str::to_owned)
+/// The names of the functions with `#[test]` or another attribute `…::test`, also those inside
+/// macros such as `proptest!`. `code` has no comments and no contents of literals.
+pub fn tests(code: &str) -> Vec<String> {
+    /// Keywords between the attributes of a function and its `fn`.
+    const QUALIFIERS: [&str; 5] = ["pub", "const", "async", "unsafe", "extern"];
+    let mut tests = Vec::new();
+    let (mut is_test, mut rest) = (false, code);
+    while let Some((token, behind)) = next_token(rest) {
+        rest = behind;
+        match token {
+            "#" if rest.trim_start().starts_with('[') => {
+                let (attribute, behind) = attribute(rest.trim_start());
+                is_test |= is_test_attribute(attribute);
+                rest = behind;
+            }
+            "fn" => {
+                let name = next_token(rest).map_or("", |(name, _)| name);
+                tests.extend(std::mem::take(&mut is_test).then(|| name.to_owned()));
+            }
+            qualifier if QUALIFIERS.contains(&qualifier) => {}
+            _ => is_test = false,
+        }
+    }
+    tests
+}
+
+/// The first word or other character of `code`, and the code behind it.
+fn next_token(code: &str) -> Option<(&str, &str)> {
+    let code = code.trim_start();
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let first = code.chars().next()?;
+    let length = match code.find(|c| !is_word(c)) {
+        _ if !is_word(first) => first.len_utf8(),
+        Some(end) => end,
+        None => code.len(),
+    };
+    Some(code.split_at(length))
+}
+
+/// What is inside the brackets at the start of `code`, and the code behind them.
+fn attribute(code: &str) -> (&str, &str) {
+    let mut depth = 0;
+    let end = code.find(|c| {
+        depth += match c {
+            '[' => 1,
+            ']' => -1,
+            _ => 0,
+        };
+        depth == 0
+    });
+    let end = end.unwrap_or(code.len() - 1);
+    (&code[1..end], &code[end + 1..])
+}
+
+/// `test`, or a path that ends so, with or without arguments.
+fn is_test_attribute(attribute: &str) -> bool {
+    let path = attribute.split('(').next().unwrap_or_default();
+    path.rsplit("::").next().is_some_and(|name| name.trim() == "test")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::code::Source;
     use super::*;
 
+    fn tests_of(text: &str) -> Vec<String> {
+        tests(&Source::new("a.rs".into(), text.into()).code)
+    }
+
     #[test]
-    fn a_text_that_speaks_of_a_test_that_is_gone_is_found() {
-        let code = "fn unsigned_uki_is_refused() {}\nconst X: &str = \"cred_on_esp_is_ignored\";";
-        let known: BTreeSet<String> = known(code).chain(["vm: slots".to_owned()]).collect();
-        let text = "see `unsigned_uki_is_refused`, `cred_on_esp_is_ignored`, `vm: slots`, `sha256_of`, `a/b_c_d_e`\n`vm: gone` `no_such_test_is_there`";
+    fn a_cited_test_that_does_not_exist_is_found() {
+        let known = ["unsigned_uki_is_refused", "vm: slots"].map(str::to_owned).into();
+        let text = "see `unsigned_uki_is_refused`, `vm: slots`, `sha256_of`, `a/b_c_d_e`\n\
+                    `vm: gone` `no_such_test_is_there`";
         let found = problems("a.md", text, &known);
         assert_eq!(found.len(), 2, "{found:?}");
         assert_eq!(found[0].message, "there is no test or check `vm: gone`");
+    }
+
+    #[test]
+    fn only_functions_with_a_test_attribute_are_tests() {
+        let code = "#[test]\nfn one() {}\nfn helps_one_of_them() {}\n\
+                    #[tokio::test(flavor = \"current_thread\")]\nasync fn two() {}\n\
+                    #[test]\n#[cfg(unix)]\npub fn three() {}\n#[cfg(test)]\nfn four() {}\n\
+                    #[test]\nconst X: u8 = 1;\nfn five() {}\n";
+        assert_eq!(tests_of(code), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_test_in_a_comment_or_a_literal_is_not_one() {
+        let code = "// #[test]\n// fn one() {}\nconst A: &str = \"#[test] fn two() {}\";\n\
+                    /* #[test] */ fn three() {}\n#[test] // why\nfn four() {}";
+        assert_eq!(tests_of(code), ["four"]);
+    }
+
+    #[test]
+    fn a_property_of_proptest_is_a_test() {
+        let code = "proptest! {\n    #![proptest_config(config())]\n    #[test]\n    \
+                    fn any_bytes_are_read(bytes in vec(any::<u8>(), 0..9)) {}\n}";
+        assert_eq!(tests_of(code), ["any_bytes_are_read"]);
     }
 }

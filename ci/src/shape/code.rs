@@ -1,4 +1,4 @@
-//! Rust source, divided into code and what is not: comments and the insides of literals.
+//! Rust source, divided into code, and comments and the contents of literals.
 
 use osbuild::error::{Place, Problem};
 
@@ -8,9 +8,9 @@ pub struct Source {
     pub file: String,
     /// Its text.
     pub text: String,
-    /// The text with spaces for comments and the insides of literals, line for line.
+    /// The text with spaces for comments and the contents of literals, line for line.
     pub code: String,
-    /// How many lines stand before the file's own unit tests.
+    /// The number of lines before the file's unit tests.
     pub lines_before_tests: usize,
 }
 
@@ -29,7 +29,7 @@ impl Source {
         Source { file, text, code, lines_before_tests }
     }
 
-    /// The lines of code that are no unit tests, counted from 1.
+    /// The lines of code before the unit tests, counted from 1.
     pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code
             .lines()
@@ -39,7 +39,7 @@ impl Source {
     }
 }
 
-/// A problem with a line of a file, which `what` stands in.
+/// A problem with the text `what` in a line of a file.
 pub fn problem(file: &str, text: &str, number: usize, what: &str, message: String) -> Problem {
     let line = text.lines().nth(number - 1).unwrap_or_default();
     let column = line.find(what).map_or(1, |at| line[..at].chars().count() + 1);
@@ -52,7 +52,7 @@ pub fn problem(file: &str, text: &str, number: usize, what: &str, message: Strin
     })
 }
 
-/// What the reader is in.
+/// The tokenizer's state.
 enum Inside {
     Code,
     Line,
@@ -80,8 +80,8 @@ fn code(text: &str) -> String {
     code
 }
 
-/// What stands at the start of `rest`: what the reader is in behind it, if that changes, how many
-/// bytes it has, and whether it is code.
+/// The next token of `rest`: the state behind it if it changes, its length in bytes, and whether it
+/// is code.
 fn step(inside: &Inside, rest: &[u8], in_word: bool) -> (Option<Inside>, usize, bool) {
     match inside {
         Inside::Code => step_in_code(rest, in_word),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_texts_are_no_code() {
+    fn comments_and_contents_of_literals_are_blanked() {
         assert_eq!(kept("a // b\nc /* d /* e */ f */ g"), "a c g");
         assert_eq!(kept(r#"a("x \" // y") b"#), "a(\" \") b");
         assert_eq!(kept("a(r##\"x \"# // y\"##) b; br\"z\" c"), "a(r##\" \"##) b; br\" \" c");
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_where_they_are() {
+    fn line_numbers_are_kept() {
         let text = "/* a\nb */ c\n\"d\ne\" f\n";
         assert_eq!(code(text).lines().count(), text.lines().count());
         assert!(code(text).lines().nth(1).unwrap().ends_with(" c"));
     }
 
     #[test]
-    fn unit_tests_are_told_from_what_they_test() {
+    fn unit_tests_are_not_among_the_lines() {
         let source = Source::new(
             "a.rs".into(),
             "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n".into(),

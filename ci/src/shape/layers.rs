@@ -79,7 +79,8 @@ const RULES: &[Rule] = &[
             "builder/src/ship/vm/machine/",
         ],
         words: &["Command::new", "process::Command"],
-        why: "starts a process, which the executor, the clients of registries, host and machine alone do",
+        why: "starts a process, which the executor, the clients of registries, host and machine \
+              alone do",
     },
     Rule {
         place: "builder/src/",
@@ -172,8 +173,8 @@ mod tests {
     #[test]
     fn the_plan_may_neither_look_up_nor_out() {
         assert_eq!(
-            messages("builder/src/plan/a.rs", "use crate::produce::store;\n"),
-            ["`crate::produce` is above the plan, which knows nothing of it"]
+            messages("builder/src/plan/a.rs", "use crate::engine::store;\n"),
+            ["`crate::engine` is above the plan, which knows nothing of it"]
         );
         assert_eq!(
             messages("builder/src/plan/a.rs", "use std::fs;\n"),

@@ -1,64 +1,79 @@
-//! The shape of the code, as tests: sizes, layers and words, and what texts say of tests.
+//! The shape of the code as checks: sizes, layers, words, and the tests that texts cite.
 
 mod claims;
 mod code;
 mod layers;
+mod maps;
 mod size;
 mod words;
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::site::Site;
 use code::Source;
 use osbuild::error::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Functions of at most 70 lines, files of at most 700.
-pub fn size(site: &Site) -> Result<Verdict> {
+/// Limits on the lengths of functions, files and lines.
+pub fn size(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
-    Ok(Verdict::of(
+    Ok(Outcome::of(
         sources.iter().flat_map(size::problems).collect(),
         format!("{} files", sources.len()),
     ))
 }
 
-/// Each module uses only what is beneath it, and each right has one owner.
-pub fn layers(site: &Site) -> Result<Verdict> {
+/// Each module uses only the layers below it, and each right has one owner.
+pub fn layers(site: &Site) -> Result<Outcome> {
     let mut problems: Vec<_> = sources(site)?.iter().flat_map(layers::problems).collect();
     for (file, text) in texts(site, ".toml")? {
         problems.extend(layers::crate_problems(&file, &text));
     }
-    Ok(Verdict::of(problems, ""))
+    Ok(Outcome::of(problems, ""))
 }
 
-/// No marks of unfinished work, no empty words in names, no path of a machine, no host of a
-/// registry.
-pub fn words(site: &Site) -> Result<Verdict> {
+/// No marks of unfinished work, no empty words in names, no path of a developer's machine, no host
+/// of a registry.
+pub fn words(site: &Site) -> Result<Outcome> {
     let sources = sources(site)?;
     let mut problems: Vec<_> = sources.iter().flat_map(words::in_names).collect();
     problems.extend(sources.iter().filter_map(|source| words::in_path(&source.file)));
     for (file, text) in texts(site, "")? {
         problems.extend(words::in_text(&file, &text));
     }
-    Ok(Verdict::of(problems, ""))
+    Ok(Outcome::of(problems, ""))
 }
 
-/// What a text says that a test shows is a test or a check.
-pub fn claims(site: &Site) -> Result<Verdict> {
-    let mut known: BTreeSet<String> = crate::names().map(str::to_owned).collect();
-    known.extend(sources(site)?.iter().flat_map(|source| claims::known(&source.text)));
+/// Each test or check that a text cites exists.
+pub fn claims(site: &Site) -> Result<Outcome> {
+    let checks = crate::names().chain(crate::vm::secure::claims());
+    let mut known: BTreeSet<String> = checks.map(str::to_owned).collect();
+    known.extend(sources(site)?.iter().flat_map(|source| claims::tests(&source.code)));
     let texts = texts(site, ".md")?;
-    Ok(Verdict::of(
+    Ok(Outcome::of(
         texts.iter().flat_map(|(file, text)| claims::problems(file, text, &known)).collect(),
         "",
     ))
+}
+
+/// Each map of a README names existing paths and every folder beside the README.
+pub fn maps(site: &Site) -> Result<Outcome> {
+    let files = site.files()?;
+    let ignored = fs::read_to_string(site.root.join(".gitignore"))
+        .or_build(|| "cannot read `.gitignore`".to_owned())?;
+    let ignored = ignored.lines().map(|line| line.trim_matches('/').to_owned()).collect();
+    let problems = texts(site, "README.md")?
+        .iter()
+        .flat_map(|(file, text)| maps::problems(file, text, &files, &ignored))
+        .collect();
+    Ok(Outcome::of(problems, ""))
 }
 
 fn sources(site: &Site) -> Result<Vec<Source>> {
     Ok(texts(site, ".rs")?.into_iter().map(|(file, text)| Source::new(file, text)).collect())
 }
 
-/// The files of git whose names end so, with their texts. What is not UTF-8 is not text.
+/// Git's files whose names end with `end`, and their texts. Files that are not UTF-8 are left out.
 fn texts(site: &Site, end: &str) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     for file in site.files()?.into_iter().filter(|file| file.ends_with(end)) {

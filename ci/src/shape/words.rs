@@ -1,9 +1,9 @@
-//! Words that do not belong into the repository.
+//! Words that do not belong in the repository.
 
 use super::code::{Source, problem};
 use osbuild::error::Problem;
 
-/// Marks of unfinished work. They are put together here so that this file does not hold them.
+/// Marks of unfinished work, concatenated so that this file does not contain them.
 const UNFINISHED: [&str; 5] = [
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
@@ -12,20 +12,19 @@ const UNFINISHED: [&str; 5] = [
     concat!("unimplemented", "!("),
 ];
 
-/// Paths of somebody's machine.
+/// Paths of a developer's machine.
 const MACHINE: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/var/", "tmp/")];
 
-/// First labels of the hosts from which ecosystems serve packages. Their own clients know these
-/// hosts; we do not.
+/// First labels of the hosts of package registries, which only the ecosystems' own clients know.
 const REGISTRIES: [&str; 7] = ["deb", "security", "proxy", "registry", "index", "static", "files"];
 
-/// Words for which there is a better one: they say nothing, or a word of the design says it.
+/// Words without a meaning of their own, or with a better word in the design.
 const EMPTY: [&str; 5] = ["artifact", "helper", "manager", "profile", "variant"];
 
-/// Names of modules that say nothing of what is in them.
+/// Names of modules that do not describe their contents.
 const EMPTY_FILES: [&str; 5] = ["common", "helpers", "misc", "util", "utils"];
 
-/// Marks and places in any text. Locks say what others wrote.
+/// Marks, paths and hosts in any text but locks, whose text is upstream's.
 pub fn in_text(file: &str, text: &str) -> Vec<Problem> {
     if file.ends_with(".lock") {
         return Vec::new();
@@ -48,16 +47,16 @@ fn unwanted(line: &str) -> Option<(&str, &'static str)> {
     let machine = || {
         MACHINE
             .into_iter()
-            .find(|path| leads_on(line, path))
-            .map(|path| (path, "a path of somebody's machine"))
+            .find(|path| continues(line, path))
+            .map(|path| (path, "a path of a developer's machine"))
     };
     unfinished
         .or_else(machine)
         .or_else(|| registry(line).map(|host| (host, "the host of a registry")))
 }
 
-/// Whether a name follows the path. By itself it may be what somebody looks for.
-fn leads_on(line: &str, path: &str) -> bool {
+/// Whether a name follows the path. The path alone may be a search pattern.
+fn continues(line: &str, path: &str) -> bool {
     line.match_indices(path)
         .any(|(at, _)| line[at + path.len()..].starts_with(char::is_alphanumeric))
 }
@@ -70,15 +69,15 @@ fn registry(line: &str) -> Option<&str> {
     })
 }
 
-/// A file whose name says nothing.
+/// A file whose name does not describe its contents.
 pub fn in_path(file: &str) -> Option<Problem> {
     let empty = |name: &str| EMPTY_FILES.contains(&name.strip_suffix(".rs").unwrap_or(name));
     file.split('/')
         .any(empty)
-        .then(|| Problem::new(format!("`{file}` has a name that says nothing of what is in it")))
+        .then(|| Problem::new(format!("the name of `{file}` does not describe its contents")))
 }
 
-/// Names of types, traits, modules and functions that have an empty word in them.
+/// Names of types, traits, modules and functions that contain an empty word.
 pub fn in_names(source: &Source) -> Vec<Problem> {
     source
         .lines()
@@ -90,7 +89,7 @@ pub fn in_names(source: &Source) -> Vec<Problem> {
                 &source.text,
                 number,
                 name,
-                format!("`{word}` is a word for which there is a better one"),
+                format!("`{word}` is an empty word: name the thing itself"),
             ))
         })
         .collect()

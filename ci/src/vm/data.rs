@@ -1,4 +1,4 @@
-//! DATA of a disk, in a file of its own: debugfs looks into it there, and changes it.
+//! A copy of a disk's DATA, which debugfs reads and changes.
 
 use crate::site::Site;
 use osbuild::error::{Context, Error, Result};
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A copy of DATA, which was sound. Paths in it are those on DATA.
+/// A copy of DATA. Paths are relative to its root.
 pub struct Data<'a> {
     site: &'a Site<'a>,
     folder: TempDir,
 }
 
 impl<'a> Data<'a> {
-    /// That of a disk, as somebody who boots from it finds it.
+    /// Copies DATA of a disk, and checks it.
     pub fn of(site: &'a Site<'a>, disk: &Path) -> Result<Self> {
         let copy = Data {
             site,
@@ -30,7 +30,7 @@ impl<'a> Data<'a> {
         Ok(copy)
     }
 
-    /// Puts it into the disk.
+    /// Writes the copy back to the disk.
     pub fn put_into(&self, disk: &Path) -> Result<()> {
         let mut dd = dd(&self.path(), disk);
         dd.arg("conv=notrunc").arg(format!("seek={}", place(disk)?.start >> 20));
@@ -42,10 +42,10 @@ impl<'a> Data<'a> {
         identifier(self.site, &self.path(), 0)
     }
 
-    /// The text of a file, or nothing where there is no file.
+    /// The text of a file, or none if there is no such file.
     pub fn read(&self, path: &str) -> Result<Option<String>> {
         let copy = self.folder.path().join("file");
-        // There is one if another file was read before.
+        // An earlier call may have left one.
         let _ = fs::remove_file(&copy);
         self.debugfs("file-of-data", &["-R", &format!("dump {path} {}", copy.display())])?;
         let text = copy
@@ -56,10 +56,10 @@ impl<'a> Data<'a> {
         Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Writes files, each of which has this text then and may be executed by anybody.
+    /// Writes files with this text, which any user may execute.
     pub fn write(&self, paths: &[&str], text: &str) -> Result<()> {
         let file = self.folder.path().join("text");
-        fs::write(&file, text).or_build(|| "cannot write what is to be on DATA".to_owned())?;
+        fs::write(&file, text).or_build(|| "cannot write a file for DATA".to_owned())?;
         let line = |path| {
             format!(
                 "rm {path}\nwrite {file} {path}\nsif {path} mode 0100755\n",
@@ -75,10 +75,11 @@ impl<'a> Data<'a> {
         Ok(())
     }
 
-    /// Has debugfs do what these lines say, of which it tells no failure.
+    /// Executes commands of debugfs, which does not report failures.
     pub fn change(&self, lines: &str) -> Result<()> {
         let commands = self.folder.path().join("commands");
-        fs::write(&commands, lines).or_build(|| "cannot write what debugfs is to do".to_owned())?;
+        fs::write(&commands, lines)
+            .or_build(|| "cannot write the commands of debugfs".to_owned())?;
         self.debugfs("change-data", &["-w", "-f", &commands.display().to_string()]).map(drop)
     }
 
@@ -88,15 +89,16 @@ impl<'a> Data<'a> {
         Ok(entries.map(|entry| format!("{folder}/{}", entry.name)).collect())
     }
 
-    /// What is in a folder.
+    /// The entries of a folder.
     pub fn list(&self, folder: &str) -> Result<Vec<Entry>> {
-        let said = self.debugfs("list-data", &["-R", &format!("ls -p {folder}")])?;
-        Ok(said.lines().filter_map(Entry::parse).collect())
+        let output = self.debugfs("list-data", &["-R", &format!("ls -p {folder}")])?;
+        Ok(output.lines().filter_map(Entry::parse).collect())
     }
 
-    /// debugfs tells hardly any failure by its exit code. Its version is among what it says.
+    /// Runs debugfs, whose exit code hardly ever reports a failure and whose output contains its
+    /// version.
     fn debugfs(&self, log: &str, words: &[&str]) -> Result<String> {
-        Ok(self.site.finish(log, Command::new("debugfs").args(words).arg(self.path()))?.said)
+        Ok(self.site.finish(log, Command::new("debugfs").args(words).arg(self.path()))?.output)
     }
 
     fn path(&self) -> PathBuf {
@@ -104,7 +106,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// What debugfs says of a file.
+/// An entry of a folder, as debugfs lists it.
 pub struct Entry {
     mode: String,
     /// Its name in its folder.
@@ -120,12 +122,12 @@ impl Entry {
     }
 }
 
-/// The path on DATA of a file that the node has below `/var/lib`.
+/// The path on DATA of a file in the node's `/var/lib`.
 pub fn on_data(path: &str) -> String {
     path.replacen("/var/lib", "", 1)
 }
 
-/// Where DATA is on a disk.
+/// The partition DATA of a disk.
 pub fn place(disk: &Path) -> Result<Partition> {
     let found = inspect(disk)?.disk;
     let data = found
@@ -135,12 +137,11 @@ pub fn place(disk: &Path) -> Result<Partition> {
     data.ok_or_else(|| Error::build("the disk has no DATA").cause(disk.display()))
 }
 
-/// Replays the journal of a copy of DATA, without which debugfs sees old folders or opens nothing
-/// at all, and checks all.
+/// Replays the journal of a copy of DATA, which debugfs does not, and checks the file system.
 pub fn check(site: &Site, copy: &Path) -> Result<()> {
     let checked =
         site.run("e2fsck-of-data", Command::new("e2fsck").args(["-f", "-p"]).arg(copy))?;
-    // 1: what `-p` may do by itself was done.
+    // 1: errors were corrected that `-p` corrects without asking.
     if matches!(checked.code, Some(0 | 1)) {
         Ok(())
     } else {
@@ -148,7 +149,7 @@ pub fn check(site: &Site, copy: &Path) -> Result<()> {
     }
 }
 
-/// What `blkid` finds: the UUID of a file system, so many bytes into a file.
+/// The UUID of the file system at an offset of a file, as `blkid` reads it.
 pub fn identifier(site: &Site, path: &Path, offset: u64) -> Result<String> {
     let mut blkid = Command::new("blkid");
     blkid
@@ -162,7 +163,7 @@ pub fn identifier(site: &Site, path: &Path, offset: u64) -> Result<String> {
             &offset.to_string(),
         ])
         .arg(path);
-    Ok(site.finish("blkid-of-data", &mut blkid)?.said.trim().to_owned())
+    Ok(site.finish("blkid-of-data", &mut blkid)?.output.trim().to_owned())
 }
 
 /// Partitions start and end on whole MiB.

@@ -1,28 +1,30 @@
-//! What is claimed of a running machine. One after another, with the code of `osbuild run`.
+//! Checks that boot a machine. Each builds a [`machine::Machine`] with the code of `osbuild run`;
+//! only the checks of the command line itself ([`run_command`]) start the program.
 
-pub mod again;
 pub mod boards;
-pub mod boots;
 pub mod cluster;
 mod data;
+mod echo_uki;
 pub mod ends;
 pub mod inside;
 pub mod installer;
 pub mod interrupted;
 pub mod joins;
-mod kept;
-mod kinds;
-mod machine;
+mod kept_disk;
+pub mod machine;
 pub mod node;
-pub mod ordinary;
-pub mod own;
+mod obstacles;
+pub mod ordinary_pod;
+pub mod own_pod;
 pub mod planted;
 pub mod power;
+pub mod power_loss;
+pub mod probe;
 mod qmp;
 pub mod refusals;
+pub mod run_command;
 pub mod sectors;
 pub mod secure;
 pub mod slots;
-mod teller;
 pub mod time;
 pub mod update;

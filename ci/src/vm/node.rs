@@ -1,184 +1,116 @@
-//! A node that `osbuild run` boots while somebody looks at it.
+//! A node that runs on a [`super::machine::Machine`] while a check looks at it.
 
-use super::machine::PROCESSORS;
-use crate::site::Site;
 use osbuild::error::{Context, Error, LogTail, Result};
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, File};
-use std::io::Read;
-use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use osbuild::ship::vm::boot::Boot;
+use osbuild::ship::vm::node::Node;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
-/// How long a node may take to get ready, and a probe to answer.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long a ready node may take to print its address.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(10);
 
-const CANNOT_WAIT: &str = "cannot wait for `osbuild run`";
+/// How many of the console's last lines an error shows.
+const TAIL: usize = 40;
 
-/// How often the log is looked at.
-const TICK: Duration = Duration::from_millis(200);
-
-/// A running `osbuild run`. Dropping it ends it as Ctrl-C would.
-pub struct Node {
-    child: Child,
+/// A node that is powered on. Dropping it is a power cut.
+pub struct NodeUnderTest<'a> {
+    node: Node<'a>,
     log: PathBuf,
+    timeout: Duration,
 }
 
-impl Node {
-    /// Boots `recipe` with more flags, and comes back when it is ready. What is said goes to the
-    /// log `name`.
-    pub fn boot(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
-        let mut node = Self::start(site, name, recipe, flags)?;
-        node.until("ready after ")?;
-        Ok(node)
+impl<'a> NodeUnderTest<'a> {
+    /// A node whose console is written to `log`, and that may take `timeout` for each line that is
+    /// waited for.
+    pub(super) fn new(node: Node<'a>, log: PathBuf, timeout: Duration) -> Self {
+        NodeUnderTest { node, log, timeout }
     }
 
-    /// The same of a recipe in another copy of the checkout.
-    pub fn boot_in(
-        site: &Site,
-        project: &Path,
-        name: &str,
-        recipe: &str,
-        flags: &[&str],
-    ) -> Result<Self> {
-        let mut node = Self::start_in(site, project, name, recipe, flags)?;
-        node.until("ready after ")?;
-        Ok(node)
+    /// Waits until the node is ready. The timeout counts from power-on.
+    pub fn ready(&mut self) -> Result<()> {
+        self.ready_within(self.timeout)
     }
 
-    /// Boots `recipe` with more flags, and comes back at once. What is said goes to the log `name`.
-    pub fn start(site: &Site, name: &str, recipe: &str, flags: &[&str]) -> Result<Self> {
-        Self::start_in(site, &site.project(), name, recipe, flags)
+    /// Like [`Self::ready`], with another timeout.
+    pub fn ready_within(&mut self, timeout: Duration) -> Result<()> {
+        self.node.ready(Some(timeout))
     }
 
-    fn start_in(
-        site: &Site,
-        project: &Path,
-        name: &str,
-        recipe: &str,
-        flags: &[&str],
-    ) -> Result<Self> {
-        let log = site.log(name);
-        let cannot = || format!("cannot write `{}`", log.display());
-        let file = File::create(&log).or_build(cannot)?;
-        let other = file.try_clone().or_build(cannot)?;
-        let mut osbuild = site.osbuild()?;
-        osbuild
-            .current_dir(project)
-            .args(["run", recipe, "--cpus", &PROCESSORS.to_string(), "--yes"])
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(other);
-        let child = osbuild.spawn().or_build(|| "cannot start `osbuild`".to_owned())?;
-        Ok(Node { child, log })
+    /// Waits a moment for the node's address: a node is ready without one.
+    pub fn address(&mut self) -> Result<()> {
+        self.node.address(ADDRESS_TIMEOUT)
     }
 
-    /// Waits until a line begins with `words`.
-    pub fn until(&mut self, words: &str) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
-        while self.said()?.lines().all(|line| !line.starts_with(words)) {
-            let ended = self.child.try_wait().or_build(|| CANNOT_WAIT.to_owned())?;
-            if let Some(status) = ended {
-                return Err(self
-                    .failure(format!("`osbuild run` ended before it said `{words}`: {status}"))?);
-            }
-            if Instant::now() > end {
-                return Err(self.failure(format!("the node did not say `{words}`"))?);
-            }
-            std::thread::sleep(TICK);
+    /// Waits for the next line that contains `phrase`, and returns it.
+    pub fn wait_for(&mut self, phrase: &str) -> Result<String> {
+        self.wait_for_within(phrase, self.timeout)
+    }
+
+    /// Like [`Self::wait_for`], with another timeout.
+    pub fn wait_for_within(&mut self, phrase: &str, timeout: Duration) -> Result<String> {
+        self.node.hear(phrase, timeout)
+    }
+
+    /// Waits for the next line that contains `phrase`, which has to contain all `words` too.
+    pub fn wait_for_line(&mut self, phrase: &str, words: &[&str]) -> Result<()> {
+        let line = self.wait_for(phrase)?;
+        match words.iter().find(|word| !line.contains(**word)) {
+            Some(word) => Err(Error::build(format!("a line lacks `{word}`")).cause(line)),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Waits until the console has a line that contains `phrase`, printed before or after this
+    /// call.
+    pub fn wait_until_printed(&mut self, phrase: &str) -> Result<()> {
+        match self.console()?.contains(phrase) {
+            true => Ok(()),
+            false => self.wait_for(phrase).map(drop),
+        }
+    }
+
+    /// Everything that the console has printed so far.
+    ///
+    /// # Errors
+    /// The machine has ended.
+    pub fn console(&mut self) -> Result<String> {
+        self.is_running()?;
+        self.log()
     }
 
     /// # Errors
-    /// `osbuild run` has ended, and the node with it.
+    /// The machine has ended.
     pub fn is_running(&mut self) -> Result<()> {
-        match self.child.try_wait().or_build(|| CANNOT_WAIT.to_owned())? {
-            None => Ok(()),
-            Some(status) => Err(self.failure(format!("`osbuild run` ended: {status}"))?),
-        }
+        self.node.catch_up()
     }
 
-    /// All that was said so far.
-    pub fn said(&self) -> Result<String> {
+    /// How far the boot is, and how long its phases took.
+    pub fn progress(&self) -> &Boot {
+        self.node.boot()
+    }
+
+    /// An error that shows the end of the console.
+    pub fn failure(&self, message: impl Into<String>) -> Error {
+        let console = self.log().unwrap_or_default();
+        let lines: Vec<String> = console.lines().map(str::to_owned).collect();
+        let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
+        Error::build(message.into()).log(LogTail { lines, path: self.log.display().to_string() })
+    }
+
+    /// Powers off without asking the node, once everything that it wrote is on the disk.
+    pub fn power_off(self) -> Result<()> {
+        self.node.power_off()
+    }
+
+    /// Waits until the node has powered off.
+    pub fn end(&mut self) -> Result<()> {
+        self.node.end()
+    }
+
+    fn log(&self) -> Result<String> {
         let bytes =
             fs::read(&self.log).or_build(|| format!("cannot read `{}`", self.log.display()))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Of the process that runs it.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Ends it as Ctrl-C would, and gives its exit code and all that was said.
-    pub fn interrupt(mut self) -> Result<(Option<i32>, String)> {
-        kill_process(Pid::from_child(&self.child), Signal::INT)
-            .or_build(|| "cannot interrupt `osbuild run`".to_owned())?;
-        let status = self.child.wait().or_build(|| CANNOT_WAIT.to_owned())?;
-        Ok((status.code(), self.said()?))
-    }
-
-    /// An error that shows the end of what was said.
-    pub fn failure(&self, message: String) -> Result<Error> {
-        let said = self.said()?;
-        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
-        let lines = lines[lines.len().saturating_sub(40)..].to_vec();
-        Ok(Error::build(message).log(LogTail { lines, path: self.log.display().to_string() }))
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // Both fail only for a process that is gone already.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
-        let _ = self.child.wait();
-    }
-}
-
-/// A port of the loopback that nobody uses now.
-pub fn free_port() -> Result<u16> {
-    let cannot = || "cannot find a free port".to_owned();
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
-    Ok(listener.local_addr().or_build(cannot)?.port())
-}
-
-/// Tells a server on the loopback something, to the end, and comes back when it has answered `ok`.
-pub fn tell(port: u16, say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<()> {
-    match answer(port, say)?.as_str() {
-        "ok" => Ok(()),
-        answer => Err(Error::build("the probe cannot do what it was told").cause(answer)),
-    }
-}
-
-/// Says something to the probe, to the end, and gives the line that it answers.
-pub fn answer(
-    port: u16,
-    say: impl FnOnce(&mut TcpStream) -> std::io::Result<()>,
-) -> Result<String> {
-    let speak = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        say(&mut stream)?;
-        stream.shutdown(Shutdown::Write)?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer.trim_end().to_owned())
-    };
-    speak().or_build(|| "cannot speak with the probe".to_owned())
-}
-
-/// All that a server on the loopback says until it closes, which ends with the line `end`.
-pub fn ask(port: u16) -> Result<String> {
-    let cannot = || "cannot ask the probe".to_owned();
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).or_build(cannot)?;
-    stream.set_read_timeout(Some(PATIENCE)).or_build(cannot)?;
-    let mut report = String::new();
-    stream.read_to_string(&mut report).or_build(cannot)?;
-    match report.strip_suffix("end\n") {
-        Some(facts) => Ok(facts.to_owned()),
-        None => Err(Error::build("the probe's report was cut short").cause(report)),
     }
 }

@@ -1,74 +1,74 @@
-//! A node whose disk was in somebody else's machine.
+//! A node whose DATA was changed on another machine while it was powered off.
 
 use super::data::{Data, on_data};
-use super::kept::Kept;
-use super::kinds;
-use super::node::Node;
-use crate::check::Verdict;
+use super::kept_disk::KeptDisk;
+use super::machine::Machine;
+use super::obstacles;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 use osbuild::error::{Error, Result};
 use osbuild_abi::paths::CONTAINERD_BLOBS;
 
-/// Where containerd unpacks images on the node, a numbered folder each.
+/// Where containerd unpacks images on the node, each in a numbered folder.
 const SNAPSHOTS: &str = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots";
 
-/// What is put in the place of each program and each blob. Nothing can be started that has a part
-/// of it.
+/// Replaces each program and each blob. Nothing that contains it can be started.
 const PLANTED: &str = "planted";
 
-/// What the kubelet remembers of its containers, as one with another policy leaves it: it ends with
-/// an error as soon as it reads that.
-const MEMORIES: [(&str, &str); 2] = [
+/// The kubelet's checkpoint files, as a kubelet with another policy writes them: the node's own
+/// kubelet would end with an error when it reads them.
+const CHECKPOINTS: [(&str, &str); 2] = [
     ("kubelet/cpu_manager_state", r#"{"policyName":"static","defaultCpuSet":"0","checksum":1}"#),
     ("kubelet/memory_manager_state", r#"{"policyName":"Static","machineState":{},"checksum":1}"#),
 ];
 
-/// With the power off, all that containerd keeps on DATA of the node's own pods is replaced, what
-/// was unpacked and what it was unpacked from. The next boot gets ready: it runs what is in the
-/// signed root. And it does so with another release's leftovers in the way, and with those of
-/// another release's kubelet.
-pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Verdict> {
-    let kept = Kept::of(site, RECIPE);
-    drop(Node::boot(site, "before-planting", RECIPE, &["--keep"])?);
-    let data = Data::of(site, kept.path())?;
+/// While the power is off, everything that containerd keeps on DATA of the node's own pods is
+/// replaced: blobs, and what was unpacked from them. The next boot becomes ready with the images of
+/// the signed root, in spite of files of other kinds in the way and of another kubelet's
+/// checkpoints.
+pub fn system_pods_do_not_come_from_data(site: &Site) -> Result<Outcome> {
+    let disk = KeptDisk::of(site, RECIPE);
+    boot(site, &disk, "before-planting")?;
+    let data = Data::of(site, disk.path())?;
     let planted = plant(&data)?;
-    mislead_the_kubelet(&data)?;
-    let places = kinds::plant(&data, 0)?;
-    data.put_into(kept.path())?;
-    let said = Node::boot(site, "after-planting", RECIPE, &["--keep"])?.said()?;
-    kinds::were_moved(&said, 0)?;
-    let data = Data::of(site, kept.path())?;
+    CHECKPOINTS.iter().try_for_each(|(path, text)| data.write(&[path], text))?;
+    let places = obstacles::plant(&data, 0)?;
+    data.put_into(disk.path())?;
+    let console = boot(site, &disk, "after-planting")?;
+    obstacles::were_moved(&console, 0)?;
+    let data = Data::of(site, disk.path())?;
     for blob in data.files(&on_data(CONTAINERD_BLOBS))? {
         if data.read(&blob)?.as_deref() == Some(PLANTED) {
-            return Err(
-                Error::build(format!("on DATA {blob} is still what was planted")).cause(said)
-            );
+            return Err(Error::build(format!("the planted {blob} is still on DATA")).cause(console));
         }
     }
-    Ok(Verdict {
+    Ok(Outcome {
         passed: 2,
-        said: format!("{planted} files replaced, something in the way in {places} places"),
-        ..Verdict::default()
+        summary: format!("{planted} files replaced, obstacles in {places} places"),
+        ..Outcome::default()
     })
 }
 
-/// Whatever kind of file stands where `init` or a daemon wants something else on DATA, the node
-/// gets ready.
-pub fn a_node_gets_ready_whatever_is_planted(site: &Site) -> Result<Verdict> {
-    let kept = Kept::of(site, RECIPE);
-    drop(Node::boot(site, "before-kinds", RECIPE, &["--keep"])?);
-    for turn in 1..kinds::TURNS {
-        let data = Data::of(site, kept.path())?;
-        kinds::plant(&data, turn)?;
-        data.put_into(kept.path())?;
-        let said = Node::boot(site, &format!("kinds-{turn}"), RECIPE, &["--keep"])?.said()?;
-        kinds::were_moved(&said, turn)?;
+/// The node becomes ready, whatever kind of file is where `init` or a daemon expects another kind.
+pub fn a_node_becomes_ready_whatever_is_planted(site: &Site) -> Result<Outcome> {
+    let disk = KeptDisk::of(site, RECIPE);
+    boot(site, &disk, "before-obstacles")?;
+    for turn in 1..obstacles::TURNS {
+        let data = Data::of(site, disk.path())?;
+        obstacles::plant(&data, turn)?;
+        data.put_into(disk.path())?;
+        obstacles::were_moved(&boot(site, &disk, &format!("obstacles-{turn}"))?, turn)?;
     }
-    Ok(Verdict { passed: kinds::TURNS - 1, ..Verdict::default() })
+    Ok(Outcome { passed: obstacles::TURNS - 1, ..Outcome::default() })
 }
 
-/// Replaces every program of every unpacked image, and every blob. Gives how many files that were.
+/// Boots from the disk until the node is ready, cuts the power, and returns the console.
+fn boot(site: &Site, disk: &KeptDisk, log: &str) -> Result<String> {
+    Machine::of_recipe(site, RECIPE, log)?.keep(disk.path()).boot()?.console()
+}
+
+/// Replaces every program of every unpacked image, and every blob, and returns their number.
 fn plant(data: &Data) -> Result<usize> {
     let mut programs = Vec::new();
     for snapshot in data.list(&on_data(SNAPSHOTS))? {
@@ -86,9 +86,4 @@ fn plant(data: &Data) -> Result<usize> {
     let all = [programs, blobs].concat();
     data.write(&all.iter().map(String::as_str).collect::<Vec<_>>(), PLANTED)?;
     Ok(all.len())
-}
-
-/// Replaces what the kubelet remembers.
-fn mislead_the_kubelet(data: &Data) -> Result<()> {
-    MEMORIES.iter().try_for_each(|(path, text)| data.write(&[path], text))
 }

@@ -1,5 +1,4 @@
-//! QEMU's own protocol (QMP), by which a check does to a machine what a person or a hypervisor
-//! does.
+//! A client of QEMU's protocol QMP, for actions of a user or a hypervisor on a machine.
 
 use osbuild::error::{Context, Error, Result};
 use serde_json::{Value, json};
@@ -8,34 +7,34 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// The socket of a machine.
+/// A machine's QMP socket.
 pub struct Qmp {
     folder: TempDir,
 }
 
 impl Qmp {
-    /// A socket that no machine has yet.
+    /// A socket for a machine that is started later.
     pub fn new() -> Result<Self> {
-        // A socket's path has 107 bytes at most, and a checkout may lie deep.
+        // The path of a socket has at most 107 bytes, and that of a checkout may be longer.
         Ok(Qmp { folder: tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())? })
     }
 
-    /// What QEMU is asked for.
+    /// QEMU's arguments.
     pub fn arguments(&self) -> Vec<String> {
         ["-qmp".to_owned(), format!("unix:{},server=on,wait=off", self.socket().display())].into()
     }
 
     /// Executes a command. A refusal is an error that quotes it.
     pub fn execute(&self, command: &str, arguments: Value) -> Result<()> {
-        let cannot = || "cannot speak with QEMU".to_owned();
+        let cannot = || "cannot send a command to QEMU".to_owned();
         let mut socket = UnixStream::connect(self.socket()).or_build(cannot)?;
         let mut answers = BufReader::new(socket.try_clone().or_build(cannot)?).lines();
-        for said in [
+        for request in [
             json!({ "execute": "qmp_capabilities" }),
             json!({ "execute": command, "arguments": arguments }),
         ] {
-            writeln!(socket, "{said}").or_build(cannot)?;
-            // Its greeting and events come between.
+            writeln!(socket, "{request}").or_build(cannot)?;
+            // The greeting and events come in between.
             let answer = answers
                 .by_ref()
                 .map_while(std::result::Result::ok)

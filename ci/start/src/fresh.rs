@@ -1,9 +1,9 @@
-//! Whether a program is what cargo would make now, found without cargo, which takes longer for that
-//! than most calls of the program.
+//! Decides without cargo whether a program is up to date: cargo takes longer for that than most
+//! calls of the program.
 //!
-//! cargo goes by times: it compiles again what is older than one of its sources, and lists these
-//! beside the program (`PROGRAM.d`). This does the same, and whatever looks different is a question
-//! for cargo: other settings, a source that is newer or gone, another program.
+//! cargo compares times: it compiles a program again if a source is newer, and lists the sources
+//! beside the program (`PROGRAM.d`). This module does the same, and calls cargo if anything
+//! differs: the settings, a source that is newer or gone, the program itself.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// How the names of variables begin that cargo, its compilers and what they call look at.
+/// Prefixes of the variables that cargo, compilers and build scripts read.
 const VARIABLES: [&str; 12] = [
     "CARGO",
     "RUST",
@@ -29,27 +29,27 @@ const VARIABLES: [&str; 12] = [
     "AWS_LC",
 ];
 
-/// Those among them that cargo sets itself when it runs a program.
-const CARGOS_OWN: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "LD_LIBRARY_PATH"];
+/// Prefixes of variables that cargo itself sets when it runs a program.
+const SET_BY_CARGO: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "LD_LIBRARY_PATH"];
 
-/// Where cargo looks for settings, in each folder above the current one.
+/// cargo's settings in the current folder and each folder above it.
 const SETTINGS: [&str; 2] = [".cargo/config.toml", ".cargo/config"];
 
-/// What a program was made with.
+/// The inputs of a program's compilation.
 pub struct Fresh {
     program: PathBuf,
     root: PathBuf,
-    /// The file that holds what was seen, and is as old as the last call of cargo.
+    /// The file with the inputs of the last compilation, which is as old as the last call of cargo.
     stamp: PathBuf,
-    /// Variables and files of settings.
+    /// Variables and settings files.
     settings: String,
     files: Vec<PathBuf>,
 }
 
 impl Fresh {
-    /// What the program `program` of the checkout `root` would be made with in the folder `here`
-    /// and this environment.
-    pub fn look(
+    /// The inputs of `program` in the checkout `root` if it were compiled in the folder `here` with
+    /// this environment.
+    pub fn new(
         program: &Path,
         root: &Path,
         here: &Path,
@@ -58,7 +58,7 @@ impl Fresh {
         let begins = |name: &OsString, with: &[&str]| {
             with.iter().any(|with| name.to_string_lossy().starts_with(with))
         };
-        let wanted = |name: &OsString| begins(name, &VARIABLES) && !begins(name, &CARGOS_OWN);
+        let wanted = |name: &OsString| begins(name, &VARIABLES) && !begins(name, &SET_BY_CARGO);
         let environment: BTreeSet<_> = environment.collect();
         let variable = |wanted: &str| {
             environment.iter().find(|(name, _)| name == wanted).map(|(_, path)| PathBuf::from(path))
@@ -81,8 +81,8 @@ impl Fresh {
         }
     }
 
-    /// Whether cargo would leave the program as it is.
-    pub fn is_so(&self) -> bool {
+    /// Whether the program is up to date.
+    pub fn is_current(&self) -> bool {
         let Ok(time) = self.stamp.metadata().and_then(|stamp| stamp.modified()) else {
             return false;
         };
@@ -94,10 +94,11 @@ impl Fresh {
             .is_some_and(|sources| sources.iter().all(|source| is_older(source, time)))
     }
 
-    /// To be called before cargo is: a source that changes while cargo reads it is newer than this.
+    /// Has to be called before cargo: a source that changes while cargo reads it is newer than this
+    /// call.
     ///
     /// # Errors
-    /// The file of what is seen cannot be made.
+    /// A file beside the program cannot be written.
     pub fn begin(&self) -> io::Result<Begun<'_>> {
         fs::create_dir_all(self.stamp.parent().expect("a program is in a folder"))?;
         let file = self.stamp.with_extension(format!("fresh-{}", std::process::id()));
@@ -106,7 +107,7 @@ impl Fresh {
         Ok(Begun { fresh: self, file, began })
     }
 
-    /// The settings, and which program it is; nothing without one.
+    /// The settings and the identity of the program; none without a program.
     fn seen(&self) -> Option<String> {
         let program = self.program.metadata().ok()?;
         Some(format!(
@@ -118,8 +119,7 @@ impl Fresh {
         ))
     }
 
-    /// Every file that has a say in the program: what the compiler has read, and the manifests and
-    /// locks around it.
+    /// Every file that determines the program: the compiler's inputs, manifests and the lock.
     fn sources(&self) -> Option<Vec<PathBuf>> {
         let listed = fs::read_to_string(self.program.with_extension("d")).ok()?;
         let mut sources = dependencies(&listed);
@@ -142,7 +142,7 @@ impl Fresh {
     }
 }
 
-/// cargo is at work.
+/// A compilation in progress.
 pub struct Begun<'a> {
     fresh: &'a Fresh,
     file: PathBuf,
@@ -150,10 +150,10 @@ pub struct Begun<'a> {
 }
 
 impl Begun<'_> {
-    /// cargo has succeeded: until something changes it need not be asked again.
+    /// Records that cargo has succeeded.
     ///
     /// # Errors
-    /// The file of what was seen cannot be written.
+    /// A file beside the program cannot be written.
     pub fn done(self) -> io::Result<()> {
         let seen = self.fresh.seen().ok_or(io::ErrorKind::NotFound)?;
         fs::write(&self.file, seen)?;
@@ -164,7 +164,7 @@ impl Begun<'_> {
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        // After `done` it has its other name.
+        // `done` has renamed it.
         let _ = fs::remove_file(&self.file);
     }
 }
@@ -173,8 +173,7 @@ fn is_older(source: &Path, than: SystemTime) -> bool {
     source.metadata().and_then(|source: Metadata| source.modified()).is_ok_and(|time| time < than)
 }
 
-/// The files behind the colon of a makefile as cargo writes it: a space in a name has a backslash
-/// before it.
+/// The files behind the colon of cargo's makefile, in which a backslash escapes a space.
 fn dependencies(text: &str) -> Vec<PathBuf> {
     let Some((_, files)) = text.lines().next().and_then(|line| line.split_once(": ")) else {
         return Vec::new();
@@ -192,9 +191,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A folder with a source, a manifest, a lock and a program, all older than what is made of
-    /// them later.
-    fn made() -> tempfile::TempDir {
+    /// A folder with a source, a manifest, a lock and a program.
+    fn project() -> tempfile::TempDir {
         let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         fs::create_dir_all(at("p/src")).unwrap();
@@ -205,17 +203,17 @@ mod tests {
         fs::write(at("it.d"), format!("{}: {}\n", escaped(at("it")), escaped(at("p/src/main.rs"))))
             .unwrap();
         fs::write(at("it"), "").unwrap();
-        // Times of files are as coarse as the kernel's tick.
+        // File times are as coarse as the kernel's tick.
         std::thread::sleep(Duration::from_millis(30));
         dir
     }
 
     fn fresh(dir: &Path, variable: &str) -> Fresh {
-        Fresh::look(&dir.join("it"), dir, dir, [(variable.into(), "x".into())].into_iter())
+        Fresh::new(&dir.join("it"), dir, dir, [(variable.into(), "x".into())].into_iter())
     }
 
     #[test]
-    fn a_program_is_fresh_until_something_of_it_changes() {
+    fn a_program_is_current_until_an_input_changes() {
         let changes: [fn(&Path); 6] = [
             |dir| fs::write(dir.join("p/src/main.rs"), "").unwrap(),
             |dir| fs::remove_file(dir.join("p/src/main.rs")).unwrap(),
@@ -228,43 +226,46 @@ mod tests {
             },
         ];
         for change in changes {
-            let dir = made();
-            assert!(!fresh(dir.path(), "RUSTFLAGS").is_so());
+            let dir = project();
+            assert!(!fresh(dir.path(), "RUSTFLAGS").is_current());
             fresh(dir.path(), "RUSTFLAGS").begin().unwrap().done().unwrap();
             std::thread::sleep(Duration::from_millis(30));
-            assert!(fresh(dir.path(), "RUSTFLAGS").is_so());
+            assert!(fresh(dir.path(), "RUSTFLAGS").is_current());
             change(dir.path());
-            assert!(!fresh(dir.path(), "RUSTFLAGS").is_so());
+            assert!(!fresh(dir.path(), "RUSTFLAGS").is_current());
         }
     }
 
     #[test]
-    fn a_variable_counts_if_a_compiler_looks_at_it() {
-        let dir = made();
+    fn only_variables_that_compilers_read_are_inputs() {
+        let dir = project();
         fresh(dir.path(), "TERM").begin().unwrap().done().unwrap();
-        assert!(fresh(dir.path(), "EDITOR").is_so() && fresh(dir.path(), "CARGO_PKG_NAME").is_so());
         assert!(
-            !fresh(dir.path(), "RUSTFLAGS").is_so()
-                && !fresh(dir.path(), "CC_x86_64_unknown_linux_gnu").is_so()
+            fresh(dir.path(), "EDITOR").is_current()
+                && fresh(dir.path(), "CARGO_PKG_NAME").is_current()
+        );
+        assert!(
+            !fresh(dir.path(), "RUSTFLAGS").is_current()
+                && !fresh(dir.path(), "CC_x86_64_unknown_linux_gnu").is_current()
         );
     }
 
     #[test]
-    fn a_source_that_changes_while_cargo_works_is_seen() {
-        let dir = made();
+    fn a_source_that_changes_during_the_compilation_is_noticed() {
+        let dir = project();
         let fresh = fresh(dir.path(), "TERM");
         let begun = fresh.begin().unwrap();
         std::thread::sleep(Duration::from_millis(30));
         fs::write(dir.path().join("p/src/main.rs"), "").unwrap();
         begun.done().unwrap();
-        assert!(!fresh.is_so());
+        assert!(!fresh.is_current());
     }
 
     #[test]
-    fn a_build_that_failed_leaves_nothing() {
-        let dir = made();
+    fn a_failed_compilation_leaves_no_file() {
+        let dir = project();
         drop(fresh(dir.path(), "TERM").begin().unwrap());
-        assert!(!fresh(dir.path(), "TERM").is_so());
+        assert!(!fresh(dir.path(), "TERM").is_current());
         assert!(
             dir.path().read_dir().unwrap().all(|entry| !entry
                 .unwrap()

@@ -1,13 +1,13 @@
-//! What `cargo osbuild` and `cargo ci` are started with: programs without dependencies, which
-//! compile the rest and say how far they are.
+//! The starters of `cargo osbuild` and `cargo ci`: programs without dependencies, which compile the
+//! rest and show their progress.
 //!
-//! Here is the folder of what cargo compiles for the checks. All checkouts of a user share it, so
-//! that crates are compiled once.
+//! This module locks cargo's build folder for the checks. All checkouts of a user share it, so that
+//! crates are compiled once.
 //!
-//! Cargo tells by a file's time whether it has to be compiled again, so what it made of one
-//! checkout can pass for what another one holds. The folder is therefore one checkout's at a time,
-//! and a new one's own packages are compiled anew. Programs go to the checkout's own folder, where
-//! no other one replaces them.
+//! cargo decides by a file's time whether to compile it again, and so can mistake the packages of
+//! one checkout for those of another. The folder therefore belongs to one checkout at a time, and
+//! the own packages of a new owner are compiled anew. Programs go to the checkout's own folder,
+//! where no other checkout replaces them.
 
 pub mod fresh;
 pub mod progress;
@@ -18,24 +18,23 @@ use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder, in `osbuild`'s of the user's caches.
+/// The folder in the user's caches.
 const FOLDER: &str = "osbuild/clients/ci-target";
 
-/// The file that names the checkout whose packages the folder holds; and the one that is locked
-/// while cargo works in it.
-const WHOSE: &str = "checkout";
+/// The file with the path of the folder's owner, and the file that is locked while cargo works.
+const OWNER: &str = "checkout";
 const LOCK: &str = "lock";
 
-/// Where cargo keeps what it knows of each package: `PACKAGE-HASH`.
-const KNOWN: &str = ".fingerprint";
+/// cargo's folder with the fingerprint of each package: `PACKAGE-HASH`.
+const FINGERPRINTS: &str = ".fingerprint";
 
-/// The folder.
+/// cargo's build folder for the checks.
 pub struct Compiled {
     folder: PathBuf,
 }
 
-/// A call of cargo that works in the folder. Until it is dropped nobody else's does, in this
-/// process neither.
+/// A call of cargo that works in the folder, which is locked until this is dropped, also within
+/// this process.
 pub struct Cargo {
     command: Command,
     _lock: File,
@@ -57,13 +56,13 @@ impl Compiled {
         Ok(Compiled { folder })
     }
 
-    /// Where `cargo install` puts what the checks use.
+    /// The folder of the programs that `cargo install` installs for the checks.
     pub fn tools(&self) -> PathBuf {
         self.folder.join("tools")
     }
 
-    /// cargo at work on the checkout `root`. While it works on another one this waits, and says so
-    /// by `waiting`.
+    /// cargo for the checkout `root`. Waits while another cargo works in the folder, after a call
+    /// of `waiting` with a message.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -83,8 +82,7 @@ impl Compiled {
         }
         take(&self.folder, root)?;
         let mut command = self::cargo();
-        // What is compiled in small pieces is compiled sooner the next time, but takes three times
-        // the space.
+        // Incremental compilation is faster the next time, but takes three times the space.
         command
             .current_dir(root)
             .env("CARGO_BUILD_BUILD_DIR", &self.folder)
@@ -107,9 +105,8 @@ impl DerefMut for Cargo {
     }
 }
 
-/// cargo: the one that runs this program, or that of `PATH`. What it says of this package is not
-/// handed on: build scripts look at such variables, and would run again whenever the user calls
-/// cargo himself.
+/// The cargo that runs this program, or that of `PATH`, without the variables about this package:
+/// build scripts depend on them, and would run again after each call of cargo by the user.
 pub fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let names = std::env::vars_os().map(|(name, _)| name);
@@ -128,11 +125,10 @@ pub fn checkout() -> &'static Path {
         .expect("the crate stands in `ci/start`")
 }
 
-/// The folder in which cargo puts what this program's own folder stands in: a folder for each
-/// profile.
+/// cargo's target folder, which has a folder for each profile.
 ///
 /// # Errors
-/// The system does not say where this program is.
+/// The system does not give the path of this program.
 pub fn target() -> io::Result<PathBuf> {
     let program = std::env::current_exe()?;
     let target = program
@@ -142,32 +138,31 @@ pub fn target() -> io::Result<PathBuf> {
     Ok(target.to_owned())
 }
 
-/// Makes `folder` that of `root`.
+/// Makes `root` the owner of `folder`.
 fn take(folder: &Path, root: &Path) -> io::Result<()> {
-    let (whose, name) = (folder.join(WHOSE), root.as_os_str().as_encoded_bytes());
-    if fs::read(&whose).is_ok_and(|bytes| bytes == name) {
+    let (owner, name) = (folder.join(OWNER), root.as_os_str().as_encoded_bytes());
+    if fs::read(&owner).is_ok_and(|bytes| bytes == name) {
         return Ok(());
     }
     forget(folder, &own(&fs::read_to_string(root.join("Cargo.lock"))?), 3)?;
-    fs::write(&whose, name)
+    fs::write(&owner, name)
 }
 
-/// The packages that `Cargo.lock` has from no other place than the checkout.
+/// The packages of `Cargo.lock` without a source: those of the checkout.
 fn own(lock: &str) -> Vec<&str> {
     let packages =
         lock.split("[[package]]").skip(1).filter(|package| !package.contains("\nsource = "));
     packages.filter_map(|package| package.split('"').nth(1)).collect()
 }
 
-/// Removes what cargo knows of `packages`: in the folder of each profile, and in those of each
-/// target.
+/// Removes the fingerprints of `packages` in the folders of each profile and each target.
 fn forget(folder: &Path, packages: &[&str], depth: usize) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_ours =
             || name.rsplit_once('-').is_some_and(|(package, _)| packages.contains(&package));
-        if folder.ends_with(KNOWN) {
+        if folder.ends_with(FINGERPRINTS) {
             if is_ours() {
                 fs::remove_dir_all(&path)?;
             }
@@ -182,10 +177,12 @@ fn forget(folder: &Path, packages: &[&str], depth: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const PACKAGES: &str = "version = 4\n\n[[package]]\nname = \"osbuild\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"osbuild-abi\"\n\
-                        version = \"0.1.0\"\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n";
+    const PACKAGES: &str = "version = 4\n\n\
+        [[package]]\nname = \"osbuild\"\nversion = \"0.1.0\"\n\n\
+        [[package]]\nname = \"osbuild-abi\"\nversion = \"0.1.0\"\n\n\
+        [[package]]\nname = \"serde\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n";
 
-    /// What there is after a checkout has taken a folder that was of `other`, or its own.
+    /// The files that remain after a checkout has taken its own folder or that of another checkout.
     fn left(is_own: bool) -> Vec<&'static str> {
         let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let known = [
@@ -200,14 +197,14 @@ mod tests {
             fs::create_dir_all(folder.path().join(path)).unwrap();
         }
         fs::write(root.path().join("Cargo.lock"), PACKAGES).unwrap();
-        let whose = if is_own { root.path() } else { Path::new("/other") };
-        fs::write(folder.path().join(WHOSE), whose.as_os_str().as_encoded_bytes()).unwrap();
+        let owner = if is_own { root.path() } else { Path::new("/other") };
+        fs::write(folder.path().join(OWNER), owner.as_os_str().as_encoded_bytes()).unwrap();
         take(folder.path(), root.path()).unwrap();
         known.into_iter().filter(|path| folder.path().join(path).exists()).collect()
     }
 
     #[test]
-    fn another_checkouts_packages_are_compiled_anew_and_nothing_else_is() {
+    fn a_new_owner_compiles_only_its_own_packages_anew() {
         assert_eq!(left(true).len(), 6);
         assert_eq!(
             left(false),
@@ -220,17 +217,17 @@ mod tests {
     }
 
     #[test]
-    fn one_cargo_at_a_time_works_in_the_folder() {
+    fn a_second_cargo_waits_for_the_first() {
         let (folder, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(root.path().join("Cargo.lock"), PACKAGES).unwrap();
         let compiled = Compiled { folder: folder.path().to_owned() };
-        let first = compiled.cargo(root.path(), |_| panic!("nobody else works")).unwrap();
-        let (said, hears) = std::sync::mpsc::channel();
+        let first = compiled.cargo(root.path(), |_| panic!("no other cargo works")).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let second = scope.spawn(|| {
-                compiled.cargo(root.path(), |waits| said.send(waits.to_owned()).unwrap()).is_ok()
+                compiled.cargo(root.path(), |waits| sender.send(waits.to_owned()).unwrap()).is_ok()
             });
-            assert!(hears.recv().unwrap().contains("another `cargo ci`"));
+            assert!(receiver.recv().unwrap().contains("another `cargo ci`"));
             drop(first);
             assert!(second.join().unwrap());
         });

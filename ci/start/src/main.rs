@@ -1,6 +1,6 @@
-//! `cargo ci …`: compiles the checks and `osbuild` itself where all checkouts of this user share
-//! what they compile, and becomes the checks. It needs no crate, so that a new checkout's first
-//! words come after a second.
+//! `cargo ci …`: compiles the checks and `osbuild` in the build folder that all checkouts of this
+//! user share, and executes the checks. It has no dependencies, so that a new checkout prints its
+//! first line after a second.
 
 use start::Compiled;
 use start::progress::{self, Work};
@@ -10,11 +10,10 @@ use std::io::{self, Error};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// The word after which everything is compiled as a user would have it, because it is measured.
+/// The subcommand for which everything is compiled with optimizations, because it measures.
 const MEASURES: &str = "bench";
 
-/// The profile of the checks, and that of what is measured, with the folders in which cargo puts
-/// them.
+/// The profiles for checks and for measurements, and cargo's folders for them.
 const CHECKED: (&str, &str) = ("dev", "debug");
 const MEASURED: (&str, &str) = ("release", "release");
 
@@ -25,7 +24,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Compiles, and becomes what was compiled.
+/// Compiles the checks, and executes them.
 fn start(words: &[OsString]) -> io::Result<Infallible> {
     let (profile, folder) =
         if words.first().is_some_and(|word| word == MEASURES) { MEASURED } else { CHECKED };
@@ -46,7 +45,7 @@ fn start(words: &[OsString]) -> io::Result<Infallible> {
         return Err(Error::other("the checks do not compile"));
     }
     drop(cargo);
-    // This program's own folder may be that of another profile.
+    // This program may be in the folder of another profile.
     let program = start::target()?.join(folder).join("ci");
     Err(Command::new(program).args(words).exec())
 }

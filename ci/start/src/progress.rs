@@ -1,34 +1,33 @@
-//! How far cargo is, in one line of our own.
+//! cargo's progress in one line.
 //!
-//! cargo shows a bar on a terminal alone, and only together with a line for each crate and two more
-//! in front of each program that it runs. So it is asked for its bar in a pipe (`term.progress` of
-//! its configuration), and what it says of its own work becomes one line that is redrawn on a
-//! terminal and repeated now and then anywhere else. Errors, warnings and whatever else it prints
-//! are passed on as they are.
+//! cargo shows a bar only on a terminal, together with a line for each crate and two more before
+//! each program that it runs. So this module makes cargo print its bar to a pipe (`term.progress`
+//! of its configuration), and turns its status lines into one line, which is redrawn on a terminal
+//! and repeated at intervals elsewhere. Errors, warnings and other output are passed on unchanged.
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often the line is repeated where it cannot be redrawn.
+/// The interval at which the line is repeated where it cannot be redrawn.
 const REPEAT: Duration = Duration::from_secs(20);
 
-/// The width of the column in which cargo writes what it does, right-aligned.
+/// The width of cargo's right-aligned status column.
 const STATUS: usize = 12;
 
-/// The longest line that is redrawn: it must not wrap.
-const COLUMNS: usize = 79;
+/// The maximum length of a line that is redrawn: it must not wrap.
+const MAX_COLUMNS: usize = 79;
 
-/// What is compiled, in words.
+/// The description of a compilation.
 pub struct Work<'a> {
-    /// What it is: the line begins with `compiling` and this.
+    /// The name of the compiled program, which follows `compiling`.
     pub name: &'a str,
-    /// What is said once before it begins, if there is anything to be said.
+    /// A note to print once before the compilation begins.
     pub notice: Option<&'a str>,
 }
 
-/// Runs `cargo build …` and shows on stderr how far it is. When nothing has to be compiled, nothing
-/// is shown.
+/// Runs `cargo build …` and shows its progress on stderr. If nothing has to be compiled, nothing is
+/// shown.
 ///
 /// # Errors
 /// cargo cannot be started or waited for, or stderr cannot be written.
@@ -45,24 +44,23 @@ pub fn show(cargo: &mut Command, work: &Work<'_>) -> io::Result<ExitStatus> {
     let mut child = cargo.stdin(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let mut line = Line::new(stderr.lock(), work, terminal);
     let followed = line.follow(child.stderr.take().expect("stderr is piped"));
-    // cargo ends by itself when its stderr is closed, so it is waited for whatever came of showing
-    // it.
+    // cargo ends by itself when its stderr is closed, so this also waits after an error.
     let status = child.wait()?;
     followed.and_then(|()| line.end(status.success()))?;
     Ok(status)
 }
 
-/// The line, and what it is made of.
+/// The line and its parts.
 struct Line<'a, W: Write> {
     to: W,
     work: &'a Work<'a>,
     terminal: bool,
     began: Instant,
-    /// When the line was written last; never as long as there was nothing to do.
+    /// When the line was written last; none before there was anything to compile.
     written: Option<Instant>,
-    /// Whether the terminal's last line is ours, to be erased.
+    /// Whether the terminal's last line is ours and has to be erased.
     drawn: bool,
-    /// How far cargo is: `123/289`.
+    /// The number of compiled crates: `123/289`.
     count: String,
 }
 
@@ -79,8 +77,7 @@ impl<'a, W: Write> Line<'a, W> {
         }
     }
 
-    /// Takes everything that cargo prints. A bar ends with a carriage return, all else with the end
-    /// of its line.
+    /// Reads cargo's output. A bar ends with a carriage return, other output with a newline.
     fn follow(&mut self, mut from: impl Read) -> io::Result<()> {
         let (mut piece, mut chunk) = (Vec::new(), [0; 4096]);
         loop {
@@ -111,7 +108,7 @@ impl<'a, W: Write> Line<'a, W> {
                 self.count = count.trim().to_owned();
                 self.draw(crates)
             }
-            // Of these there are as many as crates, and the bar says the same.
+            // There is one line for each crate, and the bar shows the same.
             Some(("Compiling" | "Downloaded", name)) => {
                 self.draw(name.split(' ').next().unwrap_or_default())
             }
@@ -138,7 +135,7 @@ impl<'a, W: Write> Line<'a, W> {
             time(self.began.elapsed()),
             doing.trim()
         );
-        let line: String = line.chars().take(COLUMNS).collect();
+        let line: String = line.chars().take(MAX_COLUMNS).collect();
         if self.terminal {
             write!(self.to, "\r\x1b[K{line}")?;
             self.drawn = true;
@@ -152,7 +149,7 @@ impl<'a, W: Write> Line<'a, W> {
         if std::mem::take(&mut self.drawn) { write!(self.to, "\r\x1b[K") } else { Ok(()) }
     }
 
-    /// Says how long it took, if there was anything to do and it was done.
+    /// Prints the duration if something was compiled successfully.
     fn end(&mut self, done: bool) -> io::Result<()> {
         self.erase()?;
         if done && self.written.is_some() {
@@ -162,7 +159,7 @@ impl<'a, W: Write> Line<'a, W> {
     }
 }
 
-/// What cargo says of its own work: the word in its column, and the rest.
+/// cargo's status line: the word in the column, and the rest.
 fn status(text: &str) -> Option<(&str, &str)> {
     let (word, rest) = text.trim_end().split_at_checked(STATUS)?;
     let word = word.trim_start();
@@ -192,12 +189,12 @@ fn time(time: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// What is shown of what cargo said.
-    fn shown(said: &str, terminal: bool) -> String {
+    /// The output for cargo's output.
+    fn shown(output: &str, terminal: bool) -> String {
         let mut shown = Vec::new();
         let work = Work { name: "it", notice: Some("once") };
         let mut line = Line::new(&mut shown, &work, terminal);
-        line.follow(said.as_bytes()).unwrap();
+        line.follow(output.as_bytes()).unwrap();
         line.end(true).unwrap();
         String::from_utf8(shown).unwrap()
     }
@@ -213,22 +210,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_gets_a_line_now_and_then_and_a_terminal_a_line_that_moves() {
-        let said = format!("   Compiling libc v0.2\n{BAR}{BAR}   Compiling ring v1.0\n");
+    fn a_pipe_gets_a_repeated_line_and_a_terminal_a_redrawn_one() {
+        let output = format!("   Compiling libc v0.2\n{BAR}{BAR}   Compiling ring v1.0\n");
         assert_eq!(
-            shown(&said, false),
+            shown(&output, false),
             "note: once\ncompiling it, 0 s: libc\ncompiled it in 0 s\n"
         );
         assert!(
-            shown(&said, true)
+            shown(&output, true)
                 .contains("\r\x1b[Kcompiling it 12/289, 0 s: libc, ring(build)\r\x1b[K")
         );
-        assert!(shown(&said, true).ends_with("\r\x1b[Kcompiled it in 0 s\n"));
+        assert!(shown(&output, true).ends_with("\r\x1b[Kcompiled it in 0 s\n"));
     }
 
     #[test]
-    fn what_the_compiler_says_is_passed_on_as_it_is() {
-        let error = "\x1b[1m\x1b[91merror\x1b[0m: no\n  --> a.rs:1:2\n   |\n 1 |     Compiling x\n   |     ^\n\n";
+    fn messages_of_the_compiler_are_passed_on_unchanged() {
+        let error = "\x1b[1m\x1b[91merror\x1b[0m: no\n  --> a.rs:1:2\n   |\n \
+                     1 |     Compiling x\n   |     ^\n\n";
         assert!(shown(&format!("{BAR}{error}{BAR}"), true).contains(&format!("\r\x1b[K{error}")));
         assert_eq!(shown(error, false), error);
     }

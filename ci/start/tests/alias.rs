@@ -1,4 +1,4 @@
-//! `cargo osbuild`, by the alias that this checkout has, in a project whose `osbuild` compiles in a
+//! `cargo osbuild` through this checkout's alias, in a project whose `osbuild` compiles in a
 //! second.
 
 use std::fs;
@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What stands in the place of `osbuild`: it prints its arguments, and ends with the first one as
-/// its code.
+/// A stand-in for `osbuild`: prints its arguments, and exits with the first one as its code.
 const PROGRAM: &str = r#"fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     println!("{words:?}");
@@ -16,7 +15,7 @@ const PROGRAM: &str = r#"fn main() {
 }
 "#;
 
-/// How long a process that was told to end may take for it.
+/// How long a process may take to end after a signal.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 struct Project(tempfile::TempDir);
@@ -74,7 +73,7 @@ impl Project {
         command
     }
 
-    fn says(&self, folder: &str, words: &[&str]) -> (Option<i32>, String, String) {
+    fn run(&self, folder: &str, words: &[&str]) -> (Option<i32>, String, String) {
         let Output { status, stdout, stderr } =
             self.cargo_osbuild(folder).args(words).output().unwrap();
         (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
@@ -82,9 +81,9 @@ impl Project {
 }
 
 #[test]
-fn the_first_call_says_how_far_it_is_and_later_ones_say_nothing_of_cargo() {
+fn the_first_call_shows_its_progress_and_later_calls_show_nothing() {
     let project = Project::new();
-    let (code, stdout, stderr) = project.says(".", &["7", "b c", "--version", "--", "*"]);
+    let (code, stdout, stderr) = project.run(".", &["7", "b c", "--version", "--", "*"]);
     assert_eq!(
         (code, stdout.as_str()),
         (Some(7), "[\"7\", \"b c\", \"--version\", \"--\", \"*\"]\n"),
@@ -101,20 +100,20 @@ fn the_first_call_says_how_far_it_is_and_later_ones_say_nothing_of_cargo() {
         "{stderr}"
     );
     for folder in [".", "builder/src"] {
-        assert_eq!(project.says(folder, &["3"]), (Some(3), "[\"3\"]\n".to_owned(), String::new()));
+        assert_eq!(project.run(folder, &["3"]), (Some(3), "[\"3\"]\n".to_owned(), String::new()));
     }
 }
 
 #[test]
 fn a_changed_source_is_compiled_again_and_its_errors_are_shown_in_full() {
     let project = Project::new();
-    project.says(".", &[]);
+    project.run(".", &[]);
     project.write("builder/src/main.rs", &PROGRAM.replace("{words:?}", "new"));
-    let (code, stdout, stderr) = project.says(".", &[]);
+    let (code, stdout, stderr) = project.run(".", &[]);
     assert_eq!((code, stdout.as_str()), (Some(0), "new\n"), "{stderr}");
     assert!(stderr.starts_with("compiling osbuild") && !stderr.contains("note:"), "{stderr}");
     project.write("builder/src/main.rs", "fn main() {\n    no_such_thing();\n}\n");
-    let (code, stdout, stderr) = project.says(".", &[]);
+    let (code, stdout, stderr) = project.run(".", &[]);
     assert_eq!((code, stdout.as_str()), (Some(101), ""), "cargo's own code: {stderr}");
     for part in [
         "error[E0425]",
@@ -125,28 +124,28 @@ fn a_changed_source_is_compiled_again_and_its_errors_are_shown_in_full() {
         assert!(stderr.contains(part), "{part} is missing in: {stderr}");
     }
     project.write("builder/src/main.rs", PROGRAM);
-    assert_eq!(project.says(".", &["5"]).0, Some(5));
+    assert_eq!(project.run(".", &["5"]).0, Some(5));
 }
 
 #[test]
-fn cargo_itself_finds_nothing_to_do_afterwards() {
+fn cargo_itself_finds_the_program_current_afterwards() {
     let project = Project::new();
     project.write(
         "builder/build.rs",
         "fn main() { println!(\"cargo::rerun-if-env-changed=CARGO_PKG_NAME\") }\n",
     );
-    assert_eq!(project.says(".", &[]).0, Some(0));
+    assert_eq!(project.run(".", &[]).0, Some(0));
     let mut cargo = project.cargo_osbuild(".");
     let output = cargo_as_a_user(&mut cargo)
         .args(["build", "--release", "--package", "osbuild"])
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && !said.contains("Compiling"), "{said}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !errors.contains("Compiling"), "{errors}");
 }
 
-/// The same folder and environment for cargo itself, without what cargo has told this test of its
-/// own package.
+/// cargo in the same folder and environment, without the variables that cargo set for this test
+/// itself.
 fn cargo_as_a_user(like: &mut Command) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(like.get_current_dir().unwrap()).stdin(Stdio::null());

@@ -134,6 +134,24 @@ impl<'a> Node<'a> {
         ))
     }
 
+    /// Writes everything that the console has printed so far to the log. A later wait still finds
+    /// the lines.
+    ///
+    /// # Errors
+    /// The machine has ended.
+    pub fn catch_up(&mut self) -> Result<()> {
+        loop {
+            match self.receive(Duration::ZERO)? {
+                Received::Bytes => {}
+                Received::Nothing => return Ok(()),
+                Received::End(result) => {
+                    let why = result.err().unwrap_or_else(|| self.boot.standing());
+                    return Err(self.explain("the machine has ended".to_owned(), why));
+                }
+            }
+        }
+    }
+
     /// Waits until the machine ends, because the user or the node ended it.
     pub fn end(&mut self) -> Result<()> {
         loop {
@@ -163,11 +181,19 @@ impl<'a> Node<'a> {
         if let Some(line) = self.ahead.pop_front() {
             return Ok(Listened::Line(line));
         }
+        if let Received::End(result) = self.receive(timeout)? {
+            return Ok(Listened::Ended(result));
+        }
+        Ok(self.ahead.pop_front().map_or(Listened::Silence, Listened::Line))
+    }
+
+    /// Keeps what the console prints next, within `timeout`.
+    fn receive(&mut self, timeout: Duration) -> Result<Received> {
         let heard = self.machine.wait(timeout)?;
         // Ctrl-C on a terminal ends QEMU as well, and that is not the news.
         stop::check()?;
         match heard {
-            Heard::Silent => return Ok(Listened::Silence),
+            Heard::Silent => Ok(Received::Nothing),
             Heard::Said(bytes) => {
                 if self.show && self.report.is_terminal() {
                     self.report.raw(&bytes);
@@ -176,15 +202,15 @@ impl<'a> Node<'a> {
                     self.keep(&line.text)?;
                     self.ahead.push_back(line);
                 }
+                Ok(Received::Bytes)
             }
             Heard::Ended(verdict) => {
                 if let Some(line) = self.console.rest() {
                     self.keep(&line.text)?;
                 }
-                return Ok(Listened::Ended(verdict));
+                Ok(Received::End(verdict))
             }
         }
-        Ok(self.ahead.pop_front().map_or(Listened::Silence, Listened::Line))
     }
 
     fn keep(&mut self, line: &str) -> Result<()> {
@@ -222,6 +248,14 @@ impl<'a> Node<'a> {
         let lines = self.tail.iter().cloned().collect();
         Error::build(what).cause(why).log(LogTail { lines, path: self.path.display().to_string() })
     }
+}
+
+/// What the machine sent next.
+enum Received {
+    Bytes,
+    Nothing,
+    /// The machine's end.
+    End(std::result::Result<(), String>),
 }
 
 /// What came of listening to the console.

@@ -27,11 +27,13 @@ fn run(input: &[u8]) -> Answer {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let member = "[[package]]\nname = \"init\"\nversion = \"0.1.0\"\ndependencies = [\"abi\", \"libc 0.2.1\", \"libc 0.1.0 (registry+x)\"]\n";
+    let member = "[[package]]\nname = \"init\"\nversion = \"0.1.0\"\n\
+                  dependencies = [\"abi\", \"libc 0.2.1\", \"libc 0.1.0 (registry+x)\"]\n";
     let abi = "[[package]]\nname = \"abi\"\nversion = \"0.1.0\"\ndependencies = [\"init\"]\n";
     let libc = |version: &str, from: &str| {
         format!(
-            "[[package]]\nname = \"libc\"\nversion = \"{version}\"\nsource = \"{from}\"\nchecksum = \"aa\"\n"
+            "[[package]]\nname = \"libc\"\nversion = \"{version}\"\nsource = \"{from}\"\n\
+             checksum = \"aa\"\n"
         )
     };
     let whole = |from: &str| {

@@ -33,8 +33,9 @@ fn lines(bytes: &[u8], size: usize) -> Vec<Line> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let said = "\u{1b}[2J\u{1b}[01;01HBdsDxe: start\r\n[    4.01] init: phase mounts 4.013\r\ninit: address 10.0.2.15/24 on eth0\n\
-                init: memory: too little: 900 MiB\ninit: READY 18.9\ninit: FAILED data: no disk\nKernel panic - not syncing: VFS\n\
-                UEFI Interactive Shell v2.2\nno end";
-    [1, 7, 200].map(|size| [&[size], said.as_bytes()].concat()).into()
+    let console = "\u{1b}[2J\u{1b}[01;01HBdsDxe: start\r\n[    4.01] init: phase mounts 4.013\r\n\
+                   init: address 10.0.2.15/24 on eth0\ninit: memory: too little: 900 MiB\n\
+                   init: READY 18.9\ninit: FAILED data: no disk\n\
+                   Kernel panic - not syncing: VFS\nUEFI Interactive Shell v2.2\nno end";
+    [1, 7, 200].map(|size| [&[size], console.as_bytes()].concat()).into()
 }

@@ -1,4 +1,4 @@
-//! DHCP messages, which anybody on the link can send, up to what `init` is told of them.
+//! DHCP messages, which any host on the link can send, up to the requests to `init`.
 
 use osbuild_protocol::{Request, Socket};
 use pod_dhcp::message::{Kind, Message, Side, code};
@@ -30,7 +30,7 @@ fn run(input: &[u8]) -> Answer {
     Answer::of(&read)
 }
 
-/// The terms are possible ones, and `init` takes what it is told of them.
+/// The terms are plausible, and `init` accepts the requests about them.
 fn fit(terms: &Terms) {
     if let Some(lifetimes) = terms.lifetimes {
         assert!(

@@ -1,5 +1,4 @@
-//! What routers advertise to programs, which anybody on the link can send, up to what `init` is
-//! told of it.
+//! Router advertisements, which any host on the link can send, up to the requests to `init`.
 
 use std::time::Duration;
 

@@ -13,8 +13,9 @@ use crate::target::{Answer, Memory, Target};
 pub const TARGET: Target =
     Target { name: "inspect", seeds, run, memory: Memory { base: 8 << 20, per_byte: 2048 } };
 
-const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1, "kernel": "6.12.1", "prebuilt": {"a": "1"},
-    "pods": {}, "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 4,
+const INVENTORY: &str = r#"{ "recipe": "node", "architecture": "amd64", "lock": "ab", "epoch": 1,
+    "kernel": "6.12.1", "prebuilt": {"a": "1"}, "pods": {},
+    "binaries": [{ "name": "init", "component": "init", "version": "0.1.0", "size": 4,
         "sha256": "3bdbb4fe8397cd2b842430b39ccff01a8663c751945ef5e9a09e267fb8b1d359" }] }"#;
 
 fn run(input: &[u8]) -> Answer {

@@ -54,7 +54,9 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![
         b"console=ttyS0 osbuild.epoch=1790000000 osbuild.min-ram-mib=2048 gpt quiet\n".to_vec(),
         b"dhcp dhcp\ntime time\nweb nginx side\n".to_vec(),
-        b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n6 5 0:9 / /var/lib/a\\040b rw shared:1 - tmpfs tmpfs rw\n".to_vec(),
+        b"4 1 8:1 / /data rw - ext4 /dev/sda4 rw\n\
+          6 5 0:9 / /var/lib/a\\040b rw shared:1 - tmpfs tmpfs rw\n"
+            .to_vec(),
         vec![6, 0, 0, 0, 1],
     ]
 }

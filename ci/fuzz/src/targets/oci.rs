@@ -65,7 +65,8 @@ fn seeds() -> Vec<Vec<u8>> {
     const CONFIG: &str = r#"{"architecture":"amd64","os":"linux"}"#;
     let blob = |kind: &str, number: u8| {
         format!(
-            r#"{{"mediaType":"{kind}","digest":"sha256:@{number}","size":7,"platform":{{"architecture":"amd64","os":"linux"}}}}"#
+            r#"{{"mediaType":"{kind}","digest":"sha256:@{number}","size":7,
+                "platform":{{"architecture":"amd64","os":"linux"}}}}"#
         )
     };
     let index = |entry: &str| format!(r#"{{"schemaVersion":2,"manifests":[{entry}]}}"#);

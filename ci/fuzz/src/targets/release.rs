@@ -44,11 +44,16 @@ fn seeds() -> Vec<Vec<u8>> {
     let files = [target::NODE, target::BOOT].map(|name| (name.to_owned(), file(70 << 20)));
     let document =
         Document::new("qemu-amd64", "1.35.8", Architecture::Amd64, 1, "2026-11-21", files.into());
-    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\ninterval-s 3600\nsecurity-epoch 1\n";
+    let settings = "url https://updates.example/nodes\nchannel stable\nrecipe qemu-amd64\n\
+                    interval-s 3600\nsecurity-epoch 1\n";
     vec![
         document.expect("these are names").encode(),
         settings.as_bytes().to_vec(),
-        br#"{"payloadType":"application/vnd.in-toto+json","payload":"e30=","signatures":[{"keyid":"","sig":"AAAA"}]}"#.to_vec(),
-        br#"{"spdxVersion":"SPDX-2.3","packages":[{"SPDXID":"SPDXRef-node","checksums":[{"checksumValue":"x"}]}]}"#.to_vec(),
+        br#"{"payloadType":"application/vnd.in-toto+json","payload":"e30=",
+            "signatures":[{"keyid":"","sig":"AAAA"}]}"#
+            .to_vec(),
+        br#"{"spdxVersion":"SPDX-2.3",
+            "packages":[{"SPDXID":"SPDXRef-node","checksums":[{"checksumValue":"x"}]}]}"#
+            .to_vec(),
     ]
 }

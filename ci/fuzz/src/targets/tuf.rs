@@ -53,8 +53,10 @@ fn run(input: &[u8]) -> Answer {
 fn seeds() -> Vec<Vec<u8>> {
     let of = |role: &str| {
         let text = format!(
-            r#"{{"signed":{{"_type":"{role}","spec_version":"1.0.0","version":3,"expires":"2030-01-01T00:00:00Z","meta":{{"targets.json":{{"version":3}}}},
-                "targets":{{"a":{{"length":9,"hashes":{{"sha256":"{0}"}}}}}}}},"signatures":[{{"keyid":"{0}","sig":"00"}}]}}"#,
+            r#"{{"signed":{{"_type":"{role}","spec_version":"1.0.0","version":3,
+                "expires":"2030-01-01T00:00:00Z","meta":{{"targets.json":{{"version":3}}}},
+                "targets":{{"a":{{"length":9,"hashes":{{"sha256":"{0}"}}}}}}}},
+                "signatures":[{{"keyid":"{0}","sig":"00"}}]}}"#,
             "07".repeat(32)
         );
         text.into_bytes()

@@ -1,4 +1,4 @@
-//! The cluster's API, asked by an administrator.
+//! A client of the cluster's API with an administrator's certificate.
 
 use super::certificates::Authority;
 use osbuild::error::{Context, Error, Result};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
-/// How long one answer may take.
+/// How long one response may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client of the API server.
@@ -35,7 +35,7 @@ impl Api {
         Ok(Api { agent: config.into(), server: server.to_owned() })
     }
 
-    /// Whether all that the API server needs is there.
+    /// Whether the API server is ready.
     pub fn is_ready(&self) -> bool {
         self.agent
             .get(format!("{}/readyz", self.server))
@@ -73,7 +73,7 @@ impl Api {
 /// The object of an answer.
 ///
 /// # Errors
-/// The API server refused, and says why in a `Status`.
+/// The API server refused the request; its `Status` has the reason.
 fn checked(method: &str, path: &str, (status, body): (u16, String)) -> Result<Value> {
     let object: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
     match status {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_why() {
+    fn a_refusal_quotes_the_reason_of_the_server() {
         let status = json!({ "kind": "Status", "message": "nodes \"a\" is forbidden" }).to_string();
         let error = checked("GET", "/api/v1/nodes/a", (403, status)).unwrap_err().to_string();
         assert!(error.contains("403") && error.contains("nodes \"a\" is forbidden"), "{error}");

@@ -1,4 +1,4 @@
-//! The certificates of a cluster: one CA signs those of its servers and clients, and of its nodes.
+//! The certificates of a cluster: one CA signs those of its servers, clients and nodes.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +45,7 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A certificate for a server that is reached by these names and addresses.
+    /// Makes a certificate for a server with these names and addresses.
     pub fn server(&self, name: &str, names: &[&str]) -> Result<()> {
         let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let mut params = CertificateParams::new(names).or_build(|| CANNOT.to_owned())?;
@@ -54,8 +54,8 @@ impl Authority {
         self.sign(name, params)
     }
 
-    /// A certificate for a client. Kubernetes takes its common name for the user and its
-    /// organization for a group.
+    /// Makes a certificate for a client. Kubernetes takes the common name as the user and the
+    /// organization as a group.
     pub fn client(&self, name: &str, user: &str, group: Option<&str>) -> Result<()> {
         let mut params = CertificateParams::default();
         params.distinguished_name = subject(user, group);
@@ -63,7 +63,7 @@ impl Authority {
         self.sign(name, params)
     }
 
-    /// A kubeconfig with the certificate `name`, in the file `NAME.kubeconfig`.
+    /// Makes a kubeconfig with the certificate `name` in the file `NAME.kubeconfig`.
     pub fn kubeconfig(&self, name: &str, server: &str) -> Result<PathBuf> {
         let user = format!("client-certificate: {name}.crt, client-key: {name}.key");
         self.write(
@@ -77,7 +77,7 @@ impl Authority {
         self.folder.join(file)
     }
 
-    /// What is in one of its files.
+    /// The text of one of its files.
     pub fn read(&self, file: &str) -> Result<String> {
         fs::read_to_string(self.path(file)).or_build(|| format!("cannot read `{file}`"))
     }
@@ -106,7 +106,7 @@ pub fn kubeconfig(server: &str, authority: &str, user: &str) -> String {
     )
 }
 
-/// Bytes as text (RFC 7468).
+/// PEM (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines = text

@@ -1,5 +1,5 @@
-//! The control plane of a cluster on this machine's loopback: etcd, the API server, the controllers
-//! and the scheduler, as their projects release them.
+//! The control plane of a cluster on the loopback: etcd, the API server, the controllers and the
+//! scheduler, unmodified.
 
 use super::api::Api;
 use super::certificates::Authority;
@@ -8,28 +8,28 @@ use super::wait::{Seen, wait};
 use crate::image::builds_the_lab;
 use crate::site::Site;
 use crate::vm::machine::HOST;
-use crate::vm::node::free_port;
+use crate::vm::probe::free_port;
 use osbuild::error::{Context, Result};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long the API server may take until it is ready.
+/// How long the API server may take to become ready.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Where the lab's programs are built, below the checkout.
+/// The folder of the lab's programs in the checkout.
 pub const BIN: &str = "out/lab/bin";
 
 /// A bootstrap token: its id and its secret
 /// (`https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/`).
 const TOKEN: (&str, &str) = ("abcdef", "0123456789abcdef");
 
-/// The group of whoever has a bootstrap token.
+/// The group of clients with a bootstrap token.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 
-/// Who may do what, so that a node with a token gets a certificate, and a new one before that has
-/// expired: name, role, group.
+/// The bindings (name, role, group) by which a node with a token gets a certificate, and later
+/// renews it.
 const BINDINGS: [(&str, &str, &str); 3] = [
     ("lab-bootstrap", "system:node-bootstrapper", BOOTSTRAPPERS),
     (
@@ -50,13 +50,13 @@ pub struct ControlPlane {
     authority: Authority,
     api: Api,
     port: u16,
-    // The last to go: the processes write to it.
+    // Dropped last: the processes write to it.
     _folder: TempDir,
 }
 
 impl ControlPlane {
-    /// Builds the programs, starts them, and comes back when the API server is ready and lets nodes
-    /// in that have [`Self::token`].
+    /// Builds the programs, starts them, and returns when the API server is ready and accepts nodes
+    /// with [`Self::token`].
     pub fn start(site: &Site) -> Result<Self> {
         builds_the_lab(site)?;
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
@@ -79,7 +79,7 @@ impl ControlPlane {
         Ok(plane)
     }
 
-    /// The API, as an administrator sees it.
+    /// A client of the API with an administrator's certificate.
     pub fn api(&self) -> &Api {
         &self.api
     }
@@ -89,12 +89,12 @@ impl ControlPlane {
         self.authority.read("ca.crt")
     }
 
-    /// Where machines that QEMU runs reach the API server.
+    /// The URL of the API server for QEMU's guests.
     pub fn server(&self) -> String {
         format!("https://{HOST}:{}", self.port)
     }
 
-    /// The token by which a node may ask for a certificate.
+    /// The token with which a node requests its certificate.
     pub fn token(&self) -> String {
         format!("{}.{}", TOKEN.0, TOKEN.1)
     }
@@ -115,7 +115,7 @@ impl ControlPlane {
             Ok(if self.api.is_ready() {
                 Seen::Yes(())
             } else {
-                Seen::NotYet("`/readyz` does not say `ok`".to_owned())
+                Seen::NotYet("`/readyz` does not answer `ok`".to_owned())
             })
         });
         let api_server = &self.processes[1];
@@ -145,7 +145,7 @@ impl ControlPlane {
             ("listen-peer-urls", &peers),
             ("initial-advertise-peer-urls", &peers),
             ("initial-cluster", &format!("lab={peers}")),
-            // Nothing of it outlives the check.
+            // Its data do not outlive the check.
             ("unsafe-no-fsync", "true"),
             ("log-level", "warn"),
         ]))
@@ -156,7 +156,7 @@ impl ControlPlane {
             ("etcd-servers", etcd),
             ("bind-address", "127.0.0.1"),
             ("secure-port", &self.port.to_string()),
-            // The endpoint of the service `kubernetes`: where pods find it.
+            // The endpoint of the service `kubernetes` for pods.
             ("advertise-address", &HOST.to_string()),
             ("service-cluster-ip-range", "10.96.0.0/16"),
             ("tls-cert-file", &self.file("api-server.crt")),
@@ -186,7 +186,7 @@ impl ControlPlane {
         ])
     }
 
-    /// The bootstrap token, and who may do what with it.
+    /// Creates the bootstrap token and its bindings.
     fn let_nodes_in(&self) -> Result<()> {
         for (name, role, group) in BINDINGS {
             self.api.create(
@@ -194,10 +194,15 @@ impl ControlPlane {
                 &binding(name, role, group),
             )?;
         }
+        let (id, secret) = TOKEN;
         let token = json!({
-            "metadata": { "name": format!("bootstrap-token-{}", TOKEN.0), "namespace": "kube-system" },
+            "metadata": { "name": format!("bootstrap-token-{id}"), "namespace": "kube-system" },
             "type": "bootstrap.kubernetes.io/token",
-            "stringData": { "token-id": TOKEN.0, "token-secret": TOKEN.1, "usage-bootstrap-authentication": "true" },
+            "stringData": {
+                "token-id": id,
+                "token-secret": secret,
+                "usage-bootstrap-authentication": "true",
+            },
         });
         self.api.create("/api/v1/namespaces/kube-system/secrets", &token).map(drop)
     }

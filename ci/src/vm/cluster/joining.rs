@@ -1,9 +1,9 @@
-//! What a node needs of a cluster to join it, put there as an administrator's and a CNI's pod would
-//! put it.
+//! The files that a node needs to join a cluster, installed as the pods of an administrator and of
+//! a CNI would install them.
 
 use super::certificates::kubeconfig;
 use super::control_plane::ControlPlane;
-use crate::vm::node::tell;
+use crate::vm::probe;
 use osbuild::error::{Context, Result};
 use osbuild_abi::paths::{ADMIN_SOCKET, BOOTSTRAP_KUBECONFIG, KUBELET_CONFIG_DIR};
 use osbuild_protocol::Request;
@@ -11,24 +11,17 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// Where the probe takes a tar archive for the node's writable paths.
-pub const PLACE: u16 = 7078;
-
-/// Where it takes a line for one of `init`'s sockets.
-pub const SAY: u16 = 7076;
-
-/// The addresses of the node's pods, of which this is the start.
+/// Start of the addresses of the node's pods.
 pub const PODS: &str = "10.244.0.";
 
 /// The cluster's CA on the node.
 const CA: &str = "/etc/kubernetes/ca.crt";
 
-/// Where containerd looks for CNI plugins and for what configures them.
+/// Where containerd looks for CNI plugins and for their configuration.
 const PLUGINS: &str = "/opt/cni/bin";
 const NETWORK: &str = "/etc/cni/net.d/10-lab.conflist";
 
-/// A bridge with addresses. Nothing of it is translated, so a pod talks with the node and with
-/// other pods.
+/// A bridge with addresses and without NAT: a pod reaches the node and other pods.
 const BRIDGE: &str = r#"{
   "cniVersion": "1.0.0",
   "name": "lab",
@@ -36,27 +29,33 @@ const BRIDGE: &str = r#"{
     "type": "bridge",
     "bridge": "cni0",
     "isGateway": true,
-    "ipam": { "type": "host-local", "ranges": [[{ "subnet": "10.244.0.0/24" }]], "routes": [{ "dst": "0.0.0.0/0" }] }
+    "ipam": {
+      "type": "host-local",
+      "ranges": [[{ "subnet": "10.244.0.0/24" }]],
+      "routes": [{ "dst": "0.0.0.0/0" }]
+    }
   }]
 }
 "#;
 
-/// The ports of this machine that lead to the probe's.
+/// Ports of the loopback that lead to the probe's.
 pub struct Ports {
-    /// To [`PLACE`].
+    /// To [`probe::PLACE`].
     pub place: u16,
-    /// To [`SAY`].
-    pub say: u16,
+    /// To [`probe::SOCKET`].
+    pub socket: u16,
 }
 
-/// Puts the files on DATA and has the kubelet read them. `bin` has the CNI plugins.
+/// Installs the files on DATA and restarts the kubelet. `bin` has the CNI plugins.
 pub fn join(plane: &ControlPlane, bin: &Path, ports: &Ports) -> Result<()> {
     let archive = archive(plane, bin)?;
-    tell(ports.place, |stream| stream.write_all(&archive))?;
-    tell(ports.say, |stream| write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet))
+    probe::command(ports.place, |stream| stream.write_all(&archive))?;
+    probe::command(ports.socket, |stream| {
+        write!(stream, "{ADMIN_SOCKET} {}", Request::RestartKubelet)
+    })
 }
 
-/// All files in one archive, so that they are all there before the kubelet reads any.
+/// One archive of all files, so that the kubelet reads none before all are there.
 fn archive(plane: &ControlPlane, bin: &Path) -> Result<Vec<u8>> {
     let user = format!("token: {}", plane.token());
     let bootstrap = kubeconfig(&plane.server(), &format!("certificate-authority: {CA}"), &user);
@@ -81,7 +80,7 @@ fn archive(plane: &ControlPlane, bin: &Path) -> Result<Vec<u8>> {
     archive.into_inner().or_build(|| "cannot pack the files of the node".to_owned())
 }
 
-/// The kubelet asks the cluster who somebody is and what they may.
+/// The kubelet's settings: the cluster authenticates and authorizes its clients.
 fn settings() -> String {
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\

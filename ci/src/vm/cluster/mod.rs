@@ -1,5 +1,5 @@
-//! A node joins a cluster of stock software, does its work there, and is the same node after it was
-//! off.
+//! A node joins a cluster of unmodified software, runs its pods, and is the same node after a power
+//! cut.
 
 mod api;
 mod certificates;
@@ -9,14 +9,15 @@ mod lost;
 mod process;
 mod wait;
 
-use super::inside::PROBE;
-use super::kept::Kept;
-use super::node::{Node, free_port};
-use crate::check::Verdict;
+use super::kept_disk::KeptDisk;
+use super::machine::Machine;
+use super::node::NodeUnderTest;
+use super::probe::{self, free_port};
+use crate::check::Outcome;
 use crate::site::Site;
 use api::condition;
 use control_plane::{BIN, ControlPlane};
-use joining::{PLACE, PODS, Ports, SAY, join};
+use joining::{PODS, Ports, join};
 pub use lost::a_release_that_loses_the_cluster_goes_back;
 use osbuild::error::{Error, Result};
 use serde_json::{Value, json};
@@ -24,58 +25,53 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use wait::{Seen, wait};
 
-/// How long the cluster and the node may take for each step: an emulated node is slow.
+/// How long the cluster and the emulated node may take for each step.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// The host name that DHCP gives at the second boot.
 const NAME_BY_DHCP: &str = "edge-7";
 
-/// How many pods the deployment has: two, so that each has to get an address that the other one has
-/// not.
+/// Pods of the deployment: two, so that their addresses have to differ.
 const REPLICAS: usize = 2;
 
-/// A node joins by a bootstrap token and is Ready. The pods of a deployment are scheduled to it,
-/// have addresses of their own, and the kubelet reaches them there. Then the power goes. At its
-/// next boot the network's DHCP gives a host name, and it is the same node, Ready, and the only
-/// one, with the same pods.
-pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Verdict> {
-    let mut cluster = Cluster { plane: ControlPlane::start(site)?, verdict: Verdict::default() };
-    let ports = Ports { place: free_port()?, say: free_port()? };
-    let forwards =
-        [(ports.place, PLACE), (ports.say, SAY)].map(|(here, there)| format!("{here}:{there}"));
-    let flags = ["--keep", "--forward", &forwards[0], "--forward", &forwards[1]];
-    let _kept = Kept::of(site, PROBE);
-    let mut machine = Node::boot(site, "cluster-joins", PROBE, &flags)?;
+/// A node joins with a bootstrap token and becomes Ready. The pods of a deployment are scheduled to
+/// it, have addresses of their own, and the kubelet reaches them there. Then the power fails. At
+/// the next boot DHCP gives a host name; it is still the same node, Ready, and the only one, with
+/// the same pods.
+pub fn a_node_joins_runs_pods_and_is_the_same_after_a_reboot(site: &Site) -> Result<Outcome> {
+    let mut cluster = Cluster { plane: ControlPlane::start(site)?, outcome: Outcome::default() };
+    let ports = Ports { place: free_port()?, socket: free_port()? };
+    let disk = KeptDisk::of(site, probe::RECIPE);
+    let machine = |log: &str| -> Result<Machine> {
+        let machine = Machine::of_recipe(site, probe::RECIPE, log)?.keep(disk.path());
+        Ok(machine.forward(ports.place, probe::PLACE).forward(ports.socket, probe::SOCKET))
+    };
+    let mut node = machine("cluster-joins")?.boot()?;
     join(&cluster.plane, &site.project().join(BIN), &ports)?;
-    let first = cluster.ready_node(&mut machine, None)?;
-    cluster.kubelet_never_failed(&machine)?;
+    let first = cluster.ready_node(&mut node, None)?;
+    cluster.kubelet_never_failed(&mut node)?;
     cluster.deploy()?;
-    let before = cluster.pods_run(&mut machine, &[])?;
-    drop(machine);
+    let before = cluster.pods_run(&mut node, &[])?;
+    drop(node);
 
-    let mut machine = Node::boot(
-        site,
-        "cluster-reboots",
-        PROBE,
-        &[&flags[..], &["--hostname", NAME_BY_DHCP]].concat(),
-    )?;
-    let second = cluster.ready_node(&mut machine, Some(&first))?;
-    let after = cluster.pods_run(&mut machine, &before)?;
+    let mut node = machine("cluster-reboots")?.hostname(NAME_BY_DHCP).boot()?;
+    let second = cluster.ready_node(&mut node, Some(&first))?;
+    let after = cluster.pods_run(&mut node, &before)?;
     cluster.is_the_same(&first, &second)?;
     cluster.has_the_same_pods(&before, &after);
-    cluster.verdict.said =
+    cluster.outcome.summary =
         format!("{}, {} of {REPLICAS} pods", text(&second, "/metadata/name"), after.len());
-    Ok(cluster.verdict)
+    Ok(cluster.outcome)
 }
 
 struct Cluster {
     plane: ControlPlane,
-    verdict: Verdict,
+    outcome: Outcome,
 }
 
 impl Cluster {
-    /// Waits until a node is Ready that has booted since it was `before`.
-    fn ready_node(&mut self, machine: &mut Node, before: Option<&Value>) -> Result<Value> {
+    /// Waits for a Ready node that has booted after it was `before`.
+    fn ready_node(&mut self, machine: &mut NodeUnderTest, before: Option<&Value>) -> Result<Value> {
         let boot = "/status/nodeInfo/bootID";
         let seen = wait(TIMEOUT, || {
             self.plane.is_running()?;
@@ -91,19 +87,19 @@ impl Cluster {
                 None => Seen::NotYet(self.unready(&nodes)),
             })
         })?;
-        let when = if before.is_some() { "after its reboot" } else { "after it was told to join" };
+        let when = if before.is_some() { "after its reboot" } else { "after it was to join" };
         let node = seen.map_err(|why| failed(machine, format!("no node is Ready {when}"), why))?;
-        self.verdict.passed += 1;
+        self.outcome.passed += 1;
         Ok(node)
     }
 
-    /// Until it joined, the kubelet ran without a cluster, and the drop-in for that cluster did not
-    /// end it.
-    fn kubelet_never_failed(&mut self, machine: &Node) -> Result<()> {
-        let said = machine.said()?;
-        let ended = said.lines().find(|line| line.contains("kubelet: ended with exit code"));
+    /// The kubelet ran without a cluster until it joined: the drop-in for the cluster did not end
+    /// it.
+    fn kubelet_never_failed(&mut self, machine: &mut NodeUnderTest) -> Result<()> {
+        let console = machine.console()?;
+        let ended = console.lines().find(|line| line.contains("kubelet: ended with exit code"));
         let holds = ended.map_or(Ok(()), |line| Err(line.to_owned()));
-        self.verdict
+        self.outcome
             .claim("settings for a cluster do not end a kubelet that waits for its name", holds);
         Ok(())
     }
@@ -112,7 +108,7 @@ impl Cluster {
     fn unready(&self, nodes: &[Value]) -> String {
         let state = |node: &Value| {
             let (status, message) =
-                condition(node, "Ready").unwrap_or(("Unknown", "it has said nothing yet"));
+                condition(node, "Ready").unwrap_or(("Unknown", "it has no condition yet"));
             format!("`{}`: Ready is {status}: {message}", text(node, "/metadata/name"))
         };
         match nodes.iter().map(state).collect::<Vec<_>>().join("; ") {
@@ -121,17 +117,19 @@ impl Cluster {
         }
     }
 
-    /// A deployment of pods with an image that the node has, which listens on a port that the
-    /// kubelet asks.
+    /// Creates a deployment of pods whose image is on the node, with a readiness probe.
     fn deploy(&self) -> Result<()> {
         let labels = json!({ "app": "ordinary" });
         let container = json!({
             "name": "listens",
             "image": "localhost/probe:1",
             "imagePullPolicy": "Never",
-            "readinessProbe": { "tcpSocket": { "port": SAY }, "periodSeconds": 1 },
+            "readinessProbe": { "tcpSocket": { "port": probe::SOCKET }, "periodSeconds": 1 },
         });
-        let pod = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container], "dnsPolicy": "Default" } });
+        let pod = json!({
+            "metadata": { "labels": labels },
+            "spec": { "containers": [container], "dnsPolicy": "Default" },
+        });
         let spec =
             json!({ "replicas": REPLICAS, "selector": { "matchLabels": labels }, "template": pod });
         let deployment = json!({ "metadata": { "name": "ordinary" }, "spec": spec });
@@ -141,9 +139,9 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Waits until all pods of the deployment are Ready with containers that ran not yet when they
-    /// were `before`, and gives them.
-    fn pods_run(&mut self, machine: &mut Node, before: &[Value]) -> Result<Vec<Value>> {
+    /// Waits until all pods of the deployment are Ready with other containers than `before`, and
+    /// returns them.
+    fn pods_run(&mut self, machine: &mut NodeUnderTest, before: &[Value]) -> Result<Vec<Value>> {
         let container = "/status/containerStatuses/0/containerID";
         let ended: BTreeSet<&str> = before.iter().map(|pod| text(pod, container)).collect();
         let seen = wait(TIMEOUT, || {
@@ -165,16 +163,16 @@ impl Cluster {
         let own = addresses.iter().all(|address| address.starts_with(PODS))
             && addresses[0] != addresses[1];
         let holds = if own { Ok(()) } else { Err(addresses.join(", ")) };
-        self.verdict.claim("each pod has an address of its own", holds);
+        self.outcome.claim("each pod has an address of its own", holds);
         Ok(pods)
     }
 
-    /// Why the pods do not run: what the cluster was told of them.
+    /// Why the pods do not run, from the cluster's events.
     fn idle(&self, pods: &[Value]) -> Result<String> {
         let events =
             "/api/v1/namespaces/default/events?fieldSelector=type=Warning,involvedObject.kind=Pod";
         let events = self.plane.api().list(events)?;
-        // Each try has an event of its own, and they say the same.
+        // Each attempt has its own event, with the same message.
         let last = events
             .iter()
             .max_by_key(|event| text(event, "/lastTimestamp"))
@@ -190,14 +188,14 @@ impl Cluster {
             ("its machine id is the same", "/status/nodeInfo/machineID"),
         ] {
             let (was, is) = (text(before, field), text(after, field));
-            self.verdict.claim(
+            self.outcome.claim(
                 claim,
                 if was == is { Ok(()) } else { Err(format!("it was `{was}` and is `{is}`")) },
             );
         }
         let nodes = self.plane.api().list("/api/v1/nodes")?;
         let names: Vec<&str> = nodes.iter().map(|node| text(node, "/metadata/name")).collect();
-        self.verdict.claim(
+        self.outcome.claim(
             "it is the only node",
             if names.len() == 1 { Ok(()) } else { Err(names.join(", ")) },
         );
@@ -212,19 +210,19 @@ impl Cluster {
             names.join(", ")
         };
         let (were, are) = (names(before), names(after));
-        self.verdict.claim(
+        self.outcome.claim(
             "its pods are the same",
             if were == are { Ok(()) } else { Err(format!("{were} became {are}")) },
         );
     }
 }
 
-/// An error that shows the end of the machine's console, with what the cluster knows.
-fn failed(machine: &Node, message: String, why: String) -> Error {
-    machine.failure(message).map_or_else(|error| error, |error| error.cause(why))
+/// An error with the cluster's reason, which shows the end of the machine's console.
+fn failed(machine: &NodeUnderTest, message: String, why: String) -> Error {
+    machine.failure(message).cause(why)
 }
 
-/// The text at a place of an object (RFC 6901); nothing where there is none.
+/// The text at a JSON pointer (RFC 6901) in an object; empty where there is none.
 fn text<'o>(object: &'o Value, place: &str) -> &'o str {
     object.pointer(place).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A program of the lab that runs on this machine.
+//! A program of the lab on this host.
 
 use crate::site::Site;
 use osbuild::error::{Context, Error, LogTail, Result};
@@ -9,8 +9,7 @@ use std::process::{Child, Command, Stdio};
 /// How many of a program's last lines an error shows.
 const TAIL: usize = 40;
 
-/// A program that runs. It ends when this is dropped, and with the thread that started it, even if
-/// that is killed.
+/// A running program. It ends when this is dropped, and also when the thread that started it ends.
 pub struct Process {
     name: String,
     child: Child,
@@ -18,15 +17,15 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program of `bin`. What it says goes to the log `cluster-NAME`.
+    /// Starts a program of `bin`. Its output is written to the log `cluster-NAME`.
     pub fn start(site: &Site, bin: &Path, name: &str, arguments: &[String]) -> Result<Self> {
         let log = site.log(&format!("cluster-{name}"));
         let cannot = || format!("cannot write `{}`", log.display());
-        let said = File::create(&log).or_build(cannot)?;
-        let other = said.try_clone().or_build(cannot)?;
+        let stdout = File::create(&log).or_build(cannot)?;
+        let stderr = stdout.try_clone().or_build(cannot)?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(bin.join(name)).args(arguments);
-        command.stdin(Stdio::null()).stdout(said).stderr(other);
+        command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
         let child = command.spawn().or_build(|| format!("cannot start `{name}`"))?;
         Ok(Process { name: name.to_owned(), child, log })
     }
@@ -40,11 +39,11 @@ impl Process {
         }
     }
 
-    /// An error that shows the end of what it said.
+    /// An error that shows the end of its output.
     pub fn failure(&self, message: &str) -> Error {
-        let said = fs::read(&self.log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let lines: Vec<String> = said.lines().map(str::to_owned).collect();
+        let output = fs::read(&self.log).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
+        let lines: Vec<String> = output.lines().map(str::to_owned).collect();
         let lines = lines[lines.len().saturating_sub(TAIL)..].to_vec();
         Error::build(message).log(LogTail { lines, path: self.log.display().to_string() })
     }
@@ -52,8 +51,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only for a process that is gone already. What it keeps goes with its folder, so
-        // it has nothing to put in order.
+        // Both fail only if the process is gone already. Its data are removed with its folder, so
+        // it needs no orderly end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

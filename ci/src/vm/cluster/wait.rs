@@ -1,23 +1,22 @@
-//! Waiting for something that others do.
+//! Polling for a condition of the cluster.
 
 use osbuild::error::Result;
 use std::time::{Duration, Instant};
 
-/// How often somebody looks.
-const TICK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a look has found.
+/// The result of one poll.
 pub enum Seen<T> {
-    /// What was waited for.
+    /// The condition holds.
     Yes(T),
-    /// Why it is not so yet.
+    /// The condition does not hold yet, and the reason.
     NotYet(String),
 }
 
-/// Looks until it is so, at most for `timeout`; then it gives why it was not so at the last look.
+/// Calls `look` until the condition holds, at most for `timeout`; then returns the last reason.
 ///
 /// # Errors
-/// A look itself has failed.
+/// `look` failed.
 pub fn wait<T>(
     timeout: Duration,
     mut look: impl FnMut() -> Result<Seen<T>>,
@@ -27,7 +26,7 @@ pub fn wait<T>(
         match look()? {
             Seen::Yes(found) => return Ok(Ok(found)),
             Seen::NotYet(why) if Instant::now() > end => return Ok(Err(why)),
-            Seen::NotYet(_) => std::thread::sleep(TICK),
+            Seen::NotYet(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What the probe said, a fact a line: its name, and words behind it.
+//! The probe's report: one fact a line, which begins with the fact's name.
 
 use std::fmt::Debug;
 
-/// All of it.
+/// A whole report.
 pub struct Facts(pub String);
 
 impl Facts {
@@ -16,14 +16,14 @@ impl Facts {
     /// A number of the only fact of that name.
     pub fn number(&self, name: &str, index: usize) -> Result<u64, String> {
         let fact =
-            self.all(name).next().ok_or_else(|| format!("the probe does not say `{name}`"))?;
+            self.all(name).next().ok_or_else(|| format!("the probe does not report `{name}`"))?;
         fact.get(index)
             .and_then(|number| number.parse().ok())
             .ok_or_else(|| format!("`{name}` has no number: {fact:?}"))
     }
 }
 
-/// What was found has to be what was promised.
+/// Compares a value with the promised one.
 pub fn expect<T: PartialEq + Debug>(found: T, wanted: T) -> Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("found {found:?}, not {wanted:?}")) }
 }

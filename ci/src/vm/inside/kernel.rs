@@ -1,49 +1,47 @@
-//! What a pod that may do all that root can do is able to change of the running kernel, held
-//! against what was promised: nothing.
+//! What a privileged pod can change in the running kernel. The project promises: nothing.
 
 use super::facts::{Facts, expect};
 use rustix::io::Errno;
 
 type Holds = Result<(), String>;
 
-/// By the words of the command line that is signed: an oops and a processor that is locked up are a
-/// panic, and a panic restarts.
+/// The signed command line turns an oops and a soft lockup into a panic, and a panic into a
+/// restart.
 pub fn restarts(facts: &Facts) -> Holds {
     expect(number(facts, "panic_on_oops")?, 1)?;
     expect(number(facts, "softlockup_panic")?, 1)?;
     expect(number(facts, "panic")?, 10)
 }
 
-/// A number of the kernel's.
+/// A number that the kernel reports.
 pub fn number(facts: &Facts, name: &str) -> Result<u64, String> {
     let fact = facts.all("kernel").find(|fact| fact[0] == name);
     fact.and_then(|fact| fact.get(1)?.parse().ok())
-        .ok_or_else(|| format!("the probe does not say `kernel {name}`"))
+        .ok_or_else(|| format!("the probe does not report `kernel {name}`"))
 }
 
-/// Nothing but the kernel itself refuses what the probe tries: it has every capability, and no
-/// filter stands before its system calls.
+/// The probe has every capability and no seccomp filter, so a refusal is the kernel's own.
 pub fn gives_all_rights(facts: &Facts) -> Holds {
     let last = facts.number("rights", 1)?;
     let rights = facts.all("rights").next().unwrap_or_default();
     expect(u64::from_str_radix(rights[0], 16), Ok(u64::MAX >> 63_u64.saturating_sub(last)))?;
     expect(rights.get(2), Some(&"0"))?;
-    // The kernel looks at the caller before it looks at what he wants.
+    // The kernel checks the caller's capability before the arguments.
     expect(error(facts, "call", "reboot")?, Errno::INVAL.raw_os_error())?;
     expect(error(facts, "device", "null")?, 0)?;
     expect(error(facts, "pci", "read")?, 0)
 }
 
-/// The kernel says so, and keeps even root from the registers of a device.
+/// The kernel reports lockdown, and refuses root a write to a device's registers.
 pub fn is_locked_down(facts: &Facts) -> Holds {
     let levels = facts.all("lockdown").next().unwrap_or_default();
     if !["[integrity]", "[confidentiality]"].iter().any(|level| levels.contains(level)) {
-        return Err(format!("the kernel says {levels:?}"));
+        return Err(format!("the kernel reports {levels:?}"));
     }
     expect(error(facts, "pci", "write")?, Errno::PERM.raw_os_error())
 }
 
-/// The calls are not there, so that no right and no hole in lockdown opens them.
+/// The system calls are not compiled in, so no capability and no flaw in lockdown enables them.
 pub fn starts_no_kernel_and_loads_no_module(facts: &Facts) -> Holds {
     let calls = ["kexec_load", "kexec_file_load", "init_module", "finit_module"];
     calls.iter().try_for_each(|call| match error(facts, "call", call)? {
@@ -52,7 +50,7 @@ pub fn starts_no_kernel_and_loads_no_module(facts: &Facts) -> Holds {
     })
 }
 
-/// Not even a device node that the probe makes itself leads there.
+/// A device node that the probe makes itself does not open the memory either.
 pub fn shows_no_memory(facts: &Facts) -> Holds {
     for name in ["mem", "port"] {
         expect(error(facts, "device", name)?, Errno::NXIO.raw_os_error())?;
@@ -60,19 +58,19 @@ pub fn shows_no_memory(facts: &Facts) -> Holds {
     expect(facts.0.lines().any(|fact| fact == "kcore"), false)
 }
 
-/// The number of the error with which ended what was tried.
+/// The error number of an attempt; 0 for success.
 fn error(facts: &Facts, kind: &str, name: &str) -> Result<i32, String> {
     let fact = facts.all(kind).find(|fact| fact[0] == name);
     let number = fact.and_then(|fact| fact.get(1)?.parse().ok());
-    number.ok_or_else(|| format!("the probe does not say `{kind} {name}`"))
+    number.ok_or_else(|| format!("the probe does not report `{kind} {name}`"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What the probe says of Debian's kernel 6.1.192 for cloud machines, started by QEMU with
-    /// nothing on its command line.
+    /// The probe's report from Debian's kernel 6.1.192 for cloud machines, with an empty command
+    /// line.
     const STOCK: &str = "\
 rights 000001ffffffffff 40 0
 lockdown [none] integrity confidentiality

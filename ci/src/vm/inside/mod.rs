@@ -1,13 +1,14 @@
-//! What a probe pod sees inside the running node, held against what was promised.
+//! What the probe reports from inside a running node, compared with what the project promises.
 
-mod doors;
 mod facts;
 mod kernel;
+mod sockets;
 
-use super::node::{Node, ask, free_port};
-use crate::check::Verdict;
+use super::machine::Machine;
+use super::probe::{self, free_port};
+use crate::check::Outcome;
+use crate::image::image_of;
 use crate::site::Site;
-use doors::Doors;
 use facts::{Facts, expect};
 use osbuild::error::{Context, Error, Problem, Result};
 use osbuild::plan::{BinaryName, Lock};
@@ -15,16 +16,10 @@ use osbuild::report::bytes;
 use osbuild::ship::audit::inspect::{Inspection, inspect};
 use osbuild_abi::console::SLOT_GOOD;
 use osbuild_abi::writable::{Backing, WRITABLE};
+use sockets::Answers;
 use std::collections::BTreeSet;
 
-/// The recipe with the probe.
-pub const PROBE: &str = "probe";
-
-/// Where the probe answers.
-const PORT: u16 = 7070;
-
-/// Size of the node's disk, 1 TiB, nearly all of it a hole: DATA has to grow as far as it is
-/// promised to.
+/// Size of the node's disk: 1 TiB, nearly all of it a hole. DATA has to fill it.
 const DISK_MIB: u64 = 1 << 20;
 
 /// `CAP_NET_ADMIN` and `CAP_NET_RAW` (linux/capability.h).
@@ -33,67 +28,65 @@ const DHCP_CAPABILITIES: u64 = 1 << 12 | 1 << 13;
 /// `podPidsLimit` of `components/kubelet/kubelet.yaml`.
 const POD_PIDS: &str = "4096";
 
-/// What is known of the node.
+/// Everything that the claims are about.
 struct Seen {
     facts: Facts,
-    doors: Doors,
+    sockets: Answers,
     inspection: Inspection,
     lock: Lock,
 }
 
-/// What is claimed, by name; the error says what is not so.
+/// A claim's name, and its check: the error is the reason why it does not hold.
 type Claim = (&'static str, fn(&Seen) -> std::result::Result<(), String>);
 
 const CLAIMS: &[Claim] = &[
     ("exactly seven files in /bin", seven_files),
-    ("exactly three host daemons, and a shim a pod", three_daemons),
+    ("exactly three host daemons, and one shim per pod", three_daemons),
     ("the root is read-only", read_only_root),
     ("no shell and no script in the root", no_shell),
-    ("nobody but `init` has blocked SIGTERM", nobody_is_deaf),
-    ("the DHCP pod has NET_ADMIN and NET_RAW alone", dhcp_capabilities),
+    ("only `init` has blocked SIGTERM", only_init_blocks_sigterm),
+    ("the DHCP pod has only NET_ADMIN and NET_RAW", dhcp_capabilities),
     ("no pod may have more than 4096 processes and threads", limited_processes),
     (
-        "the machine's link hears router advertisements, and no link does that somebody makes later",
-        hearing_links,
+        "the machine's link accepts router advertisements, and links that are made later do not",
+        router_advertisements,
     ),
-    ("what runs is what is locked", locked_versions),
+    ("the programs have the locked versions", locked_versions),
     ("the command line is the one that was signed", signed_command_line),
     ("inspect agrees with the running node", inspect_agrees),
     ("DATA has grown to its disk", data_has_grown),
     ("DATA is the only writable disk", only_writable_disk),
-    ("a privileged pod may do all that root can", |seen| kernel::gives_all_rights(&seen.facts)),
-    ("not even root changes the running kernel", |seen| kernel::is_locked_down(&seen.facts)),
-    ("not even root starts another kernel or loads a module", |seen| {
+    ("a privileged pod has every capability", |seen| kernel::gives_all_rights(&seen.facts)),
+    ("root cannot change the running kernel", |seen| kernel::is_locked_down(&seen.facts)),
+    ("root cannot start another kernel or load a module", |seen| {
         kernel::starts_no_kernel_and_loads_no_module(&seen.facts)
     }),
-    ("the kernel's memory is no file", |seen| kernel::shows_no_memory(&seen.facts)),
+    ("no file shows the kernel's memory", |seen| kernel::shows_no_memory(&seen.facts)),
     ("a kernel that finds itself broken restarts the machine after ten seconds", |seen| {
         kernel::restarts(&seen.facts)
     }),
-    ("a good node does not restart because a task hangs", hung_tasks_are_borne),
-    ("`status` tells which slot runs, why, and what the other one is", doors::say_how_the_node_is),
-    ("`status` still has the sentences of version 0", doors::still_speak_version_0),
+    ("a good node does not restart because a task hangs", hung_tasks_are_tolerated),
+    ("`status` reports the running slot, the reason, and the other slot", sockets::report_slots),
+    ("`status` still has the sentences of version 0", sockets::reply_with_version_0),
+    ("the socket `time` reports when the node last ran", sockets::report_last_run),
+    ("no socket accepts another role's verbs", sockets::refuse_other_roles),
     (
-        "whoever keeps the clock right learns when the node last ran",
-        doors::say_when_the_node_last_ran,
-    ),
-    ("no socket does what is for another role", doors::refuse_what_is_not_theirs),
-    (
-        "no device and no rights come from DATA, and programs only where the table says so",
+        "mounts of DATA allow no devices and no setuid, and programs only where the table does",
         restricted_data,
     ),
 ];
 
-/// Boots the node with the probe once, and tries every claim on what it sees.
-pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
-    let (port, disk_size) = (free_port()?, DISK_MIB.to_string());
-    let flags = ["--disk-size", &disk_size, "--forward", &format!("{port}:{}", doors::PORT)];
-    let (facts, doors) = look(site, "inside", &flags, || Doors::ask(port))?;
-    let path = Lock::path(PROBE);
+/// Boots the node with the probe once, and checks every claim.
+pub fn the_node_is_what_was_promised(site: &Site) -> Result<Outcome> {
+    let port = free_port()?;
+    let machine = Machine::of_recipe(site, probe::RECIPE, "inside")?;
+    let machine = machine.disk_size(DISK_MIB).forward(port, probe::SOCKET);
+    let (facts, sockets) = look(machine, || Answers::ask(port))?;
+    let path = Lock::path(probe::RECIPE);
     let text = std::fs::read_to_string(site.project().join(&path))
         .or_build(|| format!("cannot read `{path}`"))?;
-    let inspection = inspect(&site.project().join("out").join(PROBE).join("image.raw"))?;
-    let seen = Seen { facts: Facts(facts), doors, inspection, lock: Lock::parse(&path, &text)? };
+    let inspection = inspect(&image_of(&site.project(), probe::RECIPE))?;
+    let seen = Seen { facts: Facts(facts), sockets, inspection, lock: Lock::parse(&path, &text)? };
     let problems = |(name, claim): &Claim| {
         claim(&seen).err().map(|why| Problem::new(format!("not so: {name}")).cause(why))
     };
@@ -102,33 +95,27 @@ pub fn the_node_is_what_was_promised(site: &Site) -> Result<Verdict> {
         std::fs::write(site.log("inside.facts"), &seen.facts.0)
             .or_build(|| "cannot keep the probe's report".to_owned())?;
     }
-    Ok(Verdict { passed: CLAIMS.len() - problems.len(), problems, said: seen.memory()? })
+    Ok(Outcome { passed: CLAIMS.len() - problems.len(), problems, summary: seen.memory()? })
 }
 
-/// Boots the node with the probe and more flags, and gives what the probe says when the node is
-/// ready. The console goes to the log `name`.
-pub fn facts(site: &Site, name: &str, flags: &[&str]) -> Result<String> {
-    look(site, name, flags, || Ok(())).map(|(facts, ())| facts)
+/// Boots the node with the probe, and returns the probe's report from the time when the node is
+/// ready. The console is written to the log `log`.
+pub fn facts(site: &Site, log: &str) -> Result<String> {
+    let machine = Machine::of_recipe(site, probe::RECIPE, log)?;
+    look(machine, || Ok(())).map(|(facts, ())| facts)
 }
 
-/// The same, and asks something else before the node ends.
-fn look<T>(
-    site: &Site,
-    name: &str,
-    flags: &[&str],
-    more: impl FnOnce() -> Result<T>,
-) -> Result<(String, T)> {
+/// Boots the machine, and returns the probe's report and what `ask` returns.
+fn look<T>(machine: Machine, ask: impl FnOnce() -> Result<T>) -> Result<(String, T)> {
     let port = free_port()?;
-    let forward = format!("{port}:{PORT}");
-    let flags = [&["--forward", &forward], flags].concat();
-    let mut node = Node::boot(site, name, PROBE, &flags)?;
+    let mut node = machine.forward(port, probe::FACTS).boot()?;
     // Until then the gate is one more process.
-    node.until(SLOT_GOOD)?;
-    Ok((ask(port)?, more()?))
+    node.wait_until_printed(SLOT_GOOD)?;
+    Ok((probe::report(port)?, ask()?))
 }
 
 impl Seen {
-    /// What a program says of its version.
+    /// The version that a program prints.
     fn version(&self, program: &str) -> String {
         self.facts
             .all("version")
@@ -147,8 +134,8 @@ impl Seen {
     }
 }
 
-/// The command line says otherwise, until the slot is a good one.
-fn hung_tasks_are_borne(seen: &Seen) -> std::result::Result<(), String> {
+/// The kernel's command line has 1; `init` clears it when the slot is good.
+fn hung_tasks_are_tolerated(seen: &Seen) -> std::result::Result<(), String> {
     expect(kernel::number(&seen.facts, "hung_task_panic")?, 0)
 }
 
@@ -167,7 +154,7 @@ fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
     };
     let mut daemons: Vec<&str> = names(false).collect();
     daemons.sort_unstable();
-    // Now and then a short-lived child of `init` asks the other two whether they are well.
+    // A short-lived child of `init` may be asking the other two for their health.
     daemons.dedup_by(|one, other| one == other && *one == "init");
     expect(daemons, vec!["containerd", "init", "kubelet"])?;
     expect(names(true).count(), seen.inspection.root.pods.len())
@@ -175,7 +162,7 @@ fn three_daemons(seen: &Seen) -> std::result::Result<(), String> {
 
 fn read_only_root(seen: &Seen) -> std::result::Result<(), String> {
     let root: Vec<_> = seen.facts.all("mount").filter(|fact| fact[1] == "/").collect();
-    // The last mount on a place is the one that counts.
+    // The last mount on a path is the visible one.
     let flags = root.last().ok_or("nothing is mounted on /")?[3];
     expect(flags.split(',').next(), Some("ro"))
 }
@@ -184,23 +171,22 @@ fn no_shell(seen: &Seen) -> std::result::Result<(), String> {
     expect(seen.facts.all("shell").map(|fact| fact.join(" ")).collect(), Vec::<String>::new())
 }
 
-fn nobody_is_deaf(seen: &Seen) -> std::result::Result<(), String> {
+fn only_init_blocks_sigterm(seen: &Seen) -> std::result::Result<(), String> {
     const TERM: u64 = 1 << 14;
     let blocks = |set: &str| u64::from_str_radix(set, 16).is_ok_and(|set| set & TERM != 0);
-    let deaf: BTreeSet<_> = seen
+    let blocking: BTreeSet<_> = seen
         .facts
         .all("blocked")
         .filter(|fact| blocks(fact[1]))
         .map(|fact| fact[0].to_owned())
         .collect();
-    // It reads signals instead of being interrupted by them. So does `pause`, but in a call during
-    // which they are not blocked.
-    expect(deaf, BTreeSet::from(["init".to_owned()]))
+    // `init` reads signals from a descriptor. `pause` waits for them in a call that unblocks them.
+    expect(blocking, BTreeSet::from(["init".to_owned()]))
 }
 
 fn dhcp_capabilities(seen: &Seen) -> std::result::Result<(), String> {
     let pods = seen.facts.all("pod").filter(|fact| fact[0].ends_with("dhcp"));
-    // What it has, and what it could ever get.
+    // The permitted set, and the bounding set.
     let sets: Vec<_> =
         pods.map(|fact| [fact[2], fact[3]].map(|set| u64::from_str_radix(set, 16).ok())).collect();
     expect(sets, vec![[Some(DHCP_CAPABILITIES); 2]])
@@ -211,11 +197,12 @@ fn limited_processes(seen: &Seen) -> std::result::Result<(), String> {
     expect(limits, BTreeSet::from([POD_PIDS]))
 }
 
-/// What `accept_ra` says: 2 is to hear routers although the node is one. `all` stands for no link.
-fn hearing_links(seen: &Seen) -> std::result::Result<(), String> {
-    let hearing: Vec<_> =
+/// The sysctl `accept_ra` of each link: 2 accepts router advertisements although the node forwards.
+/// `all` is not a link.
+fn router_advertisements(seen: &Seen) -> std::result::Result<(), String> {
+    let accepting: Vec<_> =
         seen.facts.all("hears").filter(|fact| fact[0] != "all" && fact[1] != "0").collect();
-    expect(hearing, vec![vec!["eth0", "2"]])?;
+    expect(accepting, vec![vec!["eth0", "2"]])?;
     expect(seen.facts.all("hears").any(|fact| fact[0] == "default"), true)
 }
 
@@ -234,7 +221,7 @@ fn locked_versions(seen: &Seen) -> std::result::Result<(), String> {
         let found = seen.version(program);
         let words = found.split([' ', '+', '-']).map(|word| word.trim_start_matches('v'));
         if !words.into_iter().any(|word| word == version) {
-            return Err(format!("`{program}` says `{found}`, the lock {version}"));
+            return Err(format!("`{program}` prints `{found}`, the lock has {version}"));
         }
     }
     Ok(())
@@ -274,13 +261,12 @@ fn data_has_grown(seen: &Seen) -> std::result::Result<(), String> {
         .map(|partition| partition.size)
         .sum();
     let data = seen.facts.number("data", 0)?;
-    // ext4 keeps some of it for its tables: an inode of 256 bytes for each 16 KiB, which is a 64th,
-    // and little else.
+    // ext4 takes an inode of 256 bytes for each 16 KiB, which is a 64th, and little else.
     let least = (disk - others) / 100 * 98;
     if data >= least {
         Ok(())
     } else {
-        Err(format!("DATA has {}, not at least {}", bytes(data), bytes(least)))
+        Err(format!("DATA has {}, less than {}", bytes(data), bytes(least)))
     }
 }
 

@@ -1,19 +1,17 @@
-//! The installer's UKI by UEFI HTTP boot, on a machine without a stick: from this machine's Python,
-//! as any web server would do.
+//! The installer's UKI by UEFI HTTP boot, on a machine without a stick. Python's web server serves
+//! it, unmodified.
 
-use super::machine::Starts;
-use super::{PATIENCE, RECIPE, boots_the_disk};
-use crate::check::Verdict;
+use super::stick_machine::BootOrder;
+use super::{RECIPE, TIMEOUT, boots_the_disk};
+use crate::check::Outcome;
 use crate::recipe;
 use crate::site::Site;
-use crate::vm::machine::{HOST, options_of};
-use crate::vm::node::free_port;
+use crate::vm::machine::{HOST, Machine};
+use crate::vm::probe::free_port;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Bus, Qemu};
+use osbuild::plan::Bus;
 use osbuild::produce::out::UKI;
 use osbuild::ship::keys::{DEV, Keys};
-use osbuild::ship::vm::machine::SecureBoot;
-use osbuild::ship::vm::run::{RunOptions, start};
 use osbuild_abi::console::{INSTALLER_DONE, SLOT_GOOD};
 use std::fs::{self, File};
 use std::path::Path;
@@ -22,18 +20,18 @@ use std::process::{Child, Command, Stdio};
 /// The recipe, and the folder of the copy of the checkout.
 const NAME: &str = "installer-http";
 
-/// What it does without a stick that says it.
+/// The installer's settings, which are in the image.
 const SETTINGS: &str = "unattended = true\ncountdown-s = 1\n\n[disk]\nbus = \"nvme\"\n";
 
-/// Variables of Debian's firmware, without a key.
+/// Debian's firmware variables, without keys.
 const VARIABLES: &str = "/usr/share/OVMF/OVMF_VARS_4M.fd";
 
 /// Size of the disk.
 const DISK_SIZE: u64 = 1 << 30;
 
-/// Firmware that enforces Secure Boot fetches the UKI from the URI of its boot entry, and the
-/// machine installs itself and reboots into its disk.
-pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict> {
+/// Firmware that enforces Secure Boot fetches the UKI from the URI of its boot entry; the machine
+/// installs itself and reboots into its disk.
+pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(NAME);
     site.copy_to(&project)?;
     write_recipe(site, &project)?;
@@ -55,24 +53,23 @@ pub fn a_machine_without_a_stick_installs_by_http(site: &Site) -> Result<Verdict
         "--output",
     ]);
     site.finish("installer-http-variables", variables.arg(disk.with_extension("variables")))?;
-    let machine = options_of(site, RECIPE, disk.clone(), NAME)?;
-    let machine = RunOptions {
-        qemu: Qemu { bus: Bus::Nvme, memory_mib: 3072, ..machine.qemu },
-        keep: Some(disk.clone()),
-        secure_boot: SecureBoot::enforced(Keys::named(&project, DEV)?.trust()?),
-        arguments: Starts::Menu.arguments(),
-        ..machine
-    };
-    let mut node = start(site.report, &machine)?;
-    node.hear(INSTALLER_DONE, PATIENCE)?;
+    let mut node = Machine::of_board(site, RECIPE, &disk, NAME)?
+        .bus(Bus::Nvme)
+        .memory(3072)
+        .keep(&disk)
+        .trusting(Keys::named(&project, DEV)?.trust()?)
+        .arguments(BootOrder::Variables.arguments().iter().copied())
+        .timeout(TIMEOUT)
+        .start()?;
+    node.wait_for(INSTALLER_DONE)?;
     boots_the_disk(&mut node)?;
-    node.hear(SLOT_GOOD, PATIENCE)?;
+    node.wait_for(SLOT_GOOD)?;
     node.power_off()?;
     fs::remove_file(&disk).or_build(|| "cannot remove a disk".to_owned())?;
-    Ok(Verdict::holds("fetched, installed, rebooted into the disk"))
+    Ok(Outcome::holds("fetched, installed, rebooted into the disk"))
 }
 
-/// The installer with settings of its own.
+/// A recipe that inherits the installer's, with its own settings.
 fn write_recipe(site: &Site, project: &Path) -> Result<()> {
     let settings = format!("recipes/{NAME}-settings.toml");
     fs::write(project.join(&settings), SETTINGS)
@@ -94,20 +91,13 @@ struct Web {
 impl Web {
     fn serve(site: &Site, folder: &Path, port: u16) -> Result<Self> {
         let log = site.log("installer-http-server");
-        let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
+        let log_file =
+            File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let mut python = Command::new("python3");
-        python.args([
-            "-m",
-            "http.server",
-            "--protocol",
-            "HTTP/1.1",
-            "--bind",
-            "127.0.0.1",
-            &port.to_string(),
-            "--directory",
-        ]);
+        python.args(["-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "127.0.0.1"]);
+        python.arg(port.to_string()).arg("--directory");
         let python =
-            python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn();
+            python.arg(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log_file).spawn();
         Ok(Web {
             python: python.map_err(|error| Error::build("cannot start `python3`").cause(error))?,
         })

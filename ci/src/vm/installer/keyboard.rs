@@ -1,4 +1,4 @@
-//! A USB keyboard of a machine, on which a check types.
+//! A machine's USB keyboard.
 
 use crate::vm::qmp::Qmp;
 use osbuild::error::Result;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How long a key is down and, as long again, up: QEMU presses it for a tenth of a second, and a
-/// keyboard tells of few keys at once.
+/// How long a key is down, and then up. QEMU presses it for a tenth of a second, and the keyboard
+/// buffers few keys.
 const PRESS: Duration = Duration::from_millis(250);
 
 /// The keyboard.
@@ -16,19 +16,18 @@ pub struct Keyboard {
 }
 
 impl Keyboard {
-    /// A keyboard that no machine has yet.
+    /// A keyboard for a machine that is started later.
     pub fn new() -> Result<Self> {
         Ok(Keyboard { qmp: Qmp::new()? })
     }
 
-    /// What QEMU is asked for, in a machine whose disk is on a USB bus: the keyboard goes onto the
-    /// same.
+    /// QEMU's arguments for a machine whose disk is on a USB bus: the keyboard is on the same bus.
     pub fn arguments(&self) -> Vec<String> {
         let keyboard = ["-device", "usb-kbd,bus=controller.0"].map(str::to_owned);
         keyboard.into_iter().chain(self.qmp.arguments()).collect()
     }
 
-    /// Types a line of letters, and Enter.
+    /// Types letters, and Enter.
     pub fn type_line(&self, letters: &str) -> Result<()> {
         letters
             .chars()
@@ -37,7 +36,7 @@ impl Keyboard {
             .try_for_each(|key| self.press(&[&key]))
     }
 
-    /// Presses keys at once, by their names in QEMU.
+    /// Presses keys together, by their names in QEMU.
     pub fn press(&self, keys: &[&str]) -> Result<()> {
         let keys: Vec<Value> =
             keys.iter().map(|key| json!({ "type": "qcode", "data": key })).collect();

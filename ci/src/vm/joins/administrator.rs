@@ -1,4 +1,4 @@
-//! People with certificates of the cluster's CA, who ask the kubelet for something with curl.
+//! Users with certificates of the cluster's CA, who send requests to the kubelet with curl.
 
 use crate::site::Site;
 use osbuild::error::{Context, Result};
@@ -7,20 +7,20 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How often the kubelet is asked.
-const TICK: Duration = Duration::from_secs(1);
+/// The time between two requests.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Somebody who has a certificate.
+/// A user with a certificate.
 #[derive(Clone, Copy)]
 pub enum Person {
-    /// Whom the API server lets do everything.
+    /// The API server allows all of this user's requests.
     Administrator,
-    /// Whom it lets do nothing.
+    /// The API server allows none of them.
     Stranger,
 }
 
 impl Person {
-    /// The name of their files.
+    /// The name of the user's files.
     fn file(self) -> &'static str {
         match self {
             Self::Administrator => "administrator",
@@ -29,7 +29,7 @@ impl Person {
     }
 }
 
-/// A CA and a certificate of it for everybody.
+/// A CA, and a certificate for each user.
 pub struct People<'a> {
     site: &'a Site<'a>,
     folder: TempDir,
@@ -43,17 +43,17 @@ impl<'a> People<'a> {
             let mut command = Command::new("openssl");
             site.finish("openssl", command.args(words.split(' ')).current_dir(folder.path()))
         };
-        openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=test-ca".to_owned())?;
+        let new_key = "req -newkey rsa:2048 -nodes -keyout";
+        openssl(format!("{new_key} ca.key -x509 -out ca.crt -days 2 -subj /CN=test-ca"))?;
         for (person, subject) in [
             (Person::Administrator, "/O=system:masters/CN=test"),
             (Person::Stranger, "/CN=stranger"),
         ] {
             let name = person.file();
+            openssl(format!("{new_key} {name}.key -out {name}.csr -subj {subject}"))?;
             openssl(format!(
-                "req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj {subject}"
-            ))?;
-            openssl(format!(
-                "x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out {name}.crt -days 2"
+                "x509 -req -in {name}.csr -out {name}.crt -days 2 -CA ca.crt -CAkey ca.key \
+                 -CAcreateserial"
             ))?;
         }
         Ok(People { site, folder })
@@ -65,8 +65,8 @@ impl<'a> People<'a> {
             .or_build(|| "cannot read the CA's certificate".to_owned())
     }
 
-    /// Has somebody ask the kubelet behind `port` for `path` until the answer has this status of
-    /// HTTP and these words, at most for `timeout`.
+    /// Requests `path` from the kubelet behind `port` until the response has this HTTP status and
+    /// these words, at most for `timeout`.
     pub fn ask(
         &self,
         person: Person,
@@ -94,16 +94,18 @@ impl<'a> People<'a> {
             ]);
             curl.arg(format!("https://127.0.0.1:{port}/{path}")).current_dir(self.folder.path());
             let answer = self.site.run("kubelet-answers", &mut curl)?;
-            if answer.said.contains(&format!("\nstatus {status}")) && answer.said.contains(words) {
+            if answer.output.contains(&format!("\nstatus {status}"))
+                && answer.output.contains(words)
+            {
                 return Ok(());
             }
             if Instant::now() > end {
-                let who = person.file();
                 return Err(answer.failure(&format!(
-                    "the kubelet does not answer `/{path}` with {status} and `{words}` to the {who}"
+                    "the kubelet does not answer the {}'s `/{path}` with {status} and `{words}`",
+                    person.file()
                 )));
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

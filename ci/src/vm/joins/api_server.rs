@@ -1,6 +1,7 @@
-//! An API server that is there for nobody, except that it can say who may do what on a node.
+//! An API server that answers no request but the kubelet's `SubjectAccessReview`.
 
 use osbuild::error::{Context, Error, Result};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Where a kubelet asks whether somebody may do something.
+/// The path to which a kubelet sends its reviews.
 const REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// The group that may do everything.
+/// The group whose requests are allowed.
 const ADMINISTRATORS: &[u8] = b"system:masters";
 
-/// What it says to everything else. The kubelet tries again, whatever it makes of this.
+/// The response to every other request, after which the kubelet tries again.
 const UNAVAILABLE: &str =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// The server, which runs as long as the check.
+/// The server. It runs until the check ends.
 pub struct ApiServer {
     port: u16,
     agents: Receiver<String>,
@@ -27,19 +28,19 @@ pub struct ApiServer {
 }
 
 impl ApiServer {
-    /// Starts it on the loopback. At first it answers nothing at all.
+    /// Starts it on the loopback. At first it answers no review either.
     pub fn start() -> Result<Self> {
         let cannot = || "cannot listen".to_owned();
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
         let port = server.local_addr().or_build(cannot)?.port();
-        let (said, agents) = channel();
+        let (seen, agents) = channel();
         let reviews = Arc::new(AtomicBool::new(false));
         let answers = Arc::clone(&reviews);
         std::thread::spawn(move || {
             for stream in server.incoming().flatten() {
-                let (said, answers) = (said.clone(), Arc::clone(&answers));
-                // Who goes away before the answer comes asks again.
-                std::thread::spawn(move || answer(stream, &said, &answers));
+                let (seen, answers) = (seen.clone(), Arc::clone(&answers));
+                // A client that disconnects before the response tries again.
+                std::thread::spawn(move || answer(stream, &seen, &answers));
             }
         });
         Ok(ApiServer { port, agents, reviews })
@@ -50,18 +51,18 @@ impl ApiServer {
         self.port
     }
 
-    /// From now on administrators may do everything, and nobody else anything.
+    /// Answers reviews from now on: allows everything to administrators, and nothing to others.
     pub fn review(&self) {
         self.reviews.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets who has asked.
+    /// Forgets the clients that it has seen.
     pub fn forget(&self) {
         self.agents.try_iter().for_each(drop);
     }
 
-    /// Waits until somebody whose name begins with `agent` has asked, at most for `timeout`, and
-    /// gives the whole name.
+    /// Waits for a client whose `User-Agent` begins with `agent`, at most for `timeout`, and
+    /// returns the whole name.
     pub fn sees(&self, agent: &str, timeout: Duration) -> Result<String> {
         let mut others = BTreeSet::new();
         let end = Instant::now() + timeout;
@@ -73,15 +74,15 @@ impl ApiServer {
             }
             others.insert(found);
         }
-        let error = Error::build(format!("`{agent}` did not come to the API server"));
+        let error = Error::build(format!("`{agent}` did not connect to the API server"));
         Err(others.into_iter().fold(error, |error, other| error.cause(format!("`{other}` did"))))
     }
 }
 
-/// Passes on who asked, and answers.
+/// Passes on the name of the client, and answers its request.
 fn answer(
     mut stream: TcpStream,
-    said: &Sender<String>,
+    seen: &Sender<String>,
     reviews: &AtomicBool,
 ) -> std::io::Result<()> {
     let mut request = BufReader::new(stream.try_clone()?);
@@ -94,8 +95,8 @@ fn answer(
             break;
         }
         match line.trim_end().split_once(": ") {
-            // Nobody listens any more once the kubelet was seen.
-            Some(("User-Agent", agent)) => drop(said.send(agent.to_owned())),
+            // Nothing receives the name any more once the kubelet was seen.
+            Some(("User-Agent", agent)) => drop(seen.send(agent.to_owned())),
             Some(("Content-Length", bytes)) => length = bytes.parse().unwrap_or(0),
             _ => {}
         }
@@ -105,15 +106,19 @@ fn answer(
     }
     let mut review = Vec::new();
     request.take(length).read_to_end(&mut review)?;
-    // Whether it is JSON or protobuf, the group is in it as it is.
+    // JSON and protobuf both contain the group literally.
     let is_allowed = review.windows(ADMINISTRATORS.len()).any(|piece| piece == ADMINISTRATORS);
-    let answer = format!(
-        "{{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SubjectAccessReview\",\"spec\":{{}},\
-         \"status\":{{\"allowed\":{is_allowed}}}}}"
-    );
-    let length = answer.len();
+    let answer = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {},
+        "status": { "allowed": is_allowed },
+    })
+    .to_string();
     write!(
         stream,
-        "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{answer}"
+        "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{answer}",
+        answer.len()
     )
 }

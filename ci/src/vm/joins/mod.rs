@@ -3,11 +3,10 @@
 mod administrator;
 mod api_server;
 
-use super::inside::PROBE;
-use super::kept::Kept;
-use super::machine::HOST;
-use super::node::{Node, free_port, tell};
-use crate::check::Verdict;
+use super::kept_disk::KeptDisk;
+use super::machine::{HOST, Machine};
+use super::probe::{self, free_port};
+use crate::check::Outcome;
 use crate::site::Site;
 use administrator::{People, Person};
 use api_server::ApiServer;
@@ -16,29 +15,26 @@ use osbuild::plan::Lock;
 use std::io::Write;
 use std::time::Duration;
 
-/// Where the probe takes the URL of an API server and the certificate of a CA.
-const PORT: u16 = 7071;
-
 /// The kubelet's port.
 const KUBELET: u16 = 10250;
 
 /// How long the kubelet may take to ask the API server for something, and then to answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What `init` says when the node gets its name in the cluster, and of what the probe weakens.
+/// What `init` prints when the node gets its name in the cluster, and about the probe's setting.
 const JOINS: &str = "init: kubelet: joins its cluster as node `node-";
 const WEAKENED: &str =
     "init: kubelet-config: warning: `50-cluster.conf` sets `readOnlyPort` to `10255`: ";
 
-/// What the kubelet shows to whom the API server lets in. The last one runs a command in a pod.
-const SHOWN: [&str; 3] = ["logs/", "pods", "exec/kube-system/probe/probe?command=id&output=1"];
+/// Paths of the kubelet's API. The last one runs a command in a pod.
+const PATHS: [&str; 3] = ["logs/", "pods", "exec/kube-system/probe/probe?command=id&output=1"];
 
 /// A kubeconfig on DATA and `restart kubelet` at the `admin` socket: the kubelet, at its locked
-/// version, comes to that API server. It lets nobody do anything whom the API server does not,
-/// whatever certificate they have, and shows the host's logs to whom it does. At its next boot the
-/// node joins by itself, and under the same name.
-pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict> {
-    let path = Lock::path(PROBE);
+/// version, connects to that API server. It authorizes only requests that the API server allows,
+/// whatever certificate they come with, and then shows the host's logs. At its next boot the node
+/// joins by itself under the same name.
+pub fn a_kubeconfig_and_one_command_make_the_node_join(site: &Site) -> Result<Outcome> {
+    let path = Lock::path(probe::RECIPE);
     let text = std::fs::read_to_string(site.project().join(&path))
         .or_build(|| format!("cannot read `{path}`"))?;
     let lock = Lock::parse(&path, &text)?;
@@ -50,32 +46,32 @@ pub fn a_kubeconfig_and_a_word_make_the_node_join(site: &Site) -> Result<Verdict
 
     let (people, server) = (People::new(site)?, ApiServer::start()?);
     let (port, kubelet) = (free_port()?, free_port()?);
-    let flags = [
-        "--keep",
-        "--forward",
-        &format!("{port}:{PORT}"),
-        "--forward",
-        &format!("{kubelet}:{KUBELET}"),
-    ];
-    let _kept = Kept::of(site, PROBE);
-    let mut node = Node::boot(site, "joins", PROBE, &flags)?;
+    let disk = KeptDisk::of(site, probe::RECIPE);
+    let boot = |log: &str| {
+        Machine::of_recipe(site, probe::RECIPE, log)?
+            .keep(disk.path())
+            .forward(port, probe::JOIN)
+            .forward(kubelet, KUBELET)
+            .boot()
+    };
+    let mut node = boot("joins")?;
     let authority = people.authority()?;
-    tell(port, |stream| write!(stream, "http://{HOST}:{}\n{authority}", server.port()))?;
-    [WEAKENED, JOINS].iter().try_for_each(|line| node.until(line))?;
+    probe::command(port, |stream| write!(stream, "http://{HOST}:{}\n{authority}", server.port()))?;
+    [WEAKENED, JOINS].iter().try_for_each(|line| node.wait_until_printed(line))?;
     let found = server.sees(&agent, TIMEOUT)?;
-    asks_the_api_server(&people, &server, kubelet)?;
+    kubelet_asks_the_api_server(&people, &server, kubelet)?;
     drop(node);
     server.forget();
-    let node = Node::boot(site, "starts-joined", PROBE, &flags)?;
+    let mut node = boot("starts-joined")?;
     server.sees(&agent, TIMEOUT)?;
-    if node.said()?.contains(JOINS) {
+    if node.console()?.contains(JOINS) {
         return Err(Error::build("the second boot has chosen the node's name again"));
     }
-    Ok(Verdict { passed: 7, said: found, ..Verdict::default() })
+    Ok(Outcome { passed: 7, summary: found, ..Outcome::default() })
 }
 
-/// The kubelet lets in whom the API server does, and nobody while that does not answer.
-fn asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Result<()> {
+/// The kubelet allows what the API server allows, and nothing while the API server does not answer.
+fn kubelet_asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Result<()> {
     people.ask(Person::Administrator, kubelet, "logs/", 500, "Authorization error", TIMEOUT)?;
     server.review();
     for log in ["containerd.log", "init.log", "kubelet.log"] {
@@ -89,7 +85,7 @@ fn asks_the_api_server(people: &People, server: &ApiServer, kubelet: u16) -> Res
         osbuild_abi::console::READY,
         TIMEOUT,
     )?;
-    SHOWN
+    PATHS
         .iter()
         .try_for_each(|path| people.ask(Person::Stranger, kubelet, path, 403, "Forbidden", TIMEOUT))
 }

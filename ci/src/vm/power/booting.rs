@@ -1,4 +1,4 @@
-//! Machines that boot from what power cuts leave, beside the judge.
+//! Machines that boot from the disks of power cuts, in parallel to the checks.
 
 use super::findings::Findings;
 use super::session::Session;
@@ -12,14 +12,14 @@ use std::sync::{Mutex, PoisonError};
 pub struct Booting {
     /// The cut's number.
     pub index: usize,
-    /// The cut, for people.
+    /// The cut's description.
     pub about: String,
-    /// The disk, which goes when it was booted from.
+    /// The disk, which is removed after the boot.
     pub disk: PathBuf,
 }
 
-/// Boots from one disk after the other, until there are no more, also after an error: the judge
-/// waits for somebody to take his disks.
+/// Boots from one disk after another until the channel closes, also after an error: otherwise the
+/// sender would wait forever.
 pub fn boot_all(
     session: &Session,
     disks: &Mutex<Receiver<Booting>>,

@@ -1,5 +1,5 @@
-//! What is on a disk when the power goes: all that was flushed, and of the rest any part in any
-//! order.
+//! The contents of a disk after a power cut: everything that was flushed, and any part of the rest
+//! in any order.
 
 use super::recording::{Entry, Recording, SECTOR};
 use osbuild::error::{Context, Result};
@@ -7,15 +7,15 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// A power cut: how much of the recording the machine had sent, and what of it the disk had taken
-/// besides what it had to.
+/// A power cut: how many writes the machine had sent, and which of the unflushed ones are on the
+/// medium.
 #[derive(Clone, Debug)]
 pub struct Cut {
     /// How many entries were sent.
     pub sent: usize,
-    /// How many of them are on the medium for certain.
+    /// How many of them are certainly on the medium.
     certain: usize,
-    /// What of the others is on it, in the order in which it got there.
+    /// The parts of the others that are on it, in the order of their arrival.
     kept: Vec<Piece>,
 }
 
@@ -27,31 +27,31 @@ struct Piece {
     range: Range<u64>,
 }
 
-/// What of a part of the disk is on the medium: equal for two cuts that leave it equal.
+/// The writes to a part of the disk that are on the medium. Cuts with equal extracts leave the part
+/// equal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Extract(usize, Vec<Piece>);
 
-/// How many entries are on the medium for certain after the first `sent`: those before the last
-/// flush.
+/// How many of the first `sent` entries are certainly on the medium: those before the last flush.
 fn flushed(entries: &[Entry], sent: usize) -> usize {
     entries[..sent].iter().rposition(|entry| entry.flushes).map_or(0, |at| at + 1)
 }
 
 impl Cut {
-    /// The cut after `sent` entries that `dice` makes: sometimes all arrived, sometimes nothing,
-    /// mostly a part, in another order, some of it torn between two sectors.
+    /// A random cut after `sent` entries: all of the unflushed writes, none, or mostly a part of
+    /// them, reordered, some torn between two sectors.
     pub fn roll(recording: &Recording, sent: usize, dice: &mut fastrand::Rng) -> Cut {
         let certain = flushed(&recording.entries, sent);
         Cut { sent, certain, kept: kept(recording, certain..sent, dice) }
     }
 
-    /// The cut after `sent` entries of a disk that lies: all from entry `lost` on is gone, whether
-    /// it was flushed or not.
-    pub fn of_a_liar(lost: usize, sent: usize) -> Cut {
+    /// A cut after `sent` entries of a disk that loses everything from entry `lost` on, flushed or
+    /// not.
+    pub fn with_loss(lost: usize, sent: usize) -> Cut {
         Cut { sent, certain: lost, kept: Vec::new() }
     }
 
-    /// What of this part of the disk is on the medium.
+    /// The writes to a part of the disk that are on the medium.
     pub fn extract(&self, recording: &Recording, part: impl Fn(&Entry) -> bool) -> Extract {
         let entries = &recording.entries;
         let certain = entries[..self.certain].iter().filter(|entry| part(entry)).count();
@@ -62,7 +62,7 @@ impl Cut {
     }
 }
 
-/// What `dice` keeps of entries that are not certain.
+/// Random parts of the entries that are not certain.
 fn kept(recording: &Recording, sent: Range<usize>, dice: &mut fastrand::Rng) -> Vec<Piece> {
     let share = [0, 50, 90, 100][dice.usize(..4)];
     let mut kept = Vec::new();
@@ -89,8 +89,7 @@ fn tear(sectors: u64, dice: &mut fastrand::Rng) -> Range<u64> {
     if dice.bool() { 0..at } else { at..sectors * SECTOR }
 }
 
-/// A disk that goes through a recording. Between two cuts it holds what is on the medium for
-/// certain.
+/// A disk that goes through a recording. Between two cuts it holds the entries that are certain.
 pub struct Medium<'a> {
     recording: &'a Recording,
     disk: File,
@@ -104,8 +103,8 @@ impl<'a> Medium<'a> {
         Medium { recording, disk, certain: 0 }
     }
 
-    /// Makes the disk what the cut leaves, calls `look`, and takes back what was not certain and
-    /// what `look` wrote by [`Undo`]. Cuts come in the order of what was sent.
+    /// Writes the state after the cut, calls `look`, and undoes the uncertain writes and those that
+    /// `look` made with [`Undo`]. Cuts have to be in the order of `sent`.
     pub fn after<T>(&mut self, cut: &Cut, look: impl FnOnce(&mut Undo) -> Result<T>) -> Result<T> {
         for entry in &self.recording.entries[self.certain..cut.certain] {
             let bytes = self.recording.read(entry, 0, entry.length)?;
@@ -124,14 +123,14 @@ impl<'a> Medium<'a> {
     }
 }
 
-/// Writes that are taken back.
+/// Writes that are undone later.
 pub struct Undo<'a> {
     disk: &'a File,
     before: Vec<(u64, Vec<u8>)>,
 }
 
 impl Undo<'_> {
-    /// Writes bytes at an offset, for now.
+    /// Writes bytes at an offset.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut before = vec![0; bytes.len()];
         self.disk.read_exact_at(&mut before, offset).or_build(cannot)?;
@@ -168,7 +167,7 @@ mod tests {
     const FLUSH: Entry = Entry { start: 0, length: 0, data: None, flushes: true };
 
     #[test]
-    fn what_was_flushed_is_there_and_of_the_rest_every_part_comes_about() {
+    fn flushed_writes_are_certain_and_any_part_of_the_rest_occurs() {
         let entries = [write(0), FLUSH, write(2), write(4)];
         assert_eq!((flushed(&entries, 1), flushed(&entries, 2), flushed(&entries, 4)), (0, 2, 2));
         let recording = Recording::of(entries.to_vec());
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_leaves_no_trace() {
+    fn the_disk_is_restored_after_each_cut() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 4096], 0).unwrap();
         let recording = Recording::of(vec![write(0), FLUSH, write(3)]);

@@ -1,33 +1,33 @@
-//! What has come of the cuts so far, from whoever looked at one.
+//! The results of the cuts so far, from the checks and the machines.
 
 use super::progress::Progress;
 use osbuild::error::{Problem, Result};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// With so many problems a check has shown enough.
-const MOST_PROBLEMS: usize = 20;
+/// The check stops after this number of problems.
+const MAX_PROBLEMS: usize = 20;
 
-/// The cuts that are done with, and what was found wrong.
+/// The cuts that were checked, and the problems.
 pub struct Findings {
     progress: Mutex<Progress>,
     problems: Mutex<Vec<Problem>>,
 }
 
 impl Findings {
-    /// Those of an earlier try that was interrupted are known from this file.
+    /// Reads the cuts that an interrupted run had checked from this file.
     pub fn open(done: &Path) -> Result<Self> {
         Ok(Findings { progress: Mutex::new(Progress::open(done)?), problems: Mutex::default() })
     }
 
-    /// Whether that cut is done with.
+    /// Whether the cut was checked.
     pub fn has(&self, cut: usize) -> bool {
         lock(&self.progress).has(cut)
     }
 
-    /// Notes what has come of a cut. One that was not survived is tried again the next time.
-    pub fn add(&self, cut: usize, about: &str, came: Result<()>) -> Result<()> {
-        match came {
+    /// Adds the result of a cut. A cut with a problem is checked again in the next run.
+    pub fn add(&self, cut: usize, about: &str, result: Result<()>) -> Result<()> {
+        match result {
             Ok(()) => lock(&self.progress).add(cut),
             Err(error) => {
                 lock(&self.problems)
@@ -37,12 +37,12 @@ impl Findings {
         }
     }
 
-    /// Whether more would show nothing new.
+    /// Whether the check has found enough problems.
     pub fn are_enough(&self) -> bool {
-        lock(&self.problems).len() > MOST_PROBLEMS
+        lock(&self.problems).len() > MAX_PROBLEMS
     }
 
-    /// All that was found wrong.
+    /// All problems.
     pub fn problems(self) -> Vec<Problem> {
         self.problems.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

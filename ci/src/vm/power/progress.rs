@@ -1,4 +1,4 @@
-//! How far a long check has come, so that one that was interrupted goes on from there.
+//! The progress of a long check, so that an interrupted check resumes.
 
 use osbuild::error::{Context, Result};
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// The cuts that are done with, by their numbers: a line each in a file.
+/// The numbers of the cuts that were checked, one a line in a file.
 pub struct Progress {
     file: File,
     done: BTreeSet<usize>,
@@ -18,22 +18,22 @@ impl Progress {
         let cannot = || format!("cannot read or write `{}`", path.display());
         let file = File::options().create(true).append(true).open(path).or_build(cannot)?;
         let text = fs::read_to_string(path).or_build(cannot)?;
-        // The last line may be cut short: it goes.
+        // The last line may be cut short: it is dropped.
         let (lines, _) = text.rsplit_once('\n').unwrap_or_default();
         file.set_len(if lines.is_empty() { 0 } else { lines.len() as u64 + 1 }).or_build(cannot)?;
         Ok(Progress { file, done: lines.lines().filter_map(|line| line.parse().ok()).collect() })
     }
 
-    /// Whether that cut is done with.
+    /// Whether the cut was checked.
     pub fn has(&self, cut: usize) -> bool {
         self.done.contains(&cut)
     }
 
-    /// Notes that it is.
+    /// Adds a cut.
     pub fn add(&mut self, cut: usize) -> Result<()> {
         self.done.insert(cut);
         writeln!(self.file, "{cut}")
-            .or_build(|| "cannot note how far the check has come".to_owned())
+            .or_build(|| "cannot write the progress of the check".to_owned())
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_known_after_an_interruption() {
+    fn an_interrupted_check_resumes_after_its_last_whole_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("done");
         fs::write(&path, "3\n14\n1").unwrap();

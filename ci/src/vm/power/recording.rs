@@ -1,8 +1,7 @@
-//! What a machine wrote to its disk, in its order, in the format of Linux's dm-log-writes as QEMU's
-//! `blklogwrites` writes it (Documentation/admin-guide/device-mapper/log-writes.rst): a sector that
-//! describes the log, and then entries, each a sector that describes it and the data. All numbers
-//! are little-endian. QEMU does not mark writes that are to be on the medium at once; a machine
-//! with virtio-blk sends none.
+//! A recording of a machine's writes, in the format of Linux's dm-log-writes as QEMU's
+//! `blklogwrites` writes it (Documentation/admin-guide/device-mapper/log-writes.rst): a superblock
+//! sector, and then entries, each a sector of metadata and the data. All numbers are little-endian.
+//! QEMU does not mark writes with FUA; a machine with virtio-blk sends none.
 
 use osbuild::error::{Context, Error, Result};
 use std::fs::File;
@@ -14,39 +13,39 @@ pub const SECTOR: u64 = 512;
 
 const MAGIC: u64 = 0x006A_7366_7773_6872;
 
-/// All that was written before is on the medium.
+/// Flag: every earlier write is on the medium.
 const FLUSH: u64 = 1;
-/// There are no data: the sectors hold nothing from now on.
+/// Flag: the sectors are discarded, and the entry has no data.
 const DISCARD: u64 = 4;
 
-/// One step of a machine's writing.
+/// One write, discard or flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The first byte on the disk.
     pub start: u64,
     /// How many bytes.
     pub length: u64,
-    /// Where they are in the log; none if they were discarded and read as zeros.
+    /// Offset of the data in the log; none for a discard, after which the bytes are zeros.
     pub data: Option<u64>,
-    /// What was written before is on the medium.
+    /// Every earlier write is on the medium.
     pub flushes: bool,
 }
 
 /// A recording.
 pub struct Recording {
     log: File,
-    /// The steps, first to last.
+    /// The entries, first to last.
     pub entries: Vec<Entry>,
 }
 
 impl Recording {
-    /// Reads the log that a machine has left.
+    /// Opens the log of a machine.
     pub fn open(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot read the recording `{}`", path.display());
         let log = File::open(path).or_build(cannot)?;
         let head = sector(&log, 0).or_build(cannot)?;
         if number(&head, 0) != MAGIC || number(&head, 24) & 0xFFFF_FFFF != SECTOR {
-            return Err(Error::build(format!("`{}` is no recording of a disk", path.display())));
+            return Err(Error::build(format!("`{}` is not a recording of a disk", path.display())));
         }
         let mut entries = Vec::new();
         let mut at = SECTOR;
@@ -58,13 +57,13 @@ impl Recording {
         Ok(Recording { log, entries })
     }
 
-    /// One of these steps, whose data read as zeros.
+    /// A recording of these entries, whose data are zeros.
     #[cfg(test)]
     pub fn of(entries: Vec<Entry>) -> Self {
         Recording { log: tempfile::tempfile().expect("a test can make a file"), entries }
     }
 
-    /// Bytes of an entry, from `offset` in it.
+    /// Bytes of an entry's data, from `offset` in it.
     pub fn read(&self, entry: &Entry, offset: u64, length: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; length as usize];
         if let Some(data) = entry.data {
@@ -104,16 +103,16 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// qemu-io writes through `blklogwrites`, and the recording holds just that.
     #[test]
-    fn what_qemu_records_is_read_as_it_was_written() {
+    fn a_recording_of_qemu_io_holds_what_it_wrote() {
         let folder = tempfile::tempdir().unwrap();
         let (disk, log) = (folder.path().join("disk"), folder.path().join("log"));
         File::create(&disk).unwrap().set_len(1 << 20).unwrap();
         File::create(&log).unwrap();
         let options = format!(
-            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,log.file.filename={},file.driver=raw,\
-             file.discard=unmap,file.file.driver=file,file.file.filename={}",
+            "driver=blklogwrites,log-sector-size=512,log.driver=raw,log.file.driver=file,\
+             log.file.filename={},file.driver=raw,file.discard=unmap,file.file.driver=file,\
+             file.file.filename={}",
             log.display(),
             disk.display()
         );
@@ -127,9 +126,9 @@ mod tests {
         let recording = Recording::open(&log).unwrap();
         let writes: Vec<&Entry> =
             recording.entries.iter().filter(|entry| entry.length > 0).collect();
-        let told = |entry: &Entry| (entry.start, entry.length, entry.data.is_some());
+        let fields = |entry: &Entry| (entry.start, entry.length, entry.data.is_some());
         assert_eq!(
-            writes.iter().map(|entry| told(entry)).collect::<Vec<_>>(),
+            writes.iter().map(|entry| fields(entry)).collect::<Vec<_>>(),
             [(4096, 1024, true), (512, 512, true), (8192, 4096, false)]
         );
         assert_eq!(recording.read(writes[0], 512, 512).unwrap(), [65; 512]);

@@ -1,4 +1,4 @@
-//! What is tried, by the names of the claims: the UKI, and whom the firmware trusts.
+//! The attempts: a claim's name, and a function that makes the UKI and the firmware's keys.
 
 use super::lab::{Lab, signed};
 use osbuild::error::{Context, Result};
@@ -8,13 +8,13 @@ use osbuild_formats::pe;
 use osbuild_signatures::authenticode;
 use osbuild_signatures::efi::Listed;
 
-/// Prepares a UKI and the firmware's variables.
+/// Makes a UKI, and the keys that the firmware trusts.
 pub type Attempt = fn(&Lab) -> Result<(Vec<u8>, Trust)>;
 
 /// An attempt and the name of its claim.
 pub type Named = (&'static str, Attempt);
 
-/// What must not start.
+/// UKIs that must not start.
 pub const REFUSED: &[Named] = &[
     ("unsigned_uki_is_refused", unsigned),
     ("uki_signed_by_another_key_is_refused", by_another_key),
@@ -23,17 +23,17 @@ pub const REFUSED: &[Named] = &[
     ("slotboot_with_a_flipped_bit_is_refused", slotboot_with_a_flipped_bit),
 ];
 
-/// What must not start though one of two keys is trusted.
+/// UKIs that must not start although one of two keys is trusted.
 pub const REFUSED_OF_TWO: &[Named] = &[(
     "uki_with_a_revoked_signature_beside_a_good_one_is_refused",
     by_a_revoked_certificate_and_a_good_one,
 )];
 
-/// What must start.
+/// UKIs that must start.
 pub const STARTED: &[Named] =
     &[("uki_by_an_expired_certificate_starts", by_an_expired_certificate)];
 
-/// What must start though there is a newer key.
+/// UKIs that must start although there is a newer key.
 pub const STARTED_OF_TWO: &[Named] =
     &[("uki_by_the_key_before_a_rotation_starts", by_the_key_before_a_rotation)];
 
@@ -58,7 +58,7 @@ fn by_a_revoked_certificate(lab: &Lab) -> Result<(Vec<u8>, Trust)> {
     let (uki, certificate) = (signed(&lab.unsigned, &keys)?, keys.certificate(Role::Db)?);
     rotate(&keys, lab.terms(), None)?;
     revoke(&keys, certificate.clone().into())?;
-    // Without this the firmware would refuse it as nobody's whom it knows, whatever dbx says.
+    // Without this the certificate would be unknown, and dbx would not matter.
     let mut trust = keys.trust()?;
     trust.db.push(certificate);
     Ok((uki, trust))

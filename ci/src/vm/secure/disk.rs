@@ -1,4 +1,4 @@
-//! A disk with an EFI system partition, and with a slot where one is asked for.
+//! A disk with an EFI system partition and, optionally, a slot.
 
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
@@ -14,14 +14,14 @@ use std::path::Path;
 /// Bytes in a sector.
 pub const SECTOR_SIZE: u32 = 512;
 
-/// Each partition's size in bytes: room for every UKI.
+/// Size of each partition in bytes: larger than any UKI.
 const SIZE: u64 = 192 << 20;
 
 /// The state of the slot.
 const GOOD: State = State { priority: 1, tries: 0, successful: true };
 
-/// Writes a disk with these files on its system partition, and with a slot that is good and holds
-/// this UKI, if there is one.
+/// Writes a disk with these files on its system partition, and with a good slot that holds `uki` if
+/// there is one.
 pub fn write(path: &Path, files: &[File<Vec<u8>>], uki: Option<&[u8]>) -> Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     let volume = Volume { sector_size: SECTOR_SIZE.into(), size: SIZE, label: ESP, id: 1 };
@@ -34,12 +34,12 @@ pub fn write(path: &Path, files: &[File<Vec<u8>>], uki: Option<&[u8]>) -> Result
     disk.write(file).map(drop).or_build(cannot)
 }
 
-/// The file that firmware starts.
+/// The file of the program that firmware starts.
 pub fn started(program: &[u8]) -> File<Vec<u8>> {
     File { path: format!("/{}", removable_path(Architecture::Amd64)), bytes: program.to_vec() }
 }
 
-/// A UKI behind its header.
+/// A slot's header and its UKI.
 fn slot(uki: &[u8]) -> Result<Vec<u8>> {
     let header = Header {
         length: uki.len() as u64,

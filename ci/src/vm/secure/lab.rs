@@ -1,54 +1,48 @@
-//! Where UKIs are tampered with and started: the one that the VMs boot, keys of its own, and
-//! firmware that trusts what it is told.
+//! The UKI that the VMs boot, changed, signed with new keys, and started on firmware that trusts
+//! the given keys.
 
 use super::disk;
 use crate::image::RECIPE;
 use crate::site::Site;
-use crate::vm::machine;
+use crate::vm::machine::Machine;
+use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Bus, Date, Qemu};
+use osbuild::plan::Date;
 use osbuild::produce::out::{IMAGE, UKI};
 use osbuild::produce::sign::{EfiProgram, Signed};
 use osbuild::ship::audit::inspect::inspect;
 use osbuild::ship::keys::{Keys, Role, Terms, Trust, make};
 use osbuild::ship::vm::machine::SecureBoot;
-use osbuild::ship::vm::node::Node;
-use osbuild::ship::vm::run::{RunOptions, Until, start};
 use osbuild_formats::fat::{self, File};
 use osbuild_formats::pe::{self, Image};
 use std::fmt;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long a machine may take to refuse or to start something.
-pub const PATIENCE: Duration = Duration::from_secs(240);
-
-/// What the kernel says as the first thing, when the firmware verified it.
+/// The first line of a kernel that the firmware has verified.
 const KERNEL: &str = "UEFI Secure Boot is enabled";
 
-/// What `osbuild run` makes of a refusal.
+/// The cause that `osbuild run` gives when the firmware refuses the image.
 pub const NOT_TRUSTED: &str = "Secure Boot: the image has no signature that the firmware trusts";
 
-/// The headers and the table of signatures, as parts in which a bit is flipped.
+/// Names of parts that are no sections: the headers and the signatures.
 const HEADERS: &str = "headers";
 const SIGNATURE: &str = "signature";
 
-/// What the firmware did.
+/// The firmware's response to a UKI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It did not start it, and said that it is not trusted.
+pub enum Response {
+    /// Not started: not trusted.
     Refused,
-    /// It started it, with Secure Boot on.
+    /// Started, with Secure Boot on.
     Started,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Outcome::Refused => "refused",
-            Outcome::Started => "started",
+            Response::Refused => "refused",
+            Response::Started => "started",
         })
     }
 }
@@ -62,7 +56,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Takes the UKI that is built already.
+    /// Reads the UKI of the last build.
     pub fn open(site: &'a Site<'a>) -> Result<Self> {
         let path = site.project().join("out").join(RECIPE).join(UKI);
         let mut unsigned =
@@ -73,7 +67,7 @@ impl<'a> Lab<'a> {
         Ok(Lab { site, folder, unsigned })
     }
 
-    /// The keys of this name, made when they are first asked for.
+    /// The keys of this name. The first call makes them.
     pub fn keys(&self, name: &str, terms: Terms) -> Result<Keys> {
         let keys = Keys::named(self.folder.path(), name)?;
         if !keys.exist() {
@@ -87,7 +81,7 @@ impl<'a> Lab<'a> {
         Terms { since: Date { year: 2026, month: 1, day: 1 }, years: 30 }
     }
 
-    /// The boot program of the image, with its signature.
+    /// slotboot of the image, with its signature.
     pub fn slotboot(&self) -> Result<Vec<u8>> {
         let image = self.site.project().join("out").join(RECIPE).join(IMAGE);
         let cannot = || format!("cannot read `{}`", image.display());
@@ -109,13 +103,13 @@ impl<'a> Lab<'a> {
         Ok([HEADERS.to_owned()].into_iter().chain(sections).chain([SIGNATURE.to_owned()]).collect())
     }
 
-    /// The UKI with a good signature, and one bit flipped in a part of it.
+    /// The signed UKI with one bit flipped in a part of it.
     pub fn flipped(&self, part: &str) -> Result<(Vec<u8>, Trust)> {
         let keys = self.keys("ours", self.terms())?;
         let mut uki = signed(&self.unsigned, &keys)?;
         let image = Image::parse(&uki).or_build(|| "cannot read the UKI".to_owned())?;
         let at = match part {
-            // The image's time, which nothing but a digest looks at.
+            // The image's time stamp, which only a digest covers.
             HEADERS => {
                 u32::from_le_bytes(uki[60..64].try_into().expect("these are 4 bytes")) as usize + 8
             }
@@ -131,7 +125,8 @@ impl<'a> Lab<'a> {
         Ok((uki, keys.trust()?))
     }
 
-    /// Powers on a machine with such a disk. More arguments go to QEMU.
+    /// Powers on a machine whose disk has these files on its system partition, and a slot with
+    /// `uki` if there is one.
     pub fn start(
         &self,
         name: &str,
@@ -139,61 +134,51 @@ impl<'a> Lab<'a> {
         uki: Option<&[u8]>,
         secure_boot: SecureBoot,
         arguments: &[&str],
-    ) -> Result<Node<'_>> {
+    ) -> Result<NodeUnderTest<'a>> {
         let image = self.folder.path().join("disk.raw");
         disk::write(&image, files, uki)?;
-        let options = RunOptions {
-            qemu: Qemu {
-                machine: "q35".into(),
-                cpu: "max".into(),
-                memory_mib: 1024,
-                cpus: 1,
-                bus: Bus::VirtioBlk,
-            },
-            secure_boot,
-            arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
-            until: Until::Ready,
-            timeout: Some(PATIENCE),
-            log: self.log(name),
-            ..machine::options(self.site, image, name)
-        };
-        start(self.site.report, &options)
+        Machine::new(self.site, image, &log_name(name))
+            .memory(1024)
+            .secure_boot(secure_boot)
+            .arguments(arguments.iter().copied())
+            .without_reboot()
+            .start()
     }
 
-    /// All that was said on the console of a machine.
-    pub fn said(&self, name: &str) -> Result<String> {
-        let log = self.log(name);
+    /// The console of a machine that has ended.
+    pub fn console(&self, name: &str) -> Result<String> {
+        let log = self.site.log(&log_name(name));
         std::fs::read_to_string(&log).or_build(|| format!("cannot read `{}`", log.display()))
     }
 
-    fn log(&self, name: &str) -> PathBuf {
-        self.site.log(&format!("secure-{name}"))
-    }
-
-    /// Boots a machine from a disk with this UKI as what firmware starts, whose firmware trusts
-    /// `trust` alone.
-    pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Outcome> {
-        // A node without DATA never gets ready: what it was that stopped it is the question.
+    /// Boots a machine whose firmware trusts only `trust`, from a disk with this UKI as the program
+    /// that firmware starts.
+    pub fn boot(&self, name: &str, uki: &[u8], trust: Trust) -> Result<Response> {
+        // A node without DATA never becomes ready; the cause tells what stopped it.
         let error = match self
             .start(name, &[disk::started(uki)], None, SecureBoot::enforced(trust), &[])?
-            .ready(Some(PATIENCE))
+            .ready()
         {
-            Ok(()) => return Err(Error::build("a node without DATA got ready")),
+            Ok(()) => return Err(Error::build("a node without DATA became ready")),
             Err(error) => error,
         };
-        let said = self.said(name)?;
+        let console = self.console(name)?;
         match (
-            said.contains(KERNEL),
+            console.contains(KERNEL),
             error.problems[0].causes.iter().any(|cause| cause == NOT_TRUSTED),
         ) {
-            (true, false) => Ok(Outcome::Started),
-            (false, true) => Ok(Outcome::Refused),
+            (true, false) => Ok(Response::Started),
+            (false, true) => Ok(Response::Refused),
             _ => Err(error),
         }
     }
 }
 
-/// The UKI with one more signature, by the key of db.
+fn log_name(name: &str) -> String {
+    format!("secure-{name}")
+}
+
+/// Adds a signature with the key of db.
 pub fn signed(uki: &[u8], keys: &Keys) -> Result<Vec<u8>> {
     Ok(Signed::by(&keys.signer(Role::Db)?, EfiProgram(uki.to_vec()))?.into_inner().0)
 }

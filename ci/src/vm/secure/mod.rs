@@ -1,87 +1,90 @@
-//! Secure Boot: what the firmware does not trust does not start, and what it trusts does. Each
-//! attempt is one UKI, the one that the VMs boot with something done to it, on a disk with nothing
-//! but a system partition.
+//! Secure Boot: the firmware starts exactly the programs that it trusts. Each attempt is a changed
+//! copy of the UKI that the VMs boot, on a disk with only a system partition.
 
 mod attempts;
-mod beside;
 mod disk;
 mod lab;
+mod unsigned_inputs;
 
-pub use beside::nothing_beside_the_uki_is_read;
+pub use lab::NOT_TRUSTED;
+pub use unsigned_inputs::nothing_beside_the_uki_is_read;
 
-use crate::check::Verdict;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 use attempts::{Attempt, Named, REFUSED, REFUSED_OF_TWO, STARTED, STARTED_OF_TWO};
-use lab::{Lab, Outcome};
-
-pub use lab::NOT_TRUSTED;
+use lab::{Lab, Response};
 use osbuild::error::{Error, Problem, Result};
 
-/// The part of a UKI in which `cargo ci` flips a bit. `cargo ci full` does so in all.
-const TELLING: &str = ".linux";
+/// The part of a UKI in which `cargo ci` flips a bit. `cargo ci full` flips one in every part.
+const FLIPPED_PART: &str = ".linux";
 
-/// The firmware refuses a UKI that is not signed, that somebody else signed, that is revoked, or
-/// that has one bit flipped. It starts one whose certificate has expired, as it does not look at
-/// dates.
-pub fn the_firmware_starts_what_it_trusts_and_nothing_else(site: &Site) -> Result<Verdict> {
+/// The firmware refuses a UKI that is unsigned, signed with another key, revoked, or has one bit
+/// flipped. It starts a UKI with an expired certificate: it does not check dates.
+pub fn the_firmware_starts_only_what_it_trusts(site: &Site) -> Result<Outcome> {
     let lab = Lab::open(site)?;
-    let mut verdict = Verdict::default();
-    try_each(&lab, &mut verdict, REFUSED, STARTED);
-    flip(&lab, &mut verdict, |part| part == TELLING)?;
-    Ok(verdict)
+    let mut outcome = Outcome::default();
+    try_each(&lab, &mut outcome, REFUSED, STARTED);
+    flip(&lab, &mut outcome, |part| part == FLIPPED_PART)?;
+    Ok(outcome)
 }
 
-/// So it is where two keys are at work, and one flipped bit is refused in whatever other part of
-/// the UKI.
-pub fn the_firmware_is_not_fooled_by_halves(site: &Site) -> Result<Verdict> {
+/// The same with two keys, and with one bit flipped in each other part of the UKI.
+pub fn the_firmware_checks_every_signature_and_every_part(site: &Site) -> Result<Outcome> {
     let lab = Lab::open(site)?;
-    let mut verdict = Verdict::default();
-    try_each(&lab, &mut verdict, REFUSED_OF_TWO, STARTED_OF_TWO);
-    flip(&lab, &mut verdict, |part| part != TELLING)?;
-    Ok(verdict)
+    let mut outcome = Outcome::default();
+    try_each(&lab, &mut outcome, REFUSED_OF_TWO, STARTED_OF_TWO);
+    flip(&lab, &mut outcome, |part| part != FLIPPED_PART)?;
+    Ok(outcome)
 }
 
-fn try_each(lab: &Lab, verdict: &mut Verdict, refused: &[Named], started: &[Named]) {
-    for (attempts, wanted) in [(refused, Outcome::Refused), (started, Outcome::Started)] {
+/// The names of all claims but those about flipped bits, which contain a part's name.
+pub fn claims() -> impl Iterator<Item = &'static str> {
+    let attempts = [REFUSED, REFUSED_OF_TWO, STARTED, STARTED_OF_TWO].into_iter().flatten();
+    attempts.map(|(name, _)| *name).chain(unsigned_inputs::claims())
+}
+
+fn try_each(lab: &Lab, outcome: &mut Outcome, refused: &[Named], started: &[Named]) {
+    for (attempts, expected) in [(refused, Response::Refused), (started, Response::Started)] {
         for (name, prepare) in attempts {
-            judge(verdict, name, wanted, attempt(lab, name, *prepare));
+            record(outcome, name, expected, attempt(lab, name, *prepare));
         }
     }
 }
 
-fn flip(lab: &Lab, verdict: &mut Verdict, chosen: impl Fn(&str) -> bool) -> Result<()> {
+fn flip(lab: &Lab, outcome: &mut Outcome, chosen: impl Fn(&str) -> bool) -> Result<()> {
     for part in lab.parts()?.into_iter().filter(|part| chosen(part)) {
         let name = format!("uki_with_a_flipped_bit_in_{}_is_refused", part.trim_start_matches('.'));
-        judge(
-            verdict,
+        record(
+            outcome,
             &name,
-            Outcome::Refused,
+            Response::Refused,
             lab.flipped(&part).and_then(|(uki, trust)| lab.boot(&name, &uki, trust)),
         );
     }
     Ok(())
 }
 
-fn attempt(lab: &Lab, name: &str, prepare: Attempt) -> Result<Outcome> {
+fn attempt(lab: &Lab, name: &str, prepare: Attempt) -> Result<Response> {
     let (uki, trust) = prepare(lab)?;
     lab.boot(name, &uki, trust)
 }
 
-fn judge(verdict: &mut Verdict, name: &str, wanted: Outcome, found: Result<Outcome>) {
+fn record(outcome: &mut Outcome, name: &str, expected: Response, found: Result<Response>) {
     match found {
-        Ok(found) if found == wanted => verdict.passed += 1,
-        Ok(found) => verdict
+        Ok(found) if found == expected => outcome.passed += 1,
+        Ok(found) => outcome
             .problems
             .push(Problem::new(format!("not so: {name}")).cause(format!("it was {found}"))),
         Err(error) => {
-            verdict.problems.extend(error.problems.into_iter().map(|problem| problem.cause(name)))
+            outcome.problems.extend(error.problems.into_iter().map(|problem| problem.cause(name)))
         }
     }
 }
 
-/// `osbuild run` gives the firmware other keys when told to, and says what the firmware refused.
-pub fn run_says_what_the_firmware_refused(site: &Site) -> Result<Verdict> {
+/// `osbuild run --unsigned --trust KEYS` enrolls these keys, and reports that the firmware refused
+/// the image.
+pub fn run_reports_that_the_firmware_refused_the_image(site: &Site) -> Result<Outcome> {
     let copy = site.root.join("out/ci/secure boot");
     site.copy_to(&copy)?;
     let flags = [
@@ -99,12 +102,12 @@ pub fn run_says_what_the_firmware_refused(site: &Site) -> Result<Verdict> {
     site.finish("secure-keys", site.osbuild()?.current_dir(&copy).args(["keys", "new", "ours"]))?;
     let ran = site.run("secure-boot", site.osbuild()?.current_dir(&copy).args(flags))?;
     let explained = ran
-        .said
+        .output
         .contains("caused by: Secure Boot: the image has no signature that the firmware trusts");
-    if ran.code != Some(1) || !explained || ran.said.contains("init: ") {
+    if ran.code != Some(1) || !explained || ran.output.contains("init: ") {
         return Err(ran.failure("an unsigned image was not refused with a clear reason"));
     }
     std::fs::remove_dir_all(&copy)
         .map_err(|error| Error::build("cannot remove the copy of the checkout").cause(error))?;
-    Ok(Verdict::holds(""))
+    Ok(Outcome::holds(""))
 }

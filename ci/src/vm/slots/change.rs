@@ -1,8 +1,8 @@
-//! How a UKI in a slot differs from the one of the image: that is how it is made good or bad.
+//! How a UKI in a slot differs from the image's: the difference makes it good or bad.
 
 use crate::image::RECIPE;
 use crate::site::Site;
-use crate::vm::teller::STUB;
+use crate::vm::echo_uki::STUB;
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Result};
 use osbuild::produce::out::UKI;
@@ -18,7 +18,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// What stands in the root over everything that the image has there.
+/// A file that hides the image's own in the root.
 pub enum Over<'a> {
     /// A file with this text.
     Text(&'a str),
@@ -26,11 +26,11 @@ pub enum Over<'a> {
     Link(&'a str),
 }
 
-/// What is different.
+/// The differences.
 pub struct Change<'a> {
-    /// Whose UKI it is made of.
+    /// The recipe of the UKI.
     pub recipe: &'a str,
-    /// Words behind the command line.
+    /// Words to append to the command line.
     pub words: &'a str,
     /// The version in the slot's header.
     pub version: &'a str,
@@ -41,14 +41,14 @@ pub struct Change<'a> {
 }
 
 impl Default for Change<'_> {
-    /// The UKI of the image, of another version.
+    /// The UKI of the image, with another version.
     fn default() -> Self {
         Change { recipe: RECIPE, words: "", version: "0.0.1", epoch: 1, over: &[] }
     }
 }
 
 impl Change<'_> {
-    /// The UKI, signed by the same key as the image, and the header that goes before it.
+    /// Makes the slot's header and the UKI, signed with the image's key.
     pub fn make(&self, site: &Site, keys: &Keys) -> Result<(Vec<u8>, Vec<u8>)> {
         let cannot = || "cannot make a UKI".to_owned();
         let stub = fs::read(STUB).or_build(cannot)?;
@@ -77,7 +77,7 @@ impl Change<'_> {
         Ok((header.encode().or_build(cannot)?, uki))
     }
 
-    /// The initramfs, with an archive behind it that has one more layer.
+    /// The initramfs, followed by an archive with one more layer.
     fn initramfs<'i>(&self, site: &Site, initramfs: &'i [u8]) -> Result<Cow<'i, [u8]>> {
         if self.over.is_empty() {
             return Ok(Cow::Borrowed(initramfs));

@@ -1,17 +1,16 @@
-//! A disk that a machine boots from, time after time, and that is changed in between: by `cgpt`
-//! where its table is meant to stay sound.
+//! A disk that machines boot from one after another, and that is changed in between: with `cgpt`
+//! where its partition table has to stay sound.
 
 use super::change::Change;
+use crate::image::ARM64;
 use crate::site::Site;
 use crate::vm::data::Data;
-use crate::vm::machine;
+use crate::vm::machine::Machine;
+use crate::vm::node::NodeUnderTest;
 use osbuild::error::{Context, Error, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
-use osbuild::ship::keys::{Keys, Trust};
-use osbuild::ship::vm::machine::{Forward, SecureBoot};
-use osbuild::ship::vm::node::Node;
-use osbuild::ship::vm::run::{RunOptions, start};
+use osbuild::ship::keys::Keys;
 use osbuild_abi::slot::HEADER_SIZE;
 use osbuild_slots::State;
 use std::cell::Cell;
@@ -21,7 +20,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A slot, by the number of its partition.
+/// A slot, identified by the number of its partition.
 #[derive(Clone, Copy)]
 pub struct Slot(&'static str);
 
@@ -37,27 +36,27 @@ impl Slot {
     }
 }
 
-/// A disk that is a copy of what a build left.
-pub struct Disk<'a> {
+/// A disk with an image and its two slots.
+pub struct SlotDisk<'a> {
     site: &'a Site<'a>,
-    /// Where the build left it.
+    /// The folder of the build.
     out: PathBuf,
-    /// The keys that signed it.
+    /// The keys that signed the image.
     keys: Keys,
     /// The processor of the machines.
     architecture: Architecture,
-    /// How the names of the consoles' logs begin: each boot has its own, by its number.
+    /// Start of the names of the consoles' logs; the number of the boot follows.
     log: &'static str,
     boots: Cell<u32>,
     folder: TempDir,
 }
 
-impl<'a> Disk<'a> {
-    /// A disk that the first machine gets as the image in the folder `out` is then, which these
-    /// keys signed. The consoles go to the logs `log-1` and so on.
+impl<'a> SlotDisk<'a> {
+    /// A disk that the first boot copies from the image in the folder `out`, which `keys` signed.
+    /// The consoles are written to the logs `log-1` and so on.
     pub fn of(site: &'a Site<'a>, out: PathBuf, keys: Keys, log: &'static str) -> Result<Self> {
         let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
-        Ok(Disk {
+        Ok(SlotDisk {
             site,
             out,
             keys,
@@ -68,9 +67,9 @@ impl<'a> Disk<'a> {
         })
     }
 
-    /// The same for machines with this processor.
+    /// Boots on machines with this processor.
     pub fn with(self, architecture: Architecture) -> Self {
-        Disk { architecture, ..self }
+        SlotDisk { architecture, ..self }
     }
 
     /// The file.
@@ -78,7 +77,7 @@ impl<'a> Disk<'a> {
         self.folder.path().join("disk.raw")
     }
 
-    /// What the build left.
+    /// A file of the build.
     pub fn out(&self, name: &str) -> PathBuf {
         self.out.join(name)
     }
@@ -88,48 +87,38 @@ impl<'a> Disk<'a> {
         &self.keys
     }
 
-    /// Powers on a machine with the disk, whose firmware starts only what is signed like the image.
-    pub fn boot(&self) -> Result<Node<'_>> {
-        self.boot_with(|options| options)
-    }
-
-    /// The same on firmware that trusts somebody else.
-    pub fn boot_trusting(&self, trust: Trust) -> Result<Node<'_>> {
-        self.boot_with(|options| RunOptions { secure_boot: SecureBoot::enforced(trust), ..options })
-    }
-
-    /// The same with a port that leads to the node.
-    pub fn boot_forwarding(&self, forward: Forward) -> Result<Node<'_>> {
-        self.boot_with(|options| RunOptions { forwards: vec![forward], ..options })
-    }
-
-    /// The same with whatever else is wanted of the machine.
-    pub fn boot_with(&self, change: impl FnOnce(RunOptions) -> RunOptions) -> Result<Node<'_>> {
+    /// A machine with the disk and a watchdog, whose firmware starts only what the image's keys
+    /// have signed.
+    pub fn machine(&self) -> Result<Machine<'a>> {
         self.boots.set(self.boots.get() + 1);
         let log = format!("{}-{}", self.log, self.boots.get());
-        let options = RunOptions {
-            keep: Some(self.path()),
-            secure_boot: SecureBoot::enforced(self.keys.trust()?),
-            watchdog: true,
-            ..machine::options_for(self.site, self.architecture, self.out("image.raw"), &log)?
+        let image = self.out("image.raw");
+        let machine = match self.architecture {
+            Architecture::Amd64 => Machine::new(self.site, image, &log),
+            Architecture::Arm64 => Machine::of_board(self.site, ARM64, image, &log)?,
         };
-        start(self.site.report, &change(options))
+        Ok(machine.keep(self.path()).trusting(self.keys.trust()?).watchdog())
     }
 
-    /// Fills a slot with the UKI of the image, changed and signed again.
+    /// Powers on [`Self::machine`].
+    pub fn start(&self) -> Result<NodeUnderTest<'a>> {
+        self.machine()?.start()
+    }
+
+    /// Writes the UKI of the image to a slot, changed and signed again.
     pub fn fill(&self, slot: Slot, change: &Change) -> Result<()> {
         let (header, uki) = change.make(self.site, &self.keys)?;
-        let start = self.start(slot)?;
-        self.write(start, &header)?;
-        self.write(start + HEADER_SIZE, &uki)
+        let offset = self.offset(slot)?;
+        self.write(offset, &header)?;
+        self.write(offset + HEADER_SIZE, &uki)
     }
 
-    /// Its DATA, in a file of its own.
+    /// A copy of its DATA.
     pub fn data(&self) -> Result<Data<'a>> {
         Data::of(self.site, &self.path())
     }
 
-    /// Puts another program into slotboot's place.
+    /// Replaces slotboot with another program.
     pub fn replace_slotboot(&self, program: &[u8]) -> Result<()> {
         let file = self.folder.path().join("program.efi");
         fs::write(&file, program).or_build(|| format!("cannot write `{}`", file.display()))?;
@@ -140,7 +129,7 @@ impl<'a> Disk<'a> {
         self.tool(Command::new("mcopy").args(["-o", "-i", &disk]).arg(&file).arg(to)).map(drop)
     }
 
-    /// Has `cgpt` set the state of a slot.
+    /// Sets the state of a slot with `cgpt`.
     pub fn set(&self, slot: Slot, state: State) -> Result<()> {
         let [priority, tries, successful] =
             [state.priority, state.tries, state.successful.into()].map(|number| number.to_string());
@@ -148,7 +137,7 @@ impl<'a> Disk<'a> {
         self.tool(Command::new("cgpt").args(bits).arg(self.path())).map(drop)
     }
 
-    /// `cgpt` has to find a slot in this state.
+    /// Checks the state of a slot with `cgpt`.
     pub fn is(&self, slot: Slot, state: State) -> Result<()> {
         let shown =
             self.tool(Command::new("cgpt").args(["show", "-i", slot.0]).arg(self.path()))?;
@@ -161,7 +150,7 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// `sgdisk` has to find both copies of the partition table sound and equal.
+    /// Checks with `sgdisk` that both copies of the partition table are sound and equal.
     pub fn is_sound(&self) -> Result<()> {
         let verified = self.tool(Command::new("sgdisk").arg("-v").arg(self.path()))?;
         match verified.contains("No problems found") {
@@ -172,14 +161,14 @@ impl<'a> Disk<'a> {
         }
     }
 
-    /// Where a slot starts, in bytes.
-    pub fn start(&self, slot: Slot) -> Result<u64> {
+    /// Offset of a slot in bytes.
+    pub fn offset(&self, slot: Slot) -> Result<u64> {
         let sector =
             self.tool(Command::new("cgpt").args(["show", "-b", "-i", slot.0]).arg(self.path()))?;
-        Ok(sector.trim().parse::<u64>().or_build(|| format!("`cgpt` says `{sector}`"))? * 512)
+        Ok(sector.trim().parse::<u64>().or_build(|| format!("`cgpt` prints `{sector}`"))? * 512)
     }
 
-    /// Its size in bytes.
+    /// Size of the disk in bytes.
     pub fn size(&self) -> Result<u64> {
         Ok(self.open()?.metadata().or_build(|| "cannot read the disk".to_owned())?.len())
     }
@@ -213,6 +202,6 @@ impl<'a> Disk<'a> {
     }
 
     fn tool(&self, command: &mut Command) -> Result<String> {
-        Ok(self.site.finish("slots-tool", command)?.said)
+        Ok(self.site.finish("slots-tool", command)?.output)
     }
 }

@@ -1,11 +1,11 @@
-//! A copy of the checkout with a recipe whose node updates itself, and the repository that it looks
-//! at.
+//! A copy of the checkout with a recipe whose node updates itself, and the repository of its
+//! releases.
 
 use crate::image::ARM64;
 use crate::recipe;
 use crate::site::Site;
-use crate::vm::inside::PROBE;
 use crate::vm::machine::HOST;
+use crate::vm::probe;
 use osbuild::error::{Context, Result};
 use osbuild::plan::Architecture;
 use osbuild::produce::image::removable_path;
@@ -22,21 +22,21 @@ use std::time::Instant;
 /// The recipe, and the folder of the copy.
 pub const NAME: &str = "update";
 
-/// The keys: those for development sign no release.
+/// The keys. Development keys sign no release.
 const KEYS: &str = "ours";
 
-/// What the recipe calls the certificate of whom the node believes that a server is who it says.
+/// The recipe's file with the certificate of the web server's CA.
 const AUTHORITY: &str = "recipes/web-ca.crt";
 
-/// The name of the web server, which the node has to ask for.
+/// The web server's host name.
 pub const SERVER: &str = "updates.example";
 
 /// Where the node looks for releases.
 #[derive(Clone, Copy)]
 pub enum Releases {
-    /// At this port of this machine, by HTTPS and by its name.
+    /// On [`SERVER`] at this port, by HTTPS.
     Web(u16),
-    /// In a folder of its own, which an administrator's pod fills.
+    /// In a folder that an administrator's pod fills.
     Folder,
 }
 
@@ -48,7 +48,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// The copy in the folder `name` that a check made before.
+    /// The copy in the folder `name` that an earlier check made.
     pub fn existing(site: &'a Site<'a>, name: &str) -> Self {
         Lab {
             site,
@@ -57,7 +57,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// A fresh copy with keys of its own.
+    /// A new copy with new keys.
     pub fn new(site: &'a Site<'a>, name: &str) -> Result<Self> {
         let lab = Lab::existing(site, name);
         site.copy_to(&lab.project)?;
@@ -66,12 +66,12 @@ impl<'a> Lab<'a> {
         Ok(lab)
     }
 
-    /// The same for nodes with this processor.
+    /// Builds for nodes with this processor.
     pub fn with(self, architecture: Architecture) -> Self {
         Lab { architecture, ..self }
     }
 
-    /// A file of a check.
+    /// The path of a check's file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.project.join("out").join(name)
     }
@@ -86,17 +86,17 @@ impl<'a> Lab<'a> {
         Keys::named(&self.project, KEYS)
     }
 
-    /// What the last build left.
+    /// The folder of the last build.
     pub fn out(&self) -> PathBuf {
         self.project.join("out").join(NAME)
     }
 
-    /// The image that the last build left.
+    /// The image of the last build.
     pub fn image(&self) -> PathBuf {
         self.out().join("image.raw")
     }
 
-    /// The UKI that the last build left.
+    /// The UKI of the last build.
     pub fn uki(&self) -> Result<Vec<u8>> {
         fs::read(self.out().join(UKI)).or_build(|| "cannot read the UKI".to_owned())
     }
@@ -109,7 +109,7 @@ impl<'a> Lab<'a> {
     /// Writes the recipe as this version.
     pub fn write_recipe(&self, version: &str, releases: Releases) -> Result<()> {
         let (base, probe) = match self.architecture {
-            Architecture::Amd64 => (PROBE, ""),
+            Architecture::Amd64 => (probe::RECIPE, ""),
             Architecture::Arm64 => (ARM64, "probe = { component = \"probe\" }\n"),
         };
         let (url, files) = match releases {
@@ -117,20 +117,23 @@ impl<'a> Lab<'a> {
             Releases::Folder => (format!("file://{UPDATE_SEEN}/repository"), String::new()),
         };
         let more = format!(
-            "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n[pods]\nupdater = {{ component = \"updater\" }}\n{probe}\n\
+            "version = \"{version}\"\n\n[signing]\nkey = \"{KEYS}\"\n\n\
+             [pods]\nupdater = {{ component = \"updater\" }}\n{probe}\n\
              [updates]\nurl = \"{url}\"\nroot = \"keys/{KEYS}/root.json\"\ninterval-s = 10\n{files}"
         );
         recipe::inherit(self.site, &self.project, NAME, base, &more)
     }
 
-    /// Puts the server's CA beside the recipe, and gives the lines that put it into the image,
-    /// beside those that the web trusts, and that have the probe answer for the server's name.
+    /// Copies the server's CA beside the recipe, and returns the recipe's lines that add it to the
+    /// image's trusted CAs and let the probe resolve the server's name.
     fn trust_the_server(&self) -> Result<String> {
         fs::copy(self.web().join("ca.crt"), self.project.join(AUTHORITY))
             .or_build(|| format!("cannot write `{AUTHORITY}`"))?;
+        let authority = format!("{{ source = \"{AUTHORITY}\", mode = 0o644 }}");
+        let names = format!("{{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}");
         Ok(format!(
-            "\n[files]\n\"/etc/ssl/certs/ours.crt\" = {{ source = \"{AUTHORITY}\", mode = 0o644 }}\n\
-             \"/usr/share/osbuild/probe-names\" = {{ text = \"{SERVER} {HOST}\\n\", mode = 0o644 }}\n"
+            "\n[files]\n\"/etc/ssl/certs/ours.crt\" = {authority}\n\
+             \"/usr/share/osbuild/probe-names\" = {names}\n"
         ))
     }
 
@@ -139,13 +142,13 @@ impl<'a> Lab<'a> {
         self.osbuild(&["build", NAME, "--yes"])
     }
 
-    /// Builds it, and publishes it in the channel that the node follows.
+    /// Builds the image, and publishes it in the channel that the node follows.
     pub fn release(&self) -> Result<()> {
         let folder = self.repository().display().to_string();
         self.osbuild(&["release", NAME, "--channel", "stable", "--to", &folder, "--yes"])
     }
 
-    /// Keeps the image as the one that the node is updated from.
+    /// Keeps the image as the one that the node boots first.
     pub fn keep_old(&self) -> Result<()> {
         let old = self.old();
         fs::create_dir_all(&old).or_build(|| format!("cannot make `{}`", old.display()))?;
@@ -159,8 +162,9 @@ impl<'a> Lab<'a> {
         self.file("old")
     }
 
-    /// Gives the image another boot program, which the firmware starts as well: it is signed twice.
-    pub fn wear_another_boot_program(&self) -> Result<()> {
+    /// Replaces the image's boot program with one that differs and is trusted as well: it is signed
+    /// twice.
+    pub fn replace_boot_program(&self) -> Result<()> {
         let program = EfiProgram(self.boot_program(&self.image())?);
         let twice = Signed::by(&self.keys()?.signer(Role::Db)?, program)?.into_inner().0;
         let file = self.file("boot.efi");
@@ -169,14 +173,14 @@ impl<'a> Lab<'a> {
         self.site.finish("update-mcopy", mcopy.arg(&file).arg(self.on_system())).map(drop)
     }
 
-    /// What mtools find on the system partition of a disk as the program that firmware starts.
+    /// The boot program on the system partition of a disk, as mtools read it.
     pub fn boot_program(&self, disk: &Path) -> Result<Vec<u8>> {
         let file = self.file("boot.efi");
         self.site.finish("update-mcopy", self.mcopy(disk).arg(self.on_system()).arg(&file))?;
         fs::read(&file).or_build(|| "cannot read what mcopy wrote".to_owned())
     }
 
-    /// How many seconds `dd` takes to put the UKI onto this machine's disk.
+    /// The seconds that `dd` takes to write the UKI to this host's disk.
     pub fn plain_copy(&self) -> Result<f64> {
         let (from, to) = (self.out().join(UKI), self.file("plain-copy"));
         let started = Instant::now();
@@ -188,7 +192,7 @@ impl<'a> Lab<'a> {
         Ok(took)
     }
 
-    /// The boot program, as mtools call it.
+    /// The boot program's path for mtools.
     fn on_system(&self) -> String {
         format!("::/{}", removable_path(self.architecture))
     }

@@ -1,14 +1,14 @@
-//! A node that finds a release on a web server, or in a folder, and installs it by itself, with
-//! Secure Boot enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` look at the disk that it leaves.
+//! A node that installs a release from a web server or from a folder by itself, with Secure Boot
+//! enforced. `cgpt`, `sgdisk`, mtools and `fsck.fat` check its disk.
 
 mod folder;
 pub mod lab;
 pub mod server;
 
-use super::node::{free_port, tell};
-use super::slots::disk::{A, B, Disk};
-use super::slots::hears;
-use crate::check::Verdict;
+use super::node::NodeUnderTest;
+use super::probe::{self, free_port};
+use super::slots::disk::{A, B, SlotDisk};
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::site::Site;
 pub use folder::{
@@ -17,9 +17,6 @@ pub use folder::{
 use lab::{Lab, NAME, Releases};
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::ship::vm::machine::Forward;
-use osbuild::ship::vm::node::Node;
-use osbuild::ship::vm::run::RunOptions;
 use osbuild_abi::console::{SLOT, SLOT_GOOD, SLOTBOOT_STARTS};
 use osbuild_abi::disk::ALIGNMENT;
 use osbuild_abi::slot::HEADER_SIZE;
@@ -31,114 +28,106 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What runs first, and what it is updated to.
+/// The version that boots first, and the version of the update.
 pub const OLD: &str = "1.0.0";
 pub const NEW: &str = "1.0.1";
 
-/// How long the firmware, the kernel and the node may take for what is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the node may take to print each line that is waited for.
+pub const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// The file that says that it was played, of which image and at which port; and the one with what
-/// the machine wrote.
-const PLAYED: &str = "played";
+/// The file with the image's digest and the server's port, written when the update has been
+/// recorded; and the recording.
+const RECORDED: &str = "recorded";
 const RECORDING: &str = "recording";
 
-/// What `init` says when the updater has got the slot, and when the slot is whole.
+/// What `init` prints when it has given the slot to the updater, and when the slot is complete.
 pub const OPENED: &str = "SLOT-B is opened for an update";
 pub const NEXT: &str = "SLOT-B is booted next";
 
-/// What it says when the node ends in order, in that order: with its pods, DATA given back, by its
-/// own will.
-const ENDS: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
+/// What `init` prints during an orderly reboot.
+const REBOOT: [&str; 3] = ["shutdown: begins", "shutdown: unmounts", "shutdown: reboot"];
 
 /// Size of the disk in MiB: more than the image's, so that DATA grows.
 pub const DISK_MIB: u64 = 1024;
 
-/// Where the probe takes the number of files to write.
-const PORT: u16 = 7073;
-
-/// How many files it writes, each flushed before the next.
+/// How many files the probe writes, each flushed before the next.
 const SYNCED: u32 = 40;
 
-/// The node writes the release into its other slot, replaces slotboot, reboots into it by itself,
-/// and becomes a good one.
-pub fn a_node_updates_itself(site: &Site) -> Result<Verdict> {
-    let played = Played::now(site)?;
-    let said = format!(
+/// The node writes the release to its other slot, replaces slotboot, reboots into the slot by
+/// itself, and becomes good.
+pub fn a_node_updates_itself(site: &Site) -> Result<Outcome> {
+    let recorded = RecordedUpdate::new(site)?;
+    let summary = format!(
         "installed in {:.1} s, plain `dd` on this machine {:.1} s",
-        played.took,
-        played.lab.plain_copy()?
+        recorded.took,
+        recorded.lab.plain_copy()?
     );
-    Ok(Verdict { passed: 5, said, ..Verdict::default() })
+    Ok(Outcome { passed: 5, summary, ..Outcome::default() })
 }
 
-/// A node's life from its first boot to the first boot of its update, and all that its machine
-/// wrote to the disk meanwhile.
-pub struct Played<'a> {
+/// A node's first boot, its update, and the first boot of the update, with a recording of every
+/// write to the disk.
+pub struct RecordedUpdate<'a> {
     /// The recipe, and the repository.
     pub lab: Lab<'a>,
-    /// It serves the repository.
+    /// Serves the repository.
     _server: Server,
     /// How long the update took, in seconds.
     took: f64,
 }
 
-impl<'a> Played<'a> {
-    /// What a check of this very image has left, or else a new one.
-    pub fn any(site: &'a Site<'a>) -> Result<Self> {
+impl<'a> RecordedUpdate<'a> {
+    /// The recording that an earlier check made of the same image, or else a new one.
+    pub fn existing_or_new(site: &'a Site<'a>) -> Result<Self> {
         let lab = Lab::existing(site, NAME);
-        let left = fs::read_to_string(lab.file(PLAYED)).unwrap_or_default();
-        match left.split_once(' ').and_then(|(of, port)| Some((of, port.parse().ok()?))) {
+        let note = fs::read_to_string(lab.file(RECORDED)).unwrap_or_default();
+        match note.split_once(' ').and_then(|(of, port)| Some((of, port.parse().ok()?))) {
             Some((of, port)) if of == image(site)? => {
                 let server = Server::start(site, &lab, port)?;
-                Ok(Played { lab, _server: server, took: 0.0 })
+                Ok(RecordedUpdate { lab, _server: server, took: 0.0 })
             }
-            _ => Self::now(site),
+            _ => Self::new(site),
         }
     }
 
-    /// A new one.
+    /// Boots a node, updates it, and records that.
     ///
     /// # Errors
     /// The node does not update itself.
-    pub fn now(site: &'a Site<'a>) -> Result<Self> {
+    pub fn new(site: &'a Site<'a>) -> Result<Self> {
         let lab = Lab::new(site, NAME)?;
         let server = Server::start(site, &lab, 0)?;
         lab.write_recipe(OLD, Releases::Web(server.port()))?;
         lab.build()?;
-        lab.wear_another_boot_program()?;
+        lab.replace_boot_program()?;
         lab.keep_old()?;
-        let disk = Disk::of(site, lab.old(), lab.keys()?, NAME)?;
-        let took = play(&lab, &server, &disk)?;
+        let disk = SlotDisk::of(site, lab.old(), lab.keys()?, NAME)?;
+        let took = record(&lab, &server, &disk)?;
         is_installed(site, &lab, &disk)?;
-        let played = format!("{} {}", image(site)?, server.port());
-        fs::write(lab.file(PLAYED), played)
-            .or_build(|| "cannot note that the update was played".to_owned())?;
-        Ok(Played { lab, _server: server, took })
+        let note = format!("{} {}", image(site)?, server.port());
+        fs::write(lab.file(RECORDED), note)
+            .or_build(|| "cannot note that the update was recorded".to_owned())?;
+        Ok(RecordedUpdate { lab, _server: server, took })
     }
 
-    /// The recording of what the machine wrote, from its first boot on.
+    /// The recording of the machine's writes from its first boot on.
     pub fn recording(&self) -> PathBuf {
         self.lab.file(RECORDING)
     }
 }
 
-/// The image that all this hangs on.
+/// The digest of [`RECIPE`]'s image: a new one makes the recording obsolete.
 fn image(site: &Site) -> Result<String> {
     Ok(Digest::of_file(&site.project().join("out").join(RECIPE).join("image.raw"))?.hex())
 }
 
-/// Has the node live, and gives the seconds that the update took.
-fn play(lab: &Lab, server: &Server, disk: &Disk) -> Result<f64> {
+/// Boots the node and updates it, and returns the seconds that the update took.
+fn record(lab: &Lab, server: &Server, disk: &SlotDisk) -> Result<f64> {
     let port = free_port()?;
-    let mut node = disk.boot_with(|options| RunOptions {
-        disk_size_mib: Some(DISK_MIB),
-        record: Some(lab.file(RECORDING)),
-        forwards: vec![Forward { host: port, node: PORT }],
-        ..options
-    })?;
-    hears(&mut node, SLOT_GOOD, &["SLOT-A"])?;
-    tell(port, |stream| write!(stream, "{SYNCED}"))?;
+    let machine = disk.machine()?.disk_size(DISK_MIB).record(lab.file(RECORDING));
+    let mut node = machine.forward(port, probe::SYNC).timeout(TIMEOUT).start()?;
+    node.wait_for_line(SLOT_GOOD, &["SLOT-A"])?;
+    probe::command(port, |stream| write!(stream, "{SYNCED}"))?;
     lab.write_recipe(NEW, Releases::Web(server.port()))?;
     lab.release()?;
     let took = installs(&mut node)?;
@@ -146,27 +135,27 @@ fn play(lab: &Lab, server: &Server, disk: &Disk) -> Result<f64> {
     Ok(took)
 }
 
-/// Waits until the node has put the release into its other slot, booted it, and found it good.
-/// Gives the seconds that writing it took.
-fn installs(node: &mut Node) -> Result<f64> {
-    node.hear(OPENED, PATIENCE)?;
+/// Waits until the node has written the release to its other slot, booted it, and found it good.
+/// Returns the seconds that it took to write the release.
+fn installs(node: &mut NodeUnderTest) -> Result<f64> {
+    node.wait_for(OPENED)?;
     let opened = Instant::now();
-    node.hear(NEXT, PATIENCE)?;
+    node.wait_for(NEXT)?;
     let took = opened.elapsed().as_secs_f64();
-    ENDS.iter().try_for_each(|line| node.hear(line, PATIENCE).map(drop))?;
-    hears(node, SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
-    hears(node, SLOT, &["SLOT-B", NEW])?;
-    hears(node, SLOT_GOOD, &["SLOT-B"])?;
+    REBOOT.iter().try_for_each(|line| node.wait_for(line).map(drop))?;
+    node.wait_for_line(SLOTBOOT_STARTS, &["SLOT-B", NEW, "on trial, tries left: 2"])?;
+    node.wait_for_line(SLOT, &["SLOT-B", NEW])?;
+    node.wait_for_line(SLOT_GOOD, &["SLOT-B"])?;
     Ok(took)
 }
 
-/// Others find on the disk what the release has, and both slots good, the new one first.
-fn is_installed(site: &Site, lab: &Lab, disk: &Disk) -> Result<()> {
+/// SLOT-B and the system partition hold the release, and both slots are good, the new one first.
+fn is_installed(site: &Site, lab: &Lab, disk: &SlotDisk) -> Result<()> {
     disk.is_sound()?;
     disk.is(A, State { priority: 1, tries: 0, successful: true })?;
     disk.is(B, State { priority: 2, tries: 0, successful: true })?;
     let uki = lab.uki()?;
-    let slot = disk.read(disk.start(B)?, HEADER_SIZE + uki.len() as u64)?;
+    let slot = disk.read(disk.offset(B)?, HEADER_SIZE + uki.len() as u64)?;
     let header = Header::parse(&slot).or_build(|| "SLOT-B has no header".to_owned())?;
     if header.version != NEW || slot[HEADER_SIZE as usize..] != *uki {
         return Err(Error::build("SLOT-B does not hold the release"));
@@ -175,7 +164,7 @@ fn is_installed(site: &Site, lab: &Lab, disk: &Disk) -> Result<()> {
         return Err(Error::build("the system partition does not hold the release's slotboot"));
     }
     let system = tempfile::NamedTempFile::new().or_build(|| "cannot make a file".to_owned())?;
-    let length = disk.start(A)? - ALIGNMENT;
+    let length = disk.offset(A)? - ALIGNMENT;
     fs::write(system.path(), disk.read(ALIGNMENT, length)?)
         .or_build(|| "cannot copy the system partition".to_owned())?;
     site.finish("update-fsck", Command::new("fsck.fat").arg("-n").arg(system.path())).map(drop)

@@ -1,5 +1,4 @@
-//! A web server on the loopback that serves the repository by HTTPS: that of this machine's Python,
-//! as any web server would do.
+//! A web server on the loopback that serves the repository by HTTPS: Python's, unmodified.
 
 use super::lab::{Lab, SERVER};
 use crate::site::Site;
@@ -8,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// The server, of which the updater's own tests are clients as well.
+/// The program, which the updater's own tests use as well.
 const PROGRAM: &str = "components/pods/updater/tests/world/https.py";
 
 /// A server, until it is dropped.
@@ -18,12 +17,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves what is in the repository at the time of each request, at this port, or at a free one
-    /// if it is 0. Its certificate is by a CA of the lab.
+    /// Serves the repository at this port, or at a free one if it is 0. A CA of the lab signs the
+    /// server's certificate.
     pub fn start(site: &Site, lab: &Lab, port: u16) -> Result<Self> {
         let (log, web) = (site.log("update-server"), lab.web());
         fs::create_dir_all(&web).or_build(|| format!("cannot make `{}`", web.display()))?;
-        let said = File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
+        let log_file =
+            File::create(&log).or_build(|| format!("cannot write `{}`", log.display()))?;
         let mut python = Command::new("python3");
         python
             .arg(site.root.join(PROGRAM))
@@ -31,14 +31,14 @@ impl Server {
             .arg(port.to_string())
             .arg(web)
             .arg(format!("DNS:{SERVER}"));
-        // It ends when nobody holds the other end of its standard input any more.
-        python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+        // It ends when its standard input is closed.
+        python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log_file);
         let mut python = python.spawn().or_build(|| "cannot start `python3`".to_owned())?;
         let mut line = String::new();
         if let Some(stdout) = python.stdout.take() {
             BufReader::new(stdout)
                 .read_line(&mut line)
-                .or_build(|| "cannot read what `python3` says".to_owned())?;
+                .or_build(|| "cannot read the output of `python3`".to_owned())?;
         }
         let server = Server { python, port: line.trim().parse().unwrap_or_default() };
         if server.port > 0 {
@@ -48,7 +48,7 @@ impl Server {
         }
     }
 
-    /// The port, of this machine alone.
+    /// The port on the loopback.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -57,7 +57,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.python.stdin.take());
-        // It fails only for a process that is gone already.
+        // It fails only if the process is gone already.
         let _ = self.python.wait();
     }
 }

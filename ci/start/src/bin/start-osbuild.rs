@@ -1,6 +1,6 @@
-//! `cargo osbuild …`: compiles `osbuild` where that is needed, and becomes it. It needs no crate,
-//! so that a new checkout's first words come after a second. When nothing has changed, cargo is not
-//! even asked.
+//! `cargo osbuild …`: compiles `osbuild` if it is not up to date, and executes it. It has no
+//! dependencies, so that a new checkout prints its first line after a second. If nothing has
+//! changed, it does not start cargo.
 
 use std::convert::Infallible;
 use std::io::{self, Error};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// cargo has failed with this exit code, and said why.
+/// cargo has failed with this exit code, and printed the reason.
 #[derive(Debug)]
 struct Failed(u8);
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// What is compiled here would not run elsewhere: it speaks to Linux itself.
+/// `osbuild` calls Linux directly and runs on no other system.
 #[cfg(not(target_os = "linux"))]
 fn start() -> io::Result<Infallible> {
     let hint = "use a virtual machine or a container with Linux";
@@ -39,7 +39,7 @@ fn start() -> io::Result<Infallible> {
     )))
 }
 
-/// Compiles, and becomes what was compiled.
+/// Compiles `osbuild`, and executes it.
 #[cfg(target_os = "linux")]
 fn start() -> io::Result<Infallible> {
     use start::fresh::Fresh;
@@ -49,17 +49,18 @@ fn start() -> io::Result<Infallible> {
 
     let program = start::target()?.join("release/osbuild");
     let fresh =
-        Fresh::look(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
-    if !fresh.is_so() {
+        Fresh::new(&program, start::checkout(), &std::env::current_dir()?, std::env::vars_os());
+    if !fresh.is_current() {
         let begun = fresh.begin()?;
-        let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls start at once";
+        let first = "`osbuild` is compiled first, for about 6 minutes on 2 cores; later calls \
+                     start at once";
         let work = Work { name: "osbuild", notice: (!program.exists()).then_some(first) };
         let status = progress::show(
             start::cargo().args(["build", "--release", "--package", "osbuild", "--bin", "osbuild"]),
             &work,
         )?;
         if !status.success() {
-            // As a shell says it when a signal ended a program.
+            // The exit code of a shell for a program that a signal ended.
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
             return Err(Error::other(Failed(u8::try_from(code).unwrap_or(1))));
         }

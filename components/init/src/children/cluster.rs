@@ -1,5 +1,6 @@
-//! `init cluster NODE-NAME` ends well when the API server reports the node as Ready in this boot. It
-//! asks with the kubelet's own credentials, which may read the node's own object (Node authorizer).
+//! `init cluster NODE-NAME` ends well when the API server reports the node as Ready in this boot.
+//! It asks with the kubelet's own credentials, which may read the node's own object (Node
+//! authorizer).
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};

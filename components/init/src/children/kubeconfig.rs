@@ -169,9 +169,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kubeconfig");
         let text = "current-context: here\n\
-            contexts:\n- {name: there, context: {cluster: b, user: b}}\n- {name: here, context: {cluster: a, user: a}}\n\
-            clusters:\n- name: b\n  cluster: {server: https://b}\n- name: a\n  cluster:\n    server: https://a:6443\n    tls-server-name: kubernetes\n    certificate-authority-data: Q0E=\n\
-            users:\n- name: a\n  user: {client-certificate: pair.pem, client-key: pair.pem, token: abc}\n";
+            contexts:\n- {name: there, context: {cluster: b, user: b}}\n\
+            - {name: here, context: {cluster: a, user: a}}\n\
+            clusters:\n- name: b\n  cluster: {server: https://b}\n- name: a\n  cluster:\n    \
+            server: https://a:6443\n    tls-server-name: kubernetes\n    \
+            certificate-authority-data: Q0E=\n\
+            users:\n- name: a\n  \
+            user: {client-certificate: pair.pem, client-key: pair.pem, token: abc}\n";
         fs::write(&path, text).unwrap();
         fs::write(folder.path().join("pair.pem"), "PAIR").unwrap();
         let config = Kubeconfig::read(&path).unwrap().unwrap();
@@ -194,7 +198,8 @@ mod tests {
         let path = folder.path().join("kubeconfig");
         let user = "{token: old, tokenFile: token}";
         let text = format!(
-            "current-context: c\ncontexts:\n- {{name: c, context: {{user: u}}}}\nusers:\n- {{name: u, user: {user}}}\n"
+            "current-context: c\ncontexts:\n- {{name: c, context: {{user: u}}}}\n\
+             users:\n- {{name: u, user: {user}}}\n"
         );
         fs::write(&path, text).unwrap();
         fs::write(folder.path().join("token"), "new\n").unwrap();

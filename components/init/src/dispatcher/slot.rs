@@ -65,7 +65,8 @@ impl Dispatcher {
         }
     }
 
-    /// The gate has held: the slot is a good one, unless it lacks what the slot before had reached. If the mark cannot be written, it is tried again later.
+    /// The gate has held: the slot is a good one, unless it lacks what the slot before had reached.
+    /// If the mark cannot be written, it is tried again later.
     pub(super) fn on_trial_held(&mut self) {
         let (is_missing, actions) = self.reach.on_held();
         self.carry_out_reach(actions);

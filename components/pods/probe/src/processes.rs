@@ -9,11 +9,11 @@ use std::path::Path;
 const NUMBERS: [&str; 4] = ["hung_task_panic", "panic", "panic_on_oops", "softlockup_panic"];
 
 /// `host NAME PID RESIDENT-BYTES` for processes in the mount namespace of `init`, `pod NAME PID
-/// EFFECTIVE BOUNDING` with the two sets of capabilities for all others and `seccomp NAME MODE` with
-/// how the kernel filters their system calls, `blocked NAME SIGNALS` for each of both with the set of
-/// signals that it has blocked, `memory TOTAL AVAILABLE` in bytes,
-/// `kernel NAME NUMBER` for each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which
-/// each link hears IPv6 routers.
+/// EFFECTIVE BOUNDING` with the two sets of capabilities for all others and `seccomp NAME MODE`
+/// with how the kernel filters their system calls, `blocked NAME SIGNALS` for each of both with the
+/// set of signals that it has blocked, `memory TOTAL AVAILABLE` in bytes, `kernel NAME NUMBER` for
+/// each of [`NUMBERS`], and `hears LINK NUMBER` with the setting by which each link hears IPv6
+/// routers.
 pub fn facts(proc: &Path, init: &str) -> io::Result<Vec<String>> {
     let mut facts = Vec::new();
     let host = fs::read_link(proc.join(init).join("ns/mnt"))?;

@@ -1,11 +1,10 @@
-//! Every kind of file, planted on DATA in every place where `init` or a daemon expects something
-//! else.
+//! Files of every kind, planted on DATA wherever `init` or a daemon expects another kind.
 
 use super::data::Data;
 use osbuild::error::{Error, Result};
 
-/// A place on DATA, and whether a regular file there is nobody's settings but something in the way,
-/// too.
+/// A path on DATA, and whether a regular file is an obstacle there: elsewhere it is a valid
+/// setting.
 type Place = (&'static str, bool);
 
 const PLACES: &[Place] = &[
@@ -34,12 +33,12 @@ const PLACES: &[Place] = &[
     ("containerd-failures", true),
 ];
 
-/// What is planted: what debugfs is told, in which `NAME` is the last part of the place `PATH`,
-/// whether it is a regular file, and the word of `init` for it.
+/// A kind of file: debugfs's commands to make it, in which `NAME` is the last part of the path
+/// `PATH`; whether it is a regular file; and `init`'s word for it.
 type Kind = (&'static str, bool, &'static str);
 
-/// No socket is among them, as debugfs makes none that e2fsck lets pass; the tests of
-/// `osbuild-folder` make one.
+/// Sockets are missing: debugfs makes none that e2fsck accepts. The tests of `osbuild-folder` make
+/// one.
 const KINDS: &[Kind] = &[
     ("mknod NAME p", false, "a FIFO"),
     ("mkdir NAME\nmkdir NAME/in-the-way", false, "a folder"),
@@ -52,16 +51,17 @@ const KINDS: &[Kind] = &[
     ("mknod NAME c 1 3", false, "a device"),
 ];
 
-/// How many turns it takes until each place has had each kind.
+/// The number of turns until each place has had each kind.
 pub const TURNS: usize = KINDS.len();
 
-/// Plants one kind in each place, another one in each of the [`TURNS`]. Gives how many that were.
+/// Plants a file in each place, of another kind in each of the [`TURNS`], and returns the number of
+/// places.
 pub fn plant(data: &Data, turn: usize) -> Result<usize> {
     for (number, (path, any)) in PLACES.iter().enumerate() {
         let (lines, ..) = kind(number, turn, *any);
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let lines = lines.replace("NAME", name).replace("PATH", path);
-        // debugfs makes devices in the folder that it is in alone.
+        // debugfs makes devices only in its current folder.
         data.change(&format!(
             "cd /{folder}\nrm {name}\nrmdir {name}/in-the-way\nrmdir {name}\n{lines}\n"
         ))?;
@@ -69,8 +69,8 @@ pub fn plant(data: &Data, turn: usize) -> Result<usize> {
     Ok(PLACES.len())
 }
 
-/// `init` has to say of what it cannot have read or written over that it was moved aside.
-pub fn were_moved(said: &str, turn: usize) -> Result<()> {
+/// `init` has to report each obstacle that it moved aside.
+pub fn were_moved(console: &str, turn: usize) -> Result<()> {
     let watched = [
         "log/init.log",
         "log/kubelet.log",
@@ -82,21 +82,21 @@ pub fn were_moved(said: &str, turn: usize) -> Result<()> {
         PLACES.iter().enumerate().filter(|(_, (path, _))| watched.contains(path))
     {
         let &(_, is_file, word) = kind(number, turn, *any);
-        // A folder is what is wanted in one place, and a file in all others.
+        // One place takes a folder, the others a regular file.
         let wants_folder = *path == "kubernetes/kubelet.conf.d";
         let stays = if wants_folder { word == "a folder" } else { is_file };
         let line = format!(
             "/data/{path} is {}, and is moved aside to /data/aside/",
             if is_file { "a file" } else { word }
         );
-        if !stays && !said.contains(&line) {
-            return Err(Error::build(format!("`init` does not say: {line}")));
+        if !stays && !console.contains(&line) {
+            return Err(Error::build(format!("`init` does not print: {line}")));
         }
     }
     Ok(())
 }
 
-/// What stands in a place in a turn.
+/// The kind for a place in a turn.
 fn kind(number: usize, turn: usize, any: bool) -> &'static Kind {
     let mut kinds = KINDS.iter().cycle().skip((number + turn) % KINDS.len());
     kinds.find(|(_, is_file, _)| any || !is_file).unwrap_or(&KINDS[0])
@@ -108,7 +108,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_place_gets_each_kind_that_may_stand_there() {
+    fn each_place_gets_each_kind_that_is_an_obstacle_there() {
         for (number, (path, any)) in PLACES.iter().enumerate() {
             let had: BTreeSet<_> = (0..TURNS).map(|turn| kind(number, turn, *any).0).collect();
             let may = KINDS.iter().filter(|(_, is_file, _)| *any || !is_file).count();

@@ -4,14 +4,13 @@ use super::keyboard::Keyboard;
 use crate::image::image;
 use crate::site::Site;
 use crate::vm::data::Data;
-use crate::vm::machine::options_of;
+use crate::vm::machine::Machine;
+use crate::vm::node::NodeUnderTest;
 use osbuild::engine::digest::Digest;
 use osbuild::error::{Context, Error, Result};
-use osbuild::plan::{Bus, Qemu};
+use osbuild::plan::Bus;
 use osbuild::ship::keys::DEV;
 use osbuild::ship::vm::machine::SecureBoot;
-use osbuild::ship::vm::node::Node;
-use osbuild::ship::vm::run::{RunOptions, start};
 use osbuild_abi::disk::ALIGNMENT;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,35 +18,35 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The serial numbers of the disk that is meant, and of the one that nobody may touch.
-pub const MEANT: &str = "MEANT-1";
+/// The serial numbers of the disk that the rule matches, and of a disk that must not change.
+pub const TARGET: &str = "TARGET-1";
 pub const OTHER: &str = "OTHER-2";
 
-/// Size of both disks: more than the image's, so that its table has to be fitted to them.
+/// Size of both disks: larger than the image, so that its partition table has to be adjusted.
 const DISK_SIZE: u64 = 1 << 30;
 
-/// What firmware starts.
+/// The boot order of the firmware.
 #[derive(Clone, Copy)]
-pub enum Starts {
-    /// What its boot menu says.
-    Menu,
-    /// What QEMU calls the first disk. Debian's firmware takes all other disks from its boot menu
-    /// then, also those that a system has put there.
-    FirstDisk,
+pub enum BootOrder {
+    /// The order in the firmware's variables.
+    Variables,
+    /// The stick first. Debian's firmware then removes all other disks from its boot menu, also
+    /// those that an operating system has added.
+    Stick,
 }
 
-impl Starts {
-    /// What QEMU is told of it.
-    pub fn arguments(self) -> Vec<String> {
+impl BootOrder {
+    /// QEMU's arguments.
+    pub fn arguments(self) -> &'static [&'static str] {
         match self {
-            Starts::Menu => ["-set", "device.booted.bootindex=-1"].map(str::to_owned).into(),
-            Starts::FirstDisk => Vec::new(),
+            BootOrder::Variables => &["-set", "device.booted.bootindex=-1"],
+            BootOrder::Stick => &[],
         }
     }
 }
 
-/// The machine: its disks and its firmware's variables stay from boot to boot.
-pub struct Machine<'a> {
+/// The machine. Its disks and its firmware's variables are kept from boot to boot.
+pub struct StickMachine<'a> {
     site: &'a Site<'a>,
     /// The stick's recipe.
     recipe: &'static str,
@@ -55,17 +54,17 @@ pub struct Machine<'a> {
     keyboard: Keyboard,
 }
 
-impl<'a> Machine<'a> {
-    /// A machine in setup mode, with a keyboard, a stick that was just built from this recipe, an
-    /// empty disk, and one with somebody's bytes on it.
+impl<'a> StickMachine<'a> {
+    /// A machine in setup mode, with a keyboard, a stick with the newly built image of `recipe`, an
+    /// empty disk, and a disk with data.
     pub fn new(site: &'a Site<'a>, recipe: &'static str) -> Result<Self> {
         let image = image(site, recipe)?;
         let folder = tempfile::tempdir_in(site.root.join("out/ci"))
             .or_build(|| "cannot make a folder".to_owned())?;
-        let machine = Machine { site, recipe, folder, keyboard: Keyboard::new()? };
+        let machine = StickMachine { site, recipe, folder, keyboard: Keyboard::new()? };
         let mut copy = Command::new("cp");
         site.finish("installer-copy", copy.arg("--sparse=always").arg(image).arg(machine.stick()))?;
-        for (serial, seed) in [(MEANT, 0), (OTHER, 0x5A_u8)] {
+        for (serial, seed) in [(TARGET, 0), (OTHER, 0x5A_u8)] {
             let file =
                 File::create(machine.disk(serial)).or_build(|| "cannot make a disk".to_owned())?;
             let bytes: Vec<u8> =
@@ -78,7 +77,7 @@ impl<'a> Machine<'a> {
         Ok(machine)
     }
 
-    /// `osbuild verify` finds no fault with the stick as it was built.
+    /// `osbuild verify` accepts the stick as it was built.
     pub fn is_verified(&self) -> Result<()> {
         let stick = self.stick().display().to_string();
         let mut osbuild = self.site.osbuild()?;
@@ -87,15 +86,14 @@ impl<'a> Machine<'a> {
             .map(drop)
     }
 
-    /// What is typed on it.
+    /// The keyboard.
     pub fn keyboard(&self) -> &Keyboard {
         &self.keyboard
     }
 
-    /// Its architecture, its processor and so on, with its disk connected to `bus`.
-    pub fn options(&self, bus: Bus, image: PathBuf, log: &str) -> Result<RunOptions> {
-        let options = options_of(self.site, self.recipe, image, log)?;
-        Ok(RunOptions { qemu: Qemu { bus, ..options.qemu }, ..options })
+    /// A machine like this one that boots from the file `image` on `bus`.
+    pub fn machine(&self, bus: Bus, image: PathBuf, log: &str) -> Result<Machine<'a>> {
+        Ok(Machine::of_board(self.site, self.recipe, image, log)?.bus(bus))
     }
 
     fn stick(&self) -> PathBuf {
@@ -107,7 +105,7 @@ impl<'a> Machine<'a> {
         self.folder.path().join(format!("{serial}.raw"))
     }
 
-    /// Has mtools put a file onto the stick's system partition.
+    /// Writes a file to the stick's system partition with mtools.
     pub fn put_onto_stick(&self, name: &str, text: &str) -> Result<()> {
         let file = self.folder.path().join("file");
         fs::write(&file, text).or_build(|| "cannot write a file".to_owned())?;
@@ -119,8 +117,7 @@ impl<'a> Machine<'a> {
         self.site.finish("installer-mcopy", &mut mcopy).map(drop)
     }
 
-    /// Puts the keys that signed the stick onto it, as `osbuild keys enroll` leaves them for a
-    /// machine.
+    /// Copies the public keys that signed the stick to it, in the form of `osbuild keys enroll`.
     pub fn put_keys_onto_stick(&self) -> Result<()> {
         self.site.finish("installer-keys", self.site.osbuild()?.args(["keys", "enroll", DEV]))?;
         let enroll = self.site.project().join("keys").join(DEV).join("enroll");
@@ -132,15 +129,14 @@ impl<'a> Machine<'a> {
         self.site.finish("installer-mcopy", &mut mcopy).map(drop)
     }
 
-    /// Forgets all that its firmware knows: whom it trusts, and its boot menu.
-    pub fn forget(&self) -> Result<()> {
+    /// Resets the firmware's variables: its keys and its boot menu.
+    pub fn reset_firmware(&self) -> Result<()> {
         fs::remove_file(self.stick().with_extension("variables"))
             .or_build(|| "cannot remove the firmware's variables".to_owned())
     }
 
-    /// Powers on with the stick in, on firmware that follows its boot menu or starts the stick
-    /// whatever that says. The console goes to the log `log`.
-    pub fn boot(&self, starts: Starts, log: &str) -> Result<Node<'a>> {
+    /// Powers on with the stick plugged in. The console is written to the log `log`.
+    pub fn start(&self, order: BootOrder, log: &str) -> Result<NodeUnderTest<'a>> {
         let disk = |(id, serial): (&str, &str)| {
             let file = self.disk(serial).display().to_string().replace(',', ",,");
             let drive = format!("if=none,id={id},format=raw,discard=unmap,file={file}");
@@ -151,32 +147,26 @@ impl<'a> Machine<'a> {
                 format!("nvme,drive={id},serial={serial}"),
             ]
         };
-        let disks = [("meant", MEANT), ("other", OTHER)].into_iter().flat_map(disk);
-        let machine = RunOptions {
-            keep: Some(self.stick()),
-            secure_boot: SecureBoot::Setup,
-            arguments: self
-                .keyboard
-                .arguments()
-                .into_iter()
-                .chain(disks)
-                .chain(starts.arguments())
-                .collect(),
-            ..self.options(Bus::Usb, self.stick(), log)?
-        };
-        start(self.site.report, &machine)
+        self.machine(Bus::Usb, self.stick(), log)?
+            .keep(self.stick())
+            .secure_boot(SecureBoot::Setup)
+            .arguments(self.keyboard.arguments())
+            .arguments([("target", TARGET), ("other", OTHER)].into_iter().flat_map(disk))
+            .arguments(order.arguments().iter().copied())
+            .timeout(super::TIMEOUT)
+            .start()
     }
 
-    /// The digests of the disk that is meant, and of the other one.
+    /// The digests of the target and of the other disk.
     pub fn digests(&self) -> Result<Vec<String>> {
-        [MEANT, OTHER]
+        [TARGET, OTHER]
             .into_iter()
             .map(|serial| Ok(Digest::of_file(&self.disk(serial))?.hex()))
             .collect()
     }
 
-    /// Has `sgdisk` give a disk partitions as a system would have left them, in other places than
-    /// the image's.
+    /// Makes partitions like another operating system's with `sgdisk`, at other offsets than the
+    /// image's.
     pub fn partition(&self, serial: &str) -> Result<()> {
         let mut sgdisk = Command::new("sgdisk");
         sgdisk
@@ -191,19 +181,19 @@ impl<'a> Machine<'a> {
             "installer-sfdisk",
             Command::new("sfdisk").arg("--list").arg(self.disk(serial)),
         )?;
-        Ok(ran.said.contains("Disklabel type"))
+        Ok(ran.output.contains("Disklabel type"))
     }
 
-    /// `sgdisk` finds the disk sound, and no identifier on it that is one of the stick's.
+    /// Checks with `sgdisk` that the target is sound and has no identifier of the stick.
     pub fn has_own_identifiers(&self) -> Result<()> {
         let verified = self
             .site
-            .finish("installer-sgdisk", Command::new("sgdisk").arg("-v").arg(self.disk(MEANT)))?;
-        if !verified.said.contains("No problems found") {
-            return Err(verified.failure("`sgdisk` finds fault with the disk"));
+            .finish("installer-sgdisk", Command::new("sgdisk").arg("-v").arg(self.disk(TARGET)))?;
+        if !verified.output.contains("No problems found") {
+            return Err(verified.failure("`sgdisk` reports problems of the disk"));
         }
         let (ours, theirs) =
-            (self.identifiers(&self.disk(MEANT))?, self.identifiers(&self.stick())?);
+            (self.identifiers(&self.disk(TARGET))?, self.identifiers(&self.stick())?);
         match ours.iter().any(|guid| theirs.contains(guid)) || ours.len() != 5 {
             true => Err(Error::build("the disk has an identifier of the stick")
                 .cause(format!("{ours:?} {theirs:?}"))),
@@ -217,11 +207,11 @@ impl<'a> Machine<'a> {
         words.extend((1..=4).map(|number| vec![format!("--info={number}")]));
         let mut found = Vec::new();
         for words in words {
-            let said = self
+            let output = self
                 .site
                 .finish("installer-sgdisk", Command::new("sgdisk").args(words).arg(disk))?
-                .said;
-            let line = said.lines().find_map(|line| {
+                .output;
+            let line = output.lines().find_map(|line| {
                 line.strip_prefix("Disk identifier (GUID): ")
                     .or(line.strip_prefix("Partition unique GUID: "))
             });
@@ -230,8 +220,8 @@ impl<'a> Machine<'a> {
         Ok(found)
     }
 
-    /// The text of a file on DATA of the disk that is meant, or nothing where there is no file.
+    /// The text of a file on DATA of the target, or none if there is no such file.
     pub fn file_on_data(&self, path: &str) -> Result<Option<String>> {
-        Data::of(self.site, &self.disk(MEANT))?.read(path)
+        Data::of(self.site, &self.disk(TARGET))?.read(path)
     }
 }

@@ -1,19 +1,15 @@
-//! What `init` replies on its sockets, of which each is for one role.
+//! The answers of `init` on its sockets, each of which is for one role.
 
 use super::Seen;
-use crate::vm::node::answer;
+use crate::vm::probe::ask_init;
 use osbuild::error;
 use osbuild_abi::paths::{ADMIN_SOCKET, NET_SOCKET, TIME_SOCKET, UPDATE_SOCKET};
 use osbuild_protocol::{
     Contents, LastSeen, OK, Refusal, RefusalCode, Reply, Request, SlotState, Slots, StartReason,
 };
-use std::io::Write;
 
-/// Where the probe sends a line to `init`.
-pub const PORT: u16 = 7076;
-
-/// Lines, each at a socket whose role has no such right.
-const STRANGE: [(&str, &str); 9] = [
+/// Sockets, each with a verb of another role.
+const FOREIGN: [(&str, &str); 9] = [
     (NET_SOCKET, "status"),
     (NET_SOCKET, "reboot"),
     (NET_SOCKET, "slot"),
@@ -25,51 +21,50 @@ const STRANGE: [(&str, &str); 9] = [
     (TIME_SOCKET, "ntp 10.0.2.2"),
 ];
 
-/// What `init` replied.
-pub struct Doors {
+/// The answers to one request on each socket.
+pub struct Answers {
     /// To `status` on the socket `admin`.
     status: String,
     /// To `status` on the socket `update`.
     slots: String,
     /// To `last` on the socket `time`.
     time: String,
-    /// To the strange lines.
-    strange: Vec<String>,
+    /// To the verbs of other roles.
+    foreign: Vec<String>,
 }
 
-impl Doors {
-    /// Asks by the probe behind this port of the loopback.
+impl Answers {
+    /// Sends the requests through the probe behind this port of the loopback.
     pub fn ask(port: u16) -> error::Result<Self> {
-        let say =
-            |(socket, line): (&str, &str)| answer(port, |stream| write!(stream, "{socket} {line}"));
-        Ok(Doors {
-            status: say((ADMIN_SOCKET, "status"))?,
-            slots: say((UPDATE_SOCKET, "status"))?,
-            time: say((TIME_SOCKET, "last"))?,
-            strange: STRANGE.into_iter().map(say).collect::<error::Result<_>>()?,
+        let ask = |(socket, line): (&str, &str)| ask_init(port, socket, &line);
+        Ok(Answers {
+            status: ask((ADMIN_SOCKET, "status"))?,
+            slots: ask((UPDATE_SOCKET, "status"))?,
+            time: ask((TIME_SOCKET, "last"))?,
+            foreign: FOREIGN.into_iter().map(ask).collect::<error::Result<_>>()?,
         })
     }
 }
 
-/// Which slot runs, why, what the other one is, what the firmware enforces; and the same of the
-/// slots on the socket `update`.
-pub fn say_how_the_node_is(seen: &Seen) -> Result<(), String> {
-    let disk = seen.inspection.disk.as_ref().ok_or("the image is no disk")?;
+/// `admin` reports the running slot, the reason, the other slot and Secure Boot; `update` reports
+/// the same slots.
+pub fn report_slots(seen: &Seen) -> Result<(), String> {
+    let disk = seen.inspection.disk.as_ref().ok_or("the image is not a disk")?;
     let slot = disk
         .slots
         .iter()
         .find(|slot| slot.version.is_some())
         .ok_or("no slot of the image has a version")?;
     let version = slot.version.as_deref().unwrap_or_default();
-    let Reply::Node(node) = decoded(&Request::Status, &seen.doors.status)? else {
-        return Err("`status` is of no node".to_owned());
+    let Reply::Node(node) = decoded(&Request::Status, &seen.sockets.status)? else {
+        return Err("`status` does not report a node".to_owned());
     };
-    let slots = decoded(&Request::SlotsStatus, &seen.doors.slots)?;
+    let slots = decoded(&Request::SlotsStatus, &seen.sockets.slots)?;
     let Slots::Known(status) = &node.slots else {
         return Err(format!("the slots are not known: {:?}", node.slots));
     };
     let (running, other) = (&status.running, status.other.as_ref());
-    let is_right = node.secure_boot == "on"
+    let is_as_promised = node.secure_boot == "on"
         && slots == Reply::Slots(node.slots.clone())
         && matches!(status.started, StartReason::OnTrial { .. })
         && status.passed.is_none()
@@ -82,14 +77,14 @@ pub fn say_how_the_node_is(seen: &Seen) -> Result<(), String> {
                 && other.contents == Contents::Empty
                 && other.state == SlotState::NotBootable
         });
-    if is_right { Ok(()) } else { Err(format!("it is otherwise: {node:?}")) }
+    if is_as_promised { Ok(()) } else { Err(format!("it reports {node:?}")) }
 }
 
-/// Clients that were written for version 0 of the protocol find its sentences.
-pub fn still_speak_version_0(seen: &Seen) -> Result<(), String> {
+/// The reply still has the sentences that clients of version 0 of the protocol read.
+pub fn reply_with_version_0(seen: &Seen) -> Result<(), String> {
     let lines = ["slot SLOT-A", "slot-why on trial, ", "slot-running SLOT-A, version "];
     let other = "slot-other SLOT-B, empty: not to be booted";
-    let reply = &seen.doors.slots;
+    let reply = &seen.sockets.slots;
     let is_there = |start: &&str| reply.lines().any(|line| line.starts_with(*start));
     match lines.iter().chain([&other]).find(|start| !is_there(start)) {
         None => Ok(()),
@@ -97,19 +92,19 @@ pub fn still_speak_version_0(seen: &Seen) -> Result<(), String> {
     }
 }
 
-/// At the first boot of a disk the node has not run before, and QEMU's clock keeps the time.
-pub fn say_when_the_node_last_ran(seen: &Seen) -> Result<(), String> {
+/// At its first boot the node has never run before; QEMU's clock keeps the time.
+pub fn report_last_run(seen: &Seen) -> Result<(), String> {
     let expected = Reply::LastSeen(LastSeen { seconds: 0, clock_kept: true });
-    let reply = decoded(&Request::LastSeen, &seen.doors.time)?;
+    let reply = decoded(&Request::LastSeen, &seen.sockets.time)?;
     if reply == expected { Ok(()) } else { Err(format!("it replies {reply:?}")) }
 }
 
-/// A pod that has one role's socket gets nothing of another's.
-pub fn refuse_what_is_not_theirs(seen: &Seen) -> Result<(), String> {
+/// A pod with the socket of one role cannot use the verbs of another role.
+pub fn refuse_other_roles(seen: &Seen) -> Result<(), String> {
     let is_refused = |reply: &str| {
         Refusal::decode(reply).is_some_and(|refusal| refusal.code == RefusalCode::UnknownVerb)
     };
-    let wrong = STRANGE.iter().zip(&seen.doors.strange).find(|(_, reply)| !is_refused(reply));
+    let wrong = FOREIGN.iter().zip(&seen.sockets.foreign).find(|(_, reply)| !is_refused(reply));
     match wrong {
         None => Ok(()),
         Some(((socket, line), reply)) => {
@@ -118,7 +113,7 @@ pub fn refuse_what_is_not_theirs(seen: &Seen) -> Result<(), String> {
     }
 }
 
-/// A reply as the protocol has it.
+/// Decodes a reply that ends with [`OK`].
 fn decoded(request: &Request, reply: &str) -> Result<Reply, String> {
     let mut lines: Vec<String> = reply.lines().map(str::to_owned).collect();
     match lines.pop() {

@@ -1,7 +1,8 @@
-//! Whether a disk that lost its power is one to boot: by slotboot's own code, and by programs that
-//! we did not write.
+//! Checks of a disk after a power cut: slotboot's own code has to find a slot to start, and sgdisk,
+//! mtools, e2fsck and debugfs have to find the disk sound.
 
 use super::cut::Undo;
+use super::cut_checker::file_number;
 use super::recording::{Entry, SECTOR};
 use crate::site::Site;
 use crate::vm::data::check;
@@ -21,22 +22,22 @@ use std::process::Command;
 /// Bytes of the backup of a partition table.
 const BACKUP: u64 = 33 * SECTOR;
 
-/// What is asked of every disk.
-pub struct Judge<'a> {
+/// The checks of a disk.
+pub struct DiskChecker<'a> {
     /// Where its commands run.
     site: &'a Site<'a>,
     /// The disk's file.
     path: PathBuf,
     /// A folder for what is copied out of it.
     folder: PathBuf,
-    /// The boot programs of which it has to have one.
+    /// The boot programs, of which the disk has to hold one.
     programs: Vec<Digest>,
     data_start: u64,
     ends: [u64; 2],
 }
 
-impl<'a> Judge<'a> {
-    /// The judge of the disk `path`, which is as it was before the recording, and whose end was at
+impl<'a> DiskChecker<'a> {
+    /// The checks of the disk `path`, which is as it was before the recording; its end was at
     /// `before` before it grew.
     pub fn new(
         site: &'a Site<'a>,
@@ -49,7 +50,7 @@ impl<'a> Judge<'a> {
         let table = table(&disk)?;
         let data_start = partition(&table, DATA)?.first * SECTOR;
         let ends = [before, disk.metadata().or_build(cannot)?.len()];
-        Ok(Judge {
+        Ok(DiskChecker {
             site,
             path: path.to_owned(),
             folder: folder.to_owned(),
@@ -71,16 +72,16 @@ impl<'a> Judge<'a> {
         !self.is_data(entry) || self.ends.iter().any(|at| entry.start < *at && end > at - BACKUP)
     }
 
-    /// Looks at all but DATA: slotboot has to find something to start, and to leave a sound
-    /// partition table.
+    /// Checks everything but DATA: slotboot has to start a slot, and to leave a sound partition
+    /// table.
     ///
     /// # Errors
-    /// The disk is not one to boot.
-    pub fn starts(&self, undo: &mut Undo) -> Result<()> {
+    /// The disk does not boot.
+    pub fn check_boot(&self, undo: &mut Undo) -> Result<()> {
         let geometry = geometry(undo.disk())?;
-        let mut bench = Bench { undo, geometry, started: None };
-        let stop = boot(&mut bench);
-        if bench.started.is_none() {
+        let mut machine = ReplayMachine { undo, geometry, started: None };
+        let stop = boot(&mut machine);
+        if machine.started.is_none() {
             return Err(Error::build("slotboot finds nothing to start").cause(stop.to_string()));
         }
         let verified = self.tool(Command::new("sgdisk").arg("-v").arg(&self.path))?;
@@ -96,7 +97,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What the firmware starts.
+    /// The program that the firmware starts.
     fn program(&self, table: &Table) -> Result<Digest> {
         let esp = partition(table, ESP)?.first * SECTOR;
         let at = self.folder.join("boot.efi");
@@ -109,12 +110,12 @@ impl<'a> Judge<'a> {
         Ok(Digest::of(&fs::read(&at).or_build(cannot)?))
     }
 
-    /// Looks at DATA, up to the end of the disk: it has to be sound once `init` has mended it and
-    /// its journal was replayed, and to hold the probe's first `synced` files.
+    /// Checks DATA up to the end of the disk: it has to be sound after `init`'s repair and a replay
+    /// of the journal, and to hold the probe's first `synced` files.
     ///
     /// # Errors
-    /// DATA is damaged, or has lost what it was told to keep.
-    pub fn keeps(&self, disk: &File, synced: u32) -> Result<()> {
+    /// DATA is damaged, or has lost a flushed file.
+    pub fn check_data(&self, disk: &File, synced: u32) -> Result<()> {
         let data = self.folder.join("data");
         let size = disk.metadata().or_build(cannot)?.len();
         copy(disk, self.data_start, size - self.data_start, &data).or_build(cannot)?;
@@ -131,7 +132,7 @@ impl<'a> Judge<'a> {
     }
 
     fn tool(&self, command: &mut Command) -> Result<String> {
-        Ok(self.site.finish("power-tool", command)?.said)
+        Ok(self.site.finish("power-tool", command)?.output)
     }
 }
 
@@ -148,7 +149,7 @@ fn partition<'t>(table: &'t Table, name: &str) -> Result<&'t osbuild_formats::gp
     table.named(name).ok_or_else(|| Error::build(format!("the partition {name} is gone")))
 }
 
-/// Mends a file system as `init` does before it mounts it.
+/// Repairs a file system as `init` does before the mount.
 fn mend(path: &Path) -> Result<()> {
     let mut data = File::options().read(true).write(true).open(path).or_build(cannot)?;
     match ext4::mend(&mut data).or_build(cannot)? {
@@ -157,15 +158,15 @@ fn mend(path: &Path) -> Result<()> {
     }
 }
 
-/// A file that the probe had flushed holds its number from end to end.
+/// A file that the probe has flushed repeats its number from start to end.
 fn is_whole(path: &Path, number: u32) -> Result<()> {
     let bytes = fs::read(path).or_build(|| format!("the synced file {number} is gone"))?;
     let whole =
-        bytes.len() == 4096 && bytes.chunks(64).all(|line| super::number(line) == Some(number));
+        bytes.len() == 4096 && bytes.chunks(64).all(|line| file_number(line) == Some(number));
     if whole { Ok(()) } else { Err(Error::build(format!("the synced file {number} is damaged"))) }
 }
 
-/// Copies a part of a file, and leaves holes where it has some.
+/// Copies a part of a file, and keeps its holes.
 pub fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<()> {
     let mut from = disk;
     let (to, end) = (File::create(to)?, start + length);
@@ -188,14 +189,14 @@ pub fn copy(disk: &File, start: u64, length: u64, to: &Path) -> std::io::Result<
     from.seek(SeekFrom::Start(0)).map(drop)
 }
 
-/// A machine that runs slotboot's own code on the disk, and notes what it would start.
-struct Bench<'u, 'd> {
+/// A machine for slotboot's own code, which records the slot that it would start.
+struct ReplayMachine<'u, 'd> {
     undo: &'u mut Undo<'d>,
     geometry: Geometry,
     started: Option<&'static str>,
 }
 
-impl Source for Bench<'_, '_> {
+impl Source for ReplayMachine<'_, '_> {
     type Error = std::io::Error;
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
@@ -203,7 +204,7 @@ impl Source for Bench<'_, '_> {
     }
 }
 
-impl Machine for Bench<'_, '_> {
+impl Machine for ReplayMachine<'_, '_> {
     type Memory = Vec<u8>;
     type Image = ();
 
@@ -216,7 +217,7 @@ impl Machine for Bench<'_, '_> {
     }
 
     fn write(&mut self, write: &Write) -> std::io::Result<()> {
-        // What comes after the start is what would come if it had not worked.
+        // After a start slotboot continues as if the start had failed.
         if self.started.is_some() {
             return Ok(());
         }
@@ -256,5 +257,5 @@ impl Machine for Bench<'_, '_> {
 }
 
 fn cannot() -> String {
-    "cannot look at the disk of a power cut".to_owned()
+    "cannot check the disk of a power cut".to_owned()
 }

@@ -1,17 +1,15 @@
-//! A user's own pods.
+//! Pods of a user's recipe.
 
-use super::machine::options;
-use crate::check::Verdict;
+use super::machine::Machine;
+use crate::check::Outcome;
 use crate::image::RECIPE;
 use crate::recipe;
 use crate::site::Site;
 use osbuild::error::{Context, Problem, Result};
 use osbuild::ship::audit::inspect::inspect;
-use osbuild::ship::vm::run::start;
 use osbuild_abi::console::SLOT_GOOD;
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
 
 /// The recipe, the pod and its image.
 const OWN: &str = "own";
@@ -29,7 +27,7 @@ spec:
       imagePullPolicy: Never
 ";
 
-/// One that does its work and ends: with a program of the node's that says its version.
+/// A pod that runs to completion: a program of the node prints its version.
 const ONCE: &str = "\
 apiVersion: v1
 kind: Pod
@@ -48,27 +46,24 @@ spec:
   volumes: [{ name: bin, hostPath: { path: /bin } }]
 ";
 
-/// How long the node may take to be a good one.
-const TIMEOUT: Duration = Duration::from_secs(300);
-
-/// Makes an archive of the image of all pods' sandboxes, under another name, and says its digest.
+/// Makes an archive of the sandbox image under another name, and prints its digest.
 const ARCHIVE: &str = "\
+images=oci:root/usr/share/osbuild/images
 cpio --extract --make-directories --quiet --file \"$1\" 'layers/*pods*'
 fsck.erofs --extract=root layers/*pods*.erofs >/dev/null
-skopeo copy --quiet oci:root/usr/share/osbuild/images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
+skopeo copy --quiet $images:localhost/pause:1 oci-archive:own.tar:example.org/own:1
 echo \"sha256:$(sha256sum own.tar | cut -d' ' -f1)\"";
 
-/// A recipe of a few lines adds pods whose image is an archive that somebody else's program wrote.
-/// The node is ready when one runs; and it is a good one though the other one has ended, which runs
-/// once.
-pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
+/// A recipe of a few lines adds two pods with an image from an archive of skopeo's. The node is
+/// ready when the first pod runs, and good although the second one, which runs once, has ended.
+pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Outcome> {
     let project = site.root.join("out/ci").join(OWN);
     site.copy_to(&project)?;
     let folder = tempfile::tempdir().or_build(|| "cannot make a folder".to_owned())?;
     let initramfs = site.project().join("out").join(RECIPE).join("initramfs.cpio");
     let mut archive = Command::new("sh");
     archive.args(["-euc", ARCHIVE, "sh"]).arg(initramfs).current_dir(folder.path());
-    let digest = site.finish("own-archive", &mut archive)?.said;
+    let digest = site.finish("own-archive", &mut archive)?.output;
     let files = project.join("recipes");
     fs::copy(folder.path().join("own.tar"), files.join("own.tar"))
         .and_then(|_| fs::write(files.join("own.yaml"), MANIFEST))
@@ -76,20 +71,19 @@ pub fn a_pod_from_an_archive_runs(site: &Site) -> Result<Verdict> {
         .or_build(|| "cannot write the pods".to_owned())?;
     let digest = digest.trim();
     let pod = |name: &str| {
-        format!(
-            "\n[pods.{name}]\nmanifest = \"{name}.yaml\"\nimage = \"own.tar\"\ndigest = \"{digest}\"\n"
-        )
+        let image = format!("image = \"own.tar\"\ndigest = \"{digest}\"\n");
+        format!("\n[pods.{name}]\nmanifest = \"{name}.yaml\"\n{image}")
     };
     recipe::inherit(site, &project, OWN, RECIPE, &[pod(OWN), pod("once")].concat())?;
     site.finish("own-build", site.osbuild()?.current_dir(&project).args(["build", OWN, "--yes"]))?;
     let image = project.join("out").join(OWN).join("image.raw");
-    let mut node = start(site.report, &options(site, image.clone(), "own-run"))?;
-    // It has held the gate open for a while, in which the kubelet starts nothing anew.
-    node.hear(SLOT_GOOD, TIMEOUT)?;
+    let mut node = Machine::new(site, &image, "own-run").start()?;
+    // The slot becomes good after a time in which the kubelet restarts no pod.
+    node.wait_for(SLOT_GOOD)?;
     node.power_off()?;
     let pods = inspect(&image)?.root.pods;
     let own = pods.iter().any(|pod| pod.name == OWN);
-    let problem = (!own).then(|| Problem::new("`inspect` does not see the pod"));
-    let verdict = Verdict::of(problem.into_iter().collect(), "example.org/own:1");
-    Ok(Verdict { passed: verdict.passed + 1, ..verdict })
+    let problem = (!own).then(|| Problem::new("`inspect` does not list the pod"));
+    let outcome = Outcome::of(problem.into_iter().collect(), "example.org/own:1");
+    Ok(Outcome { passed: outcome.passed + 1, ..outcome })
 }

@@ -1,0 +1,171 @@
+//! A pod like any workload: with an address of its own, a port of the host, and host paths.
+
+use super::kept_disk::KeptDisk;
+use super::machine::{HOST, Machine};
+use super::probe::{self, free_port};
+use crate::check::Outcome;
+use crate::recipe;
+use crate::site::Site;
+use osbuild::error::{Context, Result};
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// The recipe of this check, and its pod.
+const ORDINARY: &str = "ordinary";
+
+/// The recipe that it inherits: a node without a cluster, with CNI plugins.
+const SINGLE: &str = "single-amd64";
+
+/// The recipe's own lines: the pod, the paths that it writes to, and a probe for the host's mounts.
+const RECIPE: &str = "
+[pods]
+ordinary = { component = \"ordinary\" }
+probe = { component = \"probe\" }
+
+[writable]
+\"/var/lib/example\" = { data = \"example\", mode = 0o755 }
+\"/opt/example\" = { data = \"example-programs\", mode = 0o755, exec = true }
+\"/srv/example\" = { memory-mib = 16, mode = 0o1777 }
+";
+
+/// The declared paths on the host, and whether programs there may be executed.
+const MOUNTS: [(&str, bool); 3] =
+    [("/var/lib/example", false), ("/opt/example", true), ("/srv/example", false)];
+
+/// `SECCOMP_MODE_FILTER` (linux/seccomp.h).
+const SECCOMP_MODE_FILTER: u32 = 2;
+
+/// The text that the pod writes at its first boot.
+const TEXT: &str = "written before the reboot";
+
+/// The port of the node that leads to the pod.
+const HOST_PORT: u16 = 18080;
+
+/// The greeting of a server outside the node.
+const GREETING: &str = "hello from outside";
+
+/// Start of the addresses that the recipe's network configuration gives to pods.
+const POD_NETWORK: &str = "10.88.";
+
+/// No cluster, two boots of one disk: a static pod gets its address from `bridge`, is reached
+/// through `portmap`, and reaches a server outside, which can only answer to the node's address. At
+/// the second boot the plugins and their state exist already. The pod mounts host paths as a
+/// DaemonSet does: those that the recipe declares, and that of kernel modules.
+pub fn an_ordinary_pod_runs_without_a_cluster(site: &Site) -> Result<Outcome> {
+    let project = site.root.join("out/ci").join(ORDINARY);
+    site.copy_to(&project)?;
+    recipe::inherit(site, &project, ORDINARY, SINGLE, RECIPE)?;
+    let disk = KeptDisk::in_project(&project, ORDINARY);
+    let (server, facts) = (start_server()?, free_port()?);
+    let mut pod = Pod { port: free_port()?, outcome: Outcome::default() };
+    let boot = |log: &str, port: u16| {
+        Machine::of_recipe_in(site, &project, ORDINARY, log)?
+            .keep(disk.path())
+            .forward(port, HOST_PORT)
+            .forward(facts, probe::FACTS)
+            .boot()
+    };
+
+    let node = boot("ordinary-first", pod.port)?;
+    let address = pod.has_a_network(server)?;
+    pod.writes_to_host_paths()?;
+    let facts = probe::report(facts)?;
+    pod.host_mounts_are_as_declared(&facts);
+    pod.has_its_system_calls_filtered(&facts);
+    drop(node);
+    let _node = boot("ordinary-second", pod.port)?;
+    pod.has_a_network(server)?;
+    pod.finds_what_it_wrote_on_data()?;
+    Ok(Outcome { summary: format!("the pod has {address}"), ..pod.outcome })
+}
+
+/// The pod, and what was found out about it.
+struct Pod {
+    /// The port of this host that leads to the pod.
+    port: u16,
+    outcome: Outcome,
+}
+
+impl Pod {
+    /// Sends a command to the pod and claims that the answer begins with `expected`. Returns the
+    /// answer.
+    fn step(&mut self, command: &str, expected: &str) -> Result<String> {
+        let answer = probe::request(self.port, |stream| stream.write_all(command.as_bytes()))?;
+        let holds = match answer.starts_with(expected) {
+            true => Ok(()),
+            false => Err(format!("the pod answers `{answer}`")),
+        };
+        self.outcome.claim(&format!("`{command}` gives `{expected}`"), holds);
+        Ok(answer)
+    }
+
+    /// The pod has an address of the bridge's network, and reaches the server outside. Returns the
+    /// address.
+    fn has_a_network(&mut self, server: u16) -> Result<String> {
+        let addresses = self.step("address", POD_NETWORK)?;
+        self.step(&format!("reach {HOST}:{server}"), GREETING)?;
+        Ok(addresses.split(' ').next().unwrap_or_default().to_owned())
+    }
+
+    fn writes_to_host_paths(&mut self) -> Result<()> {
+        self.step(&format!("write /var/lib/example/kept {TEXT}"), "ok")?;
+        self.step(&format!("write /srv/example/gone {TEXT}"), "ok")?;
+        self.step("execute /opt/example/program", "executed")?;
+        // The host's `noexec` does not bind a container: runc mounts the path anew with the flags
+        // that the pod asks for.
+        self.step("execute /var/lib/example/program", "executed")?;
+        self.step("list /lib/modules", "empty")?;
+        self.step(&format!("write /lib/modules/x {TEXT}"), "error: Read-only file system")?;
+        Ok(())
+    }
+
+    fn finds_what_it_wrote_on_data(&mut self) -> Result<()> {
+        self.step("read /var/lib/example/kept", TEXT)?;
+        self.step("list /opt/example", "program")?;
+        self.step("execute /opt/example/program", "executed")?;
+        self.step("list /srv/example", "empty")?;
+        Ok(())
+    }
+
+    /// The kernel filters the pod's system calls although its manifest asks for no seccomp profile.
+    fn has_its_system_calls_filtered(&mut self, facts: &str) {
+        let filtered = format!("seccomp {ORDINARY} {SECCOMP_MODE_FILTER}");
+        let holds = match facts.lines().any(|fact| fact == filtered) {
+            true => Ok(()),
+            false => Err(facts.to_owned()),
+        };
+        self.outcome.claim("the pod has a seccomp profile", holds);
+    }
+
+    /// The host mounts each declared path without devices and set-user-id bits, and with programs
+    /// only where the recipe allows them.
+    fn host_mounts_are_as_declared(&mut self, facts: &str) {
+        for (path, exec) in MOUNTS {
+            let mount = facts
+                .lines()
+                .find(|fact| fact.starts_with("mount ") && fact.split(' ').nth(2) == Some(path))
+                .unwrap_or_default();
+            let has = |flag: &str| mount.split([' ', ',']).any(|word| word == flag);
+            let holds = match has("nosuid") && has("nodev") && has("noexec") != exec {
+                true => Ok(()),
+                false => Err(format!("the host's mount is `{mount}`")),
+            };
+            self.outcome.claim(&format!("{path} is mounted as the recipe declares"), holds);
+        }
+    }
+}
+
+/// Starts a server on this host that sends [`GREETING`] to every client, and returns its port.
+fn start_server() -> Result<u16> {
+    let cannot = || "cannot listen".to_owned();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+    let port = server.local_addr().or_build(cannot)?.port();
+    std::thread::spawn(move || {
+        // The pod reports a connection that is cut short.
+        server
+            .incoming()
+            .flatten()
+            .for_each(|mut stream| drop(stream.write_all(GREETING.as_bytes())));
+    });
+    Ok(port)
+}

@@ -1,0 +1,89 @@
+//! The client of the pod `probe`, which reports what a node looks like from inside and changes the
+//! node where a check wants it.
+
+use super::machine::TIMEOUT;
+use osbuild::error::{Context, Error, Result};
+use std::fmt::Display;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+
+/// The recipe with the pod.
+pub const RECIPE: &str = "probe";
+
+/// A port of the pod: reports facts, one a line.
+pub const FACTS: u16 = 7070;
+/// Takes the URL of an API server and the certificate of its CA, and joins that cluster.
+pub const JOIN: u16 = 7071;
+/// Freezes PID 1.
+pub const FREEZE: u16 = 7072;
+/// Takes a number of files, writes them, and flushes each before the next.
+pub const SYNC: u16 = 7073;
+/// Takes a tar archive of a repository for the updater.
+pub const UNPACK: u16 = 7074;
+/// Takes the name of a partition and bytes, and writes them as `dd` would.
+pub const COPY: u16 = 7075;
+/// Takes the path of one of `init`'s sockets and a line for it.
+pub const SOCKET: u16 = 7076;
+/// Makes the disk read-only or writable.
+pub const DISK: u16 = 7077;
+/// Takes a tar archive for the node's writable paths.
+pub const PLACE: u16 = 7078;
+/// Takes a size in MiB, and writes that much without a flush.
+pub const FILL: u16 = 7088;
+/// Takes the name of a daemon and a signal for it.
+pub const SIGNAL: u16 = 7089;
+
+/// A free port of the loopback.
+pub fn free_port() -> Result<u16> {
+    let cannot = || "cannot find a free port".to_owned();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).or_build(cannot)?;
+    Ok(listener.local_addr().or_build(cannot)?.port())
+}
+
+/// Sends a request to the port `port` of the loopback, whose answer has to be `ok`.
+pub fn command(port: u16, send: impl FnOnce(&mut TcpStream) -> std::io::Result<()>) -> Result<()> {
+    match request(port, send)?.as_str() {
+        "ok" => Ok(()),
+        answer => Err(Error::build("the probe cannot execute a command").cause(answer)),
+    }
+}
+
+/// Sends a request to the port `port` of the loopback, and returns the line of the answer.
+pub fn request(
+    port: u16,
+    send: impl FnOnce(&mut TcpStream) -> std::io::Result<()>,
+) -> Result<String> {
+    let exchange = || -> std::io::Result<String> {
+        let mut stream = connect(port)?;
+        send(&mut stream)?;
+        stream.shutdown(Shutdown::Write)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer.trim_end().to_owned())
+    };
+    exchange().or_build(|| "cannot send a request to the probe".to_owned())
+}
+
+/// Sends a request to one of `init`'s sockets, through the port of the loopback that leads to
+/// [`SOCKET`], and returns the answer.
+pub fn ask_init(port: u16, socket: &str, line: &impl Display) -> Result<String> {
+    request(port, |stream| write!(stream, "{socket} {line}"))
+}
+
+/// Reads a whole report from the port of the loopback that leads to [`FACTS`]. Its last line is
+/// `end`.
+pub fn report(port: u16) -> Result<String> {
+    let cannot = || "cannot read the probe's report".to_owned();
+    let mut report = String::new();
+    connect(port).and_then(|mut stream| stream.read_to_string(&mut report)).or_build(cannot)?;
+    match report.strip_suffix("end\n") {
+        Some(facts) => Ok(facts.to_owned()),
+        None => Err(Error::build("the probe's report was cut short").cause(report)),
+    }
+}
+
+fn connect(port: u16) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
