@@ -121,9 +121,9 @@ impl LinkClient {
     }
 
     /// Handles a router's advertisement on this link.
-    pub fn hear(&mut self, adverts: Vec<Advert>) {
+    pub fn take_adverts(&mut self, adverts: Vec<Advert>) {
         self.advertised.answered();
-        self.advertised.hear(adverts, now());
+        self.advertised.update(adverts, now());
     }
 
     /// Does everything that is due.

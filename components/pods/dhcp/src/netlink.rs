@@ -102,7 +102,7 @@ impl Netlink {
     /// Switches a link on.
     pub fn switch_on(&mut self, index: u32) -> io::Result<()> {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
-        self.tell(Request::new(
+        self.execute(Request::new(
             libc::RTM_NEWLINK,
             TELL,
             &[[0; 4], index.to_ne_bytes(), up, up].concat(),
@@ -116,7 +116,7 @@ impl Netlink {
             TELL,
             &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
         );
-        self.tell(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
+        self.execute(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
     /// Lists the IPv4 addresses of a link.
@@ -156,7 +156,7 @@ impl Netlink {
         let host_bits = u32::MAX.checked_shr(address.prefix_length.into()).unwrap_or(0);
         let broadcast = (u32::from(address.address) | host_bits).to_be_bytes();
         // A subnet of one or two addresses has no broadcast address (RFC 3021).
-        self.tell(if address.prefix_length < 31 {
+        self.execute(if address.prefix_length < 31 {
             request.with(libc::IFA_BROADCAST, &broadcast)
         } else {
             request
@@ -165,7 +165,7 @@ impl Netlink {
 
     /// Removes an address from a link, with all routes from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
-        self.tell(address_request(libc::RTM_DELADDR, TELL, index, address))
+        self.execute(address_request(libc::RTM_DELADDR, TELL, index, address))
     }
 
     /// Lists the IPv4 routes over a link that came from DHCP.
@@ -187,15 +187,15 @@ impl Netlink {
     ) -> io::Result<()> {
         let flags = if on_link && route.gateway.is_some() { ON_LINK } else { 0 };
         let request = route_request(libc::RTM_NEWROUTE, PUT, index, route, flags);
-        self.tell(request.with(libc::RTA_PREFSRC, &source.octets()))
+        self.execute(request.with(libc::RTA_PREFSRC, &source.octets()))
     }
 
     /// Removes a route that [`Netlink::routes`] returned.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
-        self.tell(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
+        self.execute(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
     }
 
-    fn tell(&mut self, request: Request) -> io::Result<()> {
+    fn execute(&mut self, request: Request) -> io::Result<()> {
         self.list(request, |_| None::<()>).map(drop)
     }
 

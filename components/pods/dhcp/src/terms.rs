@@ -82,7 +82,7 @@ impl fmt::Display for Unacceptable {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "no host can have the address {address}"),
-            Self::Mask(mask) => write!(f, "{mask} is no subnet mask"),
+            Self::Mask(mask) => write!(f, "{mask} is not a subnet mask"),
             Self::NoServer => f.write_str("the server does not say who it is"),
             Self::NoLeaseTime => f.write_str("the server does not say for how long"),
             Self::TooShort(lease) => write!(f, "a lease of {} s is too short", lease.as_secs()),

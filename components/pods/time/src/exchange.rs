@@ -86,7 +86,7 @@ fn refusal(error: Error) -> Refusal {
         Error::KissOfDeath(_) => "it does not serve time",
         Error::UnsynchronizedClock => "it does not know the time itself",
         Error::ExcessiveRootDistance => "it is too far from a reference clock",
-        Error::Network => "there is no answer",
+        Error::Network => "there is no response",
         _ => "its answer makes no sense",
     })
 }

@@ -18,7 +18,7 @@ pub fn last_seen(socket: &Path) -> Result<LastSeen, ClientError> {
 
 /// Sends a report about the clock.
 pub fn report(socket: &Path, request: &Request) -> Result<(), ClientError> {
-    Client::connect(socket, TIMEOUT)?.tell(request)
+    Client::connect(socket, TIMEOUT)?.send(request)
 }
 
 impl From<&Agreement> for ClockReport {

@@ -32,8 +32,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::register_conditional_shutdown;
 
 const USAGE: &str = "usage: time [--dry-run] [--servers FILE] [--socket PATH] [SERVER]...";
-/// What it says while there is nobody to ask.
-const IDLE: &str = "waits for somebody to name a server";
+/// The message while there is no server.
+const IDLE: &str = "waits for a server to be configured";
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments(std::env::args().skip(1)) else {
@@ -139,8 +139,8 @@ impl Keeper {
         }
     }
 
-    /// Reads the list anew, and returns whether it has changed. That the clock has been right
-    /// before stays known: whoever changes the list has no more power over it than a server.
+    /// Rereads the list, and returns whether it changed. The clock's state is kept, so that a
+    /// changed list has no more power over the clock than a server.
     fn look_for_servers(&mut self) -> io::Result<bool> {
         let servers = self.source.list()?;
         if self.servers == servers {
@@ -165,7 +165,7 @@ impl Keeper {
             servers.iter().filter_map(|server| self.ask(server, &mut asked)).collect();
         let Some(agreement) = agreement::agree(&samples) else {
             if !samples.is_empty() {
-                eprintln!("{} servers do not agree: no majority says the same", samples.len());
+                eprintln!("{} servers do not agree: no majority agrees", samples.len());
             }
             return self.discipline.fail();
         };
@@ -209,12 +209,11 @@ impl Keeper {
         if let Some(socket) = &self.socket
             && let Err(error) = host::report(socket, &request)
         {
-            eprintln!("`init` is not told: {error}");
+            eprintln!("cannot report to `init`: {error}");
         }
     }
 
-    /// Asks one server, unless another of its names was asked before (`asked`). What is wrong with
-    /// it is said.
+    /// Queries a server, unless it was queried under another name (`asked`). Prints an error.
     fn ask(&mut self, server: &str, asked: &mut Vec<SocketAddr>) -> Option<Sample> {
         let address = match servers::resolve(server) {
             Ok(address) if asked.contains(&address) => return None,
@@ -272,7 +271,7 @@ fn random() -> u32 {
     u32::from_ne_bytes(bytes)
 }
 
-/// The image's epoch, which the signed command line holds; 0 on a machine that is no node.
+/// The image's epoch, which the signed command line holds; 0 on a machine that is not a node.
 fn image_epoch() -> u64 {
     let line = std::fs::read_to_string(Path::new("/proc/cmdline")).unwrap_or_default();
     cmdline::value(&line, cmdline::EPOCH).and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
