@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn automatic_type_is_no_type() {
+    fn type_auto_means_no_type() {
         assert_eq!(mount("-t auto /dev/vda /x").unwrap().kind, None);
     }
 

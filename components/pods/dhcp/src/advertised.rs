@@ -14,8 +14,8 @@ const FIRST_QUESTION: Duration = Duration::from_secs(1);
 /// `MAX_WAIT` (`MRT`).
 const FIRST_WAIT: Duration = Duration::from_secs(4);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
-/// The most name servers, and the most domains, that are kept per link. A host on the link may
-/// advertise any number.
+/// The maximum number of name servers and of domains that are kept per link. A host on the link
+/// may advertise any number.
 const MAX_ENTRIES: usize = 8;
 
 /// The options that a link's routers have advertised.

@@ -20,8 +20,8 @@ const ADDRESS: usize = 8;
 const ROUTE: usize = 12;
 /// The flags of requests that list, that act, and that create or replace.
 const LIST: i32 = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
-const TELL: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
-const PUT: i32 = TELL | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+const EXECUTE: i32 = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
+const PUT: i32 = EXECUTE | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 /// The address family, as one byte.
 const INET: u8 = libc::AF_INET as u8;
 const INET6: u8 = libc::AF_INET6 as u8;
@@ -46,7 +46,7 @@ const FLAGS: u16 = 8;
 /// routes is stable.
 const METRIC: u32 = 1024;
 /// The infinite lifetime.
-const FOR_EVER: u32 = u32::MAX;
+const FOREVER: u32 = u32::MAX;
 
 /// An Ethernet link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Netlink {
         let up = (libc::IFF_UP as u32).to_ne_bytes();
         self.execute(Request::new(
             libc::RTM_NEWLINK,
-            TELL,
+            EXECUTE,
             &[[0; 4], index.to_ne_bytes(), up, up].concat(),
         ))
     }
@@ -113,7 +113,7 @@ impl Netlink {
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
         let request = Request::new(
             libc::RTM_NEWLINK,
-            TELL,
+            EXECUTE,
             &[[0; 4], index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
         );
         self.execute(request.with(libc::IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
@@ -146,8 +146,8 @@ impl Netlink {
         lifetime: Option<Duration>,
     ) -> io::Result<()> {
         // The kernel counts whole seconds. They are rounded up, because zero is refused.
-        let seconds = lifetime.map_or(FOR_EVER, |left| {
-            left.as_secs().saturating_add(1).min(u64::from(FOR_EVER) - 1) as u32
+        let seconds = lifetime.map_or(FOREVER, |left| {
+            left.as_secs().saturating_add(1).min(u64::from(FOREVER) - 1) as u32
         });
         // Preferred and valid lifetime; the kernel fills in the two timestamps of `ifa_cacheinfo`.
         let lifetimes = [seconds, seconds, 0, 0].map(u32::to_ne_bytes).concat();
@@ -165,7 +165,7 @@ impl Netlink {
 
     /// Removes an address from a link, with all routes from it.
     pub fn delete_address(&mut self, index: u32, address: &Address) -> io::Result<()> {
-        self.execute(address_request(libc::RTM_DELADDR, TELL, index, address))
+        self.execute(address_request(libc::RTM_DELADDR, EXECUTE, index, address))
     }
 
     /// Lists the IPv4 routes over a link that came from DHCP.
@@ -192,7 +192,7 @@ impl Netlink {
 
     /// Removes a route that [`Netlink::routes`] returned.
     pub fn delete_route(&mut self, index: u32, route: &Route) -> io::Result<()> {
-        self.execute(route_request(libc::RTM_DELROUTE, TELL, index, route, 0))
+        self.execute(route_request(libc::RTM_DELROUTE, EXECUTE, index, route, 0))
     }
 
     fn execute(&mut self, request: Request) -> io::Result<()> {

@@ -98,7 +98,7 @@ fn classless_routes_are_set_instead_of_the_router() {
 }
 
 #[test]
-fn a_renewal_brings_what_has_changed() {
+fn a_renewal_applies_changed_terms() {
     let mut world = World::new();
     world.start_init();
     let range = "--dhcp-range=10.9.0.50,10.9.0.50,255.255.255.0,2m";

@@ -62,7 +62,7 @@ fn a_network_with_ipv6_alone_gives_address_route_and_name_servers() {
 }
 
 #[test]
-fn a_restarted_client_asks_for_what_the_routers_say() {
+fn a_restarted_client_solicits_the_routers_again() {
     let mut world = World::new();
     world.make_router();
     world.start_init();
@@ -139,7 +139,7 @@ fn an_address_that_goes_is_taken_back() {
 }
 
 #[test]
-fn what_a_cni_has_made_is_left_alone() {
+fn links_that_a_cni_made_are_left_alone() {
     let mut world = World::new();
     world.make_router();
     world.start_init();

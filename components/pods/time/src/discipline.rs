@@ -362,8 +362,8 @@ mod tests {
                 {
                     moved += u128::from(by.unsigned_abs());
                 }
-                let most = u128::from(MAX_RESERVE) + u128::from(now) * 1_000_000 / DRIFT;
-                prop_assert!(moved <= most, "{moved} us of {most} us in {now} s");
+                let max = u128::from(MAX_RESERVE) + u128::from(now) * 1_000_000 / DRIFT;
+                prop_assert!(moved <= max, "{moved} us of {max} us in {now} s");
             }
         }
     }

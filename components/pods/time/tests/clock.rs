@@ -167,17 +167,17 @@ fn a_chrony_server_is_understood() {
 }
 
 #[test]
-fn answers_that_cannot_be_believed_are_refused_for_their_reason() {
+fn unusable_answers_are_refused_with_their_reason() {
     let cases = [
         (
             "does not know the time itself",
             Answer { leap_version_mode: LEAP_UNKNOWN | 4 << 3 | 4, ..GOOD },
         ),
-        ("makes no sense", Answer { stratum: 16, ..GOOD }),
-        ("makes no sense", Answer { leap_version_mode: 4 << 3 | 5, ..GOOD }),
+        ("is invalid", Answer { stratum: 16, ..GOOD }),
+        ("is invalid", Answer { leap_version_mode: 4 << 3 | 5, ..GOOD }),
         ("too far from a reference clock", Answer { root_dispersion: 20 << 16, ..GOOD }),
-        ("does not want to be asked", Answer { stratum: 0, reference: *b"DENY", ..GOOD }),
-        ("wants to be asked less often", Answer { stratum: 0, reference: *b"RATE", ..GOOD }),
+        ("refuses queries", Answer { stratum: 0, reference: *b"DENY", ..GOOD }),
+        ("asks for fewer queries", Answer { stratum: 0, reference: *b"RATE", ..GOOD }),
     ];
     for (reason, answer) in cases {
         let program = Program::start(&[&serve(&[answer])]);
@@ -214,7 +214,7 @@ fn two_servers_that_disagree_do_not_move_the_clock() {
 }
 
 #[test]
-fn a_clock_that_was_right_is_not_moved_by_what_one_server_says_later() {
+fn a_right_clock_is_not_moved_by_one_servers_later_answer() {
     let folder = tempfile::tempdir().unwrap();
     let (list, new) = (folder.path().join("servers"), folder.path().join("new"));
     let write = |text: &str| {
@@ -240,7 +240,7 @@ fn a_forged_kiss_of_death_needs_the_requests_time_stamp() {
     assert!((seconds(&program.says("would set the clock by")) - 5.0).abs() < 0.2);
     let seen = Answer { stratum: 0, reference: *b"DENY", ..GOOD };
     let program = Program::start(&[&serve(&[seen])]);
-    program.says("does not want to be asked, for 3600 s");
+    program.says("refuses queries, paused for 3600 s");
 }
 
 /// Starts an `init` that replies that the node ran just now and that the machine kept the time.

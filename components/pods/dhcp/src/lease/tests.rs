@@ -114,7 +114,7 @@ fn an_unanswered_discover_is_sent_again_ever_more_slowly() {
 }
 
 #[test]
-fn chance_spreads_the_waits() {
+fn jitter_spreads_the_waits() {
     let wait = |random| {
         let mut exchange = Exchange::new(0, Duration::ZERO);
         exchange.back_off(Duration::ZERO, random);
@@ -127,7 +127,7 @@ fn chance_spreads_the_waits() {
 }
 
 #[test]
-fn a_message_says_how_long_the_client_has_been_asking() {
+fn a_message_has_the_seconds_since_the_first_request() {
     let mut scene = Scene::new(None);
     assert_eq!(sent(&scene.handle(Event::CarrierUp)).1.secs, 0);
     scene.pass();
@@ -196,7 +196,7 @@ fn a_lease_is_renewed_with_its_server_at_t1() {
 }
 
 #[test]
-fn a_renewal_is_sent_again_after_half_of_what_is_left() {
+fn a_renewal_is_repeated_after_half_of_the_remaining_time() {
     let mut scene = Scene::bound();
     let mut moments = Vec::new();
     while scene.seconds() < 800 {
@@ -260,7 +260,7 @@ fn a_machine_that_slept_past_expiry_does_not_renew() {
 }
 
 #[test]
-fn a_lease_that_expired_on_its_way_is_passed_over_and_costs_no_other() {
+fn a_lease_that_expired_on_arrival_is_ignored() {
     let mut scene = Scene::bound();
     scene.handle(Event::CarrierLost);
     scene.now += Duration::from_secs(990);
@@ -291,7 +291,7 @@ fn a_refused_renewal_gives_the_address_up_at_once() {
 }
 
 #[test]
-fn a_server_that_refuses_what_it_offers_is_asked_ever_more_slowly() {
+fn a_server_that_refuses_its_own_offers_is_asked_less_often() {
     let mut scene = Scene::new(None);
     let mut actions = scene.handle(Event::CarrierUp);
     let mut moments = Vec::new();
@@ -392,7 +392,7 @@ proptest! {
     /// For any events: no panic, no busy loop, no message without carrier, and no address past
     /// its expiry.
     #[test]
-    fn any_story_ends_well(steps in prop::collection::vec(step(), 0..60)) {
+    fn any_sequence_of_events_is_safe(steps in prop::collection::vec(step(), 0..60)) {
         let mut scene = Scene::new(None);
         let mut question = Message::request(Kind::Discover, 0, MAC);
         for step in steps {

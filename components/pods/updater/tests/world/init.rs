@@ -50,6 +50,12 @@ impl Init {
         Init { slot, state }
     }
 
+    /// Sets the version in the running, good slot, as version 0 of the protocol reports it.
+    pub fn runs(&self, version: u32) {
+        let running = format!("SLOT-A, version {version}, sha256 000000000000: good");
+        self.reports_version_0(&running, "SLOT-B, empty: not to be booted");
+    }
+
     /// Sets the slots that an `init` with version 0 of the protocol reports.
     pub fn reports_version_0(&self, running: &str, other: &str) {
         self.state.lock().unwrap().status = version_0(running, other);
